@@ -1,0 +1,126 @@
+//! The resource catalog: which kinds the API server serves, and as what.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::{GroupResource, ResourceType, split_api_version};
+
+/// One kind in one served version, as discovery tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedKind {
+    /// The served version (a type appears once for each).
+    pub version: Box<str>,
+    /// The type, with the version that requests use.
+    pub resource: Arc<ResourceType>,
+}
+
+/// An immutable answer to "what does this `apiVersion` and `kind` refer to?".
+///
+/// It knows every served version of every type, also of types that cannot be
+/// watched: an owner may be of any kind that can be read. A new catalog replaces
+/// the old one as a whole; whatever holds one sees one state of the server.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    /// (group, version, kind in lower case) → type. Where one group version has
+    /// two resources of a kind, the builder keeps the one that can be deleted.
+    kinds: HashMap<(Box<str>, Box<str>, Box<str>), KindEntry>,
+    /// Every type once.
+    types: BTreeMap<GroupResource, Arc<ResourceType>>,
+}
+
+#[derive(Debug)]
+struct KindEntry {
+    exact: Box<str>,
+    resource: Arc<ResourceType>,
+}
+
+impl Catalog {
+    /// Starts an empty catalog.
+    #[must_use]
+    pub fn builder() -> CatalogBuilder {
+        CatalogBuilder::default()
+    }
+
+    /// The type that a reference's `apiVersion` and `kind` name, through any
+    /// served version; the kind in its proper case or in all lower case.
+    /// `None`: the server does not serve it, which says nothing about objects.
+    #[must_use]
+    pub fn resolve(&self, api_version: &str, kind: &str) -> Option<&Arc<ResourceType>> {
+        let (group, version) = split_api_version(api_version);
+        let lower = kind.to_lowercase();
+        let entry = self.kinds.get(&(group.into(), version.into(), lower.as_str().into()))?;
+        (*kind == *entry.exact || kind == lower).then_some(&entry.resource)
+    }
+
+    /// The type of a group and resource, if it is served.
+    #[must_use]
+    pub fn resource(&self, group_resource: &GroupResource) -> Option<&Arc<ResourceType>> {
+        self.types.get(group_resource)
+    }
+
+    /// All types, ordered by group and resource.
+    pub fn types(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
+        self.types.values()
+    }
+}
+
+/// Collects what discovery found.
+#[derive(Debug, Default)]
+pub struct CatalogBuilder(Catalog);
+
+impl CatalogBuilder {
+    /// Adds one served version of a type. The first resource to claim a kind in
+    /// a group version keeps it, so callers add deletable resources first.
+    pub fn add(&mut self, served: ServedKind) -> &mut Self {
+        let ServedKind { version, resource } = served;
+        let GroupResource { group, .. } = &resource.group_resource;
+        self.0
+            .kinds
+            .entry((group.clone(), version, resource.kind.to_lowercase().into()))
+            .or_insert_with(|| KindEntry { exact: resource.kind.clone(), resource: Arc::clone(&resource) });
+        self.0.types.entry(resource.group_resource.clone()).or_insert(resource);
+        self
+    }
+
+    /// The finished catalog.
+    #[must_use]
+    pub fn build(self) -> Catalog {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Scope;
+
+    fn catalog() -> Catalog {
+        let widgets = Arc::new(ResourceType {
+            group_resource: GroupResource::parse("widgets.example.com"),
+            version: "v2".into(),
+            kind: "Widget".into(),
+            scope: Scope::Namespaced,
+        });
+        let mut builder = Catalog::builder();
+        for version in ["v1", "v2"] {
+            builder.add(ServedKind { version: version.into(), resource: Arc::clone(&widgets) });
+        }
+        builder.build()
+    }
+
+    #[test]
+    fn every_served_version_resolves_to_the_one_type() {
+        let catalog = catalog();
+        let v1 = catalog.resolve("example.com/v1", "Widget").unwrap();
+        let v2 = catalog.resolve("example.com/v2", "Widget").unwrap();
+        assert!(Arc::ptr_eq(v1, v2));
+        assert!(catalog.resolve("example.com/v3", "Widget").is_none());
+    }
+
+    #[test]
+    fn a_kind_resolves_exactly_or_in_lower_case_but_in_no_other() {
+        let catalog = catalog();
+        assert!(catalog.resolve("example.com/v1", "widget").is_some());
+        assert!(catalog.resolve("example.com/v1", "WIDGET").is_none());
+    }
+}

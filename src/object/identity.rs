@@ -1,0 +1,152 @@
+//! Which object is meant.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::ser::SerializeStruct;
+
+use super::{ResourceType, Uid};
+
+/// The name of a namespace. Cheap to clone: many keys share one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Namespace(Arc<str>);
+
+impl Namespace {
+    /// Reads a namespace; `None` for the empty one of cluster-scoped objects.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() { None } else { Some(Self(text.into())) }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An object's full identity: where it is (resource, namespace, name) and which
+/// one it is there (uid). Absence is proved for an identity, never for a name
+/// or a uid alone.
+///
+/// Two identities are equal when group, resource, namespace, name and uid are;
+/// the version that requests use is not part of it.
+#[derive(Clone)]
+pub struct Identity {
+    /// The resource type.
+    pub resource: Arc<ResourceType>,
+    /// The namespace; `None` for cluster-scoped types.
+    pub namespace: Option<Namespace>,
+    /// The name.
+    pub name: Box<str>,
+    /// The uid.
+    pub uid: Uid,
+}
+
+impl Identity {
+    /// The key of this object in the graph and in the work queues.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        Key { uid: self.uid.clone(), resource: Arc::clone(&self.resource), namespace: self.namespace.clone() }
+    }
+
+    /// The URL path of the object.
+    #[must_use]
+    pub fn path(&self) -> String {
+        self.resource.path(self.namespace.as_ref().map(Namespace::as_str), Some(&self.name))
+    }
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        self.uid == other.uid
+            && self.name == other.name
+            && self.namespace == other.namespace
+            && self.resource.group_resource == other.resource.group_resource
+    }
+}
+
+impl Eq for Identity {}
+
+impl Hash for Identity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Name and namespace are part of equality; the uid alone spreads well enough.
+        self.uid.hash(state);
+        self.name.hash(state);
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.resource.group_resource)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        write!(f, "{} ({})", self.name, self.uid)
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Identity {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Identity", 6)?;
+        fields.serialize_field("group", &self.resource.group_resource.group)?;
+        fields.serialize_field("resource", &self.resource.group_resource.resource)?;
+        fields.serialize_field("kind", &self.resource.kind)?;
+        fields.serialize_field("namespace", &self.namespace)?;
+        fields.serialize_field("name", &self.name)?;
+        fields.serialize_field("uid", &self.uid)?;
+        fields.end()
+    }
+}
+
+/// What the work queues hold: enough to find the node again, nothing that could
+/// go stale. A uid alone would not do: two resources can show one uid.
+#[derive(Clone)]
+pub struct Key {
+    /// The uid.
+    pub uid: Uid,
+    /// The resource type.
+    pub resource: Arc<ResourceType>,
+    /// Chooses the graph partition and the queue's fairness lane; not part of equality.
+    pub namespace: Option<Namespace>,
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.uid == other.uid && self.resource.group_resource == other.resource.group_resource
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.uid.hash(state);
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.resource.group_resource, self.uid)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,26 @@
+//! The vocabulary: what a Kubernetes object is to a garbage collector.
+//!
+//! Plain data that every other room speaks of: identities, references,
+//! resource types, the lean facts of an object's metadata, and the catalog that
+//! resolves a reference's kind. Nothing here does I/O or knows an actor.
+
+mod catalog;
+mod facts;
+mod identity;
+mod reference;
+mod resource;
+mod uid;
+mod version;
+
+pub use catalog::{Catalog, CatalogBuilder, ServedKind};
+pub use facts::{DeletionState, Finalizers, ObjectFacts};
+pub use identity::{Identity, Key, Namespace};
+pub use reference::OwnerReference;
+pub use resource::{GroupResource, ResourceType, Scope, split_api_version};
+pub use uid::Uid;
+pub use version::ResourceVersion;
+
+/// The finalizer that the API server adds while it serves a foreground deletion.
+pub const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
+/// The finalizer that the API server adds while it serves an orphan deletion.
+pub const ORPHAN_FINALIZER: &str = "orphan";

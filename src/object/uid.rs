@@ -1,0 +1,103 @@
+//! The uid of an object.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+/// The uid that the API server gave an object: unique over time, unlike its name.
+///
+/// A uid is an opaque string that goes back out in preconditions, so its text is
+/// kept exactly. Nearly all are lower-case UUIDs, and these are stored in 16
+/// bytes without an allocation.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Uid(Repr);
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Repr {
+    /// A UUID whose canonical text is the uid's text.
+    Uuid([u8; 16]),
+    /// Anything else, verbatim. Aggregated API servers may use any string.
+    Text(Arc<str>),
+}
+
+impl Uid {
+    /// Reads a uid; `None` when the text is empty, because an object without a
+    /// uid proves nothing and is no node.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() {
+            return None;
+        }
+        let mut canonical = [0_u8; uuid::fmt::Hyphenated::LENGTH];
+        match uuid::Uuid::try_parse(text) {
+            Ok(uuid) if uuid.hyphenated().encode_lower(&mut canonical) == text => {
+                Some(Self(Repr::Uuid(*uuid.as_bytes())))
+            }
+            _ => Some(Self(Repr::Text(text.into()))),
+        }
+    }
+}
+
+impl Hash for Uid {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match &self.0 {
+            Repr::Uuid(bytes) => state.write(bytes),
+            Repr::Text(text) => text.hash(state),
+        }
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Uuid(bytes) => uuid::Uuid::from_bytes(*bytes).hyphenated().fmt(f),
+            Repr::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Uid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_comes_back_exactly() {
+        for text in [
+            "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10",
+            "0B1E5C1E-9B1A-4B58-8B7E-0F4B7A7E9D10",
+            "0b1e5c1e9b1a4b588b7e0f4b7a7e9d10",
+            "{0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10}",
+            "not a uuid at all",
+            "x",
+        ] {
+            assert_eq!(Uid::parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn only_the_canonical_text_is_compact() {
+        let canonical = Uid::parse("0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10").unwrap();
+        let upper = Uid::parse("0B1E5C1E-9B1A-4B58-8B7E-0F4B7A7E9D10").unwrap();
+        assert_ne!(canonical, upper, "a uid is opaque: case is part of it");
+        assert!(size_of::<Uid>() <= 24);
+    }
+
+    #[test]
+    fn an_empty_uid_is_none() {
+        assert_eq!(Uid::parse(""), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! The resource version of an object or a list.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+/// A `resourceVersion` as an API server gave it.
+///
+/// The Kubernetes API server's are decimal numbers that grow with every write
+/// and compare as such (KEP-5504). Aggregated API servers may give anything;
+/// those are kept verbatim and compare only as equal or not comparable.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ResourceVersion(Repr);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Repr {
+    Number(u64),
+    Text(Arc<str>),
+}
+
+impl ResourceVersion {
+    /// Reads a resource version; `None` when there is none (empty, or `"0"`,
+    /// which in requests means "any version" and names no state).
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() || text == "0" {
+            return None;
+        }
+        let canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+        match text.parse() {
+            Ok(number) if canonical => Some(Self(Repr::Number(number))),
+            _ => Some(Self(Repr::Text(text.into()))),
+        }
+    }
+
+    /// A numeric version, as the Kubernetes API server gives them.
+    #[must_use]
+    pub const fn number(number: u64) -> Self {
+        Self(Repr::Number(number))
+    }
+
+    /// True when it is known that `self` came after `other`. False when it did
+    /// not, and also when the two cannot be compared.
+    #[must_use]
+    pub fn is_after(&self, other: &Self) -> bool {
+        self.partial_cmp(other) == Some(Ordering::Greater)
+    }
+}
+
+impl PartialOrd for ResourceVersion {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        match (&self.0, &other.0) {
+            (Repr::Number(a), Repr::Number(b)) => Some(a.cmp(b)),
+            (Repr::Text(a), Repr::Text(b)) if a == b => Some(Ordering::Equal),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Number(number) => number.fmt(f),
+            Repr::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Debug for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for ResourceVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_compare_as_numbers() {
+        let nine = ResourceVersion::parse("9").unwrap();
+        let ten = ResourceVersion::parse("10").unwrap();
+        assert!(ten.is_after(&nine));
+        assert!(!nine.is_after(&ten));
+        assert!(!ten.is_after(&ten));
+    }
+
+    #[test]
+    fn texts_are_kept_and_never_ordered() {
+        let a = ResourceVersion::parse("a").unwrap();
+        let padded = ResourceVersion::parse("010").unwrap();
+        let huge = ResourceVersion::parse("99999999999999999999999").unwrap();
+        assert_eq!(padded.to_string(), "010");
+        assert_eq!(huge.to_string(), "99999999999999999999999");
+        assert!(!a.is_after(&padded) && !padded.is_after(&a));
+    }
+
+    #[test]
+    fn empty_and_zero_are_no_version() {
+        assert_eq!(ResourceVersion::parse(""), None);
+        assert_eq!(ResourceVersion::parse("0"), None);
+    }
+}
