@@ -107,3 +107,15 @@ pub struct Link {
     /// when duplicates differ in a field.
     pub references: Vec<OwnerReference>,
 }
+
+impl Link {
+    /// The key of the dependent.
+    #[must_use]
+    pub fn dependent(&self) -> Key {
+        Key {
+            uid: self.uid.clone(),
+            resource: Arc::clone(&self.resource),
+            namespace: Some(self.namespace.clone()),
+        }
+    }
+}

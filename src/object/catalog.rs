@@ -19,7 +19,7 @@ pub struct ServedKind {
 /// It knows every served version of every type, also of types that cannot be
 /// watched: an owner may be of any kind that can be read. A new catalog replaces
 /// the old one as a whole; whatever holds one sees one state of the server.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Catalog {
     /// (group, version, kind in lower case) → type. Where one group version has
     /// two resources of a kind, the builder keeps the one that can be deleted.
@@ -28,7 +28,7 @@ pub struct Catalog {
     types: BTreeMap<GroupResource, Arc<ResourceType>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct KindEntry {
     exact: Box<str>,
     resource: Arc<ResourceType>,
@@ -56,6 +56,16 @@ impl Catalog {
     #[must_use]
     pub fn resource(&self, group_resource: &GroupResource) -> Option<&Arc<ResourceType>> {
         self.types.get(group_resource)
+    }
+
+    /// Whether the two serve a group differently.
+    #[must_use]
+    pub fn differs_in_group(&self, other: &Self, group: &str) -> bool {
+        let part = |catalog: &Self| -> BTreeMap<_, _> {
+            let kinds = catalog.kinds.iter().filter(|((of, ..), _)| &**of == group);
+            kinds.map(|(kind, entry)| (kind.clone(), Arc::clone(&entry.resource))).collect()
+        };
+        part(self) != part(other)
     }
 
     /// All types, ordered by group and resource.

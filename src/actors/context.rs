@@ -1,0 +1,144 @@
+//! What the workers of both pools work with.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::graph_handle::{GraphHandle, PartitionEnded};
+use super::memory::Memory;
+use super::pool::{Outcome, RetryReason};
+use super::reporter::Reporter;
+use crate::api::{Api, ApiError, ErrorClass};
+use crate::graph::Report;
+use crate::mailbox::Completion;
+use crate::object::{Identity, OwnerReference, Uid};
+
+/// How long the answer to "who has this uid?" is used again.
+const LOCATED_FOR: Duration = Duration::from_secs(1);
+/// How many of these answers are kept.
+const LOCATED_AT_MOST: usize = 1024;
+
+/// Shared by all workers.
+#[derive(Debug, Clone)]
+pub struct WorkerContext {
+    /// The API server.
+    pub api: Api,
+    /// The graph.
+    pub graph: GraphHandle,
+    /// What was proved before.
+    pub memory: Arc<Memory>,
+    /// Events and log lines for people.
+    pub reporter: Reporter,
+    located: Arc<Mutex<HashMap<Uid, (Instant, Arc<[Identity]>)>>>,
+}
+
+impl WorkerContext {
+    /// Puts it together.
+    #[must_use]
+    pub fn new(api: Api, graph: GraphHandle, memory: Arc<Memory>, reporter: Reporter) -> Self {
+        Self { api, graph, memory, reporter, located: Arc::default() }
+    }
+
+    /// Before anything follows from an owner's absence: if its uid is alive in
+    /// another namespace, the dependent's author has made a mistake and hears of it.
+    ///
+    /// # Errors
+    /// When a partition has ended.
+    pub async fn report_misplaced(
+        &self,
+        dependent: &Identity,
+        reference: &OwnerReference,
+    ) -> Result<(), PartitionEnded> {
+        let found = self.locate(&reference.uid).await?;
+        let misplaced = found.iter().any(|owner| {
+            owner.namespace.is_some()
+                && owner.namespace != dependent.namespace
+                && owner.name == reference.name
+        });
+        if misplaced {
+            self.reporter.report(Report::NamespaceMismatch {
+                dependent: dependent.clone(),
+                reference: reference.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    async fn locate(&self, uid: &Uid) -> Result<Arc<[Identity]>, PartitionEnded> {
+        let now = Instant::now();
+        {
+            let located = self.located.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((at, found)) = located.get(uid)
+                && now.duration_since(*at) < LOCATED_FOR
+            {
+                return Ok(Arc::clone(found));
+            }
+        }
+        let found: Arc<[Identity]> = self.graph.locate(uid).await?.into();
+        let mut located = self.located.lock().unwrap_or_else(PoisonError::into_inner);
+        if located.len() >= LOCATED_AT_MOST {
+            located.retain(|_, (at, _)| now.duration_since(*at) < LOCATED_FOR);
+        }
+        if located.len() < LOCATED_AT_MOST {
+            located.insert(uid.clone(), (now, Arc::clone(&found)));
+        }
+        Ok(found)
+    }
+}
+
+/// Why a key could not be finished now.
+#[derive(Debug)]
+pub enum Interrupted {
+    /// A request failed.
+    Api(ApiError),
+    /// The graph ended.
+    Graph(PartitionEnded),
+    /// The world moved on: decide afresh.
+    Changed(&'static str),
+}
+
+impl From<ApiError> for Interrupted {
+    fn from(error: ApiError) -> Self {
+        Self::Api(error)
+    }
+}
+
+impl From<PartitionEnded> for Interrupted {
+    fn from(error: PartitionEnded) -> Self {
+        Self::Graph(error)
+    }
+}
+
+impl Interrupted {
+    /// What becomes of the key.
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        match self {
+            Self::Changed(what) => Completion::Retry { reason: RetryReason::Conflict, error: what.into() },
+            Self::Graph(error) => {
+                Completion::Retry { reason: RetryReason::Failed, error: error.to_string().into() }
+            }
+            Self::Api(error) => api_outcome(&error),
+        }
+    }
+}
+
+/// What becomes of a key whose request failed.
+#[must_use]
+pub fn api_outcome(error: &ApiError) -> Outcome {
+    let text: Arc<str> = error.to_string().into();
+    match error.class {
+        // It was decided and reported; there is nothing left to do.
+        ErrorClass::DryRun => Completion::Done,
+        ErrorClass::Conflict => Completion::Retry { reason: RetryReason::Conflict, error: text },
+        ErrorClass::Throttled { retry_after: Some(after) } => {
+            Completion::RetryAfter { after, reason: RetryReason::Throttled, error: text }
+        }
+        ErrorClass::Throttled { retry_after: None } => {
+            Completion::Retry { reason: RetryReason::Throttled, error: text }
+        }
+        _ => Completion::Retry { reason: RetryReason::Failed, error: text },
+    }
+}

@@ -1,0 +1,161 @@
+//! The whole collector: which actors there are and who knows whom.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, Addr, AsyncContext, Context};
+use futures::future::join;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::context::WorkerContext;
+use super::delete::DeleteWork;
+use super::discovery::{Discovery, DiscoveryMeans, DiscoverySettings, PoolDoors, StopMonitors};
+use super::graph::{GraphActor, Introduce, Outlets};
+use super::graph_handle::GraphHandle;
+use super::memory::Memory;
+use super::messages::{Close, Enqueue};
+use super::metrics::MetricsActor;
+use super::orphan::{OrphanWork, RoundTypes, Rounds};
+use super::pool::{Pool, Work};
+use super::registry::Registry;
+use super::reporter::Reporter;
+use super::supervision::Threads;
+use super::view::View;
+use crate::api::Api;
+use crate::graph::{Layout, Partition};
+use crate::mailbox::Backoff;
+use crate::object::Catalog;
+use crate::telemetry::MetricsHandle;
+
+/// How the collector is to be run.
+#[derive(Clone, Debug)]
+pub struct ControllerSettings {
+    /// Workers of the delete pool.
+    pub delete_workers: usize,
+    /// Workers of the orphan pool.
+    pub orphan_workers: usize,
+    /// Partitions for namespaced objects; cluster-scoped ones have one of their own.
+    pub partitions: NonZeroU16,
+    /// How many absent (and orphaned) owners are remembered.
+    pub absent_owners: usize,
+    /// Retries of both pools.
+    pub backoff: Backoff,
+    /// Discovery and monitors.
+    pub discovery: DiscoverySettings,
+}
+
+/// A running collector.
+#[derive(Debug)]
+pub struct Controller {
+    view: View,
+    discovery: Addr<Discovery>,
+    threads: Threads,
+    ending: CancellationToken,
+}
+
+impl Controller {
+    /// Starts all actors. To be called on the system's arbiter, inside a
+    /// multi-threaded tokio runtime.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread for a partition.
+    pub fn start(
+        api: Api,
+        settings: ControllerSettings,
+        metrics: MetricsHandle,
+    ) -> std::io::Result<Self> {
+        let ending = CancellationToken::new();
+        let threads = Threads::default();
+        let memory = Arc::new(Memory::new(settings.absent_owners));
+        let registry = Registry::default();
+        let (reporter, reporting) = Reporter::new(api.clone(), ending.clone());
+        watched("reporter", tokio::spawn(reporting), ending.clone());
+
+        // The graph puts keys into the pools and the workers ask the graph: the pools
+        // have their addresses before they have their workers.
+        let (delete_context, orphan_context) = (Context::new(), Context::new());
+        let (delete, orphan) = (delete_context.address(), orphan_context.address());
+        let outlets = Outlets {
+            delete: delete.clone().recipient::<Enqueue>(),
+            orphan: orphan.clone().recipient::<Enqueue>(),
+            memory: Arc::clone(&memory),
+            reporter: reporter.clone(),
+        };
+        let graph = start_partitions(&threads, Layout::new(settings.partitions), &outlets)?;
+        let context = WorkerContext::new(api.clone(), graph.clone(), Arc::clone(&memory), reporter);
+        let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
+        let rounds = Rounds::start(context.clone(), round_types);
+        let work = Arc::new(DeleteWork::new(context.clone()));
+        delete_context.run(Pool::new(work, settings.delete_workers, settings.backoff));
+        let work = Arc::new(OrphanWork::new(context, rounds));
+        orphan_context.run(Pool::new(work, settings.orphan_workers, settings.backoff));
+
+        let (status, discovery_status) = watch::channel(Discovery::initial_status());
+        let means = DiscoveryMeans {
+            api,
+            graph: graph.clone(),
+            memory: Arc::clone(&memory),
+            registry: registry.clone(),
+            pools: vec![doors(&delete), doors(&orphan)],
+        };
+        let discovery = Discovery::new(means, settings.discovery, status, types).start();
+        let view = View { graph, delete, orphan, registry, memory, discovery: discovery_status };
+        MetricsActor::new(view.clone(), metrics).start();
+        Ok(Self { view, discovery, threads, ending })
+    }
+
+    /// What can be asked of it.
+    #[must_use]
+    pub const fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Ends it: no more work is handed out, what is being worked on may finish
+    /// within the grace period, then the watches are closed. True when everything
+    /// had finished by then.
+    pub async fn stop(self, grace: Duration) -> bool {
+        let finish = join(self.view.delete.send(Close), self.view.orphan.send(Close));
+        let finished = tokio::time::timeout(grace, finish).await.is_ok();
+        // An error means that discovery has ended already.
+        let _ = self.discovery.send(StopMonitors).await;
+        self.ending.cancel();
+        self.threads.ending();
+        finished
+    }
+}
+
+/// One thread and one Graph actor for each partition.
+fn start_partitions(threads: &Threads, layout: Layout, outlets: &Outlets) -> std::io::Result<GraphHandle> {
+    let catalog = Arc::new(Catalog::default());
+    let mut partitions = Vec::new();
+    for id in layout.all() {
+        let thread = threads.start(&format!("graph partition {}", id.0))?;
+        let actor = GraphActor::new(id, Partition::new(id, layout, Arc::clone(&catalog)), outlets.clone());
+        partitions.push(GraphActor::start_in_arbiter(&thread, |_| actor));
+    }
+    for partition in &partitions {
+        partition.do_send(Introduce(partitions.clone()));
+    }
+    Ok(GraphHandle::new(layout, partitions))
+}
+
+fn doors<W: Work>(pool: &Addr<Pool<W>>) -> PoolDoors {
+    PoolDoors {
+        open: pool.clone().recipient(),
+        close: pool.clone().recipient(),
+        wake: pool.clone().recipient(),
+    }
+}
+
+/// Notices when a task ends that should run as long as the process.
+fn watched(name: &'static str, task: tokio::task::JoinHandle<()>, ending: CancellationToken) {
+    tokio::spawn(async move {
+        if let Err(error) = task.await
+            && !ending.is_cancelled()
+        {
+            tracing::error!(task = name, %error, "task failed");
+        }
+    });
+}

@@ -1,0 +1,127 @@
+//! One log line and one count for each decision.
+
+use std::fmt::{Display, Write};
+
+use super::context::Interrupted;
+use super::delete::{Classified, Dropped};
+use super::reporter::Written;
+use crate::api::{ApiError, ErrorClass, Finalizer};
+use crate::graph::ObjectSnapshot;
+use crate::object::{Identity, PropagationPolicy};
+use crate::telemetry;
+
+/// A decision on its way from being made to having had its effect. Written to the
+/// log when it ends: object, owners with their class and evidence, action,
+/// policy, outcome.
+#[derive(Debug)]
+pub struct DecisionLine<'a> {
+    object: &'a Identity,
+    action: &'static str,
+    policy: Option<PropagationPolicy>,
+    finalizer: Option<Finalizer>,
+    owners: String,
+}
+
+impl<'a> DecisionLine<'a> {
+    /// Begins the line of a decision about an object.
+    #[must_use]
+    pub const fn new(object: &'a Identity, action: &'static str) -> Self {
+        Self { object, action, policy: None, finalizer: None, owners: String::new() }
+    }
+
+    /// With a propagation policy.
+    #[must_use]
+    pub const fn policy(mut self, policy: PropagationPolicy) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// With the finalizer that it is about.
+    #[must_use]
+    pub const fn finalizer(mut self, finalizer: Finalizer) -> Self {
+        self.finalizer = Some(finalizer);
+        self
+    }
+
+    /// With the owners as they were classified.
+    #[must_use]
+    pub fn owners(mut self, item: &ObjectSnapshot, classified: &[Classified]) -> Self {
+        for (seen, owner) in item.references.iter().zip(classified) {
+            let separator = if self.owners.is_empty() { "" } else { "; " };
+            // Writing to a string cannot fail.
+            let _ = write!(
+                self.owners,
+                "{separator}{} is {} ({})",
+                Written(&seen.reference),
+                owner.class,
+                owner.evidence
+            );
+        }
+        self
+    }
+
+    /// With the one owner that it follows from.
+    #[must_use]
+    pub fn owner(mut self, owner: &Identity) -> Self {
+        self.owners = owner.to_string();
+        self
+    }
+
+    /// The write was answered.
+    pub fn finish(&self, result: Result<&str, &ApiError>) {
+        match result {
+            Ok(outcome) => self.write(outcome, None),
+            Err(error) => self.failed(error),
+        }
+    }
+
+    /// It is not needed any more.
+    pub fn dropped(&self, why: &Dropped) {
+        self.write(
+            match why {
+                Dropped::Gone => "already_gone",
+                Dropped::BeingDeleted => "already_being_deleted",
+            },
+            None,
+        );
+    }
+
+    /// It did not come to its end.
+    pub fn interrupted(&self, why: &Interrupted) {
+        match why {
+            Interrupted::Api(error) => self.failed(error),
+            Interrupted::Graph(error) => self.write("failed", Some(error)),
+            Interrupted::Changed(what) => self.write("decided_afresh", Some(what)),
+        }
+    }
+
+    /// Nothing can be done until something else changes.
+    pub fn parked(&self, reason: &dyn Display) {
+        self.write("parked", Some(reason));
+    }
+
+    fn failed(&self, error: &ApiError) {
+        let outcome = match error.class {
+            ErrorClass::DryRun => return self.write("dry_run", None),
+            ErrorClass::Denied => "denied",
+            ErrorClass::Conflict => "conflict",
+            ErrorClass::Throttled { .. } => "throttled",
+            _ => "failed",
+        };
+        self.write(outcome, Some(error));
+    }
+
+    fn write(&self, outcome: &str, error: Option<&dyn Display>) {
+        telemetry::decision(self.action, outcome, &self.object.resource.group_resource);
+        let Self { object, action, policy, finalizer, owners } = self;
+        let policy = policy.map(tracing::field::display);
+        let finalizer = finalizer.as_ref().map(|finalizer| finalizer.as_str());
+        let owners = (!owners.is_empty()).then_some(owners);
+        match error {
+            None => tracing::info!(%object, action, policy, finalizer, owners, outcome, "decision"),
+            Some(error) => {
+                tracing::warn!(%object, action, policy, finalizer, owners, outcome, %error, "decision");
+            }
+        }
+    }
+}

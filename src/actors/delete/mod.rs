@@ -1,0 +1,221 @@
+//! The delete pool's work: decide about one object and do it.
+
+mod classify;
+mod confirm;
+mod deletion;
+mod look_ups;
+
+use std::sync::Arc;
+
+use self::confirm::Confirmations;
+use self::look_ups::LookUps;
+use super::context::{Interrupted, WorkerContext};
+use super::decision::DecisionLine;
+use super::messages::Finding;
+use super::pool::{Outcome, RetryReason, Work};
+use crate::api::{ErrorClass, Finalizer, FinalizerRemoval, LookUp, Patched};
+use crate::graph::{
+    ExpectedChange, ForegroundProgress, ObjectSnapshot, Snapshot, Verification, VirtualSnapshot,
+};
+use crate::mailbox::Completion;
+use crate::object::{DeletionState, Key};
+use crate::telemetry::Queue;
+use crate::verdict::{Decision, FirstLook, decide, first_look};
+
+pub use self::classify::{Classified, Evidence};
+
+/// Decides about objects whose owners may be gone, and about owners that are
+/// deleting dependents.
+#[derive(Debug)]
+pub struct DeleteWork {
+    context: WorkerContext,
+    look_ups: LookUps,
+    confirmations: Confirmations,
+}
+
+impl Work for DeleteWork {
+    const QUEUE: Queue = Queue::AttemptToDelete;
+
+    async fn work(&self, key: Key) -> Outcome {
+        match self.attempt(&key).await {
+            Ok(outcome) => outcome,
+            Err(interrupted) => interrupted.outcome(),
+        }
+    }
+}
+
+impl DeleteWork {
+    /// The work, on these means.
+    #[must_use]
+    pub fn new(context: WorkerContext) -> Self {
+        let look_ups = LookUps::new(context.api.clone(), Arc::clone(&context.memory));
+        Self { context, look_ups, confirmations: Confirmations::default() }
+    }
+
+    async fn attempt(&self, key: &Key) -> Result<Outcome, Interrupted> {
+        match self.context.graph.look(key).await? {
+            Snapshot::Gone => Ok(Completion::Done),
+            Snapshot::Virtual(owner) => self.verify(&owner).await,
+            Snapshot::Object(item) => self.object(&item).await,
+        }
+    }
+
+    /// Finds out whether an owner exists that no monitor shows.
+    async fn verify(&self, owner: &VirtualSnapshot) -> Result<Outcome, Interrupted> {
+        let VirtualSnapshot { identity, generation } = owner;
+        let finding = match self.look_ups.look_up(identity).await {
+            Ok(LookUp::Found(_)) => {
+                return Ok(Completion::Retry {
+                    reason: RetryReason::NotObserved,
+                    error: format!("{identity} exists, and no monitor shows it yet").into(),
+                });
+            }
+            Ok(LookUp::Absent(evidence)) => {
+                tracing::debug!(%identity, %evidence, "owner is absent");
+                Finding::Absent
+            }
+            Err(error) if matches!(error.class, ErrorClass::NotServed) => Finding::NotServed,
+            Err(error) => return Err(error.into()),
+        };
+        match self.context.graph.verified(identity, *generation, finding).await? {
+            Verification::Applied | Verification::Stale => Ok(Completion::Done),
+            Verification::Rotated => Ok(Completion::Retry {
+                reason: RetryReason::NotObserved,
+                error: format!("{identity} is absent; another identity is tried next").into(),
+            }),
+        }
+    }
+
+    async fn object(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
+        match first_look(item) {
+            FirstLook::Nothing(reason) => {
+                tracing::trace!(object = %item.identity, %reason, "nothing to do");
+                Ok(Completion::Done)
+            }
+            FirstLook::WaitForDependents(blocking) => {
+                tracing::debug!(object = %item.identity, blocking, "waits for its blocking dependents");
+                Ok(Completion::Done)
+            }
+            FirstLook::RemoveForegroundFinalizer => self.finish_foreground(item).await,
+            FirstLook::BreakDeadlock => self.break_deadlock(item).await,
+            FirstLook::Classify => self.decide(item).await,
+        }
+    }
+
+    /// No dependent blocks the object any more: let it go.
+    async fn finish_foreground(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
+        if item.identity.namespace.is_none() && !self.still_unblocked(item).await? {
+            // Whatever blocks it now wakes it when it goes.
+            return Ok(Completion::Done);
+        }
+        let line = DecisionLine::new(&item.identity, "remove_finalizer").finalizer(Finalizer::Foreground);
+        let removal = self.context.api.remove_finalizer(&item.identity, Finalizer::Foreground).await;
+        line.finish(removal.as_ref().map(FinalizerRemoval::as_str));
+        self.after_finalizer(item, removal?).await
+    }
+
+    /// The dependents of a cluster-scoped owner live in every partition: what they
+    /// had to tell must have arrived before it may go.
+    async fn still_unblocked(&self, item: &ObjectSnapshot) -> Result<bool, Interrupted> {
+        self.context.graph.fence().await?;
+        let now = self.context.graph.look(&item.identity.key()).await?;
+        Ok(matches!(now, Snapshot::Object(now)
+            if now.deletion == DeletionState::DeletingDependents
+                && now.foreground == ForegroundProgress::Unblocked))
+    }
+
+    async fn after_finalizer(
+        &self,
+        item: &ObjectSnapshot,
+        removal: FinalizerRemoval,
+    ) -> Result<Outcome, Interrupted> {
+        if let FinalizerRemoval::Removed(facts) = removal {
+            let expected = match facts.and_then(|facts| facts.resource_version) {
+                Some(version) => ExpectedChange::Version(version),
+                None => ExpectedChange::Removed,
+            };
+            self.context.graph.expect(&item.identity.key(), expected).await?;
+        }
+        Ok(Completion::Done)
+    }
+
+    /// Objects that delete their dependents in the foreground wait for each other
+    /// in a circle: one that stops blocking lets all of them go.
+    async fn break_deadlock(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
+        let line = DecisionLine::new(&item.identity, "stop_blocking");
+        let references: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
+        let version = item.resource_version.as_ref();
+        let patched = self.context.api.stop_blocking(&item.identity, &references, version).await;
+        line.finish(patched.as_ref().map(Patched::as_str));
+        self.expect_patch(item, &patched?).await?;
+        Ok(Completion::Done)
+    }
+
+    async fn decide(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
+        let classified = self.classify(item).await?;
+        let classes: Vec<_> = classified.iter().map(|owner| owner.class).collect();
+        match decide(item, &classes) {
+            Decision::Keep(reason) => {
+                tracing::debug!(object = %item.identity, %reason, "kept");
+                Ok(Completion::Done)
+            }
+            Decision::Park(reason) => {
+                DecisionLine::new(&item.identity, "keep").owners(item, &classified).parked(&reason);
+                let errors = classified.iter().filter_map(|owner| owner.error.as_deref());
+                let error = errors.fold(reason.to_string(), |text, error| format!("{text}; {error}"));
+                Ok(Completion::Retry { reason: RetryReason::Unresolved, error: error.into() })
+            }
+            Decision::RemoveReferences { remove, confirm_solid } => {
+                self.remove_references(item, &classified, &remove, confirm_solid).await
+            }
+            Decision::Delete { policy, stop_blocking_first } => {
+                self.delete(item, &classified, policy, stop_blocking_first).await
+            }
+        }
+    }
+
+    async fn remove_references(
+        &self,
+        item: &ObjectSnapshot,
+        classified: &[Classified],
+        remove: &[usize],
+        confirm_solid: Option<usize>,
+    ) -> Result<Outcome, Interrupted> {
+        self.report_misplaced(item, classified).await?;
+        if let Some(solid) = confirm_solid.and_then(|index| classified.get(index)) {
+            self.confirm_solid(solid).await?;
+        }
+        let line = DecisionLine::new(&item.identity, "remove_references").owners(item, classified);
+        let remove: Vec<_> = remove.iter().filter_map(|index| item.references.get(*index)).collect();
+        let remove: Vec<_> = remove.into_iter().map(|seen| seen.reference.clone()).collect();
+        let all: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
+        let version = item.resource_version.as_ref();
+        let patched = self.context.api.remove_references(&item.identity, &all, &remove, version).await;
+        line.finish(patched.as_ref().map(Patched::as_str));
+        self.expect_patch(item, &patched?).await?;
+        Ok(Completion::Done)
+    }
+
+    async fn expect_patch(&self, item: &ObjectSnapshot, patched: &Patched) -> Result<(), Interrupted> {
+        if let Patched::Changed(facts) = patched
+            && let Some(version) = facts.resource_version.clone()
+        {
+            self.context.graph.expect(&item.identity.key(), ExpectedChange::Version(version)).await?;
+        }
+        Ok(())
+    }
+
+    /// A dependent whose owner lives in another namespace is about to suffer for it.
+    async fn report_misplaced(
+        &self,
+        item: &ObjectSnapshot,
+        classified: &[Classified],
+    ) -> Result<(), Interrupted> {
+        for (seen, owner) in item.references.iter().zip(classified) {
+            if owner.class == crate::verdict::ReferenceClass::Absent {
+                self.context.report_misplaced(&item.identity, &seen.reference).await?;
+            }
+        }
+        Ok(())
+    }
+}

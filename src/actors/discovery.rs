@@ -1,0 +1,463 @@
+//! The Discovery actor: keeps the set of monitors equal to the set of types.
+
+mod rebuild;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseFuture, SpawnHandle,
+    WrapFuture,
+};
+use futures::future::join_all;
+use tokio::sync::watch;
+
+use super::expectations::Expectations;
+use super::graph_handle::GraphHandle;
+use super::memory::Memory;
+use super::messages::{
+    Close, Drain, MonitorDrained, MonitorSynced, Open, ServedTypesChanged, Stop, StoreRestored, TakeIn,
+    WakeUnresolved,
+};
+use super::monitor::{Monitor, MonitorContext};
+use super::orphan::RoundTypes;
+use super::registry::Registry;
+use crate::api::{Api, ApiError, Discovered, GroupFailure};
+use crate::graph::{DeletesProve, Epoch, Intake};
+use crate::object::{Catalog, GroupResource, ResourceType};
+use crate::telemetry;
+
+/// The wait after a first discovery that failed; doubled up to the interval.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+
+/// How discovery and the monitors are to be run.
+#[derive(Clone, Debug)]
+pub struct DiscoverySettings {
+    /// Between two regular looks.
+    pub interval: Duration,
+    /// Types that are neither watched nor touched.
+    pub ignored: Vec<GroupResource>,
+    /// How long the workers wait for the monitors at the start.
+    pub sync_timeout: Duration,
+}
+
+/// What discovery acts on.
+#[derive(Clone, Debug)]
+pub struct DiscoveryMeans {
+    /// The API server.
+    pub api: Api,
+    /// The graph.
+    pub graph: GraphHandle,
+    /// What the workers remember.
+    pub memory: Arc<Memory>,
+    /// How the monitors are doing.
+    pub registry: Registry,
+    /// The pools, which it opens and wakes.
+    pub pools: Vec<PoolDoors>,
+}
+
+/// What discovery asks of a pool.
+#[derive(Clone, Debug)]
+pub struct PoolDoors {
+    /// Start handing out work.
+    pub open: Recipient<Open>,
+    /// Stop handing out work.
+    pub close: Recipient<Close>,
+    /// Queue what waits for a kind to resolve.
+    pub wake: Recipient<WakeUnresolved>,
+}
+
+/// Where the collector as a whole stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The workers wait for the monitors to sync.
+    Syncing,
+    /// The workers work.
+    Collecting,
+    /// The store went back in time: everything is read anew, nothing is written.
+    Rebuilding,
+}
+
+/// What discovery knows, for readiness and debugging.
+#[derive(Clone, Debug)]
+pub struct DiscoveryStatus {
+    /// Whether it has worked at least once.
+    pub discovered: bool,
+    /// Whether a change was announced that it has not shown yet, or a look is on its way.
+    pub busy: bool,
+    /// Where the collector stands.
+    pub phase: Phase,
+    /// Why it failed the last time, if it did.
+    pub last_error: Option<String>,
+    /// Groups that could not be discovered; their monitors are kept.
+    pub failures: Vec<GroupFailure>,
+}
+
+#[derive(Debug)]
+struct Running {
+    resource: Arc<ResourceType>,
+    address: Addr<Monitor>,
+    epoch: Epoch,
+    draining: bool,
+    /// Whether the next monitor of the type follows at once: only its version changed.
+    replaced: bool,
+}
+
+/// Looks at the served types every interval, and at once when a CRD or an
+/// APIService changes; starts and drains monitors; opens the pools.
+#[derive(Debug)]
+pub struct Discovery {
+    means: DiscoveryMeans,
+    settings: DiscoverySettings,
+    status: watch::Sender<DiscoveryStatus>,
+    round_types: watch::Sender<Arc<RoundTypes>>,
+    discovered: Option<Arc<Discovered>>,
+    monitors: HashMap<GroupResource, Running>,
+    expectations: Expectations,
+    last_epoch: u64,
+    looking: bool,
+    again: bool,
+    next_look: Option<SpawnHandle>,
+    retry: Duration,
+    sync_deadline: Option<SpawnHandle>,
+}
+
+impl Discovery {
+    /// Not started yet: nothing is known.
+    #[must_use]
+    pub fn new(
+        means: DiscoveryMeans,
+        settings: DiscoverySettings,
+        status: watch::Sender<DiscoveryStatus>,
+        round_types: watch::Sender<Arc<RoundTypes>>,
+    ) -> Self {
+        Self {
+            means,
+            settings,
+            status,
+            round_types,
+            discovered: None,
+            monitors: HashMap::new(),
+            expectations: Expectations::default(),
+            last_epoch: 0,
+            looking: false,
+            again: false,
+            next_look: None,
+            retry: FIRST_RETRY,
+            sync_deadline: None,
+        }
+    }
+
+    /// The status before anything is known.
+    #[must_use]
+    pub const fn initial_status() -> DiscoveryStatus {
+        DiscoveryStatus {
+            discovered: false,
+            busy: true,
+            phase: Phase::Syncing,
+            last_error: None,
+            failures: Vec::new(),
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        self.status.borrow().phase
+    }
+
+    fn catalog(&self) -> Option<&Catalog> {
+        self.discovered.as_ref().map(|discovered| &*discovered.catalog)
+    }
+
+    /// Looks now, or right after the look that is on its way.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        if let Some(handle) = self.next_look.take() {
+            ctx.cancel_future(handle);
+        }
+        if self.looking || self.phase() == Phase::Rebuilding {
+            self.again = true;
+            return;
+        }
+        self.looking = true;
+        self.status.send_modify(|status| status.busy = true);
+        let (api, previous) = (self.means.api.clone(), self.discovered.clone());
+        // On the thread pool: it decodes every type of the server.
+        let look = tokio::spawn(async move { api.discover(previous.as_deref()).await });
+        ctx.spawn(look.into_actor(self).map(|result, discovery, ctx| match result {
+            Ok(result) => discovery.looked(result, ctx),
+            Err(error) => {
+                tracing::error!(%error, "discovery failed unexpectedly; it is repeated");
+                discovery.look_ended(Some(discovery.settings.interval), ctx);
+            }
+        }));
+    }
+
+    fn look_later(&mut self, wait: Duration, ctx: &mut Context<Self>) {
+        if let Some(handle) = self.next_look.take() {
+            ctx.cancel_future(handle);
+        }
+        self.next_look = Some(ctx.run_later(wait, |discovery, ctx| {
+            discovery.next_look = None;
+            discovery.look(ctx);
+        }));
+    }
+
+    fn look_ended(&mut self, wait: Option<Duration>, ctx: &mut Context<Self>) {
+        self.looking = false;
+        let busy = self.again || !self.expectations.is_empty();
+        self.status.send_modify(|status| status.busy = busy);
+        if std::mem::take(&mut self.again) {
+            self.look(ctx);
+        } else {
+            self.look_later(wait.unwrap_or(self.settings.interval), ctx);
+        }
+    }
+
+    fn looked(&mut self, result: Result<Discovered, ApiError>, ctx: &mut Context<Self>) {
+        match result {
+            Ok(discovered) if self.phase() == Phase::Rebuilding => drop(discovered),
+            Ok(discovered) => return self.apply(Arc::new(discovered), ctx),
+            Err(error) => {
+                telemetry::discovery_failed();
+                tracing::warn!(%error, "discovery failed; everything is kept as it is");
+                self.status.send_modify(|status| status.last_error = Some(error.to_string()));
+            }
+        }
+        let wait = match (self.expectations.not_shown(), &self.discovered) {
+            (Some(wait), _) => wait,
+            (None, Some(_)) => self.settings.interval,
+            (None, None) => {
+                let wait = self.retry;
+                self.retry = (self.retry * 2).min(self.settings.interval);
+                wait
+            }
+        };
+        self.look_ended(Some(wait), ctx);
+    }
+
+    /// First the catalog reaches every partition, then monitors begin: what they
+    /// bring must resolve.
+    fn apply(&mut self, discovered: Arc<Discovered>, ctx: &mut Context<Self>) {
+        let before = self.discovered.replace(Arc::clone(&discovered));
+        let catalog_before = before.as_ref().map(|before| &*before.catalog);
+        let changed = catalog_before != Some(&*discovered.catalog);
+        let wait = self.expectations.shown(catalog_before, &discovered.catalog);
+        for failure in &discovered.failures {
+            tracing::warn!(group = %failure.group, error = %failure.error, "group could not be discovered; its monitors are kept");
+        }
+        self.status.send_modify(|status| {
+            status.discovered = true;
+            status.last_error = None;
+            status.failures.clone_from(&discovered.failures);
+        });
+        let graph = self.means.graph.clone();
+        let tell = async move {
+            if changed {
+                // An error means that the graph, and with it the process, is ending.
+                let _ = graph.use_catalog(&discovered.catalog).await;
+            }
+        };
+        ctx.spawn(tell.into_actor(self).map(move |(), discovery, ctx| {
+            if discovery.phase() != Phase::Rebuilding {
+                discovery.reconcile(ctx);
+                if changed {
+                    for pool in &discovery.means.pools {
+                        pool.wake.do_send(WakeUnresolved);
+                    }
+                }
+            }
+            discovery.look_ended(wait, ctx);
+        }));
+    }
+
+    /// Starts monitors of new types, drains those of types that went, replaces
+    /// those whose version changed.
+    fn reconcile(&mut self, ctx: &mut Context<Self>) {
+        let Some(discovered) = self.discovered.clone() else { return };
+        let wanted: HashMap<_, _> = discovered
+            .watchable
+            .iter()
+            .filter(|watchable| !self.settings.ignored.contains(&watchable.resource.group_resource))
+            .map(|watchable| (watchable.resource.group_resource.clone(), watchable))
+            .collect();
+        let mut outdated = Vec::new();
+        for (name, running) in &mut self.monitors {
+            match wanted.get(name) {
+                Some(watchable) if watchable.resource == running.resource => {}
+                _ if running.draining => {}
+                Some(_) => {
+                    tracing::info!(resource = %name, "the version to watch changed");
+                    running.draining = true;
+                    running.replaced = true;
+                    outdated.push((name.clone(), running.epoch, running.address.clone()));
+                }
+                None => {
+                    tracing::info!(resource = %name, "type is no longer served; its monitor is drained");
+                    running.draining = true;
+                    running.address.do_send(Drain);
+                }
+            }
+        }
+        for (name, epoch, address) in outdated {
+            // It would not end by itself: its type is still served.
+            let stop = address.send(Stop).into_actor(self);
+            ctx.spawn(stop.map(move |_, discovery, ctx| discovery.monitor_ended(&name, epoch, ctx)));
+        }
+        let mut new: Vec<_> =
+            wanted.into_iter().filter(|(name, _)| !self.monitors.contains_key(name)).map(|(_, new)| new).collect();
+        new.sort_by(|a, b| a.resource.group_resource.cmp(&b.resource.group_resource));
+        for watchable in new {
+            let deletes_prove =
+                if watchable.aggregated { DeletesProve::Nothing } else { DeletesProve::Absence };
+            self.start_monitor(&watchable.resource, deletes_prove, ctx);
+        }
+        if self.sync_deadline.is_none() && self.phase() != Phase::Collecting {
+            let timeout = self.settings.sync_timeout;
+            self.sync_deadline = Some(ctx.run_later(timeout, |discovery, _| discovery.open("timeout")));
+        }
+        self.synced_changed();
+    }
+
+    fn start_monitor(
+        &mut self,
+        resource: &Arc<ResourceType>,
+        deletes_prove: DeletesProve,
+        ctx: &mut Context<Self>,
+    ) {
+        self.last_epoch += 1;
+        let epoch = Epoch(self.last_epoch);
+        tracing::debug!(resource = %resource.group_resource, version = %resource.version, "monitor started");
+        let address = ctx.address();
+        let context = MonitorContext {
+            api: self.means.api.clone(),
+            graph: self.means.graph.clone(),
+            registry: self.means.registry.clone(),
+            synced: address.clone().recipient(),
+            drained: address.clone().recipient(),
+            types_changed: address.clone().recipient(),
+            restored: address.recipient(),
+        };
+        let address = Monitor::start(context, Arc::clone(resource), epoch, deletes_prove);
+        let running =
+            Running { resource: Arc::clone(resource), address, epoch, draining: false, replaced: false };
+        self.monitors.insert(resource.group_resource.clone(), running);
+    }
+
+    /// A monitor has ended: its type leaves the graph, unless another version of
+    /// it is watched from now on.
+    fn monitor_ended(&mut self, name: &GroupResource, epoch: Epoch, ctx: &mut Context<Self>) {
+        if self.monitors.get(name).is_none_or(|running| running.epoch != epoch) {
+            return;
+        }
+        let Some(running) = self.monitors.remove(name) else { return };
+        self.means.registry.ended(name);
+        if running.replaced {
+            return self.reconcile(ctx);
+        }
+        let (graph, resource) = (self.means.graph.clone(), running.resource);
+        let leave = async move {
+            let removed = || {
+                let resource = Arc::clone(&resource);
+                TakeIn(vec![Intake::TypeRemoved { resource, epoch }])
+            };
+            // An error means that the graph, and with it the process, is ending.
+            let _ = graph.take_in_everywhere(removed).await;
+        };
+        // It may have come back while it was drained: then it is monitored afresh.
+        ctx.spawn(leave.into_actor(self).map(|(), discovery, ctx| discovery.reconcile(ctx)));
+    }
+
+    /// Publishes which types are synced, and opens the pools when all are.
+    fn synced_changed(&mut self) {
+        let catalog = self.discovered.as_ref().map(|discovered| Arc::clone(&discovered.catalog));
+        let mut types: Vec<_> = self
+            .monitors
+            .iter()
+            .map(|(name, running)| (Arc::clone(&running.resource), self.means.registry.is_synced(name)))
+            .collect();
+        types.sort_by(|(a, _), (b, _)| a.group_resource.cmp(&b.group_resource));
+        let all = !types.is_empty() && types.iter().all(|(_, synced)| *synced);
+        self.round_types.send_replace(Arc::new(RoundTypes { types, catalog: catalog.unwrap_or_default() }));
+        if all {
+            self.open("synced");
+        }
+    }
+
+    /// Lets the workers begin; what was queued before is derived anew.
+    fn open(&mut self, why: &str) {
+        if self.phase() == Phase::Collecting {
+            return;
+        }
+        self.status.send_modify(|status| status.phase = Phase::Collecting);
+        let unsynced: Vec<_> = self
+            .monitors
+            .keys()
+            .filter(|name| !self.means.registry.is_synced(name))
+            .map(ToString::to_string)
+            .collect();
+        tracing::info!(why, monitors = self.monitors.len(), ?unsynced, "collecting");
+        self.means.api.gate().resume();
+        let (graph, pools) = (self.means.graph.clone(), self.means.pools.clone());
+        actix::spawn(async move {
+            for pool in &pools {
+                pool.open.do_send(Open);
+            }
+            // An error means that the graph, and with it the process, is ending.
+            let _ = graph.rederive().await;
+        });
+    }
+}
+
+impl Actor for Discovery {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        // Every monitor may have something to say at the same time.
+        ctx.set_mailbox_capacity(4096);
+        self.look(ctx);
+    }
+}
+
+impl Handler<ServedTypesChanged> for Discovery {
+    type Result = ();
+
+    fn handle(&mut self, message: ServedTypesChanged, ctx: &mut Self::Context) {
+        let known = self.discovered.clone();
+        self.expectations.add(message.expected, known.as_ref().map(|known| &*known.catalog));
+        self.look(ctx);
+    }
+}
+
+impl Handler<MonitorSynced> for Discovery {
+    type Result = ();
+
+    fn handle(&mut self, MonitorSynced(resource): MonitorSynced, _: &mut Self::Context) {
+        tracing::debug!(%resource, "monitor synced");
+        self.synced_changed();
+    }
+}
+
+impl Handler<MonitorDrained> for Discovery {
+    type Result = ();
+
+    fn handle(&mut self, MonitorDrained(resource, epoch): MonitorDrained, ctx: &mut Self::Context) {
+        tracing::info!(%resource, "monitor drained");
+        self.monitor_ended(&resource, epoch, ctx);
+    }
+}
+
+/// End all monitors. Answered when their watches are closed.
+#[derive(Debug, actix::Message)]
+#[rtype(result = "()")]
+pub struct StopMonitors;
+
+impl Handler<StopMonitors> for Discovery {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, StopMonitors: StopMonitors, _: &mut Self::Context) -> Self::Result {
+        let monitors: Vec<_> = self.monitors.drain().map(|(_, running)| running.address).collect();
+        Box::pin(async move {
+            join_all(monitors.iter().map(|monitor| monitor.send(Stop))).await;
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! Starting over after the store went back in time.
+
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
+use futures::future::join_all;
+
+use super::{Discovery, Phase};
+use crate::actors::messages::{Close, Stop, StoreRestored};
+use crate::telemetry;
+
+impl Handler<StoreRestored> for Discovery {
+    type Result = ();
+
+    /// A store that was restored from a backup brings back objects, versions and
+    /// uids that were proved gone. Nothing that is known holds any more, so no
+    /// write may leave before everything has been forgotten and read anew.
+    fn handle(&mut self, StoreRestored { detail }: StoreRestored, ctx: &mut Self::Context) {
+        if self.phase() == Phase::Rebuilding {
+            return;
+        }
+        telemetry::store_restored();
+        tracing::error!(detail, "the API server's store went back in time; the graph is built anew");
+        self.status.send_modify(|status| status.phase = Phase::Rebuilding);
+        if let Some(deadline) = self.sync_deadline.take() {
+            ctx.cancel_future(deadline);
+        }
+        self.means.api.gate().pause();
+        let means = self.means.clone();
+        let monitors: Vec<_> = self.monitors.drain().map(|(_, running)| running).collect();
+        let forget = async move {
+            // What is being worked on was decided on versions that may come again.
+            join_all(means.pools.iter().map(|pool| pool.close.send(Close))).await;
+            join_all(monitors.iter().map(|running| running.address.send(Stop))).await;
+            for running in &monitors {
+                means.registry.ended(&running.resource.group_resource);
+            }
+            means.memory.clear();
+            means.api.forget_versions();
+            // An error means that the graph, and with it the process, is ending.
+            let _ = means.graph.reset().await;
+        };
+        ctx.spawn(forget.into_actor(self).map(|(), discovery, ctx| discovery.begin_anew(ctx)));
+    }
+}
+
+impl Discovery {
+    fn begin_anew(&mut self, ctx: &mut Context<Self>) {
+        self.status.send_modify(|status| status.phase = Phase::Syncing);
+        self.reconcile(ctx);
+        if std::mem::take(&mut self.again) {
+            self.look(ctx);
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The Graph actor: owns one partition, on a thread of its own.
+
+use std::sync::Arc;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, MessageResult, Recipient, ResponseFuture,
+    WrapFuture,
+};
+use tokio::sync::oneshot;
+
+use super::memory::Memory;
+use super::messages::{
+    AskDump, AskOwner, AskStatus, Enqueue, Expect, Fence, Finding, FromPeer, Locate, Look, Page,
+    PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
+};
+use super::outbox::{Outbox, Sequence};
+use super::reporter::Reporter;
+use super::supervision::{Fatal, die};
+use crate::graph::{Change, Effects, Intake, Partition, PartitionId};
+
+/// Links in one message to another partition.
+const LINKS_PER_MESSAGE: usize = 512;
+/// Keys in one message to a pool.
+const KEYS_PER_MESSAGE: usize = 4096;
+
+/// Where a partition's effects go.
+#[derive(Debug, Clone)]
+pub struct Outlets {
+    /// The delete pool.
+    pub delete: Recipient<Enqueue>,
+    /// The orphan pool.
+    pub orphan: Recipient<Enqueue>,
+    /// The workers' memory.
+    pub memory: Arc<Memory>,
+    /// Events and log lines for people.
+    pub reporter: Reporter,
+}
+
+/// Owns one [`Partition`] exclusively and forwards what follows from each message.
+///
+/// A panic in here leaves a half-updated graph, which is worse than a restart: it
+/// ends the process.
+#[derive(Debug)]
+pub struct GraphActor {
+    id: PartitionId,
+    partition: Partition,
+    effects: Effects,
+    outlets: Outlets,
+    outbox: Outbox,
+    peers: Vec<Addr<GraphActor>>,
+    through: Vec<(Sequence, oneshot::Sender<()>)>,
+}
+
+impl GraphActor {
+    /// An actor for a partition; it learns of its peers by [`Introduce`].
+    #[must_use]
+    pub fn new(id: PartitionId, partition: Partition, outlets: Outlets) -> Self {
+        Self {
+            id,
+            partition,
+            effects: Effects::default(),
+            outlets,
+            outbox: Outbox::default(),
+            peers: Vec::new(),
+            through: Vec::new(),
+        }
+    }
+
+    /// Changes the partition and forwards what follows.
+    fn update<R>(
+        &mut self,
+        ctx: &mut Context<Self>,
+        change: impl FnOnce(&mut Partition, &mut Effects) -> R,
+    ) -> R {
+        let result = change(&mut self.partition, &mut self.effects);
+        self.forward(ctx);
+        result
+    }
+
+    /// Keys may be sent without waiting for room: the queues hold each key once,
+    /// so there are never more of them than nodes.
+    fn forward(&mut self, ctx: &mut Context<Self>) {
+        let Effects { delete, orphan, absent, present, peers, reports } = &mut self.effects;
+        for (keys, pool) in [(delete, &self.outlets.delete), (orphan, &self.outlets.orphan)] {
+            while !keys.is_empty() {
+                let rest = keys.split_off(keys.len().min(KEYS_PER_MESSAGE));
+                pool.do_send(Enqueue(std::mem::replace(keys, rest)));
+            }
+        }
+        for identity in absent.drain(..) {
+            self.outlets.memory.absent.remember(&identity);
+        }
+        for identity in present.drain(..) {
+            self.outlets.memory.absent.forget(&identity);
+            self.outlets.memory.orphaned.forget(&identity);
+        }
+        for (to, message) in peers.drain(..) {
+            self.outbox.put(to, message);
+        }
+        for report in reports.drain(..) {
+            self.outlets.reporter.report(report);
+        }
+        self.pump(ctx);
+    }
+
+    /// Sends the next batch of the outbox, if none is on its way.
+    fn pump(&mut self, ctx: &mut Context<Self>) {
+        if self.peers.is_empty() {
+            return;
+        }
+        let Some((PartitionId(to), messages)) = self.outbox.take(LINKS_PER_MESSAGE) else {
+            return;
+        };
+        let Some(peer) = self.peers.get(usize::from(to)) else {
+            die(&Fatal::Graph { detail: format!("partition {:?} names a peer {to} that does not exist", self.id) });
+        };
+        let delivery = peer.send(FromPeer(messages)).into_actor(self).map(|result, actor, ctx| {
+            if result.is_err() {
+                // The peer is gone, and what watches its thread is ending the process.
+                return;
+            }
+            actor.outbox.delivered();
+            actor.pump(ctx);
+            let outbox = &actor.outbox;
+            for (_, done) in actor.through.extract_if(.., |(mark, _)| outbox.is_through(*mark)) {
+                // The one who asked may have given up.
+                let _ = done.send(());
+            }
+        });
+        ctx.spawn(delivery);
+    }
+
+    /// Resolves when everything that is in the outbox now has been applied.
+    fn when_told(&mut self) -> ResponseFuture<()> {
+        let mark = self.outbox.mark();
+        if self.outbox.is_through(mark) {
+            return Box::pin(std::future::ready(()));
+        }
+        let (done, told) = oneshot::channel();
+        self.through.push((mark, done));
+        Box::pin(async {
+            // An error means that this actor is gone, and with it the process.
+            let _ = told.await;
+        })
+    }
+}
+
+impl Actor for GraphActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        // Requests and answers are small; batches await their answer, so this is
+        // room for every monitor's and worker's one message.
+        ctx.set_mailbox_capacity(1024);
+    }
+}
+
+impl Drop for GraphActor {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            die(&Fatal::Graph { detail: format!("partition {} panicked", self.id.0) });
+        }
+    }
+}
+
+/// Tells a partition where the others are, in the order of their ids.
+#[derive(Debug, actix::Message)]
+#[rtype(result = "()")]
+pub struct Introduce(pub Vec<Addr<GraphActor>>);
+
+impl Handler<Introduce> for GraphActor {
+    type Result = ();
+
+    fn handle(&mut self, Introduce(peers): Introduce, ctx: &mut Self::Context) {
+        self.peers = peers;
+        self.pump(ctx);
+    }
+}
+
+impl Handler<TakeIn> for GraphActor {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, TakeIn(intakes): TakeIn, ctx: &mut Self::Context) -> Self::Result {
+        let mut list_ended = false;
+        for intake in intakes {
+            if let Intake::Changes { changes, .. } = &intake {
+                list_ended |= changes.iter().any(|change| matches!(change, Change::ListEnded { .. }));
+            }
+            self.partition.intake(intake, &mut self.effects);
+        }
+        self.forward(ctx);
+        if list_ended { self.when_told() } else { Box::pin(std::future::ready(())) }
+    }
+}
+
+impl Handler<FromPeer> for GraphActor {
+    type Result = ();
+
+    fn handle(&mut self, FromPeer(messages): FromPeer, ctx: &mut Self::Context) {
+        self.update(ctx, |partition, effects| {
+            for message in messages {
+                partition.receive(message, effects);
+            }
+        });
+    }
+}
+
+impl Handler<Fence> for GraphActor {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, Fence: Fence, _: &mut Self::Context) -> Self::Result {
+        self.when_told()
+    }
+}
+
+impl Handler<UseCatalog> for GraphActor {
+    type Result = ();
+
+    fn handle(&mut self, UseCatalog(catalog): UseCatalog, ctx: &mut Self::Context) {
+        self.update(ctx, |partition, effects| partition.set_catalog(catalog, effects));
+    }
+}
+
+impl Handler<Look> for GraphActor {
+    type Result = MessageResult<Look>;
+
+    fn handle(&mut self, Look(key): Look, ctx: &mut Self::Context) -> Self::Result {
+        MessageResult(self.update(ctx, |partition, effects| partition.snapshot(&key, effects)))
+    }
+}
+
+impl Handler<AskOwner> for GraphActor {
+    type Result = MessageResult<AskOwner>;
+
+    fn handle(&mut self, AskOwner(identity): AskOwner, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.partition.owner_state(&identity))
+    }
+}
+
+impl Handler<Verified> for GraphActor {
+    type Result = MessageResult<Verified>;
+
+    fn handle(&mut self, verified: Verified, ctx: &mut Self::Context) -> Self::Result {
+        let Verified { identity, generation, finding } = verified;
+        MessageResult(self.update(ctx, |partition, effects| match finding {
+            Finding::Absent => partition.absence_proved(&identity, generation, effects),
+            Finding::NotServed => partition.not_resolved(&identity, generation, effects),
+        }))
+    }
+}
+
+impl Handler<PageOfDependents> for GraphActor {
+    type Result = Page;
+
+    fn handle(&mut self, page: PageOfDependents, _: &mut Self::Context) -> Self::Result {
+        let PageOfDependents { owner, after, limit } = page;
+        let (dependents, next) = self.partition.dependents(&owner, after, limit);
+        Page { dependents, next }
+    }
+}
+
+impl Handler<Locate> for GraphActor {
+    type Result = MessageResult<Locate>;
+
+    fn handle(&mut self, Locate(uid): Locate, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.partition.observed(&uid))
+    }
+}
+
+impl Handler<Expect> for GraphActor {
+    type Result = ();
+
+    fn handle(&mut self, Expect(key, change): Expect, _: &mut Self::Context) {
+        self.partition.expect_event(&key, change);
+    }
+}
+
+impl Handler<Rederive> for GraphActor {
+    type Result = ();
+
+    fn handle(&mut self, Rederive: Rederive, ctx: &mut Self::Context) {
+        self.update(ctx, |partition, effects| partition.rederive(effects));
+    }
+}
+
+impl Handler<Reset> for GraphActor {
+    type Result = ();
+
+    fn handle(&mut self, Reset: Reset, _: &mut Self::Context) {
+        self.partition.reset();
+        self.outbox.clear();
+    }
+}
+
+impl Handler<AskStatus> for GraphActor {
+    type Result = PartitionStatus;
+
+    fn handle(&mut self, AskStatus: AskStatus, _: &mut Self::Context) -> Self::Result {
+        PartitionStatus {
+            stats: self.partition.stats(),
+            outbox: self.outbox.len() + usize::from(!self.outbox.is_empty()),
+        }
+    }
+}
+
+impl Handler<AskDump> for GraphActor {
+    type Result = MessageResult<AskDump>;
+
+    fn handle(&mut self, AskDump: AskDump, _: &mut Self::Context) -> Self::Result {
+        MessageResult(Box::new(self.partition.dump(None)))
+    }
+}

@@ -1,0 +1,157 @@
+//! How the rest speaks to the graph: routes each question to its partition.
+
+use std::sync::Arc;
+
+use actix::dev::ToEnvelope;
+use actix::{Addr, Handler, MailboxError, Message};
+use futures::future::{join_all, try_join_all};
+
+use super::graph::GraphActor;
+use super::messages::{
+    AskDump, AskOwner, AskStatus, Expect, Fence, Finding, Locate, Look, Page, PageOfDependents,
+    PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
+};
+use crate::graph::{
+    Cursor, Dump, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Snapshot, Verification,
+};
+use crate::object::{Catalog, Identity, Key, Namespace, Uid};
+
+/// The addresses of all partitions. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct GraphHandle {
+    layout: Layout,
+    partitions: Arc<[Addr<GraphActor>]>,
+}
+
+/// A partition did not answer: it has ended, and the process is about to.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the graph partition has ended")]
+pub struct PartitionEnded;
+
+impl From<MailboxError> for PartitionEnded {
+    fn from(_: MailboxError) -> Self {
+        Self
+    }
+}
+
+type Answer<T> = Result<T, PartitionEnded>;
+
+impl GraphHandle {
+    /// Routes to these partitions, which stand in the order of their ids.
+    #[must_use]
+    pub fn new(layout: Layout, partitions: Vec<Addr<GraphActor>>) -> Self {
+        debug_assert_eq!(partitions.len(), usize::from(layout.count()));
+        Self { layout, partitions: partitions.into() }
+    }
+
+    /// Which partition holds a namespace's objects.
+    #[must_use]
+    pub fn partition_of(&self, namespace: Option<&Namespace>) -> PartitionId {
+        self.layout.of(namespace)
+    }
+
+    /// All partitions.
+    pub fn partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
+        (0..self.layout.count()).map(PartitionId)
+    }
+
+    async fn ask<M>(&self, partition: PartitionId, message: M) -> Answer<M::Result>
+    where
+        M: Message + Send + 'static,
+        M::Result: Send,
+        GraphActor: Handler<M>,
+        <GraphActor as actix::Actor>::Context: ToEnvelope<GraphActor, M>,
+    {
+        let address = self.partitions.get(usize::from(partition.0)).ok_or(PartitionEnded)?;
+        Ok(address.send(message).await?)
+    }
+
+    async fn ask_all<M>(&self, message: impl Fn() -> M) -> Answer<Vec<M::Result>>
+    where
+        M: Message + Send + 'static,
+        M::Result: Send,
+        GraphActor: Handler<M>,
+        <GraphActor as actix::Actor>::Context: ToEnvelope<GraphActor, M>,
+    {
+        try_join_all(self.partitions().map(|id| self.ask(id, message()))).await
+    }
+
+    /// Puts a monitor's changes into one partition; see [`TakeIn`].
+    pub async fn take_in(&self, partition: PartitionId, message: TakeIn) -> Answer<()> {
+        self.ask(partition, message).await
+    }
+
+    /// Puts the same into every partition.
+    pub async fn take_in_everywhere(&self, message: impl Fn() -> TakeIn) -> Answer<()> {
+        self.ask_all(message).await.map(drop)
+    }
+
+    /// Replaces the catalog in every partition.
+    pub async fn use_catalog(&self, catalog: &Arc<Catalog>) -> Answer<()> {
+        self.ask_all(|| UseCatalog(Arc::clone(catalog))).await.map(drop)
+    }
+
+    /// What there is to decide about a key.
+    pub async fn look(&self, key: &Key) -> Answer<Snapshot> {
+        self.ask(self.layout.of(key.namespace.as_ref()), Look(key.clone())).await
+    }
+
+    /// What is known about an identity as an owner.
+    pub async fn owner_state(&self, identity: &Identity) -> Answer<OwnerState> {
+        self.ask(self.layout.of(identity.namespace.as_ref()), AskOwner(identity.clone())).await
+    }
+
+    /// Hands in what a look-up found.
+    pub async fn verified(
+        &self,
+        identity: &Identity,
+        generation: Generation,
+        finding: Finding,
+    ) -> Answer<Verification> {
+        let verified = Verified { identity: identity.clone(), generation, finding };
+        self.ask(self.layout.of(identity.namespace.as_ref()), verified).await
+    }
+
+    /// One page of an owner's dependents.
+    pub async fn dependents(&self, owner: &Key, after: Option<Cursor>, limit: usize) -> Answer<Page> {
+        let page = PageOfDependents { owner: owner.clone(), after, limit };
+        self.ask(self.layout.of(owner.namespace.as_ref()), page).await
+    }
+
+    /// Every observed object with this uid, wherever it is.
+    pub async fn locate(&self, uid: &Uid) -> Answer<Vec<Identity>> {
+        let found = self.ask_all(|| Locate(uid.clone())).await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Notes that an event of this object is to be expected.
+    pub async fn expect(&self, key: &Key, change: ExpectedChange) -> Answer<()> {
+        self.ask(self.layout.of(key.namespace.as_ref()), Expect(key.clone(), change)).await
+    }
+
+    /// Resolves when all that any partition had to tell another has been applied.
+    pub async fn fence(&self) -> Answer<()> {
+        self.ask_all(|| Fence).await.map(drop)
+    }
+
+    /// Queues everything that may need work.
+    pub async fn rederive(&self) -> Answer<()> {
+        self.ask_all(|| Rederive).await.map(drop)
+    }
+
+    /// Forgets the whole graph.
+    pub async fn reset(&self) -> Answer<()> {
+        self.ask_all(|| Reset).await.map(drop)
+    }
+
+    /// The status of every partition, in order.
+    pub async fn status(&self) -> Answer<Vec<PartitionStatus>> {
+        self.ask_all(|| AskStatus).await
+    }
+
+    /// The whole graph, partition by partition; those that do not answer are left out.
+    pub async fn dump(&self) -> Vec<Dump> {
+        let dumps = join_all(self.partitions().map(|id| self.ask(id, AskDump))).await;
+        dumps.into_iter().flatten().map(|dump| *dump).collect()
+    }
+}

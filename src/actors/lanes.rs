@@ -1,0 +1,133 @@
+//! How a monitor's changes reach the partitions: one lane for each.
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+
+use super::graph_handle::{GraphHandle, PartitionEnded};
+use super::messages::TakeIn;
+use crate::graph::{Change, Intake, PartitionId};
+
+/// Changes in one message.
+const CHANGES_PER_MESSAGE: usize = 512;
+/// Changes that may wait over all lanes before the watch is held back.
+const CHANGES_WAITING: usize = 8192;
+
+/// One lane to each partition, with at most one message on its way in each: a busy
+/// partition holds up neither the others nor, until its lane is full, the watch.
+#[derive(Debug)]
+pub struct Lanes {
+    graph: GraphHandle,
+    lanes: Vec<Lane>,
+    waiting: usize,
+    on_their_way: FuturesUnordered<BoxFuture<'static, (PartitionId, Result<(), PartitionEnded>)>>,
+    make: Envelope,
+}
+
+/// Puts changes into the envelope of their monitor: its type and its epoch.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    /// The type.
+    pub resource: std::sync::Arc<crate::object::ResourceType>,
+    /// The epoch.
+    pub epoch: crate::graph::Epoch,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    changes: Vec<Change>,
+    busy: bool,
+}
+
+impl Lanes {
+    /// Lanes to all partitions of a graph.
+    #[must_use]
+    pub fn new(graph: GraphHandle, make: Envelope) -> Self {
+        let lanes = graph.partitions().map(|_| Lane::default()).collect();
+        Self { graph, lanes, waiting: 0, on_their_way: FuturesUnordered::new(), make }
+    }
+
+    /// Puts a change into the lane of its namespace, or, if it is about the list as
+    /// a whole, into every lane.
+    pub fn put(&mut self, change: Change) {
+        match &change {
+            Change::Seen(facts) | Change::Deleted(facts) => {
+                let PartitionId(lane) = self.graph.partition_of(facts.namespace.as_ref());
+                self.put_in(usize::from(lane), change);
+            }
+            Change::ListBegan | Change::ListEnded { .. } => {
+                for lane in 0..self.lanes.len() {
+                    self.put_in(lane, change.clone());
+                }
+            }
+        }
+    }
+
+    fn put_in(&mut self, lane: usize, change: Change) {
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.changes.push(change);
+            self.waiting += 1;
+        }
+    }
+
+    /// Sends what can be sent.
+    pub fn flush(&mut self) {
+        for (index, lane) in self.graph.partitions().zip(&mut self.lanes) {
+            if lane.busy || lane.changes.is_empty() {
+                continue;
+            }
+            let rest = lane.changes.split_off(lane.changes.len().min(CHANGES_PER_MESSAGE));
+            let changes = std::mem::replace(&mut lane.changes, rest);
+            self.waiting -= changes.len();
+            lane.busy = true;
+            let Envelope { resource, epoch } = self.make.clone();
+            let graph = self.graph.clone();
+            self.on_their_way.push(Box::pin(async move {
+                let intake = Intake::Changes { resource, epoch, changes };
+                (index, graph.take_in(index, TakeIn(vec![intake])).await)
+            }));
+        }
+    }
+
+    /// Whether the watch may be read on.
+    #[must_use]
+    pub const fn has_room(&self) -> bool {
+        self.waiting < CHANGES_WAITING
+    }
+
+    /// Whether everything has been applied.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0 && self.on_their_way.is_empty()
+    }
+
+    /// Waits until the next message has been applied; for ever if none is on its
+    /// way. Dropping the wait loses nothing.
+    ///
+    /// # Errors
+    /// When a partition has ended.
+    pub async fn next_applied(&mut self) -> Result<(), PartitionEnded> {
+        match self.on_their_way.next().await {
+            None => std::future::pending().await,
+            Some((PartitionId(lane), result)) => {
+                if let Some(lane) = self.lanes.get_mut(usize::from(lane)) {
+                    lane.busy = false;
+                }
+                self.flush();
+                result
+            }
+        }
+    }
+
+    /// Waits until everything has been applied.
+    ///
+    /// # Errors
+    /// When a partition has ended.
+    pub async fn drain(&mut self) -> Result<(), PartitionEnded> {
+        self.flush();
+        while !self.is_empty() {
+            self.next_applied().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! What workers share: identities that were proved absent, and owners whose
+//! dependents were orphaned.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dashmap::DashMap;
+
+use crate::object::Identity;
+
+/// A bounded set of identities that forgets the least recently used ones.
+///
+/// A concurrent cache by nature: many workers ask, partitions and workers
+/// remember, and an entry that is forgotten only costs a request.
+#[derive(Debug)]
+pub struct IdentityCache {
+    entries: DashMap<Identity, AtomicU64>,
+    capacity: usize,
+    clock: AtomicU64,
+}
+
+impl IdentityCache {
+    /// A cache for at most `capacity` identities (plus an eighth, so that
+    /// forgetting is done in batches).
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self { entries: DashMap::new(), capacity, clock: AtomicU64::new(0) }
+    }
+
+    /// Puts an identity in.
+    pub fn remember(&self, identity: &Identity) {
+        let now = self.tick();
+        self.entries.insert(identity.clone(), AtomicU64::new(now));
+        if self.entries.len() > self.capacity + self.capacity / 8 {
+            self.shrink();
+        }
+    }
+
+    /// Whether the identity is in; asking keeps it in.
+    #[must_use]
+    pub fn contains(&self, identity: &Identity) -> bool {
+        let now = self.tick();
+        self.entries.get(identity).map(|used| used.store(now, Ordering::Relaxed)).is_some()
+    }
+
+    /// Takes an identity out.
+    pub fn forget(&self, identity: &Identity) {
+        self.entries.remove(identity);
+    }
+
+    /// Takes everything out: after the store went back in time, nothing that was
+    /// proved before holds.
+    pub fn clear(&self) {
+        self.entries.clear();
+    }
+
+    /// How many identities are in.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn shrink(&self) {
+        let mut uses: Vec<u64> = self.entries.iter().map(|entry| entry.load(Ordering::Relaxed)).collect();
+        let surplus = uses.len().saturating_sub(self.capacity);
+        if surplus == 0 {
+            return;
+        }
+        uses.sort_unstable();
+        let oldest: HashSet<u64> = uses.into_iter().take(surplus).collect();
+        self.entries.retain(|_, used| !oldest.contains(&used.load(Ordering::Relaxed)));
+    }
+}
+
+/// What the workers of both pools remember.
+#[derive(Debug)]
+pub struct Memory {
+    /// Identities proved absent (500 in kube-controller-manager).
+    pub absent: IdentityCache,
+    /// Owners whose orphan finalizer we removed: a dependent that turns up late
+    /// loses its reference to one instead of being deleted (kubernetes#26120).
+    pub orphaned: IdentityCache,
+}
+
+impl Memory {
+    /// Both caches with the same capacity.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self { absent: IdentityCache::new(capacity), orphaned: IdentityCache::new(capacity) }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        let Self { absent, orphaned } = self;
+        absent.clear();
+        orphaned.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
+
+    fn identity(name: &str) -> Identity {
+        let resource = Arc::new(ResourceType {
+            group_resource: GroupResource::parse("configmaps"),
+            version: "v1".into(),
+            kind: "ConfigMap".into(),
+            scope: Scope::Namespaced,
+        });
+        Identity { resource, namespace: Namespace::parse("a"), name: name.into(), uid: Uid::parse("u").unwrap() }
+    }
+
+    #[test]
+    fn absence_is_of_an_identity_not_of_a_uid() {
+        let cache = IdentityCache::new(10);
+        cache.remember(&identity("a"));
+        assert!(cache.contains(&identity("a")));
+        assert!(!cache.contains(&identity("b")), "same uid, other name: not proved");
+    }
+
+    #[test]
+    fn the_least_recently_used_go_first_and_the_bound_holds() {
+        let cache = IdentityCache::new(8);
+        for name in 0..8 {
+            cache.remember(&identity(&name.to_string()));
+        }
+        assert!(cache.contains(&identity("0")));
+        for name in 8..100 {
+            cache.remember(&identity(&name.to_string()));
+            assert!(cache.contains(&identity("0")), "asked for again and again");
+            assert!(cache.len() <= 9);
+        }
+        assert!(!cache.contains(&identity("1")));
+    }
+}

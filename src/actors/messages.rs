@@ -1,0 +1,204 @@
+//! The messages that actors send each other, in one place.
+
+use std::sync::Arc;
+
+use actix::{Message, MessageResponse};
+
+use crate::graph::{
+    Cursor, DependentView, Dump, ExpectedChange, Generation, Intake, OwnerState, PeerMessage, Snapshot, Stats,
+    Verification,
+};
+use crate::object::{Catalog, GroupResource, Identity, Key, Uid};
+
+// To a graph partition.
+
+/// Changes from a monitor. Answered when they are in the graph, which is what
+/// holds a fast watch back; if a list ends in them, when the links that were
+/// made from it have been applied too.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct TakeIn(pub Vec<Intake>);
+
+/// Links from another partition. Answered when they are applied.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct FromPeer(pub Vec<PeerMessage>);
+
+/// Answered when everything that this partition had to tell others before it has
+/// been applied there.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Fence;
+
+/// A new resource catalog.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct UseCatalog(pub Arc<Catalog>);
+
+/// What is there to decide about this key?
+#[derive(Debug, Message)]
+#[rtype(result = "Snapshot")]
+pub struct Look(pub Key);
+
+/// What is known about this identity as an owner?
+#[derive(Debug, Message)]
+#[rtype(result = "OwnerState")]
+pub struct AskOwner(pub Identity);
+
+/// What the verification of an owner's identity found.
+#[derive(Debug, Message)]
+#[rtype(result = "Verification")]
+pub struct Verified {
+    /// The identity that was looked up.
+    pub identity: Identity,
+    /// The generation of the node that the look-up began with.
+    pub generation: Generation,
+    /// The answer.
+    pub finding: Finding,
+}
+
+/// What a look-up says about an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Proved absent.
+    Absent,
+    /// Its type is not served, so nothing can be said: try another identity.
+    NotServed,
+}
+
+/// One page of an owner's dependents.
+#[derive(Debug, Message)]
+#[rtype(result = "Page")]
+pub struct PageOfDependents {
+    /// The owner.
+    pub owner: Key,
+    /// Where the page before ended.
+    pub after: Option<Cursor>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+/// The answer to [`PageOfDependents`].
+#[derive(Debug, MessageResponse)]
+pub struct Page {
+    /// The dependents.
+    pub dependents: Vec<DependentView>,
+    /// Where the next page starts; `None` after the last one.
+    pub next: Option<Cursor>,
+}
+
+/// Is an object with this uid observed here?
+#[derive(Debug, Message)]
+#[rtype(result = "Option<Identity>")]
+pub struct Locate(pub Uid);
+
+/// A write of ours succeeded: an event of the object is to be expected.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Expect(pub Key, pub ExpectedChange);
+
+/// Queue everything that may need work, as if nothing had been queued so far.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Rederive;
+
+/// Forget the whole graph: the store went back in time.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Reset;
+
+/// Sizes and pending messages.
+#[derive(Debug, Message)]
+#[rtype(result = "PartitionStatus")]
+pub struct AskStatus;
+
+/// The answer to [`AskStatus`].
+#[derive(Clone, Copy, Debug, MessageResponse)]
+pub struct PartitionStatus {
+    /// Sizes.
+    pub stats: Stats,
+    /// Messages to other partitions that are not applied yet.
+    pub outbox: usize,
+}
+
+/// The nodes and edges of this partition.
+#[derive(Debug, Message)]
+#[rtype(result = "Box<Dump>")]
+pub struct AskDump;
+
+// To a pool.
+
+/// Keys to work on.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Enqueue(pub Vec<Key>);
+
+/// Start handing out work: all backoff is forgotten.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Open;
+
+/// Stop handing out work; keys are still queued. Answered when no item is being
+/// worked on any more.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Close;
+
+/// Discovery changed: queue what waits for a kind to resolve.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct WakeUnresolved;
+
+// To discovery.
+
+/// A CustomResourceDefinition or an APIService changed: look at once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Message)]
+#[rtype(result = "()")]
+pub struct ServedTypesChanged {
+    /// What discovery has to show before the change has arrived there.
+    pub expected: Expected,
+}
+
+/// What discovery will show once a change has arrived.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Expected {
+    /// The resource is served.
+    Served(GroupResource),
+    /// The resource is not served.
+    NotServed(GroupResource),
+    /// Something about this group is different.
+    Changed {
+        /// The API group.
+        group: Box<str>,
+    },
+}
+
+/// A monitor's list went back in time: the store was restored from a backup.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct StoreRestored {
+    /// Where it was noticed, and what was seen: for the log.
+    pub detail: String,
+}
+
+/// A monitor has everything of its first list in the graph.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct MonitorSynced(pub GroupResource);
+
+/// A monitor has ended after being drained.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct MonitorDrained(pub GroupResource, pub crate::graph::Epoch);
+
+// To a monitor.
+
+/// The type is no longer served: end with the watch, in 30 s at the latest.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Drain;
+
+/// End at once. Answered when its watch is closed.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Stop;

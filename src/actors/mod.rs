@@ -1,0 +1,40 @@
+//! The actors: thin shells that feed the graph, hand out its work and do it.
+//!
+//! ```text
+//! Discovery ─▶ Monitor × type ─▶ Graph × partition ─▶ Delete pool, Orphan pool
+//! ```
+//!
+//! Each owns its state and speaks by the messages of [`messages`]. Whatever takes
+//! time (requests, decoding) runs as a task on the thread pool; the actor that
+//! spawned it notices its end.
+
+mod context;
+mod controller;
+mod decision;
+mod delete;
+mod discovery;
+mod expectations;
+mod graph;
+mod graph_handle;
+mod lanes;
+mod memory;
+pub mod messages;
+mod metrics;
+mod monitor;
+mod orphan;
+mod outbox;
+mod pool;
+mod registry;
+mod release;
+mod reporter;
+mod supervision;
+mod view;
+mod worker;
+
+pub use controller::{Controller, ControllerSettings};
+pub use discovery::{DiscoverySettings, DiscoveryStatus, Phase};
+pub use pool::{Failing, PoolStatus, RetryReason};
+pub use registry::MonitorState;
+pub use reporter::OWNER_REF_INVALID_NAMESPACE;
+pub use supervision::FATAL_EXIT_CODE;
+pub use view::{Idleness, View};

@@ -1,0 +1,312 @@
+//! The Monitor actor: watches one resource type and feeds the graph.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseFuture, WrapFuture};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::graph_handle::{GraphHandle, PartitionEnded};
+use super::lanes::{Envelope, Lanes};
+use super::messages::{
+    Drain, Expected, MonitorDrained, MonitorSynced, ServedTypesChanged, Stop, StoreRestored, TakeIn,
+};
+use super::registry::Registry;
+use crate::api::{Api, ListWatch, Step};
+use crate::graph::{Change, DeletesProve, Epoch, Intake};
+use crate::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion, split_api_version};
+use crate::telemetry;
+
+/// How long the monitor of a type that is no longer served may go on: the last
+/// deletions of a deleted CRD's objects are still on their way.
+const DRAIN_AT_MOST: Duration = Duration::from_secs(30);
+
+/// What every monitor needs.
+#[derive(Debug, Clone)]
+pub struct MonitorContext {
+    /// The API server.
+    pub api: Api,
+    /// The graph.
+    pub graph: GraphHandle,
+    /// Where it says how it is doing.
+    pub registry: Registry,
+    /// Whom it tells that it is synced.
+    pub synced: Recipient<MonitorSynced>,
+    /// Whom it tells that it has been drained.
+    pub drained: Recipient<MonitorDrained>,
+    /// Whom it tells that other types may be served now.
+    pub types_changed: Recipient<ServedTypesChanged>,
+    /// Whom it tells that the store went back in time.
+    pub restored: Recipient<StoreRestored>,
+}
+
+/// Watches one type, for one epoch. Thin: the list and watch runs as a task on the
+/// thread pool, and the actor notices when it ends.
+#[derive(Debug)]
+pub struct Monitor {
+    context: MonitorContext,
+    resource: Arc<ResourceType>,
+    epoch: Epoch,
+    deletes_prove: DeletesProve,
+    draining: watch::Sender<bool>,
+    ending: CancellationToken,
+    ended: CancellationToken,
+}
+
+impl Monitor {
+    /// Starts a monitor.
+    #[must_use]
+    pub fn start(
+        context: MonitorContext,
+        resource: Arc<ResourceType>,
+        epoch: Epoch,
+        deletes_prove: DeletesProve,
+    ) -> Addr<Self> {
+        let (draining, _) = watch::channel(false);
+        let (ending, ended) = (CancellationToken::new(), CancellationToken::new());
+        Actor::start(Self { context, resource, epoch, deletes_prove, draining, ending, ended })
+    }
+
+    fn run(&self, ctx: &mut Context<Self>) {
+        let feed = Feed {
+            context: self.context.clone(),
+            resource: Arc::clone(&self.resource),
+            epoch: self.epoch,
+            deletes_prove: self.deletes_prove,
+            draining: self.draining.subscribe(),
+        };
+        let ending = self.ending.clone();
+        let task = tokio::spawn(async move {
+            // Dropping the feed closes its watch.
+            ending.run_until_cancelled(feed.run()).await
+        });
+        ctx.spawn(task.into_actor(self).map(|ended, monitor, ctx| match ended {
+            // Stopped from outside.
+            Ok(None) => ctx.stop(),
+            Ok(Some(Ok(()))) => {
+                monitor.context.registry.ended(&monitor.resource.group_resource);
+                monitor
+                    .context
+                    .drained
+                    .do_send(MonitorDrained(monitor.resource.group_resource.clone(), monitor.epoch));
+                ctx.stop();
+            }
+            // The graph has ended, and the process is about to.
+            Ok(Some(Err(PartitionEnded))) => ctx.stop(),
+            Err(error) => {
+                telemetry::monitor_restarted(&monitor.resource.group_resource);
+                tracing::error!(resource = %monitor.resource.group_resource, %error, "monitor failed; it starts anew");
+                monitor.run(ctx);
+            }
+        }));
+    }
+}
+
+impl Actor for Monitor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.context.registry.started(&self.resource);
+        self.run(ctx);
+    }
+
+    fn stopped(&mut self, _: &mut Self::Context) {
+        self.ending.cancel();
+        self.ended.cancel();
+    }
+}
+
+impl Handler<Drain> for Monitor {
+    type Result = ();
+
+    fn handle(&mut self, Drain: Drain, _: &mut Self::Context) {
+        self.context.registry.update(&self.resource.group_resource, |state| state.draining = true);
+        self.draining.send_replace(true);
+    }
+}
+
+impl Handler<Stop> for Monitor {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, Stop: Stop, _: &mut Self::Context) -> Self::Result {
+        self.ending.cancel();
+        Box::pin(self.ended.clone().cancelled_owned())
+    }
+}
+
+/// The list and watch of one type on its way into the graph.
+struct Feed {
+    context: MonitorContext,
+    resource: Arc<ResourceType>,
+    epoch: Epoch,
+    deletes_prove: DeletesProve,
+    draining: watch::Receiver<bool>,
+}
+
+impl Feed {
+    /// Runs until it has been drained.
+    async fn run(mut self) -> Result<(), PartitionEnded> {
+        let (resource, epoch, deletes_prove) = (Arc::clone(&self.resource), self.epoch, self.deletes_prove);
+        self.context
+            .graph
+            .take_in_everywhere(|| {
+                let resource = Arc::clone(&resource);
+                TakeIn(vec![Intake::MonitorStarted { resource, epoch, deletes_prove }])
+            })
+            .await?;
+        let mut lanes = Lanes::new(self.context.graph.clone(), Envelope { resource, epoch });
+        let mut list_watch = self.context.api.list_watch(Arc::clone(&self.resource));
+        let mut progress = Progress::default();
+        let mut deadline: Option<Instant> = None;
+        loop {
+            tokio::select! {
+                biased;
+                result = lanes.next_applied() => {
+                    result?;
+                    self.applied(&lanes, &mut progress);
+                }
+                Ok(()) = self.draining.changed(), if deadline.is_none() => {
+                    list_watch.drain();
+                    deadline = Some(Instant::now() + DRAIN_AT_MOST);
+                }
+                () = until(deadline) => {
+                    tracing::warn!(
+                        resource = %self.resource.group_resource,
+                        "the watch of a type that is no longer served did not end; it is closed"
+                    );
+                    break;
+                }
+                step = list_watch.next(), if lanes.has_room() => {
+                    if self.step(step, &mut lanes, &mut progress, &mut list_watch) {
+                        break;
+                    }
+                    lanes.flush();
+                    self.applied(&lanes, &mut progress);
+                }
+            }
+        }
+        lanes.drain().await
+    }
+
+    /// Takes one step of the list and watch; true when it was the last.
+    fn step(
+        &self,
+        step: Step,
+        lanes: &mut Lanes,
+        progress: &mut Progress,
+        list_watch: &mut ListWatch,
+    ) -> bool {
+        let resource = &self.resource.group_resource;
+        match step {
+            Step::ListBegan => lanes.put(Change::ListBegan),
+            Step::Items(items) => {
+                telemetry::events(resource, telemetry::EventKind::Listed, items.len());
+                for facts in items {
+                    lanes.put(Change::Seen(facts));
+                }
+            }
+            Step::ListEnded { resource_version } => {
+                lanes.put(Change::ListEnded { resource_version: resource_version.clone() });
+                progress.list_ended = true;
+                progress.received = resource_version;
+            }
+            Step::Events(changes) => {
+                telemetry::events(resource, telemetry::EventKind::Watched, changes.len());
+                for change in changes {
+                    self.notice_served_types(&change, progress);
+                    if let Change::Seen(facts) | Change::Deleted(facts) = &change
+                        && facts.resource_version.is_some()
+                    {
+                        progress.received.clone_from(&facts.resource_version);
+                    }
+                    lanes.put(change);
+                }
+            }
+            Step::Bookmark(version) => progress.received = Some(version),
+            Step::Failed { error, retry_in } => {
+                telemetry::sync_error(resource);
+                tracing::warn!(%resource, %error, ?retry_in, "list or watch failed");
+                self.context.registry.failed(resource, error.to_string());
+            }
+            Step::Resumed => self.context.registry.update(resource, |state| state.last_error = None),
+            Step::StoreRestored { seen, found } => {
+                let detail = format!("{resource}: the list is at version {found}, {seen} had been seen");
+                self.context.restored.do_send(StoreRestored { detail });
+            }
+            Step::Ended => return true,
+        }
+        let _ = list_watch;
+        false
+    }
+
+    /// Notes how far the graph has come.
+    fn applied(&self, lanes: &Lanes, progress: &mut Progress) {
+        if !lanes.is_empty() {
+            return;
+        }
+        let resource = &self.resource.group_resource;
+        if progress.list_ended {
+            progress.list_ended = false;
+            self.context.registry.synced(resource);
+            self.context.synced.do_send(MonitorSynced(resource.clone()));
+        }
+        if progress.applied != progress.received {
+            progress.applied.clone_from(&progress.received);
+            self.context.registry.update(resource, |state| state.applied.clone_from(&progress.applied));
+        }
+    }
+
+    /// A CRD or an APIService changed: discovery should look at once.
+    fn notice_served_types(&self, change: &Change, progress: &Progress) {
+        if progress.applied.is_none() {
+            return;
+        }
+        let (facts, deleted) = match change {
+            Change::Seen(facts) => (facts, false),
+            Change::Deleted(facts) => (facts, true),
+            Change::ListBegan | Change::ListEnded { .. } => return,
+        };
+        if let Some(expected) = expected(&self.resource.group_resource, facts, deleted) {
+            self.context.types_changed.do_send(ServedTypesChanged { expected });
+        }
+    }
+}
+
+/// How far a feed has come.
+#[derive(Debug, Default)]
+struct Progress {
+    received: Option<ResourceVersion>,
+    applied: Option<ResourceVersion>,
+    list_ended: bool,
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What discovery will show once it knows of this change, if it is one of a type
+/// that defines others. A CRD is named `plural.group`, an APIService
+/// `version.group`.
+fn expected(resource: &GroupResource, facts: &ObjectFacts, deleted: bool) -> Option<Expected> {
+    match resource.to_string().as_str() {
+        "customresourcedefinitions.apiextensions.k8s.io" => {
+            let named = GroupResource::parse(&facts.name);
+            if deleted {
+                Some(Expected::NotServed(named))
+            } else {
+                // While it is being deleted its objects are, and the type is still served.
+                (!facts.being_deleted).then_some(Expected::Served(named))
+            }
+        }
+        "apiservices.apiregistration.k8s.io" => {
+            let (_, group) = facts.name.split_once('.')?;
+            Some(Expected::Changed { group: group.into() })
+        }
+        _ => None,
+    }
+}

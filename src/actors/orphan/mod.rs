@@ -1,0 +1,127 @@
+//! The orphan pool's work: cut an owner's dependents loose, then let it go.
+
+mod rounds;
+
+use futures::StreamExt;
+use futures::stream;
+
+use super::context::{Interrupted, WorkerContext};
+use super::decision::DecisionLine;
+use super::pool::{Outcome, Work};
+use super::release::release;
+use crate::api::{Finalizer, FinalizerRemoval};
+use crate::graph::{Cursor, DependentView, ExpectedChange, ObjectSnapshot, Snapshot};
+use crate::mailbox::Completion;
+use crate::object::{DeletionState, Identity, Key};
+use crate::telemetry::Queue;
+
+pub use self::rounds::{RoundTypes, Rounds};
+
+/// Dependents of one owner that are taken from the graph at a time. Orphaning
+/// holds this many in memory, however many there are.
+const PAGE: usize = 128;
+/// Patches of one owner's dependents that are on their way at the same time.
+pub(super) const PATCHES_AT_ONCE: usize = 16;
+
+/// Orphans the dependents of objects that are deleted with the orphan policy.
+#[derive(Debug)]
+pub struct OrphanWork {
+    context: WorkerContext,
+    rounds: Rounds,
+}
+
+impl Work for OrphanWork {
+    const QUEUE: Queue = Queue::AttemptToOrphan;
+
+    async fn work(&self, key: Key) -> Outcome {
+        match self.attempt(&key).await {
+            Ok(()) => Completion::Done,
+            Err(interrupted) => interrupted.outcome(),
+        }
+    }
+}
+
+impl OrphanWork {
+    /// The work, on these means.
+    #[must_use]
+    pub const fn new(context: WorkerContext, rounds: Rounds) -> Self {
+        Self { context, rounds }
+    }
+
+    async fn attempt(&self, key: &Key) -> Result<(), Interrupted> {
+        let Some(owner) = self.orphaning(key).await? else {
+            return Ok(());
+        };
+        let identity = &owner.identity;
+        if identity.namespace.is_none() {
+            self.context.graph.fence().await?;
+        }
+        let released = self.release_known(&owner).await?;
+        let round = self.rounds.confirm(identity).await?;
+        // The policy may have been changed by a second DELETE meanwhile.
+        if self.orphaning(key).await?.is_none() {
+            return Ok(());
+        }
+        let line = DecisionLine::new(identity, "remove_finalizer").finalizer(Finalizer::Orphan);
+        // Remembered first: from the moment when the finalizer is gone, a late
+        // dependent must not be taken for garbage.
+        self.context.memory.orphaned.remember(identity);
+        let removal = self.context.api.remove_finalizer(identity, Finalizer::Orphan).await;
+        if !matches!(removal, Ok(FinalizerRemoval::Removed(_))) {
+            self.context.memory.orphaned.forget(identity);
+        }
+        line.finish(removal.as_ref().map(FinalizerRemoval::as_str));
+        tracing::info!(
+            object = %identity,
+            dependents = released,
+            late_dependents = round.late,
+            skipped_types = ?round.skipped,
+            "orphaned"
+        );
+        if let FinalizerRemoval::Removed(facts) = removal? {
+            let expected = match facts.and_then(|facts| facts.resource_version) {
+                Some(version) => ExpectedChange::Version(version),
+                None => ExpectedChange::Removed,
+            };
+            self.context.graph.expect(key, expected).await?;
+        }
+        Ok(())
+    }
+
+    /// The owner, if it is being deleted with the orphan policy at this moment.
+    async fn orphaning(&self, key: &Key) -> Result<Option<Box<ObjectSnapshot>>, Interrupted> {
+        Ok(match self.context.graph.look(key).await? {
+            Snapshot::Object(item) if item.deletion == DeletionState::Orphaning => Some(item),
+            Snapshot::Object(_) | Snapshot::Virtual(_) | Snapshot::Gone => None,
+        })
+    }
+
+    /// Releases every dependent that the graph knows, page by page. One that fails
+    /// does not stop the others; what was done stays done when the owner is retried.
+    async fn release_known(&self, owner: &ObjectSnapshot) -> Result<usize, Interrupted> {
+        let key = owner.identity.key();
+        let (mut released, mut failed) = (0, None);
+        let mut after: Option<Cursor> = None;
+        loop {
+            let page = self.context.graph.dependents(&key, after, PAGE).await?;
+            let mut results = stream::iter(page.dependents)
+                .map(|dependent| self.release_one(&owner.identity, dependent))
+                .buffer_unordered(PATCHES_AT_ONCE);
+            while let Some(result) = results.next().await {
+                match result {
+                    Ok(()) => released += 1,
+                    Err(interrupted) => failed = Some(interrupted),
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        failed.map_or(Ok(released), Err)
+    }
+
+    async fn release_one(&self, owner: &Identity, dependent: DependentView) -> Result<(), Interrupted> {
+        release(&self.context, owner, &dependent.identity, &dependent.references, &dependent.to_owner).await
+    }
+}

@@ -1,0 +1,152 @@
+//! What one partition still has to tell another.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::graph::{PartitionId, PeerMessage};
+use crate::object::Key;
+
+/// Where a message stands in the outbox's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sequence(u64);
+
+/// Messages to other partitions, keyed by (dependent, owner): the last state of
+/// a pair replaces an earlier one that has not left yet. So memory is bounded by
+/// the edges of the graph, nobody ever waits for room in a full mailbox, and two
+/// partitions cannot block each other.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    last: HashMap<(Key, Key), (PartitionId, PeerMessage)>,
+    order: VecDeque<(Sequence, (Key, Key))>,
+    next: u64,
+    /// The first sequence number of the batch that is on its way.
+    in_flight: Option<Sequence>,
+}
+
+impl Outbox {
+    /// Puts a message in, in the place of an older one of the same pair.
+    pub fn put(&mut self, to: PartitionId, message: PeerMessage) {
+        let pair = match &message {
+            PeerMessage::Link(link) => (link.dependent(), link.owner.clone()),
+            PeerMessage::Unlink { dependent, owner } => (dependent.clone(), owner.clone()),
+        };
+        if self.last.insert(pair.clone(), (to, message)).is_none() {
+            self.order.push_back((Sequence(self.next), pair));
+            self.next += 1;
+        }
+    }
+
+    /// Takes the oldest messages, at most `limit`, all to one partition. `None`
+    /// while a batch is on its way (order would be lost) or nothing waits.
+    pub fn take(&mut self, limit: usize) -> Option<(PartitionId, Vec<PeerMessage>)> {
+        if self.in_flight.is_some() {
+            return None;
+        }
+        self.in_flight = self.order.front().map(|(sequence, _)| *sequence);
+        let mut batch: Option<(PartitionId, Vec<PeerMessage>)> = None;
+        while let Some((_, pair)) = self.order.front() {
+            let to = self.last.get(pair).map(|(to, _)| *to);
+            match (&mut batch, to) {
+                (Some((target, messages)), Some(to)) if *target != to || messages.len() >= limit => break,
+                _ => {}
+            }
+            let Some((_, pair)) = self.order.pop_front() else { break };
+            if let Some((to, message)) = self.last.remove(&pair) {
+                batch.get_or_insert_with(|| (to, Vec::new())).1.push(message);
+            }
+        }
+        batch
+    }
+
+    /// The batch that was on its way has been applied.
+    pub fn delivered(&mut self) {
+        self.in_flight = None;
+    }
+
+    /// Everything put in so far has a smaller number.
+    #[must_use]
+    pub const fn mark(&self) -> Sequence {
+        Sequence(self.next)
+    }
+
+    /// Whether everything that was put in before `mark` has been applied.
+    #[must_use]
+    pub fn is_through(&self, mark: Sequence) -> bool {
+        let waiting = self.order.front().map(|(sequence, _)| *sequence);
+        [waiting, self.in_flight].into_iter().flatten().all(|sequence| sequence >= mark)
+    }
+
+    /// How many messages wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether nothing waits and nothing is on its way.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty() && self.in_flight.is_none()
+    }
+
+    /// Forgets what waits.
+    pub fn clear(&mut self) {
+        self.last.clear();
+        self.order.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
+
+    fn key(uid: &str, namespace: &str) -> Key {
+        let resource = ResourceType {
+            group_resource: GroupResource::parse("nodes"),
+            version: "v1".into(),
+            kind: "Node".into(),
+            scope: Scope::Cluster,
+        };
+        Key { uid: Uid::parse(uid).unwrap(), resource: Arc::new(resource), namespace: Namespace::parse(namespace) }
+    }
+
+    fn unlink(dependent: &str) -> PeerMessage {
+        PeerMessage::Unlink { dependent: key(dependent, "a"), owner: key("owner", "") }
+    }
+
+    #[test]
+    fn the_last_state_of_a_pair_replaces_the_one_that_waits() {
+        let mut outbox = Outbox::default();
+        outbox.put(PartitionId(0), unlink("x"));
+        outbox.put(PartitionId(0), unlink("y"));
+        outbox.put(PartitionId(0), unlink("x"));
+        assert_eq!(outbox.len(), 2);
+        assert_eq!(outbox.take(10).unwrap().1.len(), 2);
+    }
+
+    #[test]
+    fn one_batch_at_a_time_keeps_the_order() {
+        let mut outbox = Outbox::default();
+        outbox.put(PartitionId(0), unlink("x"));
+        assert!(outbox.take(10).is_some());
+        outbox.put(PartitionId(0), unlink("x"));
+        assert!(outbox.take(10).is_none(), "the first one has not been applied yet");
+        outbox.delivered();
+        assert!(outbox.take(10).is_some());
+    }
+
+    #[test]
+    fn a_mark_is_passed_only_when_all_before_it_was_applied() {
+        let mut outbox = Outbox::default();
+        outbox.put(PartitionId(0), unlink("x"));
+        let mark = outbox.mark();
+        outbox.put(PartitionId(0), unlink("y"));
+        assert!(!outbox.is_through(mark));
+        assert_eq!(outbox.take(1).unwrap().1.len(), 1);
+        assert!(!outbox.is_through(mark), "it is on its way, not applied");
+        outbox.delivered();
+        assert!(outbox.is_through(mark), "what came after the mark does not hold it up");
+        assert!(!outbox.is_empty());
+    }
+}

@@ -1,0 +1,322 @@
+//! A pool of workers around one backoff mailbox.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult, SpawnHandle, Supervisor};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::messages::{Close, Enqueue, Open, WakeUnresolved};
+use super::worker::{Assign, Worker};
+use crate::mailbox::{Backoff, Completion, Mailbox, Time};
+use crate::object::Key;
+use crate::telemetry::{Queue, QueueMetrics};
+
+/// Why a key waits for its next try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RetryReason {
+    /// The object changed while it was being decided on.
+    Conflict,
+    /// The API server refused, failed or did not answer.
+    Failed,
+    /// The API server asked to come back later.
+    Throttled,
+    /// The worker panicked on it.
+    Panicked,
+    /// A reference's kind or version is not served, or its owner could not be looked up.
+    Unresolved,
+    /// An owner exists that no monitor has shown (yet).
+    NotObserved,
+}
+
+impl RetryReason {
+    /// The word used in metrics and on the debug pages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Conflict => "conflict",
+            Self::Failed => "failed",
+            Self::Throttled => "throttled",
+            Self::Panicked => "panicked",
+            Self::Unresolved => "unresolved",
+            Self::NotObserved => "not_observed",
+        }
+    }
+
+    /// Whether the key waits for the world to change, rather than for a request
+    /// to succeed the next time.
+    #[must_use]
+    pub const fn is_parked(self) -> bool {
+        match self {
+            Self::Unresolved | Self::NotObserved => true,
+            Self::Conflict | Self::Failed | Self::Throttled | Self::Panicked => false,
+        }
+    }
+}
+
+/// How working on one key ended.
+pub type Outcome = Completion<RetryReason>;
+
+/// What the workers of a pool do with a key.
+pub trait Work: Send + Sync + 'static {
+    /// The queue's name.
+    const QUEUE: Queue;
+
+    /// Works on one key: reads the state at this moment, decides, acts.
+    fn work(&self, key: Key) -> impl Future<Output = Outcome> + Send;
+}
+
+/// Owns the mailbox and hands one key at a time to each idle worker.
+#[derive(Debug)]
+pub struct Pool<W: Work> {
+    work: Arc<W>,
+    size: usize,
+    mailbox: Mailbox<Key, RetryReason>,
+    workers: Vec<Addr<Worker<W>>>,
+    idle: Vec<usize>,
+    open: bool,
+    closing: Vec<oneshot::Sender<()>>,
+    alarm: Option<(Time, SpawnHandle)>,
+    epoch: Instant,
+    metrics: QueueMetrics,
+}
+
+impl<W: Work> Pool<W> {
+    /// A closed pool of `size` workers.
+    #[must_use]
+    pub fn new(work: Arc<W>, size: usize, backoff: Backoff) -> Self {
+        Self {
+            work,
+            size,
+            mailbox: Mailbox::new(backoff),
+            workers: Vec::new(),
+            idle: Vec::new(),
+            open: false,
+            closing: Vec::new(),
+            alarm: None,
+            epoch: Instant::now(),
+            metrics: QueueMetrics::new(W::QUEUE),
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time::from_start(self.epoch.elapsed())
+    }
+
+    /// Gives ready keys to idle workers and sets the alarm for the next one that
+    /// becomes ready.
+    fn pump(&mut self, ctx: &mut Context<Self>) {
+        let now = self.now();
+        self.mailbox.advance(now);
+        while self.open
+            && let Some(worker) = self.idle.pop()
+        {
+            let Some(job) = self.mailbox.pop(now) else {
+                self.idle.push(worker);
+                break;
+            };
+            self.metrics.waited(job.waited);
+            let assigned = self.workers.get(worker).map(|address| address.do_send(Assign { key: job.key, at: now }));
+            debug_assert!(assigned.is_some(), "idle workers are indices of workers");
+        }
+        if self.mailbox.stats(now).processing == 0 {
+            for closed in self.closing.drain(..) {
+                // The one who asked may have given up.
+                let _ = closed.send(());
+            }
+        }
+        self.set_alarm(ctx);
+    }
+
+    fn set_alarm(&mut self, ctx: &mut Context<Self>) {
+        let due = self.mailbox.next_due();
+        if self.alarm.map(|(at, _)| at) == due {
+            return;
+        }
+        if let Some((_, handle)) = self.alarm.take() {
+            ctx.cancel_future(handle);
+        }
+        if let Some(due) = due {
+            let handle = ctx.run_later(due.since(self.now()), |pool, ctx| {
+                pool.alarm = None;
+                pool.pump(ctx);
+            });
+            self.alarm = Some((due, handle));
+        }
+    }
+}
+
+impl<W: Work> Actor for Pool<W> {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        for index in 0..self.size {
+            let (work, pool) = (Arc::clone(&self.work), ctx.address());
+            self.workers.push(Supervisor::start(move |_| Worker::new(index, work, pool)));
+            self.idle.push(index);
+        }
+    }
+}
+
+impl<W: Work> Handler<Enqueue> for Pool<W> {
+    type Result = ();
+
+    fn handle(&mut self, Enqueue(keys): Enqueue, ctx: &mut Self::Context) {
+        let now = self.now();
+        for key in keys {
+            if self.mailbox.add(key, now).is_new() {
+                self.metrics.added();
+            }
+        }
+        self.pump(ctx);
+    }
+}
+
+/// A worker is done with its key.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Finished {
+    /// Which worker.
+    pub worker: usize,
+    /// The key.
+    pub key: Key,
+    /// When it was assigned.
+    pub since: Time,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+impl<W: Work> Handler<Finished> for Pool<W> {
+    type Result = ();
+
+    fn handle(&mut self, finished: Finished, ctx: &mut Self::Context) {
+        let Finished { worker, key, since, outcome } = finished;
+        let now = self.now();
+        self.metrics.worked(now.since(since));
+        if !matches!(outcome, Completion::Done) {
+            self.metrics.retried();
+        }
+        self.mailbox.finish(&key, outcome, now);
+        self.idle.push(worker);
+        self.pump(ctx);
+    }
+}
+
+impl<W: Work> Handler<Open> for Pool<W> {
+    type Result = ();
+
+    fn handle(&mut self, Open: Open, ctx: &mut Self::Context) {
+        self.open = true;
+        let now = self.now();
+        self.mailbox.clear_backoff(now);
+        self.pump(ctx);
+    }
+}
+
+impl<W: Work> Handler<Close> for Pool<W> {
+    type Result = actix::ResponseFuture<()>;
+
+    fn handle(&mut self, Close: Close, ctx: &mut Self::Context) -> Self::Result {
+        self.open = false;
+        let (closed, ended) = oneshot::channel();
+        self.closing.push(closed);
+        self.pump(ctx);
+        Box::pin(async {
+            // An error means that the pool is gone: nothing is worked on either.
+            let _ = ended.await;
+        })
+    }
+}
+
+impl<W: Work> Handler<WakeUnresolved> for Pool<W> {
+    type Result = ();
+
+    fn handle(&mut self, WakeUnresolved: WakeUnresolved, ctx: &mut Self::Context) {
+        let now = self.now();
+        self.mailbox.wake(|_, reason| reason.is_parked(), now);
+        self.pump(ctx);
+    }
+}
+
+/// What is in the queue?
+#[derive(Debug, Message)]
+#[rtype(result = "PoolStatus")]
+pub struct AskPool {
+    /// How many failing items to name at most.
+    pub failing: usize,
+}
+
+/// The answer to [`AskPool`].
+#[derive(Clone, Debug, Default)]
+pub struct PoolStatus {
+    /// Whether keys are handed out.
+    pub open: bool,
+    /// Keys that a worker could take now.
+    pub ready: usize,
+    /// Keys that are being worked on.
+    pub processing: usize,
+    /// Keys that wait for their next try after a failure.
+    pub delayed: usize,
+    /// Keys that wait for the world to change.
+    pub parked: usize,
+    /// How many keys were ever put in: two equal readings mean nothing happened.
+    pub adds: u64,
+    /// How long the items that are being worked on have been, in all.
+    pub unfinished: Duration,
+    /// How long the longest of them has been.
+    pub longest_running: Duration,
+    /// Items whose last try failed.
+    pub failing: Vec<Failing>,
+}
+
+/// An item that keeps failing.
+#[derive(Clone, Debug)]
+pub struct Failing {
+    /// The item.
+    pub key: Key,
+    /// Why it waits.
+    pub reason: RetryReason,
+    /// Tries so far.
+    pub attempts: u32,
+    /// How long ago the first of them failed.
+    pub failing_for: Duration,
+    /// What the last one ended with.
+    pub error: Arc<str>,
+    /// How long until the next one.
+    pub next_retry: Duration,
+}
+
+impl<W: Work> Handler<AskPool> for Pool<W> {
+    type Result = MessageResult<AskPool>;
+
+    fn handle(&mut self, AskPool { failing }: AskPool, _: &mut Self::Context) -> Self::Result {
+        let now = self.now();
+        let stats = self.mailbox.stats(now);
+        let parked = stats.delayed_by(|reason| reason.is_parked());
+        let failing = self
+            .mailbox
+            .failing()
+            .take(failing)
+            .map(|item| Failing {
+                key: item.key.clone(),
+                reason: item.reason,
+                attempts: item.attempts,
+                failing_for: now.since(item.since),
+                error: Arc::clone(&item.error),
+                next_retry: item.next_retry.map(|at| at.since(now)).unwrap_or_default(),
+            })
+            .collect();
+        MessageResult(PoolStatus {
+            open: self.open,
+            ready: stats.ready,
+            processing: stats.processing,
+            delayed: stats.delayed - parked,
+            parked,
+            adds: stats.adds,
+            unfinished: stats.unfinished,
+            longest_running: stats.longest_running,
+            failing,
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! Tells people what the graph noticed: log lines, events, counters.
+
+use std::collections::{HashSet, VecDeque};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Api;
+use crate::graph::Report;
+use crate::object::{Identity, OwnerReference, Uid};
+use crate::telemetry;
+
+/// Reports that wait to be told. More than this at once is a flood of the same
+/// mistake; the rest is counted and the decision lines still name each of them.
+const WAITING: usize = 1024;
+/// How many (dependent, owner) pairs are remembered, so that one mistake is told
+/// once and not at every look.
+const REMEMBERED: usize = 4096;
+/// The reason of the event on a dependent whose reference crosses namespaces.
+pub const OWNER_REF_INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
+
+/// A handle to the reporter's task. Never waits: telling must not hold up the graph.
+#[derive(Debug, Clone)]
+pub struct Reporter {
+    reports: mpsc::Sender<Report>,
+}
+
+impl Reporter {
+    /// A reporter and the task that must be run for it.
+    #[must_use]
+    pub fn new(api: Api, ending: CancellationToken) -> (Self, impl Future<Output = ()> + Send) {
+        let (reports, inbox) = mpsc::channel(WAITING);
+        (Self { reports }, run(api, inbox, ending))
+    }
+
+    /// Tells of something.
+    pub fn report(&self, report: Report) {
+        if self.reports.try_send(report).is_err() {
+            telemetry::report_dropped();
+        }
+    }
+}
+
+async fn run(api: Api, mut inbox: mpsc::Receiver<Report>, ending: CancellationToken) {
+    let mut told = Told::default();
+    loop {
+        let report = tokio::select! {
+            biased;
+            () = ending.cancelled() => return,
+            report = inbox.recv() => match report {
+                Some(report) => report,
+                None => return,
+            },
+        };
+        match report {
+            Report::NamespaceMismatch { dependent, reference } => {
+                if told.first(&dependent, &reference.uid) {
+                    namespace_mismatch(&api, &dependent, &reference).await;
+                }
+            }
+            Report::UidCollision { first, second } => {
+                if told.first(&first, &second.uid) {
+                    telemetry::uid_collision();
+                    tracing::warn!(%first, %second, "two objects show one uid; each is handled by itself");
+                }
+            }
+            Report::InvalidScope { dependent, reference } => {
+                if told.first(&dependent, &reference.uid) {
+                    telemetry::invalid_scope();
+                    tracing::warn!(
+                        %dependent,
+                        owner = %Written(&reference),
+                        "a cluster-scoped object cannot have an owner of a namespaced kind; it is kept"
+                    );
+                }
+            }
+        }
+    }
+}
+
+async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerReference) {
+    let place = match &dependent.namespace {
+        Some(namespace) => format!("namespace \"{namespace}\""),
+        None => "the cluster scope".to_owned(),
+    };
+    let message = format!("ownerRef [{}] does not exist in {place}", Written(reference));
+    tracing::warn!(%dependent, owner = %Written(reference), "the owner lives in another namespace");
+    telemetry::invalid_namespace();
+    if let Err(error) = api.warn(dependent, OWNER_REF_INVALID_NAMESPACE, &message).await
+        && !error.is_dry_run()
+    {
+        tracing::warn!(%dependent, %error, "the warning event could not be recorded");
+    }
+}
+
+/// A reference as it was written.
+#[derive(Debug)]
+pub struct Written<'a>(pub &'a OwnerReference);
+
+impl std::fmt::Display for Written<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let OwnerReference { api_version, kind, name, uid, .. } = self.0;
+        write!(f, "{api_version}/{kind}, name: {name}, uid: {uid}")
+    }
+}
+
+/// What has been told lately.
+#[derive(Debug, Default)]
+struct Told {
+    pairs: HashSet<(Uid, Uid)>,
+    order: VecDeque<(Uid, Uid)>,
+}
+
+impl Told {
+    fn first(&mut self, about: &Identity, other: &Uid) -> bool {
+        let pair = (about.uid.clone(), other.clone());
+        if !self.pairs.insert(pair.clone()) {
+            return false;
+        }
+        self.order.push_back(pair);
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.pairs.remove(&oldest);
+        }
+        true
+    }
+}

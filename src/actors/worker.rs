@@ -1,0 +1,87 @@
+//! A worker: takes one key at a time and survives it.
+
+use std::sync::Arc;
+
+use actix::{
+    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Supervised, WrapFuture,
+};
+
+use super::pool::{Finished, Outcome, Pool, RetryReason, Work};
+use crate::mailbox::Time;
+use crate::object::Key;
+use crate::telemetry;
+
+/// Works on one key at a time, on the thread pool.
+///
+/// actix does not restart an actor that panicked, so the panic of an item is
+/// caught at the item's task: its key goes back with backoff, and the worker
+/// restarts under its supervisor with nothing of the broken run left.
+#[derive(Debug)]
+pub struct Worker<W: Work> {
+    index: usize,
+    work: Arc<W>,
+    pool: Addr<Pool<W>>,
+}
+
+impl<W: Work> Worker<W> {
+    /// The worker with this number of a pool.
+    #[must_use]
+    pub const fn new(index: usize, work: Arc<W>, pool: Addr<Pool<W>>) -> Self {
+        Self { index, work, pool }
+    }
+}
+
+impl<W: Work> Actor for Worker<W> {
+    type Context = Context<Self>;
+}
+
+impl<W: Work> Supervised for Worker<W> {
+    fn restarting(&mut self, _: &mut Context<Self>) {
+        telemetry::worker_restarted(W::QUEUE);
+        tracing::warn!(queue = W::QUEUE.as_str(), worker = self.index, "worker restarted");
+    }
+}
+
+/// Work on this key.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Assign {
+    /// The key.
+    pub key: Key,
+    /// Now.
+    pub at: Time,
+}
+
+impl<W: Work> Handler<Assign> for Worker<W> {
+    type Result = ();
+
+    fn handle(&mut self, Assign { key, at }: Assign, ctx: &mut Self::Context) {
+        let (work, assigned) = (Arc::clone(&self.work), key.clone());
+        let task = tokio::spawn(async move { work.work(assigned).await });
+        let end = task.into_actor(self).map(move |result, worker, ctx| {
+            let (outcome, broken) = match result {
+                Ok(outcome) => (outcome, false),
+                Err(error) => (broken(&key, error), true),
+            };
+            worker.pool.do_send(Finished { worker: worker.index, key, since: at, outcome });
+            if broken {
+                ctx.stop();
+            }
+        });
+        ctx.spawn(end);
+    }
+}
+
+/// The outcome of a task that did not come to its end.
+fn broken(key: &Key, error: tokio::task::JoinError) -> Outcome {
+    let what = match error.try_into_panic() {
+        Ok(panic) => {
+            let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            format!("the worker panicked: {}", text.as_deref().unwrap_or("(no message)"))
+        }
+        Err(error) => format!("the worker was stopped: {error}"),
+    };
+    tracing::error!(object = %key, error = what, "item failed; it goes back with backoff");
+    Outcome::Retry { reason: RetryReason::Panicked, error: what.into() }
+}
