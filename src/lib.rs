@@ -10,3 +10,4 @@
 
 pub mod graph;
 pub mod object;
+pub mod verdict;
