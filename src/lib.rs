@@ -9,4 +9,6 @@
 //! obey them are thin ([`actors`]), and only [`api`] talks to an API server.
 
 pub mod graph;
+pub mod mailbox;
 pub mod object;
+pub mod verdict;

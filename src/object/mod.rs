@@ -7,6 +7,7 @@
 mod catalog;
 mod facts;
 mod identity;
+mod policy;
 mod reference;
 mod resource;
 mod uid;
@@ -15,6 +16,7 @@ mod version;
 pub use catalog::{Catalog, CatalogBuilder, ServedKind};
 pub use facts::{DeletionState, Finalizers, ObjectFacts};
 pub use identity::{Identity, Key, Namespace};
+pub use policy::PropagationPolicy;
 pub use reference::OwnerReference;
 pub use resource::{GroupResource, ResourceType, Scope, split_api_version};
 pub use uid::Uid;

@@ -1,0 +1,155 @@
+//! The keys inside and what is known of each.
+
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use super::Time;
+use super::list::{Linked, Links, Slot, swap_remove};
+use super::wheel::Timed;
+
+/// One key.
+#[derive(Debug)]
+pub(super) struct Entry<K, R> {
+    pub(super) key: K,
+    pub(super) state: State,
+    /// Since when it has been in this state.
+    pub(super) since: Time,
+    /// Its failures since it was last done.
+    pub(super) failure: Option<Box<Failure<R>>>,
+    links: Links,
+}
+
+/// Where a key is. Each state is one list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// In its lane.
+    Ready,
+    /// With a worker.
+    Running {
+        then: Then,
+        /// A wake-up came meanwhile, which the worker may have been too early to
+        /// profit from: a retry is not delayed.
+        woken: bool,
+    },
+    /// In the timer wheel.
+    Delayed {
+        due: Time,
+        /// By order of the API server: nothing cuts it short.
+        held: bool,
+    },
+}
+
+/// What happens to a running key once its work ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    /// As its completion says.
+    Obey,
+    /// It was added meanwhile: it runs again.
+    RunAgain,
+    /// It was forgotten meanwhile: it leaves.
+    Leave,
+}
+
+/// The failures of a key in a row.
+#[derive(Debug)]
+pub(super) struct Failure<R> {
+    pub(super) attempts: u32,
+    /// Those of them that make the backoff longer.
+    pub(super) backoffs: u32,
+    pub(super) since: Time,
+    pub(super) reason: R,
+    pub(super) error: Arc<str>,
+}
+
+impl<K, R> Linked for Entry<K, R> {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+impl<K, R> Timed for Entry<K, R> {
+    fn due(&self) -> u64 {
+        match self.state {
+            State::Delayed { due, .. } => due.as_millis(),
+            State::Ready | State::Running { .. } => self.since.as_millis(),
+        }
+    }
+}
+
+/// All entries, found by key. The hasher is fixed and only ever used to look up:
+/// no order depends on it.
+#[derive(Debug)]
+pub(super) struct Store<K, R> {
+    pub(super) entries: Vec<Entry<K, R>>,
+    index: HashTable<Slot>,
+    hasher: FixedState,
+}
+
+impl<K, R> Default for Store<K, R> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), index: HashTable::new(), hasher: FixedState::default() }
+    }
+}
+
+impl<K: Eq + Hash, R> Store<K, R> {
+    pub(super) fn find(&self, key: &K) -> Option<Slot> {
+        self.index.find(self.hasher.hash_one(key), |slot| self[*slot].key == *key).copied()
+    }
+
+    /// Adds a key that is not there and puts it on no list.
+    pub(super) fn insert(&mut self, key: K, now: Time) -> Slot {
+        let slot = self.entries.len() as Slot;
+        let hash = self.hasher.hash_one(&key);
+        self.entries.push(Entry {
+            key,
+            state: State::Ready,
+            since: now,
+            failure: None,
+            links: Links::default(),
+        });
+        let (entries, hasher) = (&self.entries, &self.hasher);
+        self.index.insert_unique(hash, slot, |slot| hasher.hash_one(&entries[*slot as usize].key));
+        slot
+    }
+
+    /// Removes a key that is on no list. True: another entry is now at `slot`,
+    /// and its list has to be told.
+    #[must_use]
+    pub(super) fn remove(&mut self, slot: Slot) -> bool {
+        let last = (self.entries.len() - 1) as Slot;
+        let hash = self.hasher.hash_one(&self[slot].key);
+        if let Ok(entry) = self.index.find_entry(hash, |found| *found == slot) {
+            entry.remove();
+        }
+        let moves = slot != last;
+        if moves {
+            let hash = self.hasher.hash_one(&self[last].key);
+            if let Some(found) = self.index.find_mut(hash, |found| *found == last) {
+                *found = slot;
+            }
+        }
+        swap_remove(&mut self.entries, slot);
+        if self.index.len() < self.index.capacity() / 4 {
+            let (entries, hasher) = (&self.entries, &self.hasher);
+            self.index.shrink_to(entries.len() * 2, |slot| hasher.hash_one(&entries[*slot as usize].key));
+        }
+        moves
+    }
+}
+
+impl<K, R> std::ops::Index<Slot> for Store<K, R> {
+    type Output = Entry<K, R>;
+
+    fn index(&self, slot: Slot) -> &Self::Output {
+        &self.entries[slot as usize]
+    }
+}
+
+impl<K, R> std::ops::IndexMut<Slot> for Store<K, R> {
+    fn index_mut(&mut self, slot: Slot) -> &mut Self::Output {
+        &mut self.entries[slot as usize]
+    }
+}

@@ -1,0 +1,112 @@
+//! Doubly linked lists over the slots of a vector: every key is on exactly one
+//! list, and leaves it from the middle at no cost.
+
+/// The index of a node in its vector. 2^32 keys are out of reach: their graph
+/// would need terabytes.
+pub(super) type Slot = u32;
+
+/// No slot.
+const NONE: Slot = Slot::MAX;
+
+/// The neighbours of a node on the one list that it is on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Links {
+    previous: Slot,
+    next: Slot,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self { previous: NONE, next: NONE }
+    }
+}
+
+/// A node that can be on a list.
+pub(super) trait Linked {
+    fn links(&mut self) -> &mut Links;
+}
+
+/// A list. The nodes know their neighbours, the list its ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List {
+    first: Slot,
+    last: Slot,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { first: NONE, last: NONE }
+    }
+}
+
+impl List {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
+    pub(super) fn first(&self) -> Option<Slot> {
+        (self.first != NONE).then_some(self.first)
+    }
+
+    pub(super) fn push_back<T: Linked>(&mut self, nodes: &mut [T], slot: Slot) {
+        *links(nodes, slot) = Links { previous: self.last, next: NONE };
+        match self.last {
+            NONE => self.first = slot,
+            last => links(nodes, last).next = slot,
+        }
+        self.last = slot;
+    }
+
+    /// Takes a node off the list, which must be the one that it is on.
+    pub(super) fn remove<T: Linked>(&mut self, nodes: &mut [T], slot: Slot) {
+        let Links { previous, next } = std::mem::take(links(nodes, slot));
+        self.join(nodes, previous, next, next, previous);
+    }
+
+    pub(super) fn pop_front<T: Linked>(&mut self, nodes: &mut [T]) -> Option<Slot> {
+        let slot = self.first()?;
+        self.remove(nodes, slot);
+        Some(slot)
+    }
+
+    /// Tells the list and the neighbours that a node of it is now at `slot`.
+    pub(super) fn moved<T: Linked>(&mut self, nodes: &mut [T], slot: Slot) {
+        let Links { previous, next } = *links(nodes, slot);
+        self.join(nodes, previous, slot, next, slot);
+    }
+
+    /// What follows `previous` is `after_previous`, what comes before `next` is
+    /// `before_next`; the ends of the list stand in for missing neighbours.
+    fn join<T: Linked>(
+        &mut self,
+        nodes: &mut [T],
+        previous: Slot,
+        after_previous: Slot,
+        next: Slot,
+        before_next: Slot,
+    ) {
+        match previous {
+            NONE => self.first = after_previous,
+            previous => links(nodes, previous).next = after_previous,
+        }
+        match next {
+            NONE => self.last = before_next,
+            next => links(nodes, next).previous = before_next,
+        }
+    }
+}
+
+fn links<T: Linked>(nodes: &mut [T], slot: Slot) -> &mut Links {
+    nodes[slot as usize].links()
+}
+
+/// Removes a node that is on no list. The vector stays dense: its last node
+/// moves into the gap, and the caller has to tell that node's list
+/// ([`List::moved`]) and index. Memory follows the number of nodes.
+pub(super) fn swap_remove<T>(nodes: &mut Vec<T>, slot: Slot) -> T {
+    let node = nodes.swap_remove(slot as usize);
+    if nodes.len() < nodes.capacity() / 4 {
+        nodes.shrink_to(nodes.len() * 2);
+    }
+    node
+}

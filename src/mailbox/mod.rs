@@ -1,0 +1,378 @@
+//! The backoff mailbox: a work queue of keys with deduplication, retry and
+//! fairness between namespaces.
+//!
+//! It holds keys, never snapshots: a worker reads the state at the moment it
+//! works. A key is in it once; one that is added while it is being worked on
+//! runs again afterwards. A key that fails waits for itself alone: there is no
+//! common retry budget that a failing set could use up. Plain data: no clock, no
+//! tasks, no locks; whatever drives it passes the time in and arms one timer for
+//! [`Mailbox::next_due`].
+
+mod backoff;
+mod entry;
+mod lanes;
+mod list;
+mod report;
+mod time;
+mod wheel;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use backoff::Backoff;
+pub use lanes::Lane;
+pub use report::{Added, Completion, Failing, Job, Stats};
+pub use time::Time;
+
+use entry::{Failure, State, Store, Then};
+use lanes::Lanes;
+use list::{List, Slot};
+use wheel::Wheel;
+
+/// A work queue of keys `K`, whose retries have reasons `R` (a small enum).
+///
+/// Times that are passed in should not go back; one that does counts as the
+/// latest seen.
+pub struct Mailbox<K, R> {
+    backoff: Backoff,
+    store: Store<K, R>,
+    lanes: Lanes,
+    running: List,
+    processing: usize,
+    wheel: Wheel,
+    now: Time,
+    delayed: BTreeMap<R, usize>,
+    failing: usize,
+    adds_total: u64,
+    retries_total: u64,
+}
+
+impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
+    /// An empty mailbox.
+    #[must_use]
+    pub fn new(backoff: Backoff) -> Self {
+        Self {
+            backoff,
+            store: Store::default(),
+            lanes: Lanes::default(),
+            running: List::default(),
+            processing: 0,
+            wheel: Wheel::default(),
+            now: Time::ZERO,
+            delayed: BTreeMap::new(),
+            failing: 0,
+            adds_total: 0,
+            retries_total: 0,
+        }
+    }
+
+    /// Queues a key, once. See [`Added`] for one that is inside already.
+    pub fn add(&mut self, key: K, now: Time) -> Added {
+        self.advance(now);
+        let Some(slot) = self.store.find(&key) else {
+            let slot = self.store.insert(key, self.now);
+            self.enqueue(slot);
+            return Added::Queued;
+        };
+        match &mut self.store[slot].state {
+            State::Ready => Added::AlreadyQueued,
+            State::Running { then, .. } => {
+                if *then != Then::RunAgain {
+                    *then = Then::RunAgain;
+                    self.adds_total += 1;
+                }
+                Added::RunsAgain
+            }
+            State::Delayed { held: true, .. } => Added::HeldBack,
+            State::Delayed { held: false, .. } => {
+                self.undelay(slot);
+                self.enqueue(slot);
+                Added::BackoffCutShort
+            }
+        }
+    }
+
+    /// Hands out the next key: lanes take turns, and a lane's keys go in the
+    /// order in which they became ready.
+    pub fn pop(&mut self, now: Time) -> Option<Job<K>> {
+        self.advance(now);
+        let slot = self.lanes.pop(&mut self.store.entries)?;
+        self.running.push_back(&mut self.store.entries, slot);
+        self.processing += 1;
+        let entry = &mut self.store[slot];
+        let waited = self.now.since(entry.since);
+        entry.state = State::Running { then: Then::Obey, woken: false };
+        entry.since = self.now;
+        let failures = entry.failure.as_ref().map_or(0, |failure| failure.attempts);
+        Some(Job { key: entry.key.clone(), failures, waited })
+    }
+
+    /// Ends the work on a key and says how long it took; `None`, and nothing
+    /// changes, if it was not being worked on.
+    pub fn finish(&mut self, key: &K, completion: Completion<R>, now: Time) -> Option<Duration> {
+        self.advance(now);
+        let slot = self.store.find(key)?;
+        let State::Running { then, woken } = self.store[slot].state else { return None };
+        let took = self.now.since(self.store[slot].since);
+        self.running.remove(&mut self.store.entries, slot);
+        self.processing -= 1;
+        if then == Then::Leave {
+            self.discard(slot);
+            return Some(took);
+        }
+        let again = then == Then::RunAgain;
+        match completion {
+            Completion::Done => {
+                self.forgive(slot);
+                if again { self.enqueue_counted(slot) } else { self.discard(slot) }
+            }
+            Completion::Again if again => self.enqueue_counted(slot),
+            Completion::Again => self.enqueue(slot),
+            Completion::Retry { reason, error } => {
+                let backoffs = self.fail(slot, reason, error, 1);
+                if again {
+                    self.enqueue_counted(slot);
+                } else if woken {
+                    self.enqueue(slot);
+                } else {
+                    self.delay(slot, self.backoff.delay(backoffs), false);
+                }
+            }
+            Completion::RetryAfter { after, reason, error } => {
+                self.fail(slot, reason, error, 0);
+                self.delay(slot, after.min(self.backoff.max), true);
+            }
+        }
+        Some(took)
+    }
+
+    /// Queues at once every key that is delayed by backoff and for which
+    /// `which(key, reason)` holds, earliest due first; says how many. A key that
+    /// is being worked on is not delayed should it fail: its worker may have
+    /// looked just before whatever this call is about.
+    pub fn wake(&mut self, which: impl Fn(&K, R) -> bool, now: Time) -> usize {
+        self.advance(now);
+        let mut slots = Vec::new();
+        for (slot, entry) in (0..).zip(&mut self.store.entries) {
+            match (&mut entry.state, &entry.failure) {
+                (State::Delayed { due, held: false }, Some(failure)) if which(&entry.key, failure.reason) => {
+                    slots.push((*due, slot));
+                }
+                (State::Running { woken, .. }, _) => *woken = true,
+                _ => {}
+            }
+        }
+        self.enqueue_delayed(slots)
+    }
+
+    /// Queues every delayed key at once and forgets all failures: the gate has
+    /// opened, and what failed before failed for another time's reasons.
+    pub fn clear_backoff(&mut self, now: Time) {
+        self.advance(now);
+        let delayed = (0..).zip(&self.store.entries).filter_map(|(slot, entry)| match entry.state {
+            State::Delayed { due, .. } => Some((due, slot)),
+            State::Ready | State::Running { .. } => None,
+        });
+        let slots = delayed.collect();
+        self.enqueue_delayed(slots);
+        for entry in &mut self.store.entries {
+            entry.failure = None;
+        }
+        self.failing = 0;
+    }
+
+    /// Drops a key, whatever its state; one that is being worked on leaves when
+    /// its work ends, unless it is added again before. False: it was not inside.
+    pub fn forget(&mut self, key: &K) -> bool {
+        let Some(slot) = self.store.find(key) else { return false };
+        match &mut self.store[slot].state {
+            State::Running { then, .. } => {
+                *then = Then::Leave;
+                self.forgive(slot);
+                return true;
+            }
+            State::Ready => self.lanes.remove(&mut self.store.entries, slot),
+            State::Delayed { .. } => self.undelay(slot),
+        }
+        self.discard(slot);
+        true
+    }
+
+    /// Queues every key whose delay is over. All methods that are given the time
+    /// do so first.
+    pub fn advance(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        while let Some(slot) = self.wheel.pop(&mut self.store.entries, self.now.as_millis()) {
+            self.uncount(slot);
+            self.enqueue(slot);
+        }
+    }
+
+    /// When to call [`advance`](Self::advance) or [`pop`](Self::pop) next: no
+    /// delay is over before. It may be earlier than the next delay's end, a few
+    /// times for a delay that is long.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Time> {
+        self.wheel.next_due().map(Time::from_millis)
+    }
+
+    /// How many keys are inside, in whatever state.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.store.entries.len()
+    }
+
+    /// True when there is no key inside.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.store.entries.is_empty()
+    }
+
+    /// How many keys wait for a worker.
+    #[must_use]
+    pub const fn ready(&self) -> usize {
+        self.lanes.ready()
+    }
+
+    /// The numbers for metrics and readiness. Costs as much as there are lanes.
+    #[must_use]
+    pub fn stats(&self) -> Stats<R> {
+        let entries = &self.store.entries;
+        Stats {
+            ready: self.lanes.ready(),
+            processing: self.processing,
+            delayed: self.delayed.clone(),
+            failing: self.failing,
+            lanes: self.lanes.len(),
+            adds_total: self.adds_total,
+            retries_total: self.retries_total,
+            oldest_ready_since: self.lanes.oldest(entries),
+            longest_running_since: self.running.first().map(|slot| self.store[slot].since),
+        }
+    }
+
+    /// Every key that is being worked on, and since when.
+    pub fn running(&self) -> impl Iterator<Item = (&K, Time)> {
+        let running = |entry: &&entry::Entry<K, R>| matches!(entry.state, State::Running { .. });
+        self.store.entries.iter().filter(running).map(|entry| (&entry.key, entry.since))
+    }
+
+    /// Every key that has failed since it was last done.
+    pub fn failing(&self) -> impl Iterator<Item = Failing<'_, K, R>> {
+        self.store.entries.iter().filter_map(|entry| {
+            let failure = entry.failure.as_deref()?;
+            Some(Failing {
+                key: &entry.key,
+                attempts: failure.attempts,
+                since: failure.since,
+                reason: failure.reason,
+                error: &failure.error,
+                next_retry: match entry.state {
+                    State::Delayed { due, .. } => Some(due),
+                    State::Ready | State::Running { .. } => None,
+                },
+            })
+        })
+    }
+
+    /// Puts an entry that is on no list into its lane.
+    fn enqueue(&mut self, slot: Slot) {
+        self.adds_total += 1;
+        self.enqueue_counted(slot);
+    }
+
+    /// The same for one that was counted when it was added.
+    fn enqueue_counted(&mut self, slot: Slot) {
+        let entry = &mut self.store[slot];
+        entry.state = State::Ready;
+        entry.since = self.now;
+        self.lanes.push(&mut self.store.entries, slot);
+    }
+
+    /// Queues delayed entries in the order of their due times.
+    fn enqueue_delayed(&mut self, mut slots: Vec<(Time, Slot)>) -> usize {
+        slots.sort_unstable();
+        for (_, slot) in &slots {
+            self.undelay(*slot);
+            self.enqueue(*slot);
+        }
+        slots.len()
+    }
+
+    /// Puts an entry that is on no list into the wheel.
+    fn delay(&mut self, slot: Slot, delay: Duration, held: bool) {
+        let due = self.now + delay.max(Duration::from_millis(1));
+        let entry = &mut self.store[slot];
+        entry.state = State::Delayed { due, held };
+        entry.since = self.now;
+        if let Some(failure) = &entry.failure {
+            *self.delayed.entry(failure.reason).or_default() += 1;
+        }
+        self.wheel.insert(&mut self.store.entries, slot);
+    }
+
+    /// Takes a delayed entry out of the wheel.
+    fn undelay(&mut self, slot: Slot) {
+        self.wheel.remove(&mut self.store.entries, slot);
+        self.uncount(slot);
+    }
+
+    /// An entry is delayed no more.
+    fn uncount(&mut self, slot: Slot) {
+        let Some(reason) = self.store[slot].failure.as_ref().map(|failure| failure.reason) else { return };
+        if let Some(count) = self.delayed.get_mut(&reason) {
+            *count -= 1;
+            if *count == 0 {
+                self.delayed.remove(&reason);
+            }
+        }
+    }
+
+    /// Records a failure; says how many so far make the backoff longer.
+    fn fail(&mut self, slot: Slot, reason: R, error: Arc<str>, backoffs: u32) -> u32 {
+        self.retries_total += 1;
+        let since = self.now;
+        let failure = self.store[slot].failure.get_or_insert_with(|| {
+            self.failing += 1;
+            Box::new(Failure { attempts: 0, backoffs: 0, since, reason, error: Arc::clone(&error) })
+        });
+        failure.attempts = failure.attempts.saturating_add(1);
+        failure.backoffs = failure.backoffs.saturating_add(backoffs);
+        failure.reason = reason;
+        failure.error = error;
+        failure.backoffs
+    }
+
+    /// Forgets an entry's failures.
+    fn forgive(&mut self, slot: Slot) {
+        if self.store[slot].failure.take().is_some() {
+            self.failing -= 1;
+        }
+    }
+
+    /// Removes an entry that is on no list.
+    fn discard(&mut self, slot: Slot) {
+        self.forgive(slot);
+        if self.store.remove(slot) {
+            let entries = &mut self.store.entries;
+            match entries[slot as usize].state {
+                State::Ready => self.lanes.moved(entries, slot),
+                State::Running { .. } => self.running.moved(entries, slot),
+                State::Delayed { .. } => self.wheel.moved(entries, slot),
+            }
+        }
+    }
+}
+
+impl<K, R> fmt::Debug for Mailbox<K, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mailbox")
+            .field("keys", &self.store.entries.len())
+            .field("ready", &self.lanes.ready())
+            .field("processing", &self.processing)
+            .finish_non_exhaustive()
+    }
+}

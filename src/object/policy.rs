@@ -1,0 +1,50 @@
+//! Propagation policies.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What becomes of an object's dependents when it is deleted; the
+/// `propagationPolicy` of a DELETE, spelled as in Kubernetes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum PropagationPolicy {
+    /// The object goes at once, its dependents follow.
+    Background,
+    /// The object stays until its blocking dependents are gone.
+    Foreground,
+    /// The dependents lose the reference and live on.
+    Orphan,
+}
+
+impl PropagationPolicy {
+    /// The text that requests carry.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+            Self::Orphan => "Orphan",
+        }
+    }
+}
+
+impl fmt::Display for PropagationPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_spelled_as_in_kubernetes() {
+        for policy in
+            [PropagationPolicy::Background, PropagationPolicy::Foreground, PropagationPolicy::Orphan]
+        {
+            assert_eq!(serde_json::to_string(&policy).unwrap(), format!("\"{policy}\""));
+            assert_eq!(serde_json::from_str::<PropagationPolicy>(&format!("\"{policy}\"")).unwrap(), policy);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The decision table.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::graph::ObjectSnapshot;
+use crate::object::PropagationPolicy;
+
+use super::ReferenceClass;
+
+/// What is to be done about an object, all of whose references are classified.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Decision {
+    /// Nothing, and nothing to come back for: any change that matters queues the
+    /// object again.
+    Keep(KeepReason),
+    /// Nothing now. To be tried again with backoff, at once when discovery changes.
+    Park(ParkReason),
+    /// Nothing, and not again by itself: these references can never be right.
+    Report {
+        /// Indices into the references: cluster-scoped dependent, namespaced owner.
+        invalid_scope: Vec<usize>,
+    },
+    /// Patch references away, bound to the version that was decided on.
+    RemoveReferences {
+        /// Indices into the references, ascending.
+        remove: Vec<usize>,
+        /// A solid reference whose owner has to be confirmed live first, because
+        /// a waiting one goes and takes the last other hold with it. If its owner
+        /// is not solid after all: decide again with what was read.
+        confirm_solid: Option<usize>,
+    },
+    /// Delete the object, bound to its uid and the version that was decided on.
+    Delete {
+        /// With this policy.
+        policy: PropagationPolicy,
+        /// Patch all own blocking references to non-blocking first: one of the
+        /// dependents is deleting dependents, so this may close a ring in which
+        /// everybody waits. See [`after_patch`](super::after_patch).
+        stop_blocking_first: bool,
+    },
+}
+
+/// Why an object stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum KeepReason {
+    /// All its owners are solid.
+    Owned,
+    /// It names no owner.
+    NoReferences,
+    /// It is being deleted already.
+    BeingDeleted,
+}
+
+/// Why an object has to wait for a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ParkReason {
+    /// A reference is unresolved.
+    Unresolved,
+    /// The classes given are not one for each reference, so nothing is known.
+    Unclassified,
+}
+
+/// Decides about an object by the classes of its references, one for each, in
+/// their order.
+///
+/// The row of an orphaned reference comes first: such an object is never deleted
+/// in the same step, and its patched version is looked at again.
+#[must_use]
+pub fn decide(item: &ObjectSnapshot, classes: &[ReferenceClass]) -> Decision {
+    use ReferenceClass::{Absent, InvalidScope, Orphaned, Solid, Unresolved, Waiting};
+
+    // Neither may fall through to the last row: "all of none are absent" is true.
+    if item.deletion.is_being_deleted() {
+        return Decision::Keep(KeepReason::BeingDeleted);
+    }
+    if item.references.is_empty() {
+        return Decision::Keep(KeepReason::NoReferences);
+    }
+    if classes.len() != item.references.len() {
+        return Decision::Park(ParkReason::Unclassified);
+    }
+
+    let has = |class| classes.contains(&class);
+    let solid = classes.iter().position(|class| *class == Solid);
+    if has(Orphaned) || (solid.is_some() && (has(Absent) || has(Waiting))) {
+        let goes = |class| match class {
+            Orphaned => true,
+            Absent | Waiting => solid.is_some(),
+            Solid | Unresolved | InvalidScope => false,
+        };
+        return Decision::RemoveReferences {
+            remove: indices(classes, goes),
+            confirm_solid: solid.filter(|_| has(Waiting)),
+        };
+    }
+    if has(Unresolved) {
+        return Decision::Park(ParkReason::Unresolved);
+    }
+    if has(InvalidScope) {
+        return Decision::Report { invalid_scope: indices(classes, |class| class == InvalidScope) };
+    }
+    if solid.is_some() {
+        return Decision::Keep(KeepReason::Owned);
+    }
+
+    if has(Waiting) && item.has_dependents && !item.finalizers.orphan {
+        // The owner waits in the foreground, so what hangs on this one goes first too.
+        let blocks = item.references.iter().any(|view| view.reference.block_owner_deletion);
+        return Decision::Delete {
+            policy: PropagationPolicy::Foreground,
+            stop_blocking_first: item.has_dependent_deleting_dependents && blocks,
+        };
+    }
+    // A DELETE replaces the finalizers by those of its policy, so the policy has
+    // to say again what the object already asks for.
+    let policy = if item.finalizers.orphan {
+        PropagationPolicy::Orphan
+    } else if item.finalizers.foreground {
+        PropagationPolicy::Foreground
+    } else {
+        PropagationPolicy::Background
+    };
+    Decision::Delete { policy, stop_blocking_first: false }
+}
+
+fn indices(classes: &[ReferenceClass], wanted: impl Fn(ReferenceClass) -> bool) -> Vec<usize> {
+    let matching = classes.iter().enumerate().filter(|(_, class)| wanted(**class));
+    matching.map(|(index, _)| index).collect()
+}
+
+/// A decision with what it rests on, for people: its `Display` says what is done
+/// and names every reference with its class.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The object.
+    pub item: &'a ObjectSnapshot,
+    /// The classes of its references.
+    pub classes: &'a [ReferenceClass],
+    /// What was decided.
+    pub decision: &'a Decision,
+}
+
+impl fmt::Display for Evidence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.decision)?;
+        for (index, (view, class)) in self.item.references.iter().zip(self.classes).enumerate() {
+            let reference = &view.reference;
+            let separator = if index == 0 { ": " } else { ", " };
+            let (kind, name, uid) = (&reference.kind, &reference.name, &reference.uid);
+            write!(f, "{separator}owner {kind} {name} ({uid}) is {class}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for KeepReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Owned => "its owners are solid",
+            Self::NoReferences => "it has no owner references",
+            Self::BeingDeleted => "it is being deleted already",
+        })
+    }
+}
+
+impl fmt::Display for ParkReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unresolved => "an owner reference is unresolved",
+            Self::Unclassified => "its owner references changed while they were looked up",
+        })
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keep(reason) => write!(f, "keep, {reason}"),
+            Self::Park(reason) => write!(f, "keep for now, {reason}"),
+            Self::Report { invalid_scope } => {
+                write!(f, "keep and report {} owner reference(s) of invalid scope", invalid_scope.len())
+            }
+            Self::RemoveReferences { remove, .. } => write!(f, "remove {} owner reference(s)", remove.len()),
+            Self::Delete { policy, stop_blocking_first: false } => write!(f, "delete with {policy}"),
+            Self::Delete { policy, stop_blocking_first: true } => {
+                write!(f, "stop blocking its owners, then delete with {policy}")
+            }
+        }
+    }
+}
