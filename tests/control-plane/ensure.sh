@@ -1,0 +1,289 @@
+#!/usr/bin/env bash
+# Makes sure that the binaries of a real control plane exist and prints, as the
+# only line on standard output, the directory that holds them:
+#
+#   tests/control-plane/ensure.sh [COMPONENT...]
+#
+# The directory holds `etcd` and `kube-apiserver` (perhaps as symbolic links),
+# and every further COMPONENT asked for, such as `kube-controller-manager`.
+#
+# Looked at in this order:
+#   1. $KUBEBUILDER_ASSETS, the envtest convention;
+#   2. $PATH;
+#   3. the cache, ${KUBE_GC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/kube-gc}/control-plane/<version>;
+#   4. a build from Debian's source package `kubernetes`, kept in that cache.
+#
+# Progress goes to standard error; when there is nothing to do, nothing is said.
+set -euo pipefail
+
+wanted=(etcd kube-apiserver "$@")
+for component in "$@"; do
+  if [[ ! $component =~ ^kube-[a-z-]+$ ]]; then
+    printf 'usage: %s [kube-COMPONENT...]\n' "$0" >&2
+    exit 2
+  fi
+done
+
+say() { printf 'control-plane: %s\n' "$*" >&2; }
+die() {
+  say "$*"
+  say "alternatively, set KUBEBUILDER_ASSETS to a directory with ${wanted[*]}"
+  say "(for example: setup-envtest use 1.33.x --print path), or put them on PATH"
+  exit 1
+}
+
+# Whether a directory holds everything that is wanted.
+complete() {
+  local binary
+  for binary in "${wanted[@]}"; do
+    [[ -f $1/$binary && -x $1/$binary ]] || return 1
+  done
+}
+
+cache_home=${KUBE_GC_CACHE:-${XDG_CACHE_HOME:-${HOME:?neither KUBE_GC_CACHE nor HOME is set}/.cache}/kube-gc}
+root=$cache_home/control-plane
+
+from_assets() {
+  [[ -n ${KUBEBUILDER_ASSETS:-} ]] || return 1
+  if ! complete "$KUBEBUILDER_ASSETS"; then
+    say "KUBEBUILDER_ASSETS=$KUBEBUILDER_ASSETS does not hold all of: ${wanted[*]}; looking elsewhere"
+    return 1
+  fi
+  (cd "$KUBEBUILDER_ASSETS" && pwd)
+}
+
+# The binaries on PATH need not be in one directory; links bring them together.
+from_path() {
+  local binary found links
+  for binary in "${wanted[@]}"; do
+    type -P "$binary" >/dev/null || return 1
+  done
+  found=$(dirname "$(type -P kube-apiserver)")
+  if complete "$found"; then
+    printf '%s\n' "$found"
+    return
+  fi
+  links=$root/path
+  mkdir -p "$links"
+  for binary in "${wanted[@]}"; do
+    # Made aside and renamed, so that no caller ever sees a missing link.
+    ln -s "$(type -P "$binary")" "$links/.$binary.$$"
+    mv -fT "$links/.$binary.$$" "$links/$binary"
+  done
+  printf '%s\n' "$links"
+}
+
+from_cache() {
+  local versions=() version
+  [[ -d $root ]] || return 1
+  mapfile -t versions < <(find "$root" -mindepth 1 -maxdepth 1 -type d -name '[0-9]*' -printf '%f\n' | sort -Vr)
+  for version in "${versions[@]}"; do
+    if complete "$root/$version"; then
+      printf '%s\n' "$root/$version"
+      return
+    fi
+  done
+  return 1
+}
+
+from_assets || from_path || from_cache || build_needed=1
+[[ -n ${build_needed:-} ]] || exit 0
+
+# ---------------------------------------------------------------------------
+# The build.
+
+type -P apt-get >/dev/null || die "no ${wanted[*]} found, and they can be built here only on Debian"
+type -P flock >/dev/null || die "flock (package util-linux) is needed to build them"
+
+mkdir -p "$root"
+exec 9>"$root/.lock"
+if ! flock -n 9; then
+  say "another caller is building; waiting for it"
+  flock 9
+fi
+# It may have been built while we waited.
+from_cache && exit 0
+
+# How a command is run as root; need_root is told what for.
+as_root=()
+need_root() {
+  ((EUID != 0)) || return 0
+  type -P sudo >/dev/null || die "not root, and there is no sudo; please run as root: $*"
+  as_root=(sudo)
+}
+
+# On the cache's own file system: the result is moved into place by a rename.
+# What a build that was killed left behind is removed; as far as possible, for
+# a process of it may still be writing there.
+rm -rf "$root"/.build.* 2>/dev/null || :
+work=$(mktemp -d "$root/.build.XXXXXX")
+log=$root/build.log
+build=
+clean_up() {
+  if [[ -n $build ]]; then
+    kill -KILL -- "-$build" 2>/dev/null || :
+    { wait "$build" || :; } 2>/dev/null
+  fi
+  rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+: >"$log"
+
+# Runs a command quietly; shows the end of its output if it fails.
+logged() {
+  printf '+ %s\n' "$*" >>"$log"
+  if ! "$@" >>"$log" 2>&1 </dev/null 9>&-; then
+    tail -n 30 "$log" >&2
+    die "failed: $* (whole log: $log)"
+  fi
+}
+
+archive_places() { apt-cache madison kubernetes-client etcd-server 2>/dev/null | awk -F ' *\\| *' 'NF > 2 { print $3 }' | sort -u; }
+
+if [[ -z $(archive_places) ]]; then
+  need_root apt-get update
+  say "fetching the package lists"
+  logged "${as_root[@]}" apt-get update
+fi
+[[ -n $(archive_places) ]] || die "this system's package archive has no kubernetes-client and etcd-server"
+
+# What the build needs and is not there yet. Debian's own Go is used even if
+# there is another one on PATH: the source is as old as the distribution, and
+# newer compilers do not build it.
+needed=()
+while read -r file package; do
+  if [[ $file == /* ]]; then
+    [[ -x $file ]] || needed+=("$package")
+  else
+    type -P "$file" >/dev/null || needed+=("$package")
+  fi
+done <<'TOOLS'
+/usr/lib/go/bin/go golang-go
+dpkg-source dpkg-dev
+make make
+patch patch
+xz xz-utils
+rsync rsync
+jq jq
+openssl openssl
+curl curl
+TOOLS
+
+if ((${#needed[@]})); then
+  need_root apt-get install "${needed[@]}"
+  say "installing ${needed[*]}"
+  apt_install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${needed[@]}")
+  # Old package lists name files that the mirror no longer has; so one update
+  # and one more attempt before giving up.
+  if ! "${apt_install[@]}" >>"$log" 2>&1 </dev/null 9>&-; then
+    logged "${as_root[@]}" apt-get update
+    logged "${apt_install[@]}"
+  fi
+fi
+
+# Sources of our own, made from the places that the system's apt already uses,
+# with lists of our own: the system's configuration stays as it is, and no
+# root is needed.
+apt_dir=$work/apt
+mkdir -p "$apt_dir/lists/partial" "$apt_dir/cache/archives/partial"
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+options=
+[[ ! -r $keyring ]] || options="[signed-by=$keyring] "
+while read -r uri place _; do
+  printf '%s %s%s %s %s\n' deb "$options" "$uri" "${place%/*}" "${place##*/}"
+  printf '%s %s%s %s %s\n' deb-src "$options" "$uri" "${place%/*}" "${place##*/}"
+done < <(archive_places) >"$apt_dir/sources.list"
+apt_options=(
+  -o "Dir::Etc::sourcelist=$apt_dir/sources.list" -o Dir::Etc::sourceparts=-
+  -o "Dir::State::lists=$apt_dir/lists" -o "Dir::Cache=$apt_dir/cache"
+  # The directory is not open to apt's sandbox user.
+  -o "APT::Sandbox::User=$(id -un)"
+)
+
+say "fetching the sources"
+cd "$work"
+logged apt-get "${apt_options[@]}" update
+logged apt-get "${apt_options[@]}" --download-only source kubernetes
+# Debian's etcd and kubectl are unpacked, not installed: installing
+# etcd-server would also start it, on the default port.
+packages=(etcd-server golang-github-modern-go-reflect2-dev)
+type -P kubectl >/dev/null || packages+=(kubernetes-client)
+logged apt-get "${apt_options[@]}" download "${packages[@]}"
+
+logged dpkg-source -x kubernetes_*.dsc src
+for package in *.deb; do
+  logged dpkg-deb -x "$package" "${package%%_*}"
+done
+
+# "1.20.5+really1.20.2-1.1+deb12u1" is Kubernetes 1.20.2.
+version=$(cd src && dpkg-parsechangelog --show-field Version)
+version=${version#*:}
+version=${version%-*}
+version=${version##*+really}
+version=${version%%[+~]*}
+[[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "cannot read the Kubernetes version of the source package: $version"
+
+# reflect2 before 1.0.2 makes assumptions about Go's maps that Go 1.18 broke:
+# the server would crash on the first custom resource.
+reflect2=vendor/github.com/modern-go/reflect2
+if grep -Eq '^# github.com/modern-go/reflect2 v1\.0\.[01]( |$)' src/vendor/modules.txt; then
+  rm -rf "src/$reflect2"
+  cp -r golang-github-modern-go-reflect2-dev/usr/share/gocode/src/github.com/modern-go/reflect2 "src/$reflect2"
+fi
+
+# The source package is no git tree; without this the server would call itself
+# v0.0.0, and clients that look at its version would be misled.
+IFS=. read -r major minor _ <<<"$version"
+cat >version.sh <<VERSION
+KUBE_GIT_COMMIT=debian
+KUBE_GIT_TREE_STATE=archive
+KUBE_GIT_VERSION=v$version
+KUBE_GIT_MAJOR=$major
+KUBE_GIT_MINOR=$minor
+VERSION
+
+targets=()
+for binary in "${wanted[@]}"; do
+  [[ $binary == etcd ]] || targets+=("cmd/$binary")
+done
+say "building ${targets[*]#cmd/} $version on $(nproc) cores (minutes; follow $log)"
+started=$SECONDS
+build_components() {
+  # A process group of its own and not in the foreground: a signal to this
+  # script is then handled at once, and ends all the compilers.
+  local status=0
+  set -m
+  "$@" >>"$log" 2>&1 </dev/null 9>&- &
+  build=$!
+  set +m
+  wait "$build" || status=$?
+  build=
+  if ((status)); then
+    tail -n 30 "$log" >&2
+    die "the build failed (whole log: $log)"
+  fi
+}
+build_components env -C src -u GOROOT -u GOFLAGS -u MAKEFLAGS \
+  PATH="/usr/lib/go/bin:$PATH" CGO_ENABLED=0 GOPROXY=off GOTOOLCHAIN=local \
+  GOCACHE="$work/go-cache" GOPATH="$work/go" KUBE_GIT_VERSION_FILE="$work/version.sh" \
+  make WHAT="${targets[*]}"
+
+mkdir stage
+cp etcd-server/usr/bin/etcd stage/
+[[ ! -d kubernetes-client ]] || cp kubernetes-client/usr/bin/kubectl stage/
+for target in "${targets[@]}"; do
+  cp -L "src/_output/bin/${target#cmd/}" stage/
+done
+complete stage || die "the build did not produce ${wanted[*]} (log: $log)"
+
+# A directory of this version may exist: built without a component that is
+# asked for now, but perhaps with another one.
+for binary in "$root/$version"/*; do
+  [[ ! -f $binary || -e stage/${binary##*/} ]] || cp "$binary" stage/
+done
+rm -rf "${root:?}/$version"
+mv -T stage "$root/$version"
+say "built in $((SECONDS - started)) s, kept in $root/$version"
+printf '%s\n' "$root/$version"

@@ -1,0 +1,192 @@
+//! The harness itself: a control plane comes, answers, and goes with whoever
+//! started it. And the client for scenarios does what it says.
+
+mod support;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::Api;
+use kube::api::{ApiResource, ListParams};
+use serde_json::json;
+use support::{Cluster, ControlPlane, Policy, Scope, Server};
+
+/// Set for the process that [`a_plane_goes_with_a_killed_process`] kills.
+const HOLDER: &str = "KUBE_GC_TEST_HOLDER";
+
+/// Waits until none of these processes exists.
+fn assert_gone(pids: &[u32]) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let exists = |pid: &&u32| std::fs::exists(format!("/proc/{pid}")).unwrap_or(false);
+    while let Some(pid) = pids.iter().find(exists) {
+        ensure!(Instant::now() < deadline, "process {pid} is still there");
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plane_answers_and_goes_with_its_value() -> Result<()> {
+    let plane = ControlPlane::start()?;
+    let info = plane.info().clone();
+    let pids = [info.apiserver_pid.context("no pid")?, info.etcd_pid.context("no pid")?];
+
+    let client = plane.client().await?;
+    let version = client.apiserver_version().await?;
+    ensure!(version.git_version == info.version, "{version:?} is not {}", info.version);
+    let namespaces = Api::<Namespace>::all(client).list(&ListParams::default()).await?;
+    ensure!(namespaces.items.iter().any(|namespace| namespace.metadata.name.as_deref() == Some("default")));
+
+    drop(plane);
+    assert_gone(&pids)?;
+    ensure!(!info.dir.exists(), "{} is still there", info.dir.display());
+    Ok(())
+}
+
+#[test]
+fn a_plane_goes_with_a_killed_process() -> Result<()> {
+    let mut holder = Command::new(std::env::current_exe()?)
+        .args(["--exact", "holds_a_plane_until_killed", "--ignored", "--nocapture"])
+        .env(HOLDER, "1")
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let stdout = holder.stdout.take().context("no pipe")?;
+    let said = BufReader::new(stdout).lines().map_while(Result::ok).find_map(|line| {
+        let (_, pids) = line.split_once("pids: ")?;
+        pids.split(' ').map(|pid| pid.parse().ok()).collect::<Option<Vec<u32>>>()
+    });
+    holder.kill()?;
+    holder.wait()?;
+    assert_gone(&said.context("the holder did not say its pids")?)
+}
+
+#[test]
+#[ignore = "the part of a_plane_goes_with_a_killed_process that runs in another process"]
+fn holds_a_plane_until_killed() -> Result<()> {
+    if std::env::var_os(HOLDER).is_none() {
+        return Ok(());
+    }
+    let plane = ControlPlane::start()?;
+    let info = plane.info();
+    println!("pids: {} {}", info.apiserver_pid.context("no pid")?, info.etcd_pid.context("no pid")?);
+    loop {
+        thread::park();
+    }
+}
+
+#[tokio::test]
+async fn servers_come_back_with_address_and_data() -> Result<()> {
+    let plane = ControlPlane::start()?;
+    let cluster = Cluster::new(plane.client().await?);
+    let kept = cluster.namespace().await?.configmap("kept").create().await?;
+
+    let down = plane.kill(Server::KubeApiserver)?;
+    ensure!(down.apiserver_pid.is_none() && down.etcd_pid == plane.info().etcd_pid, "{down:?}");
+    ensure!(cluster.get(&kept).await.is_err(), "it answers");
+    let up = plane.restart(Server::KubeApiserver)?;
+    ensure!(up.apiserver_pid.is_some() && up.url == plane.info().url, "{up:?}");
+    cluster.assert_kept([&kept]).await
+}
+
+#[tokio::test]
+async fn a_directory_is_continued() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let plane = ControlPlane::start_with(Some(dir.path()), &[])?;
+    let first = plane.info().clone();
+    let client = plane.client().await?;
+    let cluster = Cluster::new(client.clone());
+    let kept = cluster.namespace().await?.configmap("kept").create().await?;
+    plane.stop();
+
+    let plane = ControlPlane::start_with(Some(dir.path()), &["--event-ttl=2h"])?;
+    ensure!(plane.info().url == first.url && plane.info().etcd == first.etcd);
+    // The old client, and so the old kubeconfig.
+    cluster.assert_kept([&kept]).await
+}
+
+#[tokio::test]
+async fn the_client_writes_what_a_scenario_says() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let cluster = Cluster::new(plane.client().await?);
+    let before = cluster.request_counts().await?;
+    let ns = cluster.namespace().await?;
+
+    let owner = ns.configmap("owner").create().await?;
+    let wrong = json!({ "apiVersion": "no.such/v9", "kind": "thing", "name": "x", "uid": "not a uid" });
+    let dependent = ns
+        .secret("dependent")
+        .owned_by(&owner)
+        .blocking()
+        .owner_reference(wrong)
+        .finalizer("example.com/hold")
+        .label("a", "b")
+        .create()
+        .await?;
+    ensure!(dependent.owner_uids() == [owner.uid.as_str(), "not a uid"], "{}", dependent.raw);
+    ensure!(dependent.owner_references()?[0].block_owner_deletion == Some(true), "{}", dependent.raw);
+    ensure!(ns.pod("pod").create().await?.namespace.as_deref() == Some(ns.name()));
+
+    cluster.delete(&owner, Policy::Foreground).await?;
+    let owner = cluster.fresh(&owner).await?;
+    ensure!(owner.is_terminating() && owner.finalizers() == ["foregroundDeletion"], "{}", owner.raw);
+    cluster.assert_kept([&owner, &dependent]).await?;
+    ensure!(cluster.assert_gone([&owner]).await.is_err());
+
+    // A finalizer holds it; without the finalizer it is gone.
+    cluster.delete(&dependent, Policy::Background).await?;
+    cluster.assert_kept([&dependent]).await?;
+    let last = cluster.set_finalizers(&dependent, &[]).await?;
+    cluster.assert_gone([&dependent]).await?;
+    let again = ns.secret("dependent").create().await?;
+    ensure!(!cluster.exists_with_uid(&last).await? && cluster.exists_with_uid(&again).await?);
+
+    let seen = cluster.seen();
+    ensure!(seen.contains(&("secrets".to_owned(), again.resource_version.clone())), "{seen:?}");
+    ensure!(cluster.events(&owner).await?.is_empty());
+
+    let counts = cluster.request_counts().await?.since(&before);
+    ensure!(counts.get("POST", "secrets") == 2 && counts.get("DELETE", "configmaps") == 1, "{counts:?}");
+    ensure!(counts.get("PATCH", "secrets") == 1 && counts.writes() >= 8, "{counts:?}");
+
+    let many = support::cluster::create_all((0..50).map(|n| ns.configmap(format!("many-{n}")))).await?;
+    ensure!(many[49].name == "many-49");
+    cluster.delete_all(&many, Policy::Background).await?;
+    cluster.assert_gone(&many).await
+}
+
+#[tokio::test]
+async fn custom_resources_come_and_go() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let cluster = Cluster::new(plane.client().await?);
+    cluster.remove_leftover_crds().await?;
+    let ns = cluster.namespace().await?;
+
+    let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1", "v1beta1"]).await?;
+    let widget = ns.object(widgets.resource(), "w").field("spec", json!({ "size": 1 })).create().await?;
+    ensure!(widget.resource_key() == "widgets.example.com");
+    let old = ns.object(&widgets.resource_at("v1beta1"), "old").owned_by(&widget).create().await?;
+    ensure!(old.raw["apiVersion"] == "example.com/v1beta1");
+    widgets.remove().await?;
+    cluster.assert_gone([&widget]).await?;
+
+    // Left behind, with an object that cannot go by itself.
+    let gadgets = cluster.crd("gadgets.example.com", Scope::Cluster, &["v1"]).await?;
+    let gadget = cluster.object(gadgets.resource(), "g").finalizer("example.com/hold").create().await?;
+    cluster.crd("gadgets.example.com", Scope::Cluster, &["v1"]).await?;
+    cluster.assert_gone([&gadget]).await?;
+    cluster.remove_leftover_crds().await?;
+
+    // A namespace goes once it is finalized.
+    cluster.delete(ns.as_object(), Policy::Background).await?;
+    ns.finalize().await?;
+    cluster.assert_gone([ns.as_object()]).await?;
+    let configmaps = ApiResource::erase::<ConfigMap>(&());
+    ensure!(!cluster.list(&configmaps, None).await?.is_empty());
+    Ok(())
+}

@@ -1,0 +1,413 @@
+//! The collector: the real binary, as a child process.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+use tempfile::NamedTempFile;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::control_plane::ControlPlane;
+
+/// How often a condition is looked at.
+const POLL: Duration = Duration::from_millis(20);
+/// How long anything may take before the test fails.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// How much of the log a failure shows.
+const TAIL: usize = 80;
+
+/// How the collector is started.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The text of a configuration file.
+    pub config: Option<String>,
+    /// Further arguments of `kube-gc run`.
+    pub args: Vec<String>,
+    /// Further environment variables.
+    pub env: Vec<(String, String)>,
+}
+
+impl Options {
+    /// With the text of a configuration file.
+    pub fn config(text: impl Into<String>) -> Self {
+        Self { config: Some(text.into()), ..Self::default() }
+    }
+
+    /// With one more argument of `kube-gc run`.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+}
+
+/// A running collector. Dropping kills it; and unless it was
+/// [stopped](Self::stop) or [killed](Self::kill) by the test, the end of its
+/// log is printed then, for the test has failed somewhere.
+#[derive(Debug)]
+pub struct Collector {
+    pid: u32,
+    child: Mutex<Child>,
+    log: watch::Receiver<Log>,
+    health: String,
+    debug: String,
+    ended: bool,
+    _config: Option<NamedTempFile>,
+}
+
+/// What the reader thread made of standard error.
+#[derive(Debug, Default)]
+struct Log {
+    lines: Vec<String>,
+    health: Option<String>,
+    debug: Option<String>,
+    /// Standard error is closed: the process is about to end or has ended.
+    closed: bool,
+}
+
+impl Log {
+    fn add(&mut self, line: String) {
+        if let Ok(entry) = serde_json::from_str::<Value>(&line)
+            && entry["message"] == "listening"
+            && let Some(address) = entry["address"].as_str()
+        {
+            match entry["listener"].as_str() {
+                Some("health") => self.health = Some(address.to_owned()),
+                Some("debug") => self.debug = Some(address.to_owned()),
+                _ => {}
+            }
+        }
+        self.lines.push(line);
+    }
+
+    fn tail(&self) -> String {
+        let skipped = self.lines.len().saturating_sub(TAIL);
+        let mut tail = format!("--- the collector's log ({skipped} earlier lines left out) ---\n");
+        for line in &self.lines[skipped..] {
+            tail.push_str(line);
+            tail.push('\n');
+        }
+        tail + "--- end of the collector's log ---"
+    }
+}
+
+/// An answer of one of the collector's listeners.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body.
+    pub body: String,
+}
+
+impl Response {
+    /// The body as JSON.
+    pub fn json(&self) -> Result<Value> {
+        serde_json::from_str(&self.body).with_context(|| format!("not JSON: {}", self.body))
+    }
+}
+
+impl Collector {
+    /// Starts one on a control plane, and returns when both its listeners are
+    /// bound.
+    pub async fn start(plane: &ControlPlane, options: Options) -> Result<Self> {
+        Self::start_with(plane.kubeconfig(), options).await
+    }
+
+    /// Starts one with any kubeconfig.
+    pub async fn start_with(kubeconfig: &Path, options: Options) -> Result<Self> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kube-gc"));
+        command.arg("run").arg("--kubeconfig").arg(kubeconfig);
+        command.args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0", "--log-format", "json"]);
+        let config = match options.config {
+            Some(text) => {
+                let file = tempfile::Builder::new().prefix("kube-gc-").suffix(".toml").tempfile()?;
+                std::fs::write(&file, text)?;
+                command.arg("--config").arg(file.path());
+                Some(file)
+            }
+            None => None,
+        };
+        command.args(options.args).envs(options.env);
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("cannot run the collector")?;
+
+        let (sender, log) = watch::channel(Log::default());
+        let stderr = child.stderr.take().context("no pipe from the collector")?;
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                sender.send_modify(|log| log.add(line));
+            }
+            sender.send_modify(|log| log.closed = true);
+        });
+
+        // Built before its addresses are known, so that it is killed, and its
+        // log printed, if they never come.
+        let pid = child.id();
+        let mut collector = Self {
+            pid,
+            child: Mutex::new(child),
+            log,
+            health: String::new(),
+            debug: String::new(),
+            ended: false,
+            _config: config,
+        };
+        let bound = {
+            let mut log = collector.log.clone();
+            let ready = log.wait_for(|log| log.closed || (log.health.is_some() && log.debug.is_some()));
+            match timeout(DEADLINE, ready).await {
+                Ok(Ok(log)) => log.health.clone().zip(log.debug.clone()),
+                Ok(Err(_)) => None,
+                Err(_) => bail!("the collector's listeners are not bound after {DEADLINE:?}"),
+            }
+        };
+        let Some((health, debug)) = bound else {
+            let status = collector.wait().await?;
+            bail!("the collector ended ({status}) before its listeners were bound");
+        };
+        collector.health = health;
+        collector.debug = debug;
+        Ok(collector)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The address of the listener for probes and metrics.
+    pub fn health_address(&self) -> &str {
+        &self.health
+    }
+
+    /// The address of the listener for the debug API.
+    pub fn debug_address(&self) -> &str {
+        &self.debug
+    }
+
+    /// GET from the listener for probes and metrics.
+    pub async fn get(&self, path: &str) -> Result<Response> {
+        get(&self.health, path).await
+    }
+
+    /// GET from the listener for the debug API.
+    pub async fn get_debug(&self, path: &str) -> Result<Response> {
+        get(&self.debug, path).await
+    }
+
+    /// Waits until it calls itself ready.
+    pub async fn ready(&self) -> Result<()> {
+        self.poll_until_ok(&self.health, "/readyz", DEADLINE).await.context("the collector is not ready")?;
+        Ok(())
+    }
+
+    /// Waits until it has nothing to do, having seen each of these resources
+    /// at the given resourceVersion or later.
+    pub async fn idle(&self, seen: &[(String, String)]) -> Result<()> {
+        self.idle_within(DEADLINE, seen, false).await
+    }
+
+    /// Like [`idle`](Self::idle), where objects that wait for their next
+    /// attempt after a failure are no reason to wait.
+    pub async fn idle_with_parked(&self, seen: &[(String, String)]) -> Result<()> {
+        self.idle_within(DEADLINE, seen, true).await
+    }
+
+    /// Like [`idle`](Self::idle), with a deadline of one's own.
+    pub async fn idle_within(
+        &self,
+        deadline: Duration,
+        seen: &[(String, String)],
+        parked: bool,
+    ) -> Result<()> {
+        let mut path = "/debug/idle".to_owned();
+        let mut separator = '?';
+        for (resource, version) in seen {
+            let _ = write!(path, "{separator}seen={}", percent_encoded(&format!("{resource}={version}")));
+            separator = '&';
+        }
+        if parked {
+            let _ = write!(path, "{separator}parked=ok");
+        }
+        let answer =
+            self.poll_until_ok(&self.debug, &path, deadline).await.context("the collector is not idle")?;
+        ensure!(answer.json()?["idle"] == true, "200, but not idle: {}", answer.body);
+        Ok(())
+    }
+
+    /// The metrics: the value of each series, by its name with its labels as
+    /// they are written, for example `kube_gc_requests_total{verb="delete"}`.
+    pub async fn metrics(&self) -> Result<BTreeMap<String, f64>> {
+        let answer = self.get("/metrics").await?;
+        ensure!(answer.status == 200, "/metrics: {} {}", answer.status, answer.body);
+        Ok(parse_metrics(&answer.body))
+    }
+
+    /// The sum of all series of one metric.
+    pub async fn metric(&self, name: &str) -> Result<f64> {
+        let metrics = self.metrics().await?;
+        Ok(metrics
+            .iter()
+            .filter(|(series, _)| series.split('{').next() == Some(name))
+            .map(|(_, value)| value)
+            .sum())
+    }
+
+    /// The lines of its log so far that contain a text.
+    pub fn logged(&self, text: &str) -> Vec<String> {
+        self.log.borrow().lines.iter().filter(|line| line.contains(text)).cloned().collect()
+    }
+
+    /// Waits until its log has a line that contains a text.
+    pub async fn log_line(&self, text: &str) -> Result<String> {
+        let mut log = self.log.clone();
+        let find = |log: &Log| log.lines.iter().find(|line| line.contains(text)).cloned();
+        let found = match timeout(DEADLINE, log.wait_for(|log| log.closed || find(log).is_some())).await {
+            Ok(Ok(log)) => find(&log),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        found.with_context(|| format!("the collector did not log {text:?}"))
+    }
+
+    /// Sends a signal by its name: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        // The shell's own `kill`: neither unsafe code nor a crate for it.
+        let status = Command::new("sh")
+            .args(["-c", r#"kill -s "$1" "$2""#, "sh", name, &self.pid.to_string()])
+            .status()?;
+        ensure!(status.success(), "cannot send SIG{name} to the collector");
+        Ok(())
+    }
+
+    /// Stops it with SIGTERM, and fails unless it exits with code 0.
+    pub async fn stop(mut self) -> Result<()> {
+        self.signal("TERM")?;
+        let status = self.wait().await?;
+        ensure!(status.success(), "the collector ended with {status} on SIGTERM");
+        self.ended = true;
+        Ok(())
+    }
+
+    /// Kills it with SIGKILL.
+    pub fn kill(mut self) -> Result<()> {
+        self.child().kill()?;
+        self.child().wait()?;
+        self.ended = true;
+        Ok(())
+    }
+
+    /// Waits for the end of the process.
+    pub async fn wait(&self) -> Result<ExitStatus> {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            if let Some(status) = self.child().try_wait()? {
+                return Ok(status);
+            }
+            ensure!(Instant::now() < deadline, "the collector does not end");
+            sleep(POLL).await;
+        }
+    }
+
+    // A panic elsewhere says nothing about the process.
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn poll_until_ok(&self, address: &str, path: &str, within: Duration) -> Result<Response> {
+        let deadline = Instant::now() + within;
+        loop {
+            let answer = get(address, path).await;
+            if let Ok(answer) = &answer
+                && answer.status == 200
+            {
+                return Ok(answer.clone());
+            }
+            if let Some(status) = self.child().try_wait()? {
+                bail!("the collector ended ({status})");
+            }
+            if Instant::now() >= deadline {
+                let answer = answer.map(|answer| format!("{} {}", answer.status, answer.body));
+                bail!("GET {path} after {within:?}: {}", answer.unwrap_or_else(|error| format!("{error:#}")));
+            }
+            sleep(POLL).await;
+        }
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let _ = self.child().kill();
+        let _ = self.child().wait();
+        // What it wrote last may still be on its way through the pipe.
+        let deadline = std::time::Instant::now() + Duration::from_secs(1);
+        while !self.log.borrow().closed && std::time::Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+        eprintln!("{}", self.log.borrow().tail());
+    }
+}
+
+/// GET by HTTP/1.0: an answer is all there is until the connection closes, and
+/// never in chunks, so this is a whole client.
+async fn get(address: &str, path: &str) -> Result<Response> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        anyhow::Ok(String::from_utf8(answer)?)
+    };
+    let answer = timeout(Duration::from_secs(10), exchange)
+        .await
+        .with_context(|| format!("no answer to GET {path}"))?
+        .with_context(|| format!("GET {path}"))?;
+    let (head, body) =
+        answer.split_once("\r\n\r\n").with_context(|| format!("GET {path}: cut off: {answer}"))?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = status.with_context(|| format!("GET {path}: not HTTP: {head}"))?;
+    Ok(Response { status, body: body.to_owned() })
+}
+
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte.into()),
+            _ => {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+    }
+    encoded
+}
+
+/// Reads the Prometheus text format. A label's value may contain blanks, so
+/// the value is what follows the last one.
+pub fn parse_metrics(text: &str) -> BTreeMap<String, f64> {
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            Some((series.to_owned(), value.parse().ok()?))
+        })
+        .collect()
+}

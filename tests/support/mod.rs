@@ -1,0 +1,13 @@
+//! What the integration tests share: a real control plane, the collector's
+//! own binary as a child process, and a client to write scenarios with.
+
+// Every test binary compiles its own copy and uses a part of it.
+#![allow(dead_code, unused_imports)]
+
+pub mod cluster;
+pub mod collector;
+pub mod control_plane;
+
+pub use cluster::{Cluster, Crd, Ns, Obj, Policy, RequestCounts, Scope};
+pub use collector::{Collector, Options};
+pub use control_plane::{ControlPlane, Info, Server};
