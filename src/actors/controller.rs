@@ -23,7 +23,7 @@ use super::registry::Registry;
 use super::reporter::Reporter;
 use super::supervision::Threads;
 use super::view::View;
-use crate::api::Api;
+use crate::api::{Api, HighWater};
 use crate::graph::{Layout, Partition};
 use crate::mailbox::Backoff;
 use crate::object::Catalog;
@@ -97,6 +97,7 @@ impl Controller {
             api,
             graph: graph.clone(),
             memory: Arc::clone(&memory),
+            high_water: HighWater::default(),
             registry: registry.clone(),
             pools: vec![doors(&delete), doors(&orphan)],
         };

@@ -23,7 +23,7 @@ use super::messages::{
 use super::monitor::{Monitor, MonitorContext};
 use super::orphan::RoundTypes;
 use super::registry::Registry;
-use crate::api::{Api, ApiError, Discovered, GroupFailure};
+use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater};
 use crate::graph::{DeletesProve, Epoch, Intake};
 use crate::object::{Catalog, GroupResource, ResourceType};
 use crate::telemetry;
@@ -51,6 +51,8 @@ pub struct DiscoveryMeans {
     pub graph: GraphHandle,
     /// What the workers remember.
     pub memory: Arc<Memory>,
+    /// The last version seen of every type.
+    pub high_water: HighWater,
     /// How the monitors are doing.
     pub registry: Registry,
     /// The pools, which it opens and wakes.
@@ -331,6 +333,7 @@ impl Discovery {
         let context = MonitorContext {
             api: self.means.api.clone(),
             graph: self.means.graph.clone(),
+            high_water: self.means.high_water.clone(),
             registry: self.means.registry.clone(),
             synced: address.clone().recipient(),
             drained: address.clone().recipient(),

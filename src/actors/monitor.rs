@@ -14,7 +14,7 @@ use super::messages::{
     Drain, Expected, MonitorDrained, MonitorSynced, ServedTypesChanged, Stop, StoreRestored, TakeIn,
 };
 use super::registry::Registry;
-use crate::api::{Api, ListWatch, Step};
+use crate::api::{Api, HighWater, Sighting, Step, WatchStart};
 use crate::graph::{Change, DeletesProve, Epoch, Intake};
 use crate::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion, split_api_version};
 use crate::telemetry;
@@ -30,6 +30,8 @@ pub struct MonitorContext {
     pub api: Api,
     /// The graph.
     pub graph: GraphHandle,
+    /// The last version seen of every type; outlives the monitors.
+    pub high_water: HighWater,
     /// Where it says how it is doing.
     pub registry: Registry,
     /// Whom it tells that it is synced.
@@ -157,7 +159,11 @@ impl Feed {
             })
             .await?;
         let mut lanes = Lanes::new(self.context.graph.clone(), Envelope { resource, epoch });
-        let mut list_watch = self.context.api.list_watch(Arc::clone(&self.resource));
+        let start = WatchStart {
+            high_water: self.context.high_water.clone(),
+            aggregated: self.deletes_prove == DeletesProve::Nothing,
+        };
+        let mut list_watch = self.context.api.watch(Arc::clone(&self.resource), start);
         let mut progress = Progress::default();
         let mut deadline: Option<Instant> = None;
         loop {
@@ -179,9 +185,8 @@ impl Feed {
                     break;
                 }
                 step = list_watch.next(), if lanes.has_room() => {
-                    if self.step(step, &mut lanes, &mut progress, &mut list_watch) {
-                        break;
-                    }
+                    let Some(step) = step else { break };
+                    self.step(step, &mut lanes, &mut progress);
                     lanes.flush();
                     self.applied(&lanes, &mut progress);
                 }
@@ -190,14 +195,8 @@ impl Feed {
         lanes.drain().await
     }
 
-    /// Takes one step of the list and watch; true when it was the last.
-    fn step(
-        &self,
-        step: Step,
-        lanes: &mut Lanes,
-        progress: &mut Progress,
-        list_watch: &mut ListWatch,
-    ) -> bool {
+    /// Takes one step of the list and watch.
+    fn step(&self, step: Step, lanes: &mut Lanes, progress: &mut Progress) {
         let resource = &self.resource.group_resource;
         match step {
             Step::ListBegan => lanes.put(Change::ListBegan),
@@ -212,33 +211,35 @@ impl Feed {
                 progress.list_ended = true;
                 progress.received = resource_version;
             }
-            Step::Events(changes) => {
-                telemetry::events(resource, telemetry::EventKind::Watched, changes.len());
-                for change in changes {
-                    self.notice_served_types(&change, progress);
-                    if let Change::Seen(facts) | Change::Deleted(facts) = &change
-                        && facts.resource_version.is_some()
-                    {
+            Step::Events(sightings) => {
+                telemetry::events(resource, telemetry::EventKind::Watched, sightings.len());
+                self.context.registry.update(resource, |state| state.last_error = None);
+                for sighting in sightings {
+                    self.notice_served_types(&sighting, progress);
+                    let (Sighting::Seen(facts) | Sighting::Deleted(facts)) = &sighting;
+                    if facts.resource_version.is_some() {
                         progress.received.clone_from(&facts.resource_version);
                     }
-                    lanes.put(change);
+                    lanes.put(match sighting {
+                        Sighting::Seen(facts) => Change::Seen(facts),
+                        Sighting::Deleted(facts) => Change::Deleted(facts),
+                    });
                 }
             }
-            Step::Bookmark(version) => progress.received = Some(version),
+            // All is quiet: whatever went wrong is over.
+            Step::Bookmark | Step::WatchEnded => {
+                self.context.registry.update(resource, |state| state.last_error = None);
+            }
             Step::Failed { error, retry_in } => {
                 telemetry::sync_error(resource);
                 tracing::warn!(%resource, %error, ?retry_in, "list or watch failed");
                 self.context.registry.failed(resource, error.to_string());
             }
-            Step::Resumed => self.context.registry.update(resource, |state| state.last_error = None),
             Step::StoreRestored { seen, found } => {
                 let detail = format!("{resource}: the list is at version {found}, {seen} had been seen");
                 self.context.restored.do_send(StoreRestored { detail });
             }
-            Step::Ended => return true,
         }
-        let _ = list_watch;
-        false
     }
 
     /// Notes how far the graph has come.
@@ -259,14 +260,13 @@ impl Feed {
     }
 
     /// A CRD or an APIService changed: discovery should look at once.
-    fn notice_served_types(&self, change: &Change, progress: &Progress) {
+    fn notice_served_types(&self, sighting: &Sighting, progress: &Progress) {
         if progress.applied.is_none() {
             return;
         }
-        let (facts, deleted) = match change {
-            Change::Seen(facts) => (facts, false),
-            Change::Deleted(facts) => (facts, true),
-            Change::ListBegan | Change::ListEnded { .. } => return,
+        let (facts, deleted) = match sighting {
+            Sighting::Seen(facts) => (facts, false),
+            Sighting::Deleted(facts) => (facts, true),
         };
         if let Some(expected) = expected(&self.resource.group_resource, facts, deleted) {
             self.context.types_changed.do_send(ServedTypesChanged { expected });

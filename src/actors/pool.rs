@@ -101,7 +101,7 @@ impl<W: Work> Pool<W> {
     }
 
     fn now(&self) -> Time {
-        Time::from_start(self.epoch.elapsed())
+        Time::from_origin(self.epoch.elapsed())
     }
 
     /// Gives ready keys to idle workers and sets the alarm for the next one that
@@ -120,7 +120,7 @@ impl<W: Work> Pool<W> {
             let assigned = self.workers.get(worker).map(|address| address.do_send(Assign { key: job.key, at: now }));
             debug_assert!(assigned.is_some(), "idle workers are indices of workers");
         }
-        if self.mailbox.stats(now).processing == 0 {
+        if self.mailbox.stats().processing == 0 {
             for closed in self.closing.drain(..) {
                 // The one who asked may have given up.
                 let _ = closed.send(());
@@ -165,7 +165,7 @@ impl<W: Work> Handler<Enqueue> for Pool<W> {
     fn handle(&mut self, Enqueue(keys): Enqueue, ctx: &mut Self::Context) {
         let now = self.now();
         for key in keys {
-            if self.mailbox.add(key, now).is_new() {
+            if self.mailbox.add(key, now) == Added::Queued {
                 self.metrics.added();
             }
         }
@@ -292,7 +292,7 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
 
     fn handle(&mut self, AskPool { failing }: AskPool, _: &mut Self::Context) -> Self::Result {
         let now = self.now();
-        let stats = self.mailbox.stats(now);
+        let stats = self.mailbox.stats();
         let parked = stats.delayed_by(|reason| reason.is_parked());
         let failing = self
             .mailbox

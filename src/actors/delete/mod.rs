@@ -13,6 +13,7 @@ use super::context::{Interrupted, WorkerContext};
 use super::decision::DecisionLine;
 use super::messages::Finding;
 use super::pool::{Outcome, RetryReason, Work};
+use super::release::remove_references;
 use crate::api::{ErrorClass, Finalizer, FinalizerRemoval, LookUp, Patched};
 use crate::graph::{
     ExpectedChange, ForegroundProgress, ObjectSnapshot, Snapshot, Verification, VirtualSnapshot,
@@ -159,6 +160,12 @@ impl DeleteWork {
                 tracing::debug!(object = %item.identity, %reason, "kept");
                 Ok(Completion::Done)
             }
+            Decision::Report { .. } => {
+                // The graph reported it when the reference came; nothing can change
+                // that but a change of the object itself.
+                DecisionLine::new(&item.identity, "keep").owners(item, &classified).parked(&"invalid scope");
+                Ok(Completion::Done)
+            }
             Decision::Park(reason) => {
                 DecisionLine::new(&item.identity, "keep").owners(item, &classified).parked(&reason);
                 let errors = classified.iter().filter_map(|owner| owner.error.as_deref());
@@ -188,9 +195,9 @@ impl DeleteWork {
         let line = DecisionLine::new(&item.identity, "remove_references").owners(item, classified);
         let remove: Vec<_> = remove.iter().filter_map(|index| item.references.get(*index)).collect();
         let remove: Vec<_> = remove.into_iter().map(|seen| seen.reference.clone()).collect();
-        let all: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
+        let all = item.references.iter().map(|seen| &seen.reference);
         let version = item.resource_version.as_ref();
-        let patched = self.context.api.remove_references(&item.identity, &all, &remove, version).await;
+        let patched = remove_references(&self.context.api, &item.identity, all, &remove, version).await;
         line.finish(patched.as_ref().map(Patched::as_str));
         self.expect_patch(item, &patched?).await?;
         Ok(Completion::Done)

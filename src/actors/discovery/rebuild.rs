@@ -34,7 +34,7 @@ impl Handler<StoreRestored> for Discovery {
                 means.registry.ended(&running.resource.group_resource);
             }
             means.memory.clear();
-            means.api.forget_versions();
+            means.high_water.forget_all();
             // An error means that the graph, and with it the process, is ending.
             let _ = means.graph.reset().await;
         };

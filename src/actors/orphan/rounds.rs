@@ -20,6 +20,9 @@ use crate::actors::release::release;
 use crate::api::ApiError;
 use crate::object::{Catalog, GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
 
+/// Late dependents of one type that are held at a time: a type whose monitor is
+/// not synced may have any number of them.
+const LATE_AT_ONCE: usize = 512;
 /// Types that are listed at the same time.
 const LISTS_AT_ONCE: usize = 4;
 
@@ -198,39 +201,55 @@ async fn release_in(
     owners: &HashMap<Uid, &Identity>,
 ) -> Result<Vec<Found>, ApiError> {
     let mut found = Vec::new();
-    let mut continue_token = None;
     loop {
-        let page = context.api.list_page(resource, namespace, continue_token.as_deref()).await?;
-        let hits = page.items.iter().flat_map(|facts| {
-            owners_named(facts, catalog, owners).into_iter().map(move |owner| (facts, owner))
-        });
-        let released: Vec<Found> = stream::iter(hits)
-            .map(|(facts, owner)| async move {
-                let dependent = Identity {
-                    resource: Arc::clone(resource),
-                    namespace: facts.namespace.clone(),
-                    name: facts.name.clone(),
-                    uid: facts.uid.clone(),
-                };
-                let to_owner: Vec<_> =
-                    facts.owners.iter().filter(|reference| names(reference, catalog, owner)).cloned().collect();
-                let result = release(context, owner, &dependent, &facts.owners, &to_owner).await;
-                let error = match result {
-                    Err(Interrupted::Api(error)) => Some(error),
-                    // The graph's end is the process's end.
-                    Ok(()) | Err(_) => None,
-                };
-                (owner.uid.clone(), error)
-            })
+        let mut late = Vec::new();
+        let mut more = false;
+        let visit = |facts: ObjectFacts| {
+            if owners_named(&facts, catalog, owners).is_empty() {
+            } else if late.len() < LATE_AT_ONCE {
+                late.push(facts);
+            } else {
+                more = true;
+            }
+        };
+        context.api.list(resource, namespace, visit).await?;
+        let released: Vec<Found> = stream::iter(late)
+            .map(|facts| release_late(context, resource, facts, catalog, owners))
             .buffer_unordered(PATCHES_AT_ONCE)
-            .collect()
-            .await;
+            .collect::<Vec<_>>()
+            .await
+            .concat();
+        let all_released = released.iter().all(|(_, error)| error.is_none());
         found.extend(released);
-        continue_token = page.continue_token;
-        if continue_token.is_none() {
+        if !more || !all_released {
             return Ok(found);
         }
     }
+}
+
+/// Releases one late dependent from all of the owners that it names.
+async fn release_late(
+    context: &WorkerContext,
+    resource: &Arc<ResourceType>,
+    facts: ObjectFacts,
+    catalog: &Catalog,
+    owners: &HashMap<Uid, &Identity>,
+) -> Vec<Found> {
+    let named = owners_named(&facts, catalog, owners);
+    let ObjectFacts { uid, namespace, name, owners: references, .. } = facts;
+    let dependent = Identity { resource: Arc::clone(resource), namespace, name, uid };
+    let mut found = Vec::new();
+    for owner in named {
+        let to_owner: Vec<_> =
+            references.iter().filter(|reference| names(reference, catalog, owner)).cloned().collect();
+        let error = match release(context, owner, &dependent, &references, &to_owner).await {
+            Err(Interrupted::Api(error)) => Some(error),
+            // The graph's end is the process's end.
+            Ok(()) | Err(Interrupted::Graph(_) | Interrupted::Changed(_)) => None,
+        };
+        found.push((owner.uid.clone(), error));
+    }
+    found
 }
 
 /// The owners, of those in question, that an object names. Not itself: an object
