@@ -8,5 +8,6 @@
 //! ([`object`], [`graph`], [`verdict`], [`mailbox`]); the actors that feed and
 //! obey them are thin ([`actors`]), and only [`api`] talks to an API server.
 
+pub mod api;
 pub mod graph;
 pub mod object;
