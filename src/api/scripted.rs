@@ -1,0 +1,1 @@
+//! A scripted API server for tests.
