@@ -8,5 +8,7 @@
 //! ([`object`], [`graph`], [`verdict`], [`mailbox`]); the actors that feed and
 //! obey them are thin ([`actors`]), and only [`api`] talks to an API server.
 
+pub mod config;
 pub mod graph;
 pub mod object;
+pub mod telemetry;
