@@ -280,6 +280,11 @@ fn transport(call: &Call<'_>, error: &kube::Error) -> ApiError {
     let class = match error {
         // Getting credentials failed, not the request.
         kube::Error::Auth(_) => ErrorClass::Denied,
+        kube::Error::Service(cause) => match cause.downcast_ref() {
+            Some(GateClosed::DryRun) => ErrorClass::DryRun,
+            Some(GateClosed::Closed) => ErrorClass::GateClosed,
+            None => ErrorClass::Transient,
+        },
         _ => ErrorClass::Transient,
     };
     call.error(class, chain(error), None)

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use serde_json::value::RawValue;
+
 use super::client::Api;
-use super::error::ApiError;
+use super::error::{ApiError, ErrorClass};
+use super::live::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome};
 use crate::object::{FOREGROUND_FINALIZER, Identity, ORPHAN_FINALIZER, ObjectFacts};
 
 /// A finalizer of the garbage collector's.
@@ -56,9 +59,36 @@ impl Api {
     /// Denied, refused, or in conflict five times in a row; nothing was removed.
     pub async fn remove_finalizer(
         &self,
-        _object: &Identity,
-        _finalizer: Finalizer,
+        object: &Identity,
+        finalizer: Finalizer,
     ) -> Result<FinalizerRemoval, ApiError> {
-        unimplemented!()
+        let is_it = |raw: &RawValue| {
+            serde_json::from_str::<String>(raw.get()).is_ok_and(|name| name == finalizer.name())
+        };
+        let mut attempt = 1;
+        loop {
+            let Some(live) = self.live(object).await? else { return Ok(FinalizerRemoval::Gone) };
+            if !live.facts.being_deleted {
+                return Ok(FinalizerRemoval::NotBeingDeleted);
+            }
+            let lists = live.lists(object)?;
+            let remaining: Vec<&RawValue> =
+                lists.finalizers().iter().copied().filter(|raw| !is_it(raw)).collect();
+            if remaining.len() == lists.finalizers().len() {
+                return Ok(FinalizerRemoval::NotPresent);
+            }
+            let patch = ListPatch {
+                uid: &object.uid,
+                resource_version: live.facts.resource_version.as_ref(),
+                list: "finalizers",
+                entries: &remaining,
+            };
+            match self.patch(object, MERGE_PATCH, &patch).await {
+                Ok(PatchOutcome::Done(facts)) => return Ok(FinalizerRemoval::Removed(facts)),
+                Ok(PatchOutcome::Gone) => return Ok(FinalizerRemoval::Gone),
+                Err(error) if error.class == ErrorClass::Conflict && attempt < CONFLICTS => attempt += 1,
+                Err(error) => return Err(error),
+            }
+        }
     }
 }

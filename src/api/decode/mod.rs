@@ -16,7 +16,7 @@ pub use status::Status;
 
 pub(super) use lines::{LineSplitter, LineTooLong};
 pub(super) use list::{Envelope, ListError, ListScanner};
-pub(super) use object::{FactsReader, ObjectView};
+pub(super) use object::{FactsReader, ObjectView, reference};
 pub(super) use text::Text;
 pub(super) use watch::{EventError, WatchLine};
 
