@@ -8,7 +8,9 @@
 //! ([`object`], [`graph`], [`verdict`], [`mailbox`]); the actors that feed and
 //! obey them are thin ([`actors`]), and only [`api`] talks to an API server.
 
+pub mod cli;
 pub mod config;
 pub mod graph;
+pub mod http;
 pub mod object;
 pub mod telemetry;
