@@ -9,18 +9,10 @@
 //! obey them are thin ([`actors`]), and only [`api`] talks to an API server.
 
 pub mod api;
+pub mod cli;
 pub mod config;
 pub mod graph;
-pub mod mailbox;
-pub mod object;
-pub mod telemetry;
-pub mod verdict;
-pub mod graph;
-pub mod mailbox;
-pub mod object;
-pub mod api;
-pub mod config;
-pub mod graph;
+pub mod http;
 pub mod mailbox;
 pub mod object;
 pub mod telemetry;

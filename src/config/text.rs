@@ -17,7 +17,7 @@ pub(super) mod duration {
         deserializer: D,
     ) -> Result<Duration, D::Error> {
         let text = String::deserialize(deserializer)?;
-        humantime::parse_duration(&text).map_err(|error| D::Error::custom(error))
+        humantime::parse_duration(&text).map_err(D::Error::custom)
     }
 }
 
