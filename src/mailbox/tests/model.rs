@@ -137,9 +137,9 @@ impl Model {
             Completion::Done => {
                 (item.attempts, item.backoffs, item.reason) = (0, 0, None);
                 if again {
-                    self.ready(index)
+                    self.ready(index);
                 } else {
-                    drop(self.items.swap_remove(index))
+                    self.items.swap_remove(index);
                 }
                 return true;
             }
