@@ -8,6 +8,7 @@
 //! ([`object`], [`graph`], [`verdict`], [`mailbox`]); the actors that feed and
 //! obey them are thin ([`actors`]), and only [`api`] talks to an API server.
 
+pub mod actors;
 pub mod api;
 pub mod cli;
 pub mod config;

@@ -27,7 +27,7 @@ use crate::api::{Api, HighWater};
 use crate::graph::{Layout, Partition};
 use crate::mailbox::Backoff;
 use crate::object::Catalog;
-use crate::telemetry::MetricsHandle;
+use crate::telemetry::Exporter;
 
 /// How the collector is to be run.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ impl Controller {
     pub fn start(
         api: Api,
         settings: ControllerSettings,
-        metrics: MetricsHandle,
+        exporter: Exporter,
     ) -> std::io::Result<Self> {
         let ending = CancellationToken::new();
         let threads = Threads::default();
@@ -103,7 +103,7 @@ impl Controller {
         };
         let discovery = Discovery::new(means, settings.discovery, status, types).start();
         let view = View { graph, delete, orphan, registry, memory, discovery: discovery_status };
-        MetricsActor::new(view.clone(), metrics).start();
+        MetricsActor::new(view.clone(), exporter).start();
         Ok(Self { view, discovery, threads, ending })
     }
 

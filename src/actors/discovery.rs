@@ -17,7 +17,7 @@ use super::expectations::Expectations;
 use super::graph_handle::GraphHandle;
 use super::memory::Memory;
 use super::messages::{
-    Close, Drain, MonitorDrained, MonitorSynced, Open, ServedTypesChanged, Stop, StoreRestored, TakeIn,
+    Close, Drain, MonitorDrained, MonitorSynced, Open, ServedTypesChanged, Stop, TakeIn,
     WakeUnresolved,
 };
 use super::monitor::{Monitor, MonitorContext};
@@ -26,7 +26,7 @@ use super::registry::Registry;
 use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater};
 use crate::graph::{DeletesProve, Epoch, Intake};
 use crate::object::{Catalog, GroupResource, ResourceType};
-use crate::telemetry;
+use crate::telemetry::record;
 
 /// The wait after a first discovery that failed; doubled up to the interval.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -220,7 +220,7 @@ impl Discovery {
             Ok(discovered) if self.phase() == Phase::Rebuilding => drop(discovered),
             Ok(discovered) => return self.apply(Arc::new(discovered), ctx),
             Err(error) => {
-                telemetry::discovery_failed();
+                record::discovery_error();
                 tracing::warn!(%error, "discovery failed; everything is kept as it is");
                 self.status.send_modify(|status| status.last_error = Some(error.to_string()));
             }

@@ -16,8 +16,8 @@ use super::messages::{
 use super::registry::Registry;
 use crate::api::{Api, HighWater, Sighting, Step, WatchStart};
 use crate::graph::{Change, DeletesProve, Epoch, Intake};
-use crate::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion, split_api_version};
-use crate::telemetry;
+use crate::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion};
+use crate::telemetry::{EventSource, record};
 
 /// How long the monitor of a type that is no longer served may go on: the last
 /// deletions of a deleted CRD's objects are still on their way.
@@ -98,7 +98,7 @@ impl Monitor {
             // The graph has ended, and the process is about to.
             Ok(Some(Err(PartitionEnded))) => ctx.stop(),
             Err(error) => {
-                telemetry::monitor_restarted(&monitor.resource.group_resource);
+                record::monitor_restarted();
                 tracing::error!(resource = %monitor.resource.group_resource, %error, "monitor failed; it starts anew");
                 monitor.run(ctx);
             }
@@ -201,7 +201,7 @@ impl Feed {
         match step {
             Step::ListBegan => lanes.put(Change::ListBegan),
             Step::Items(items) => {
-                telemetry::events(resource, telemetry::EventKind::Listed, items.len());
+                record::events(resource, EventSource::Listed, items.len());
                 for facts in items {
                     lanes.put(Change::Seen(facts));
                 }
@@ -212,7 +212,7 @@ impl Feed {
                 progress.received = resource_version;
             }
             Step::Events(sightings) => {
-                telemetry::events(resource, telemetry::EventKind::Watched, sightings.len());
+                record::events(resource, EventSource::Watched, sightings.len());
                 self.context.registry.update(resource, |state| state.last_error = None);
                 for sighting in sightings {
                     self.notice_served_types(&sighting, progress);
@@ -231,7 +231,7 @@ impl Feed {
                 self.context.registry.update(resource, |state| state.last_error = None);
             }
             Step::Failed { error, retry_in } => {
-                telemetry::sync_error(resource);
+                record::resource_sync_error(&resource.group, &self.resource.version, &resource.resource);
                 tracing::warn!(%resource, %error, ?retry_in, "list or watch failed");
                 self.context.registry.failed(resource, error.to_string());
             }

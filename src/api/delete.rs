@@ -7,18 +7,7 @@ use super::client::{Api, Call, JSON};
 use super::error::{ApiError, ErrorClass};
 use super::read::read_object;
 use super::settings::Verb;
-use crate::object::{Identity, ObjectFacts, ResourceVersion};
-
-/// What becomes of the dependents of a deleted object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub enum PropagationPolicy {
-    /// The object goes at once, dependents follow.
-    Background,
-    /// The object stays until its blocking dependents are gone.
-    Foreground,
-    /// Dependents lose the reference and live on.
-    Orphan,
-}
+use crate::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};
 
 /// What a DELETE did.
 #[derive(Clone, Debug, PartialEq, Eq)]

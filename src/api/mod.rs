@@ -30,7 +30,7 @@ mod scripted;
 
 pub use client::Api;
 pub use connect::{ConnectError, ServerVersion, load_config};
-pub use delete::{Deleted, PropagationPolicy};
+pub use delete::Deleted;
 pub use discovery::{Discovered, GroupFailure, Watchable};
 pub use error::{ApiError, ErrorClass};
 pub use finalizer::{Finalizer, FinalizerRemoval};

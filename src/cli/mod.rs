@@ -1,8 +1,11 @@
 //! The command line: arguments, one file per subcommand, and exit codes.
 
+mod collect;
 mod exit;
+mod request_metrics;
 mod run;
 
+pub use collect::run;
 pub use exit::Exit;
 pub use run::RunArgs;
 

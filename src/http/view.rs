@@ -74,7 +74,8 @@ pub struct IdleQuery {
     /// Versions that the watches must have reached: a client that has written
     /// something waits for the collector to have seen it.
     pub seen: Vec<(GroupResource, ResourceVersion)>,
-    /// Whether objects that failed and wait for their next attempt count as idle.
+    /// Whether objects that wait for the world to change (a kind to be served, an
+    /// owner to be shown by its monitor) count as idle.
     pub parked_ok: bool,
 }
 
@@ -85,9 +86,9 @@ pub struct QueueCounts {
     pub ready: usize,
     /// Are being worked on.
     pub processing: usize,
-    /// Wait for their time without having failed.
-    pub delayed: usize,
     /// Have failed and wait for their next attempt.
+    pub delayed: usize,
+    /// Wait for the world to change: a kind to be served, an owner to be shown.
     pub parked: usize,
 }
 
@@ -123,8 +124,8 @@ impl IdleReport {
             let counts = [
                 (ready, "ready"),
                 (processing, "being worked on"),
-                (delayed, "delayed"),
-                (if query.parked_ok { 0 } else { parked }, "waiting for their next attempt"),
+                (delayed, "waiting for their next attempt"),
+                (if query.parked_ok { 0 } else { parked }, "parked"),
             ];
             reasons.extend(
                 counts

@@ -10,4 +10,6 @@ pub mod names;
 pub mod record;
 
 pub use exporter::{Exporter, InstallError};
-pub use record::{MonitorState, Pool, Queue, QueueMetrics, Verb};
+pub use record::{
+    EventSource, GraphSize, InvalidReference, MonitorState, Queue, QueueMetrics, QueueSample,
+};

@@ -80,9 +80,9 @@ metrics! {
 
     /// Keys that are being worked on.
     QUEUE_PROCESSING = "kube_gc_queue_processing", Kind::Gauge, Count, ["name"];
-    /// Keys that wait for their time without having failed.
+    /// Keys whose last try failed and that wait for the next one; /debug/queues names them.
     QUEUE_DELAYED = "kube_gc_queue_delayed", Kind::Gauge, Count, ["name"];
-    /// Keys that have failed and wait for their next attempt; /debug/queues names them.
+    /// Keys that wait for the world to change: a kind to be served, an owner to be shown by its monitor.
     QUEUE_PARKED = "kube_gc_queue_parked", Kind::Gauge, Count, ["name"];
 
     // The graph.
@@ -93,14 +93,26 @@ metrics! {
     GRAPH_VIRTUAL_NODES = "kube_gc_graph_virtual_nodes", Kind::Gauge, Count, ["partition"];
     /// References from dependents to owners.
     GRAPH_EDGES = "kube_gc_graph_edges", Kind::Gauge, Count, ["partition"];
-    /// Objects with a reference of a kind that the API server does not serve: nothing is concluded about them.
-    UNRESOLVED_DEPENDENTS = "kube_gc_unresolved_dependents", Kind::Gauge, Count, ["partition"];
+    /// Memory of nodes and edges, names and indices included.
+    GRAPH_BYTES = "kube_gc_graph_bytes", Kind::Gauge, Bytes, ["partition"];
+    /// Links to owners in other partitions that have not been applied there yet.
+    GRAPH_OUTBOX = "kube_gc_graph_outbox", Kind::Gauge, Count, ["partition"];
+    /// How often the API server's store went back in time and everything was read anew.
+    STORE_RESTORED = "kube_gc_store_restored_total", Kind::Counter, Count, [];
     /// Different objects that two resource types show with the same uid.
     UID_COLLISIONS = "kube_gc_uid_collisions_total", Kind::Counter, Count, [];
     /// References that cannot be right: namespace_mismatch names an owner in another namespace, invalid_scope a namespaced owner of a cluster-scoped object.
     INVALID_REFERENCES = "kube_gc_invalid_references_total", Kind::Counter, Count, ["reason"];
 
+    /// Warnings that were not told because too many waited.
+    REPORTS_DROPPED = "kube_gc_reports_dropped_total", Kind::Counter, Count, [];
+
     // Resource types.
+
+    /// Objects that came in, from lists (listed) and watches (watched).
+    EVENTS = "kube_gc_events_total", Kind::Counter, Count, ["resource", "source"];
+    /// Monitors that failed unexpectedly and were started again.
+    MONITOR_RESTARTS = "kube_gc_monitor_restarts_total", Kind::Counter, Count, [];
 
     /// Resource types by the state of their monitor.
     MONITORS = "kube_gc_monitors", Kind::Gauge, Count, ["state"];
@@ -117,16 +129,20 @@ metrics! {
     REQUESTS = "kube_gc_requests_total", Kind::Counter, Count, ["verb", "resource", "code"];
     /// How long requests took, from sending to the end of the answer; of watches, to its beginning.
     REQUEST_DURATION = "kube_gc_request_duration_seconds", Kind::Histogram(REQUEST_SECONDS), Seconds, ["verb"];
-    /// Decisions about objects, by what was to be done.
-    DECISIONS = "kube_gc_decisions_total", Kind::Counter, Count, ["action"];
+    /// Decisions about objects, by what was to be done and what came of it.
+    DECISIONS = "kube_gc_decisions_total", Kind::Counter, Count, ["action", "outcome", "resource"];
+    /// Deletions that met a conflict, by how they went on.
+    DELETE_CONFLICTS = "kube_gc_delete_conflicts_total", Kind::Counter, Count, ["next"];
     /// Workers that panicked over an object and were started again.
-    WORKER_RESTARTS = "kube_gc_worker_restarts_total", Kind::Counter, Count, ["pool"];
+    WORKER_RESTARTS = "kube_gc_worker_restarts_total", Kind::Counter, Count, ["name"];
     /// Look-ups of owners that were answered from memory: proved absent before.
     ABSENT_OWNER_HITS = "kube_gc_absent_owner_cache_hits_total", Kind::Counter, Count, [];
     /// Look-ups of owners that the memory of absent ones could not answer.
     ABSENT_OWNER_MISSES = "kube_gc_absent_owner_cache_misses_total", Kind::Counter, Count, [];
     /// Owners proved absent that are remembered.
     ABSENT_OWNER_ENTRIES = "kube_gc_absent_owner_cache_entries", Kind::Gauge, Count, [];
+    /// Owners that are remembered because their dependents were orphaned.
+    ORPHANED_OWNER_ENTRIES = "kube_gc_orphaned_owner_cache_entries", Kind::Gauge, Count, [];
 
     // The process.
 

@@ -96,9 +96,9 @@ pub struct QueueSample {
     pub ready: usize,
     /// Keys that are being worked on.
     pub processing: usize,
-    /// Keys that wait for their time without having failed.
+    /// Keys whose last try failed and that wait for the next one.
     pub delayed: usize,
-    /// Keys that have failed and wait for their next attempt.
+    /// Keys that wait for the world to change.
     pub parked: usize,
     /// How long all work under way has taken so far, added up.
     pub unfinished: Duration,
@@ -174,47 +174,12 @@ impl std::fmt::Debug for QueueMetrics {
     }
 }
 
-/// What kind of request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Verb {
-    /// One object.
-    Get,
-    /// A page of a list.
-    List,
-    /// A watch.
-    Watch,
-    /// A DELETE.
-    Delete,
-    /// A patch.
-    Patch,
-    /// A new object: an event.
-    Create,
-    /// Which groups and resources there are.
-    Discover,
-}
-
-impl Verb {
-    /// The label's value.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Delete => "delete",
-            Self::Patch => "patch",
-            Self::Create => "create",
-            Self::Discover => "discover",
-        }
-    }
-}
-
 /// A request was answered with this status `code`, or not at all (`"timeout"`,
 /// `"error"`). Discovery has no resource: an empty [`GroupResource`].
-pub fn request(verb: Verb, resource: &GroupResource, code: &str, duration: Duration) {
-    let labels = [Value::Static(verb.label()), Value::Shown(resource), Value::Text(code)];
+pub fn request(verb: &'static str, resource: &GroupResource, code: &str, duration: Duration) {
+    let labels = [Value::Static(verb), Value::Shown(resource), Value::Text(code)];
     counter(&names::REQUESTS, labels).increment(1);
-    histogram(&names::REQUEST_DURATION, [Value::Static(verb.label())]).record(duration);
+    histogram(&names::REQUEST_DURATION, [Value::Static(verb)]).record(duration);
 }
 
 /// The size of one graph partition.
@@ -226,21 +191,58 @@ pub struct GraphSize {
     pub virtual_nodes: usize,
     /// References.
     pub edges: usize,
-    /// Objects with an unresolved reference.
-    pub unresolved: usize,
+    /// Memory, in bytes.
+    pub bytes: usize,
+    /// Links that have not been applied yet.
+    pub outbox: usize,
 }
 
 /// How large a partition is now.
-pub fn graph(partition: u16, size: &GraphSize) {
-    let GraphSize { nodes, virtual_nodes, edges, unresolved } = *size;
+pub fn graph(partition: usize, size: &GraphSize) {
+    let GraphSize { nodes, virtual_nodes, edges, bytes, outbox } = *size;
     for (metric, count) in [
         (&names::GRAPH_NODES, nodes),
         (&names::GRAPH_VIRTUAL_NODES, virtual_nodes),
         (&names::GRAPH_EDGES, edges),
-        (&names::UNRESOLVED_DEPENDENTS, unresolved),
+        (&names::GRAPH_BYTES, bytes),
+        (&names::GRAPH_OUTBOX, outbox),
     ] {
         gauge(metric, [Value::Shown(&partition)]).set(float(count));
     }
+}
+
+/// The API server's store went back in time.
+pub fn store_restored() {
+    counter(&names::STORE_RESTORED, []).increment(1);
+}
+
+/// A warning was not told because too many waited.
+pub fn report_dropped() {
+    counter(&names::REPORTS_DROPPED, []).increment(1);
+}
+
+/// Where an object came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventSource {
+    /// A list.
+    Listed,
+    /// A watch.
+    Watched,
+}
+
+/// So many objects of a type came in.
+pub fn events(resource: &GroupResource, source: EventSource, count: usize) {
+    let source = match source {
+        EventSource::Listed => "listed",
+        EventSource::Watched => "watched",
+    };
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    counter(&names::EVENTS, [Value::Shown(resource), Value::Static(source)]).increment(count);
+}
+
+/// A monitor failed unexpectedly and was started again.
+pub fn monitor_restarted() {
+    counter(&names::MONITOR_RESTARTS, []).increment(1);
 }
 
 /// Two different objects have one uid.
@@ -320,34 +322,20 @@ pub fn discovery_error() {
     counter(&names::RESOURCES_SYNC_ERRORS, []).increment(1);
 }
 
-/// It was decided to do this: a name from the verdicts' own vocabulary.
-pub fn decision(action: &'static str) {
-    counter(&names::DECISIONS, [Value::Static(action)]).increment(1);
+/// It was decided to do this to an object of this type, and this came of it.
+pub fn decision(action: &'static str, outcome: &str, resource: &GroupResource) {
+    let labels = [Value::Static(action), Value::Text(outcome), Value::Shown(resource)];
+    counter(&names::DECISIONS, labels).increment(1);
 }
 
-/// A pool of workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Pool {
-    /// Decides about objects and deletes them.
-    Delete,
-    /// Cuts dependents loose.
-    Orphan,
-}
-
-impl Pool {
-    /// The label's value.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Delete => "delete",
-            Self::Orphan => "orphan",
-        }
-    }
+/// A deletion met a conflict and went on like this.
+pub fn delete_conflict(next: &'static str) {
+    counter(&names::DELETE_CONFLICTS, [Value::Static(next)]).increment(1);
 }
 
 /// A worker panicked and was started again.
-pub fn worker_restart(pool: Pool) {
-    counter(&names::WORKER_RESTARTS, [Value::Static(pool.label())]).increment(1);
+pub fn worker_restarted(queue: Queue) {
+    counter(&names::WORKER_RESTARTS, [Value::Static(queue.name())]).increment(1);
 }
 
 /// An owner was looked for among those proved absent.
@@ -361,6 +349,11 @@ pub fn absent_owner_entries(count: usize) {
     gauge(&names::ABSENT_OWNER_ENTRIES, []).set(float(count));
 }
 
+/// How many owners are remembered now because their dependents were orphaned.
+pub fn orphaned_owner_entries(count: usize) {
+    gauge(&names::ORPHANED_OWNER_ENTRIES, []).set(float(count));
+}
+
 /// Creates the series that alerts look at as zeros: `rate` and `increase` do
 /// not see the first event of a series that appears with it.
 pub fn zeros() {
@@ -370,13 +363,16 @@ pub fn zeros() {
     for state in MonitorState::ALL {
         monitors(state, 0);
     }
-    for pool in [Pool::Delete, Pool::Orphan] {
-        counter(&names::WORKER_RESTARTS, [Value::Static(pool.label())]).increment(0);
+    for queue in [Queue::AttemptToDelete, Queue::AttemptToOrphan] {
+        counter(&names::WORKER_RESTARTS, [Value::Static(queue.name())]).increment(0);
     }
     for metric in [
         &names::RESOURCES_SYNC_ERRORS,
         &names::DISCOVERY_ERRORS,
         &names::UID_COLLISIONS,
+        &names::STORE_RESTORED,
+        &names::REPORTS_DROPPED,
+        &names::MONITOR_RESTARTS,
         &names::ABSENT_OWNER_HITS,
         &names::ABSENT_OWNER_MISSES,
     ] {
@@ -404,15 +400,21 @@ pub(super) mod tests {
             metrics.retried();
             metrics.sample(&QueueSample::default());
         }
-        request(Verb::Get, &GroupResource::parse("pods"), "timeout", Duration::from_secs(1));
+        request("get", &GroupResource::parse("pods"), "timeout", Duration::from_secs(1));
         graph(0, &GraphSize::default());
         uid_collision();
         invalid_reference(InvalidReference::InvalidScope);
         resource_synced("apps", "v1", "deployments", false);
         resource_sync_error("apps", "v1", "deployments");
         discovery_error();
-        decision("keep");
-        worker_restart(Pool::Delete);
+        decision("keep", "parked", &GroupResource::parse("pods"));
+        delete_conflict("backoff");
+        worker_restarted(Queue::AttemptToDelete);
+        store_restored();
+        report_dropped();
+        events(&GroupResource::parse("pods"), EventSource::Watched, 1);
+        monitor_restarted();
+        orphaned_owner_entries(1);
         absent_owner_lookup(true);
         absent_owner_entries(1);
         build_info();

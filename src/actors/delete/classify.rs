@@ -11,7 +11,7 @@ use crate::actors::context::Interrupted;
 use crate::api::LookUp;
 use crate::graph::{ObjectSnapshot, OwnerState, OwnerView, ReferenceSnapshot};
 use crate::object::Identity;
-use crate::telemetry;
+use crate::telemetry::record;
 use crate::verdict::{Confirmation, GraphClass, ReferenceClass, from_graph, from_live, from_state};
 
 /// How many owners of one object are looked up at once: one slow or broken owner
@@ -67,11 +67,8 @@ impl DeleteWork {
     /// Classifies every reference, never stopping at the first problem.
     pub(super) async fn classify(&self, item: &ObjectSnapshot) -> Result<Vec<Classified>, Interrupted> {
         // In order: the classes are matched to the references by position.
-        let classified: Vec<_> = stream::iter(&item.references)
-            .map(|seen| self.classify_one(seen))
-            .buffered(LOOK_UPS_AT_ONCE)
-            .collect()
-            .await;
+        let each: Vec<_> = item.references.iter().map(|seen| self.classify_one(seen)).collect();
+        let classified: Vec<_> = stream::iter(each).buffered(LOOK_UPS_AT_ONCE).collect().await;
         classified.into_iter().collect()
     }
 
@@ -104,7 +101,7 @@ impl DeleteWork {
             },
             GraphClass::LookUp(identity) | GraphClass::AskPartition(identity) => {
                 let remembered = self.context.memory.absent.contains(identity);
-                telemetry::absent_owner_lookup(remembered);
+                record::absent_owner_lookup(remembered);
                 if remembered {
                     classified(ReferenceClass::Absent, Evidence::Remembered)
                 } else {

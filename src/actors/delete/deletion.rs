@@ -10,7 +10,7 @@ use crate::api::{Deleted, ErrorClass, LookUp, Patched};
 use crate::graph::{ExpectedChange, ObjectSnapshot, Snapshot};
 use crate::mailbox::Completion;
 use crate::object::{PropagationPolicy, ResourceVersion};
-use crate::telemetry;
+use crate::telemetry::record;
 use crate::verdict::{AfterConflict, Basis, Dependents, after_conflict, after_patch};
 
 impl DeleteWork {
@@ -25,7 +25,7 @@ impl DeleteWork {
         let line = DecisionLine::new(&item.identity, "delete").policy(policy).owners(item, classified);
         let deleted = self.try_delete(item, classified, policy, stop_blocking_first).await;
         match &deleted {
-            Ok(Done::Deleted(deleted)) => line.finish(Ok::<_, &crate::api::ApiError>(deleted.as_str())),
+            Ok(Done::Deleted(deleted)) => line.done(deleted),
             Ok(Done::Dropped(why)) => line.dropped(why),
             Err(interrupted) => line.interrupted(interrupted),
         }
@@ -102,7 +102,7 @@ impl DeleteWork {
         };
         let next = after_conflict(basis, tried.version(), live.as_ref(), dependents, conflicts);
         tracing::debug!(object = %item.identity, conflicts, next = %next, "DELETE met a conflict");
-        telemetry::delete_conflict(&next);
+        record::delete_conflict(word(&next));
         match next {
             AfterConflict::Absent => Ok(Next::Drop(Dropped::Gone)),
             AfterConflict::BeingDeleted => Ok(Next::Drop(Dropped::BeingDeleted)),
@@ -164,6 +164,18 @@ impl Precondition {
             Self::Version(version) => Some(version),
             Self::UidAlone => None,
         }
+    }
+}
+
+/// The word for it in metrics.
+const fn word(next: &AfterConflict) -> &'static str {
+    match next {
+        AfterConflict::Absent => "absent",
+        AfterConflict::BeingDeleted => "being_deleted",
+        AfterConflict::Backoff => "backoff",
+        AfterConflict::DecideAfresh => "decide_afresh",
+        AfterConflict::DeleteWith(_) => "delete_with_new_version",
+        AfterConflict::DeleteWithUidAlone => "delete_with_uid_alone",
     }
 }
 

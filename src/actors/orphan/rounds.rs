@@ -16,7 +16,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::PATCHES_AT_ONCE;
 use crate::actors::context::{Interrupted, WorkerContext};
-use crate::actors::release::release;
+use crate::actors::release::{Removal, release};
 use crate::api::ApiError;
 use crate::object::{Catalog, GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
 
@@ -139,23 +139,13 @@ impl RoundsActor {
 /// Lists every type that can hold dependents of these owners, and answers them.
 async fn round(context: WorkerContext, scope: Option<Namespace>, types: Arc<RoundTypes>, asked: Vec<Asked>) {
     let owners: HashMap<Uid, &Identity> = asked.iter().map(|asked| (asked.owner.uid.clone(), &asked.owner)).collect();
-    let holders = types.types.iter().filter(|(resource, _)| {
-        scope.is_none() || resource.scope == Scope::Namespaced
-    });
-    let results: Vec<_> = stream::iter(holders)
-        .map(|(resource, synced)| {
-            let (context, scope, types, owners) = (&context, scope.as_ref(), &types, &owners);
-            async move {
-                let mut found = release_in(context, resource, scope, &types.catalog, owners).await;
-                if found.is_err() && !synced {
-                    found = release_in(context, resource, scope, &types.catalog, owners).await;
-                }
-                (resource, *synced, found)
-            }
-        })
-        .buffer_unordered(LISTS_AT_ONCE)
-        .collect()
-        .await;
+    let mut holders = Vec::new();
+    for (resource, synced) in &types.types {
+        if scope.is_none() || resource.scope == Scope::Namespaced {
+            holders.push(list_twice(&context, resource, *synced, scope.as_ref(), &types.catalog, &owners));
+        }
+    }
+    let results: Vec<_> = stream::iter(holders).buffer_unordered(LISTS_AT_ONCE).collect().await;
 
     let mut late: HashMap<Uid, usize> = HashMap::new();
     let (mut skipped, mut failed, mut unreleased) = (Vec::new(), None, HashMap::new());
@@ -187,6 +177,23 @@ async fn round(context: WorkerContext, scope: Option<Namespace>, types: Arc<Roun
         // The worker may have been stopped meanwhile.
         let _ = answer.send(result);
     }
+}
+
+/// A type that is not synced is given a second try: it cannot be skipped lightly,
+/// since nothing else would show its dependents.
+async fn list_twice<'a>(
+    context: &WorkerContext,
+    resource: &'a Arc<ResourceType>,
+    synced: bool,
+    scope: Option<&Namespace>,
+    catalog: &Catalog,
+    owners: &HashMap<Uid, &Identity>,
+) -> (&'a Arc<ResourceType>, bool, Result<Vec<Found>, ApiError>) {
+    let mut found = release_in(context, resource, scope, catalog, owners).await;
+    if found.is_err() && !synced {
+        found = release_in(context, resource, scope, catalog, owners).await;
+    }
+    (resource, synced, found)
 }
 
 /// One late dependent of an owner; with an error if it could not be released.
@@ -242,7 +249,8 @@ async fn release_late(
     for owner in named {
         let to_owner: Vec<_> =
             references.iter().filter(|reference| names(reference, catalog, owner)).cloned().collect();
-        let error = match release(context, owner, &dependent, &references, &to_owner).await {
+        let removal = Removal::of(&references, to_owner);
+        let error = match release(context, owner, &dependent, removal.references()).await {
             Err(Interrupted::Api(error)) => Some(error),
             // The graph's end is the process's end.
             Ok(()) | Err(Interrupted::Graph(_) | Interrupted::Changed(_)) => None,
