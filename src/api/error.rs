@@ -120,6 +120,9 @@ pub(super) fn classify(
     if status.says_too_large_resource_version() {
         return ErrorClass::TooLargeResourceVersion;
     }
+    if status.says_expired() {
+        return ErrorClass::Expired;
+    }
     match code {
         401 | 403 => ErrorClass::Denied,
         404 => match object {
@@ -219,6 +222,13 @@ mod tests {
         let words = r#"{"message":"Too large resource version: 9, current: 5"}"#;
         assert_eq!(sort(504, words), ErrorClass::TooLargeResourceVersion);
         assert_eq!(sort(504, "{}"), ErrorClass::Transient);
+    }
+
+    #[test]
+    fn expiry_is_told_by_code_reason_or_words() {
+        assert_eq!(sort(410, "{}"), ErrorClass::Expired);
+        assert_eq!(sort(500, r#"{"reason":"Expired"}"#), ErrorClass::Expired);
+        assert_eq!(sort(0, r#"{"message":"too old resource version: 1 (5)"}"#), ErrorClass::Expired);
     }
 
     #[test]

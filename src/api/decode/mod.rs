@@ -14,11 +14,11 @@ mod watch;
 
 pub use status::Status;
 
-pub(super) use lines::{LineSplitter, LineTooLong};
+pub(super) use lines::LineSplitter;
 pub(super) use list::{Envelope, ListError, ListScanner};
 pub(super) use object::{FactsReader, ObjectView, reference};
 pub(super) use text::Text;
-pub(super) use watch::{EventError, WatchLine};
+pub(super) use watch::WatchLine;
 
 /// What is wrong with a JSON text, without quoting it: serde's own message
 /// repeats values, and those may be secret.

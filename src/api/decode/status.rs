@@ -17,6 +17,8 @@ pub struct Status {
     #[serde(deserialize_with = "or_default")]
     pub code: u16,
     #[serde(deserialize_with = "or_default")]
+    reason: String,
+    #[serde(deserialize_with = "or_default")]
     details: Details,
 }
 
@@ -87,6 +89,12 @@ impl Status {
         self.details.causes.iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
             || self.message.starts_with("Too large resource version")
             || self.message.starts_with("Timeout: Too large resource version")
+    }
+
+    /// True when it says that a resource version is too old, in any of the ways
+    /// that servers have said so.
+    pub(in crate::api) fn says_expired(&self) -> bool {
+        matches!(&*self.reason, "Expired" | "Gone") || self.message.starts_with("too old resource version")
     }
 
     /// True when an admission webhook or plugin said no. Webhooks choose the code

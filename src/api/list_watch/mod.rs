@@ -1,31 +1,21 @@
 //! Following one resource type: list, watch, and what goes wrong in between.
+//!
+//! [`machine`] holds the rules, as a state machine without I/O; [`driver`] makes
+//! the requests that it asks for and tells it what came of them.
 
-use std::sync::Arc;
+mod driver;
+mod high_water;
+mod machine;
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
-use dashmap::DashMap;
-
-use super::client::Api;
 use super::error::ApiError;
-use crate::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion};
+use crate::object::{ObjectFacts, ResourceVersion};
 
-/// The last resource version seen of every type. It outlives the [`ListWatch`]es:
-/// no list may go back behind it. Clones share one state.
-#[derive(Clone, Debug, Default)]
-pub struct HighWater(Arc<DashMap<GroupResource, ResourceVersion>>);
-
-impl HighWater {
-    /// The last version seen of a type.
-    #[must_use]
-    pub fn get(&self, resource: &GroupResource) -> Option<ResourceVersion> {
-        self.0.get(resource).map(|version| version.clone())
-    }
-
-    /// Forgets all: the store was restored, and time begins anew.
-    pub fn forget_all(&self) {
-        self.0.clear();
-    }
-}
+pub use driver::ListWatch;
+pub use high_water::HighWater;
 
 /// Where a [`ListWatch`] starts from.
 #[derive(Clone, Debug)]
@@ -80,44 +70,4 @@ pub enum Step {
         /// The version now.
         found: ResourceVersion,
     },
-}
-
-/// Follows one resource type. Dropping it ends it.
-#[derive(Debug)]
-pub struct ListWatch {
-    resource: Arc<ResourceType>,
-}
-
-impl Api {
-    /// Follows a resource type: lists it and watches it from there on. Nothing is
-    /// sent before the first [`next`](ListWatch::next).
-    #[must_use]
-    pub fn watch(&self, resource: Arc<ResourceType>, start: WatchStart) -> ListWatch {
-        let _ = start;
-        ListWatch { resource }
-    }
-}
-
-impl ListWatch {
-    /// The type that it follows.
-    #[must_use]
-    pub fn resource(&self) -> &Arc<ResourceType> {
-        &self.resource
-    }
-
-    /// The next step; `None` when it has ended after [`drain`](Self::drain).
-    /// Loses nothing when it is dropped before it is done.
-    pub async fn next(&mut self) -> Option<Step> {
-        unimplemented!()
-    }
-
-    /// From now on a watch that ends is not resumed: the type is no longer
-    /// served, and what is left of it are the last events of this watch.
-    pub fn drain(&mut self) {}
-
-    /// How many objects without a uid it has passed over.
-    #[must_use]
-    pub fn skipped(&self) -> u64 {
-        0
-    }
 }
