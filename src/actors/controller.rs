@@ -61,11 +61,7 @@ impl Controller {
     ///
     /// # Errors
     /// When the operating system gives no thread for a partition.
-    pub fn start(
-        api: Api,
-        settings: ControllerSettings,
-        exporter: Exporter,
-    ) -> std::io::Result<Self> {
+    pub fn start(api: Api, settings: ControllerSettings, exporter: Exporter) -> std::io::Result<Self> {
         let ending = CancellationToken::new();
         let threads = Threads::default();
         let memory = Arc::new(Memory::new(settings.absent_owners));

@@ -17,8 +17,7 @@ use super::expectations::Expectations;
 use super::graph_handle::GraphHandle;
 use super::memory::Memory;
 use super::messages::{
-    Close, Drain, MonitorDrained, MonitorSynced, Open, ServedTypesChanged, Stop, TakeIn,
-    WakeUnresolved,
+    Close, Drain, MonitorDrained, MonitorSynced, Open, ServedTypesChanged, Stop, TakeIn, WakeUnresolved,
 };
 use super::monitor::{Monitor, MonitorContext};
 use super::orphan::RoundTypes;
@@ -167,9 +166,6 @@ impl Discovery {
         self.status.borrow().phase
     }
 
-    fn catalog(&self) -> Option<&Catalog> {
-        self.discovered.as_ref().map(|discovered| &*discovered.catalog)
-    }
 
     /// Looks now, or right after the look that is on its way.
     fn look(&mut self, ctx: &mut Context<Self>) {
@@ -305,8 +301,11 @@ impl Discovery {
             let stop = address.send(Stop).into_actor(self);
             ctx.spawn(stop.map(move |_, discovery, ctx| discovery.monitor_ended(&name, epoch, ctx)));
         }
-        let mut new: Vec<_> =
-            wanted.into_iter().filter(|(name, _)| !self.monitors.contains_key(name)).map(|(_, new)| new).collect();
+        let mut new: Vec<_> = wanted
+            .into_iter()
+            .filter(|(name, _)| !self.monitors.contains_key(name))
+            .map(|(_, new)| new)
+            .collect();
         new.sort_by(|a, b| a.resource.group_resource.cmp(&b.resource.group_resource));
         for watchable in new {
             let deletes_prove =

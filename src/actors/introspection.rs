@@ -9,8 +9,8 @@ use super::discovery::Phase;
 use super::view::{View, counts};
 use crate::graph::Dump;
 use crate::http::{
-    Facts, FailingItem, GraphFormat, IdleQuery, IdleReport, Introspection, MonitorStatus, QueueStatus, Readiness,
-    Timestamp,
+    Facts, FailingItem, GraphFormat, IdleQuery, IdleReport, Introspection, MonitorStatus, QueueStatus,
+    Readiness, Timestamp,
 };
 use crate::object::Uid;
 
@@ -57,7 +57,8 @@ impl Introspected {
                 adds_total: status.adds,
                 retries_total: status.retries,
                 oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
-                longest_running_seconds: (status.processing > 0).then(|| status.longest_running.as_secs_f64()),
+                longest_running_seconds: (status.processing > 0)
+                    .then(|| status.longest_running.as_secs_f64()),
                 failing: status
                     .failing
                     .into_iter()
@@ -74,13 +75,16 @@ impl Introspected {
     }
 
     async fn rendered(&self, uids: Vec<Uid>, format: GraphFormat) -> Option<String> {
-        let mut dump = Dump::merge(self.view.graph().dump().await);
+        let mut dump = Dump::merge(self.view.graph().dump(&uids).await);
         if !uids.is_empty() {
-            dump = dump.component(&uids)?;
+            dump = dump.component(&uids);
+            if dump.nodes.is_empty() {
+                return None;
+            }
         }
         Some(match format {
             GraphFormat::Dot => dump.to_dot(),
-            GraphFormat::Json => dump.to_json(),
+            GraphFormat::Json => dump.to_json().to_string(),
         })
     }
 }

@@ -84,7 +84,12 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)]) {
     }
     for monitor in &all {
         let resource = &monitor.resource.group_resource;
-        record::resource_synced(&resource.group, &monitor.resource.version, &resource.resource, monitor.synced);
+        record::resource_synced(
+            &resource.group,
+            &monitor.resource.version,
+            &resource.resource,
+            monitor.synced,
+        );
     }
     record::absent_owner_entries(view.memory().absent.len());
     record::orphaned_owner_entries(view.memory().orphaned.len());

@@ -36,8 +36,8 @@ mod worker;
 mod tests;
 
 pub use controller::{Controller, ControllerSettings};
-pub use introspection::Introspected;
 pub use discovery::{DiscoverySettings, DiscoveryStatus, Phase};
+pub use introspection::Introspected;
 pub use pool::{Failing, PoolStatus, RetryReason};
 pub use registry::MonitorState;
 pub use reporter::OWNER_REF_INVALID_NAMESPACE;

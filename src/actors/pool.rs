@@ -117,7 +117,8 @@ impl<W: Work> Pool<W> {
                 break;
             };
             self.metrics.waited(job.waited);
-            let assigned = self.workers.get(worker).map(|address| address.do_send(Assign { key: job.key, at: now }));
+            let assigned =
+                self.workers.get(worker).map(|address| address.do_send(Assign { key: job.key, at: now }));
             debug_assert!(assigned.is_some(), "idle workers are indices of workers");
         }
         if self.mailbox.stats().processing == 0 {

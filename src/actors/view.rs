@@ -83,8 +83,12 @@ impl View {
     pub async fn idleness(&self, query: &IdleQuery) -> IdleReport {
         let before = self.adds().await;
         let mut reasons = self.unsettled();
-        let not_seen: Vec<_> =
-            query.seen.iter().filter(|(resource, version)| !self.has_seen(resource, version)).cloned().collect();
+        let not_seen: Vec<_> = query
+            .seen
+            .iter()
+            .filter(|(resource, version)| !self.has_seen(resource, version))
+            .cloned()
+            .collect();
         if let Err(error) = self.graph.fence().await {
             reasons.push(error.to_string());
         }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use actix::{
-    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Supervised, WrapFuture,
+    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Supervised,
+    WrapFuture,
 };
 
 use super::pool::{Finished, Outcome, Pool, RetryReason, Work};

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::client::{Api, Call, JSON, chain};
+use super::client::{Api, Call, JSON, METADATA_LIST, chain};
 use super::decode::json_fault;
-use super::error::ApiError;
+use super::error::{ApiError, ErrorClass};
 use super::gate::WriteGate;
 use super::gate_layer::GateLayer;
 use super::read::unusable;
@@ -188,6 +188,31 @@ impl Api {
             .map_err(|error| unusable("GET", "/version".into(), json_fault(&error), answer.code))?;
         self.call(Call::get(Verb::Discover, "/api".into(), JSON, &discovery)).await?;
         Ok(version)
+    }
+
+    /// Whether the credentials may list any of the types that every cluster is
+    /// full of. Without a single one there is no point in beginning; with one, a
+    /// type that is missing is named in readiness like any that cannot sync.
+    ///
+    /// # Errors
+    ///
+    /// What else went wrong, if it went wrong for all of them.
+    pub async fn may_list(&self) -> Result<bool, ApiError> {
+        let mut other = None;
+        let mut denied = false;
+        for resource in ["namespaces", "configmaps", "pods", "secrets"] {
+            let resource = GroupResource::new("", resource);
+            let path = format!("/api/v1/{resource}?limit=1");
+            match self.call(Call::get(Verb::List, path, METADATA_LIST, &resource)).await {
+                Ok(_) => return Ok(true),
+                Err(error) if error.class == ErrorClass::Denied && error.code == Some(403) => denied = true,
+                Err(error) => other = Some(error),
+            }
+        }
+        match other {
+            Some(error) if !denied => Err(error),
+            _ => Ok(false),
+        }
     }
 }
 

@@ -11,7 +11,9 @@ use tokio_util::task::TaskTracker;
 use super::request_metrics::RequestMetrics;
 use super::{Exit, RunArgs};
 use crate::actors::{Controller, ControllerSettings, DiscoverySettings, Introspected};
-use crate::api::{Api, ApiError, ApiSettings, ConnectError, ErrorClass, WatchSettings, WriteGate, load_config};
+use crate::api::{
+    Api, ApiError, ApiSettings, ConnectError, ErrorClass, WatchSettings, WriteGate, load_config,
+};
 use crate::config::Settings;
 use crate::http::{Introspection, Listener, bind, debug_router, health_router};
 use crate::mailbox::Backoff;
@@ -157,11 +159,15 @@ fn refused(server: &http::Uri, error: &ApiError) -> Failure {
     match (error.class, error.code) {
         (_, Some(401)) => Failure::new(
             Exit::Credentials,
-            format!("{server} refuses the credentials: {error}; check the kubeconfig's user, or the token's age"),
+            format!(
+                "{server} refuses the credentials: {error}; check the kubeconfig's user, or the token's age"
+            ),
         ),
         (ErrorClass::Denied, _) => Failure::new(
             Exit::Forbidden,
-            format!("{server} does not allow what a garbage collector needs: {error}; see deploy/README.md for the role"),
+            format!(
+                "{server} does not allow what a garbage collector needs: {error}; see deploy/README.md for the role"
+            ),
         ),
         (_, None) if error.message.contains("certificate") => Failure::new(
             Exit::Credentials,
@@ -171,7 +177,9 @@ fn refused(server: &http::Uri, error: &ApiError) -> Failure {
             Exit::Unreachable,
             format!("{server} cannot be reached: {error}; check the address and that the server runs"),
         ),
-        (_, Some(_)) => Failure::new(Exit::Unreachable, format!("{server} does not answer as an API server: {error}")),
+        (_, Some(_)) => {
+            Failure::new(Exit::Unreachable, format!("{server} does not answer as an API server: {error}"))
+        }
     }
 }
 

@@ -93,7 +93,7 @@ fn builder() -> Result<PrometheusBuilder, BuildError> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Queue, QueueMetrics, Verb};
+    use super::super::{Queue, QueueMetrics};
     use super::*;
     use crate::object::GroupResource;
 
@@ -105,12 +105,15 @@ mod tests {
             queue.added();
             queue.waited(Duration::from_millis(3));
             record::request(
-                Verb::Delete,
+                "delete",
                 &GroupResource::parse("deployments.apps"),
                 "200",
                 Duration::from_millis(3),
             );
-            record::graph(3, &record::GraphSize { nodes: 10, virtual_nodes: 2, edges: 9, unresolved: 1 });
+            record::graph(
+                3,
+                &record::GraphSize { nodes: 10, virtual_nodes: 2, edges: 9, bytes: 1000, outbox: 0 },
+            );
             exporter.run_upkeep();
             exporter.render()
         });

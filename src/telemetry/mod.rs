@@ -10,6 +10,4 @@ pub mod names;
 pub mod record;
 
 pub use exporter::{Exporter, InstallError};
-pub use record::{
-    EventSource, GraphSize, InvalidReference, MonitorState, Queue, QueueMetrics, QueueSample,
-};
+pub use record::{EventSource, GraphSize, InvalidReference, MonitorState, Queue, QueueMetrics, QueueSample};

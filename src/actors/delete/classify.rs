@@ -78,7 +78,9 @@ impl DeleteWork {
                 let state = self.context.graph.owner_state(identity).await?;
                 Ok(self.classify_identity(identity, &state).await)
             }
-            GraphClass::Known(class) if matches!(seen.owner, OwnerView::Unresolved | OwnerView::InvalidScope) => {
+            GraphClass::Known(class)
+                if matches!(seen.owner, OwnerView::Unresolved | OwnerView::InvalidScope) =>
+            {
                 Ok(Classified::new(class, Evidence::Catalog, None))
             }
             _ => match &seen.owner {
@@ -126,10 +128,9 @@ impl DeleteWork {
                 ..classified(from_live(&facts))
             },
             Ok(LookUp::Absent(_)) => classified(ReferenceClass::Absent),
-            Err(error) => Classified {
-                error: Some(error.to_string().into()),
-                ..classified(ReferenceClass::Unresolved)
-            },
+            Err(error) => {
+                Classified { error: Some(error.to_string().into()), ..classified(ReferenceClass::Unresolved) }
+            }
         }
     }
 }

@@ -35,10 +35,7 @@ impl DeleteWork {
             }
             Done::Deleted(Deleted::Pending(facts)) => {
                 if let Some(version) = facts.resource_version {
-                    self.context
-                        .graph
-                        .expect(&item.identity.key(), ExpectedChange::Version(version))
-                        .await?;
+                    self.context.graph.expect(&item.identity.key(), ExpectedChange::Version(version)).await?;
                 }
             }
             // The server says that it is gone. The watch will say so too, unless it
@@ -135,7 +132,8 @@ impl DeleteWork {
         precondition: &Precondition,
     ) -> Result<Precondition, Interrupted> {
         let references: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
-        let patched = self.context.api.stop_blocking(&item.identity, &references, precondition.version()).await?;
+        let patched =
+            self.context.api.stop_blocking(&item.identity, &references, precondition.version()).await?;
         match patched {
             Patched::Changed(facts) | Patched::Unneeded(facts) => {
                 after_patch(expected, &facts).map(Precondition::Version).ok_or(Interrupted::Changed(CHANGED))

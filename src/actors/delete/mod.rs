@@ -81,7 +81,7 @@ impl DeleteWork {
         };
         match self.context.graph.verified(identity, *generation, finding).await? {
             Verification::Applied | Verification::Stale => Ok(Completion::Done),
-            Verification::Rotated => Ok(Completion::Retry {
+            Verification::Retry => Ok(Completion::Retry {
                 reason: RetryReason::NotObserved,
                 error: format!("{identity} is absent; another identity is tried next").into(),
             }),

@@ -119,8 +119,11 @@ impl OrphanWork {
 
     async fn release_one(&self, owner: &Identity, dependent: DependentView) -> Result<(), Interrupted> {
         let DependentView { identity, reference, shares_uid } = dependent;
-        let references =
-            if shares_uid { References::Exactly(&[reference]) } else { References::OfOwners(&[reference.uid]) };
+        let references = if shares_uid {
+            References::Exactly(&[reference])
+        } else {
+            References::OfOwners(&[reference.uid])
+        };
         release(&self.context, owner, &identity, references).await
     }
 }

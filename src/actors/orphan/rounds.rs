@@ -9,7 +9,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture};
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture,
+};
 use futures::StreamExt;
 use futures::stream;
 use tokio::sync::{oneshot, watch};
@@ -138,7 +140,8 @@ impl RoundsActor {
 
 /// Lists every type that can hold dependents of these owners, and answers them.
 async fn round(context: WorkerContext, scope: Option<Namespace>, types: Arc<RoundTypes>, asked: Vec<Asked>) {
-    let owners: HashMap<Uid, &Identity> = asked.iter().map(|asked| (asked.owner.uid.clone(), &asked.owner)).collect();
+    let owners: HashMap<Uid, &Identity> =
+        asked.iter().map(|asked| (asked.owner.uid.clone(), &asked.owner)).collect();
     let mut holders = Vec::new();
     for (resource, synced) in &types.types {
         if scope.is_none() || resource.scope == Scope::Namespaced {
@@ -273,7 +276,8 @@ fn owners_named<'a>(
         .iter()
         .filter_map(|reference| {
             let owner = *owners.get(&reference.uid)?;
-            (facts.uid != owner.uid && names(reference, catalog, owner) && seen.insert(&owner.uid)).then_some(owner)
+            (facts.uid != owner.uid && names(reference, catalog, owner) && seen.insert(&owner.uid))
+                .then_some(owner)
         })
         .collect()
 }

@@ -20,9 +20,8 @@ use crate::object::{Catalog, GroupResource, Identity, Key, Namespace, ResourceTy
 /// Runs a test on a system of its own, in one thread, with a clock that jumps
 /// ahead whenever everybody waits.
 fn in_system<F: Future>(test: F) -> F::Output {
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
-    };
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     System::with_tokio_rt(runtime).block_on(test)
 }
 

@@ -60,21 +60,24 @@ pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, Api
         })
         .filter_map(|(g, v, current)| (!current).then_some((g, v)))
         .collect();
-    let asked = unread.iter().map(|&(g, v)| {
-        let (group, version) = (&groups[g].name, &groups[g].versions[v].name);
-        let path = if group.is_empty() {
-            let mut path = String::from("/api/");
-            path::encode(&mut path, version);
-            path
-        } else {
-            let mut path = String::from("/apis/");
-            path::encode(&mut path, group);
-            path.push('/');
-            path::encode(&mut path, version);
-            path
-        };
-        resources(api, path)
-    });
+    let asked: Vec<_> = unread
+        .iter()
+        .map(|&(g, v)| {
+            let (group, version) = (&groups[g].name, &groups[g].versions[v].name);
+            let path = if group.is_empty() {
+                let mut path = String::from("/api/");
+                path::encode(&mut path, version);
+                path
+            } else {
+                let mut path = String::from("/apis/");
+                path::encode(&mut path, group);
+                path.push('/');
+                path::encode(&mut path, version);
+                path
+            };
+            resources(api, path)
+        })
+        .collect();
     // In order: the outcome must not depend on which answer is first.
     let answers: Vec<_> = futures::stream::iter(asked).buffered(AT_ONCE).collect().await;
     for ((g, v), answer) in unread.into_iter().zip(answers) {
