@@ -249,5 +249,5 @@ collector=
 }
 
 ((failures == 0)) || die "not as it should be, see above"
-printf 'all %d objects of the tree are gone, all %d others are kept, and `prices` lost one of its two owners\n' \
+printf 'all %d objects of the tree are gone, all %d others are kept, and prices lost one of its two owners\n' \
   "${#doomed[@]}" "${#kept[@]}"
