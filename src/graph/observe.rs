@@ -61,7 +61,7 @@ impl Partition {
         let was = node.deletion;
         node.resource_version = facts.resource_version.clone();
         if newer {
-            self.note_event(id);
+            self.note_event(id, out);
         }
         let deletion = facts.deletion_state();
         let node = &self.store.nodes[id];

@@ -4,3 +4,4 @@
 mod attaching;
 mod updates;
 mod world;
+mod writes;
