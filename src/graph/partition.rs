@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::object::{Catalog, GroupResource, Key, ResourceType, ResourceVersion};
+use crate::object::{Catalog, DeletionState, GroupResource, Key, ResourceType, ResourceVersion};
 
 use super::intern::{FixedMap, MonitorState};
 use super::node::{NodeId, Presence};
@@ -248,7 +248,13 @@ impl Partition {
         match (node.presence, node.first_owner, node.first_dependent) {
             (Presence::Observed, ..) => {}
             (_, None, None) => self.store.free(id),
-            (Presence::Linked, None, Some(_)) => self.store.set_presence(id, Presence::InvalidScope),
+            (Presence::Linked, None, Some(_)) => {
+                // What the last link said is no longer kept up to date.
+                self.store.set_presence(id, Presence::InvalidScope);
+                let node = &mut self.store.nodes[id];
+                node.deletion = DeletionState::Live;
+                node.shares_uid = false;
+            }
             _ => {}
         }
     }
@@ -260,13 +266,12 @@ impl Partition {
     pub(super) fn check(&self) {
         self.store.check();
         for (&id, progress) in &self.progress {
-            assert!(self.store.nodes[id].is_observed() && self.store.nodes[id].is_deleting_dependents());
+            assert!(self.store.nodes[id].is_observed());
             assert_eq!(*progress, self.count_progress(id), "miscounted blocking dependents");
         }
         for (id, node) in self.store.nodes.iter() {
-            if node.is_observed() && node.is_deleting_dependents() {
-                assert!(self.progress.contains_key(&id), "not tracked");
-            }
+            let deleting = node.is_observed() && self.is_any_view(id, DeletionState::DeletingDependents);
+            assert_eq!(self.progress.contains_key(&id), deleting, "tracked without need, or not at all");
             assert_eq!(node.role, self.role_of(id), "wrong role");
         }
         assert!(self.expected.keys().all(|&id| self.store.nodes[id].is_observed()));
