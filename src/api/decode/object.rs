@@ -344,6 +344,13 @@ mod tests {
     }
 
     #[test]
+    fn depth_is_no_danger() {
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        let json = format!(r#"{{"spec":{deep},"metadata":{{"uid":"u","annotations":{deep}}}}}"#);
+        assert!(serde_json::from_str::<ObjectView<'_>>(&json).is_ok());
+    }
+
+    #[test]
     fn objects_in_a_row_share_their_namespace() {
         let mut reader = FactsReader::default();
         let mut read = |namespace: &str| {

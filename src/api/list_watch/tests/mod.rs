@@ -1,5 +1,6 @@
 //! Scripted servers, paused clocks.
 
+mod chaos;
 mod list;
 mod watch;
 
