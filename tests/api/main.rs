@@ -136,6 +136,7 @@ async fn the_api_room_agrees_with_a_real_server() {
     discovery(&bench);
     looking_up(&bench).await;
     deleting(&bench).await;
+    deleting_a_namespace(&bench).await;
     // Enough for answers to be compressed.
     for _ in 0..400 {
         bench.create("v1", "ConfigMap", json!({"annotations": {"long": "x".repeat(400)}})).await;
@@ -205,6 +206,21 @@ async fn deleting(bench: &Bench) {
             "{kind}: {deleted:?}"
         );
     }
+}
+
+/// A Namespace is held by its spec, which metadata does not show.
+async fn deleting_a_namespace(bench: &Bench) {
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "t-"}});
+    let created = bench.send("POST", "/api/v1/namespaces", &body).await;
+    let text = |field: &str| created["metadata"][field].as_str().unwrap().to_owned();
+    let namespace = Identity {
+        resource: bench.resource("v1", "Namespace"),
+        namespace: None,
+        name: text("name").into(),
+        uid: Uid::parse(&text("uid")).unwrap(),
+    };
+    let deleted = bench.api.delete(&namespace, POLICY, None).await;
+    assert!(matches!(&deleted, Ok(Deleted::Pending(facts)) if facts.being_deleted), "{deleted:?}");
 }
 
 async fn patching(bench: &Bench, api_version: &str, kind: &str) {

@@ -49,14 +49,14 @@ impl ObjectView<'_> {
         ResourceVersion::parse(&self.metadata.resource_version)
     }
 
-    /// True when a finalizer of anybody's, or a grace period, keeps an object
-    /// that is being deleted. What a DELETE answered without either is the last
-    /// state of an object that is gone.
+    /// True when something keeps an object that is being deleted: a finalizer of
+    /// anybody's, a grace period, or, for a Namespace, what its spec says. What a
+    /// DELETE answers without is the last state of an object that is gone: one
+    /// without a deletion timestamp, or with a grace period that is over.
     pub fn is_held(&self) -> bool {
         let MetadataView { finalizers, deletion_timestamp, deletion_grace_period_seconds, .. } =
             &self.metadata;
-        deletion_timestamp.is_some()
-            && (finalizers.any || deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0))
+        deletion_timestamp.is_some() && (finalizers.any || *deletion_grace_period_seconds != Some(0))
     }
 }
 
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_object_is_held_by_finalizers_or_grace() {
+    fn a_deleted_object_is_held_by_finalizers_or_grace_or_its_spec() {
         let held = |metadata: &str| {
             serde_json::from_str::<ObjectView<'_>>(&format!(r#"{{"metadata":{{{metadata}}}}}"#))
                 .unwrap()
@@ -339,6 +339,7 @@ mod tests {
         };
         assert!(held(r#""deletionTimestamp":"t","finalizers":["foreign"]"#));
         assert!(held(r#""deletionTimestamp":"t","deletionGracePeriodSeconds":30"#));
+        assert!(held(r#""deletionTimestamp":"t""#), "a Namespace");
         assert!(!held(r#""deletionTimestamp":"t","deletionGracePeriodSeconds":0"#));
         assert!(!held(r#""finalizers":["foreign"]"#));
     }
