@@ -312,7 +312,7 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
                 reason: item.reason,
                 attempts: item.attempts,
                 failing_for: now.since(item.since),
-                error: Arc::clone(&item.error),
+                error: Arc::clone(item.error),
                 next_retry: item.next_retry.map(|at| at.since(now)).unwrap_or_default(),
             })
             .collect();
