@@ -248,7 +248,7 @@ pub struct AskPool {
     pub failing: usize,
 }
 
-/// The answer to [`AskPool`].
+/// What a pool says of itself.
 #[derive(Clone, Debug, Default)]
 pub struct PoolStatus {
     /// Whether keys are handed out.

@@ -23,7 +23,7 @@ const LONGEST_NAME: usize = 200;
 
 impl Api {
     /// Records a warning about an object: a core/v1 Event of the component
-    /// [`EVENT_COMPONENT`](super::EVENT_COMPONENT), in the object's namespace or,
+    /// [`EVENT_COMPONENT`], in the object's namespace or,
     /// for cluster-scoped ones, in `default`. The same warning again only counts up.
     ///
     /// # Errors
