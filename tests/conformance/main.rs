@@ -11,3 +11,4 @@ mod user;
 mod policies;
 mod policies_foreground;
 mod policies_orphan;
+mod restart;
