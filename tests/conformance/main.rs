@@ -8,6 +8,7 @@ mod support;
 mod stage;
 mod user;
 
+mod counts;
 mod policies;
 mod policies_foreground;
 mod policies_orphan;
