@@ -24,7 +24,7 @@ use super::orphan::RoundTypes;
 use super::registry::Registry;
 use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater};
 use crate::graph::{DeletesProve, Epoch, Intake};
-use crate::object::{Catalog, GroupResource, ResourceType};
+use crate::object::{GroupResource, ResourceType};
 use crate::telemetry::record;
 
 /// The wait after a first discovery that failed; doubled up to the interval.
@@ -165,7 +165,6 @@ impl Discovery {
     fn phase(&self) -> Phase {
         self.status.borrow().phase
     }
-
 
     /// Looks now, or right after the look that is on its way.
     fn look(&mut self, ctx: &mut Context<Self>) {

@@ -201,7 +201,7 @@ async fn idle_is_asked_by_version_and_answers_with_reasons() {
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(
         report["reasons"],
-        json!(["garbage_collector_attempt_to_delete: 1 waiting for their next attempt"])
+        json!(["garbage_collector_attempt_to_delete: 1 parked"])
     );
 }
 
