@@ -23,6 +23,7 @@ mod store;
 mod tests;
 
 pub use deletion::Verification;
+pub use dump::Dump;
 
 pub use effect::{Effects, Report};
 pub use event::{Change, DeletesProve, Epoch, Intake, Link, PeerMessage};

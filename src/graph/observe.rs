@@ -11,7 +11,7 @@ impl Partition {
     /// A list or a watch showed an object.
     pub(super) fn seen(&mut self, type_id: TypeId, facts: ObjectFacts, out: &mut Effects) {
         match self.store.find(&facts.uid, Target::Served(type_id)) {
-            Some(id) if self.store.nodes[id].is_observed() => self.update(id, facts, out),
+            Some(id) if self.store.nodes[id].is_observed() => self.update(id, &facts, out),
             Some(id) => self.appear(id, facts, out),
             None => {
                 let (namespace, target) = (facts.namespace.as_ref(), Target::Served(type_id));
@@ -50,7 +50,7 @@ impl Partition {
 
     /// An observed node is shown again: compared with the node, not with the
     /// event before, because an update may come without the one that preceded it.
-    fn update(&mut self, id: NodeId, facts: ObjectFacts, out: &mut Effects) {
+    fn update(&mut self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) {
         let node = &mut self.store.nodes[id];
         node.listed = true;
         let (known, shown) = (&node.resource_version, &facts.resource_version);
@@ -61,13 +61,13 @@ impl Partition {
         let was = node.deletion;
         node.resource_version = facts.resource_version.clone();
         if newer {
-            self.note_event(id);
+            self.note_event(id, out);
         }
         let deletion = facts.deletion_state();
         let node = &self.store.nodes[id];
         let moved = node.name != facts.name || self.store.namespace(id) != facts.namespace.as_ref();
         let same_state = node.finalizers == facts.finalizers && was == deletion;
-        if !moved && same_state && self.has_references(id, &facts) {
+        if !moved && same_state && self.has_references(id, facts) {
             return;
         }
         self.store.bump(id);
@@ -81,9 +81,7 @@ impl Partition {
         let rewritten = self.set_references(id, &facts.owners, Extent::All, out);
         self.contribute(id, touched, out);
         if moved {
-            if self.progress.contains_key(&id) {
-                self.track(id);
-            }
+            self.track(id);
             self.regroup(&facts.uid, out);
             self.report_collisions(id, out);
             self.suspect_dependents(id, out);
@@ -118,12 +116,9 @@ impl Partition {
         if now == was {
             return;
         }
-        if was == DeletionState::DeletingDependents {
-            self.progress.remove(&id);
-        }
+        self.track(id);
         match now {
             DeletionState::DeletingDependents => {
-                self.track(id);
                 for member in self.group(id) {
                     self.queue_dependents(member, out);
                 }

@@ -94,7 +94,7 @@ impl OrphanWork {
                 self.context.memory.orphaned.forget(&item.identity);
                 None
             }
-            Snapshot::Virtual(_) | Snapshot::Gone => None,
+            Snapshot::Virtual(_) | Snapshot::Gone | Snapshot::Written => None,
         })
     }
 
