@@ -200,15 +200,16 @@ async fn a_type_that_cannot_list_does_not_hold_orphaning_up() -> Result<()> {
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
     let widgets = Breakable::create(cluster, "widgets.orphaning.example.com").await?;
+    let any = ns.object(widgets.resource(), "any").create().await?;
     let collector = stage.collector_with(impatient()).await?;
     orphan_while_broken(cluster, &ns, &collector, &widgets, "sound-before").await?;
     collector.stop().await?;
 
     // Broken before the collector comes.
-    ns.object(widgets.resource(), "any").create().await?;
     widgets.break_it().await?;
     let collector = stage.collector_with(impatient()).await?;
     orphan_while_broken(cluster, &ns, &collector, &widgets, "broken-before").await?;
+    lives_with(cluster, &any, &[]).await?;
     widgets.remove().await?;
     collector.stop().await
 }
@@ -222,9 +223,17 @@ async fn orphan_while_broken(
 ) -> Result<()> {
     let owner = ns.configmap(name).create().await?;
     let listed = ns.secret(name).owned_by(&owner).create().await?;
-    // Creating needs no conversion.
-    let hidden = ns.object(widgets.resource(), name).owned_by(&owner).create().await?;
     widgets.break_it().await?;
+    // Only now, when no watch shows it any more. Creating needs no conversion.
+    poll("the collector to notice that widgets cannot be listed", async || {
+        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
+        let mut monitors = monitors.as_array().into_iter().flatten();
+        let widgets = monitors.find(|monitor| monitor["group"] == widgets.resource().group.as_str());
+        Ok(widgets.is_some_and(|widgets| widgets["synced"] == false && widgets["last_error"].is_string()))
+    })
+    .await?;
+    let hidden = ns.object(widgets.resource(), name).owned_by(&owner).create().await?;
+    cluster.forget(widgets.resource());
     cluster.delete(&owner, Policy::Orphan).await?;
     poll("the owner to go", async || Ok(!cluster.exists_with_uid(&owner).await?)).await?;
     lives_with(cluster, &listed, &[]).await?;
