@@ -18,7 +18,7 @@ use super::graph_handle::GraphHandle;
 use super::graph_queue::GraphQueue;
 use super::memory::Memory;
 use super::messages::{
-    Close, Drain, MonitorDrained, MonitorSynced, Open, ServedTypesChanged, Stop, TakeIn, WakeUnresolved,
+    Close, Drain, MonitorDrained, Open, ServedTypesChanged, Stop, SyncChanged, TakeIn, WakeUnresolved,
 };
 use super::monitor::{Monitor, MonitorContext};
 use super::orphan::RoundTypes;
@@ -448,11 +448,11 @@ impl Handler<ServedTypesChanged> for Discovery {
     }
 }
 
-impl Handler<MonitorSynced> for Discovery {
+impl Handler<SyncChanged> for Discovery {
     type Result = ();
 
-    fn handle(&mut self, MonitorSynced(resource): MonitorSynced, _: &mut Self::Context) {
-        tracing::debug!(%resource, "monitor synced");
+    fn handle(&mut self, SyncChanged(resource): SyncChanged, _: &mut Self::Context) {
+        tracing::debug!(%resource, synced = self.means.registry.is_synced(&resource), "monitor");
         self.synced_changed();
     }
 }
