@@ -190,7 +190,9 @@ impl Partition {
             }
         };
         if !shows {
-            self.expected.insert(id, Expectation { change, asked: false });
+            // Whoever was put off for an earlier write waits for this one.
+            let asked = self.expected.get(&id).is_some_and(|earlier| earlier.asked);
+            self.expected.insert(id, Expectation { change, asked });
         }
     }
 
