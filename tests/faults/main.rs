@@ -8,5 +8,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod absence;
+mod conflicts;
+mod foreground;
+mod orphan_late;
+mod orphan_rounds;
 mod preconditions;
+mod races;
 mod stage;

@@ -62,6 +62,17 @@ impl Stage {
         poll(&format!("{object} to go"), async || Ok(!self.cluster.exists_with_uid(object).await?)).await
     }
 
+    /// Waits until the collector has seen an object as it was answered, whatever
+    /// else it has to do.
+    pub async fn seen(&self, collector: &Collector, object: &Obj) -> Result<()> {
+        let path = format!("/debug/idle?seen={}%3D{}", object.resource_key(), object.resource_version);
+        poll(&format!("{object} to be seen"), async || {
+            let report = collector.get_debug(&path).await?.json()?;
+            Ok(report["not_seen"].as_array().is_some_and(Vec::is_empty))
+        })
+        .await
+    }
+
     /// Fails unless an object exists and has exactly these owners.
     pub async fn assert_owners(&self, object: &Obj, owners: &[&Obj]) -> Result<()> {
         let now = self.cluster.fresh(object).await?;
