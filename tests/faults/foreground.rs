@@ -18,9 +18,9 @@ const CONFIRMED: Duration = Duration::from_secs(1);
 async fn family(stage: &Stage) -> Result<(Obj, Vec<Obj>)> {
     let ns = &stage.ns;
     let owner = ns.secret("owner").create().await?;
-    let dependents =
-        create_all((0..DEPENDENTS).map(|n| ns.configmap(format!("d-{n}")).owned_by(&owner).blocking()));
-    Ok((owner, dependents.await?))
+    let dependents = (0..DEPENDENTS).map(|n| ns.configmap(format!("d-{n}")).owned_by(&owner).blocking());
+    let dependents = create_all(dependents).await?;
+    Ok((owner, dependents))
 }
 
 /// Semantics, section 4: a waiting owner is confirmed live once for its
