@@ -25,9 +25,11 @@ async fn told(reply: impl Fn(&Stage) -> Reply) -> Result<()> {
     kept(&stage, &dependent).await?;
     // A restarted collector is not convinced either.
     collector.stop().await?;
-    let collector =
-        crate::support::Collector::start_with(stage.proxy.kubeconfig(), Options::config("[retry]\nmax = \"500ms\"\n"))
-            .await?;
+    let collector = crate::support::Collector::start_with(
+        stage.proxy.kubeconfig(),
+        Options::config("[retry]\nmax = \"500ms\"\n"),
+    )
+    .await?;
     rule.hit(rule.hits() + 3).await?;
     kept(&stage, &dependent).await?;
 

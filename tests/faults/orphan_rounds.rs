@@ -94,8 +94,7 @@ async fn a_round_that_cannot_list_a_synced_type_is_repeated() -> Result<()> {
     let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()));
     let late = ns.configmap("late").owned_by(&owner).create().await?;
     events.caught().await?;
-    let broken =
-        stage.proxy.always(stage.here(Verb::List).of("configmaps"), How::Instead(Reply::broken()));
+    let broken = stage.proxy.always(stage.here(Verb::List).of("configmaps"), How::Instead(Reply::broken()));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     broken.hit(3).await?;
     ensure!(stage.of(Verb::Patch, &owner).is_empty(), "the finalizer went before the round was done");

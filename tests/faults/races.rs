@@ -145,7 +145,11 @@ async fn an_owner_that_comes_before_the_unblock_patch_saves_the_object() -> Resu
     held.pass();
     drop(patches);
     circle.check_and_clear(&stage, &collector).await?;
-    ensure!(stage.of(Verb::Delete, &circle.middle).is_empty(), "{:#?}", stage.of(Verb::Delete, &circle.middle));
+    ensure!(
+        stage.of(Verb::Delete, &circle.middle).is_empty(),
+        "{:#?}",
+        stage.of(Verb::Delete, &circle.middle)
+    );
     collector.stop().await
 }
 

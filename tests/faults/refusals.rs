@@ -90,12 +90,9 @@ async fn spoiled(how: How, times: usize) -> Result<()> {
     let family = Family::set(&stage).await?;
     let mut rules = Vec::new();
     for verb in [Verb::Delete, Verb::Patch] {
-        for object in family.go.iter().chain([
-            &family.foreground,
-            &family.orphan,
-            &family.orphaned,
-            &family.keeps_one,
-        ]) {
+        for object in
+            family.go.iter().chain([&family.foreground, &family.orphan, &family.orphaned, &family.keeps_one])
+        {
             rules.push(stage.proxy.times(times, On::object(verb, object), how.clone()));
         }
     }
@@ -178,7 +175,7 @@ async fn a_denied_delete_is_reported_and_done_once_it_is_allowed() -> Result<()>
     poll("the refusal to be on the debug page", async || {
         let queues = collector.get_debug("/debug/queues").await?.json()?;
         Ok(failing(&queues).iter().any(|(object, error)| {
-            object.contains("denied") && error.contains(&MESSAGE.replace('\\', ""))
+            object.contains(&denied.uid) && error.contains(&MESSAGE.replace('\\', ""))
         }))
     })
     .await?;
