@@ -56,7 +56,9 @@ impl OrphanWork {
         if identity.namespace.is_none() {
             self.context.graph.fence().await?;
         }
-        let released = self.release_known(&owner).await?;
+        let Some(released) = self.release_known(&owner).await? else {
+            return Ok(());
+        };
         let round = self.rounds.confirm(identity).await?;
         // The policy may have been changed by a second DELETE meanwhile.
         if self.orphaning(key).await?.is_none() {
@@ -64,10 +66,11 @@ impl OrphanWork {
         }
         let line = DecisionLine::new(identity, "remove_finalizer").finalizer(Finalizer::Orphan);
         // Remembered first: from the moment when the finalizer is gone, a late
-        // dependent must not be taken for garbage.
+        // dependent must not be taken for garbage. Also if no answer comes: the
+        // request may have had its effect.
         self.context.memory.orphaned.remember(identity);
         let removal = self.context.api.remove_finalizer(identity, Finalizer::Orphan).await;
-        if !matches!(removal, Ok(FinalizerRemoval::Removed(_))) {
+        if let Ok(FinalizerRemoval::NotPresent | FinalizerRemoval::NotBeingDeleted) = removal {
             self.context.memory.orphaned.forget(identity);
         }
         line.finish(&removal);
@@ -88,13 +91,20 @@ impl OrphanWork {
     async fn orphaning(&self, key: &Key) -> Result<Option<Box<ObjectSnapshot>>, Interrupted> {
         Ok(match self.context.graph.look(key).await? {
             Snapshot::Object(item) if item.deletion == DeletionState::Orphaning => Some(item),
-            Snapshot::Object(_) | Snapshot::Virtual(_) | Snapshot::Gone => None,
+            Snapshot::Object(item) => {
+                // A later DELETE with another policy holds from now on.
+                self.context.memory.orphaned.forget(&item.identity);
+                None
+            }
+            Snapshot::Virtual(_) | Snapshot::Gone | Snapshot::Written => None,
         })
     }
 
     /// Releases every dependent that the graph knows, page by page. One that fails
     /// does not stop the others; what was done stays done when the owner is retried.
-    async fn release_known(&self, owner: &ObjectSnapshot) -> Result<usize, Interrupted> {
+    /// `None` if the policy was changed by a second DELETE meanwhile: the rest is
+    /// no longer to be released.
+    async fn release_known(&self, owner: &ObjectSnapshot) -> Result<Option<usize>, Interrupted> {
         let key = owner.identity.key();
         let (mut released, mut failed) = (0, None);
         let mut after: Option<Cursor> = None;
@@ -113,8 +123,11 @@ impl OrphanWork {
             if after.is_none() {
                 break;
             }
+            if self.orphaning(&key).await?.is_none() {
+                return Ok(None);
+            }
         }
-        failed.map_or(Ok(released), Err)
+        failed.map_or(Ok(Some(released)), Err)
     }
 
     async fn release_one(&self, owner: &Identity, dependent: DependentView) -> Result<(), Interrupted> {
