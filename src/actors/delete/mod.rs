@@ -10,7 +10,7 @@ use self::look_ups::LookUps;
 use super::context::{Interrupted, WorkerContext, api_outcome};
 use super::decision::DecisionLine;
 use super::messages::Finding;
-use super::pool::{Outcome, RetryReason, Work};
+use super::pool::{Outcome, Place, RetryReason, Work};
 use super::release::{Removal, after_removal};
 use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, Patched};
 use crate::graph::{
@@ -36,7 +36,7 @@ pub struct DeleteWork {
 impl Work for DeleteWork {
     const QUEUE: Queue = Queue::AttemptToDelete;
 
-    async fn work(&self, key: Key) -> Outcome {
+    async fn work(&self, key: Key, _: Place) -> Outcome {
         match self.attempt(&key).await {
             Ok(outcome) => outcome,
             Err(interrupted) => interrupted.outcome(),
