@@ -8,7 +8,13 @@
 //! ([`object`], [`graph`], [`verdict`], [`mailbox`]); the actors that feed and
 //! obey them are thin ([`actors`]), and only [`api`] talks to an API server.
 
+pub mod actors;
+pub mod api;
+pub mod cli;
+pub mod config;
 pub mod graph;
+pub mod http;
 pub mod mailbox;
 pub mod object;
+pub mod telemetry;
 pub mod verdict;

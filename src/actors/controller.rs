@@ -23,11 +23,11 @@ use super::registry::Registry;
 use super::reporter::Reporter;
 use super::supervision::Threads;
 use super::view::View;
-use crate::api::Api;
+use crate::api::{Api, HighWater};
 use crate::graph::{Layout, Partition};
 use crate::mailbox::Backoff;
 use crate::object::Catalog;
-use crate::telemetry::MetricsHandle;
+use crate::telemetry::Exporter;
 
 /// How the collector is to be run.
 #[derive(Clone, Debug)]
@@ -61,11 +61,7 @@ impl Controller {
     ///
     /// # Errors
     /// When the operating system gives no thread for a partition.
-    pub fn start(
-        api: Api,
-        settings: ControllerSettings,
-        metrics: MetricsHandle,
-    ) -> std::io::Result<Self> {
+    pub fn start(api: Api, settings: ControllerSettings, exporter: Exporter) -> std::io::Result<Self> {
         let ending = CancellationToken::new();
         let threads = Threads::default();
         let memory = Arc::new(Memory::new(settings.absent_owners));
@@ -97,12 +93,13 @@ impl Controller {
             api,
             graph: graph.clone(),
             memory: Arc::clone(&memory),
+            high_water: HighWater::default(),
             registry: registry.clone(),
             pools: vec![doors(&delete), doors(&orphan)],
         };
         let discovery = Discovery::new(means, settings.discovery, status, types).start();
         let view = View { graph, delete, orphan, registry, memory, discovery: discovery_status };
-        MetricsActor::new(view.clone(), metrics).start();
+        MetricsActor::new(view.clone(), exporter).start();
         Ok(Self { view, discovery, threads, ending })
     }
 

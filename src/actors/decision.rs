@@ -5,10 +5,47 @@ use std::fmt::{Display, Write};
 use super::context::Interrupted;
 use super::delete::{Classified, Dropped};
 use super::reporter::Written;
-use crate::api::{ApiError, ErrorClass, Finalizer};
+use crate::api::{ApiError, Deleted, ErrorClass, Finalizer, FinalizerRemoval, Patched};
 use crate::graph::ObjectSnapshot;
 use crate::object::{Identity, PropagationPolicy};
-use crate::telemetry;
+use crate::telemetry::record;
+
+/// How a write that was answered ended, in a word for the log and the metrics.
+pub trait Ended {
+    /// The word.
+    fn word(&self) -> &'static str;
+}
+
+impl Ended for Deleted {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Removed => "deleted",
+            Self::Pending(_) => "deletion_pending",
+            Self::AlreadyGone => "already_gone",
+        }
+    }
+}
+
+impl Ended for Patched {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Changed(_) => "patched",
+            Self::Unneeded(_) => "unneeded",
+            Self::Gone => "already_gone",
+        }
+    }
+}
+
+impl Ended for FinalizerRemoval {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Removed(_) => "removed",
+            Self::NotPresent => "unneeded",
+            Self::Gone => "already_gone",
+            Self::NotBeingDeleted => "not_being_deleted",
+        }
+    }
+}
 
 /// A decision on its way from being made to having had its effect. Written to the
 /// log when it ends: object, owners with their class and evidence, action,
@@ -68,11 +105,16 @@ impl<'a> DecisionLine<'a> {
     }
 
     /// The write was answered.
-    pub fn finish(&self, result: Result<&str, &ApiError>) {
+    pub fn finish(&self, result: &Result<impl Ended, ApiError>) {
         match result {
-            Ok(outcome) => self.write(outcome, None),
+            Ok(ended) => self.done(ended),
             Err(error) => self.failed(error),
         }
+    }
+
+    /// It had its effect.
+    pub fn done(&self, ended: &impl Ended) {
+        self.write(ended.word(), None);
     }
 
     /// It is not needed any more.
@@ -112,10 +154,10 @@ impl<'a> DecisionLine<'a> {
     }
 
     fn write(&self, outcome: &str, error: Option<&dyn Display>) {
-        telemetry::decision(self.action, outcome, &self.object.resource.group_resource);
+        record::decision(self.action, outcome, &self.object.resource.group_resource);
         let Self { object, action, policy, finalizer, owners } = self;
         let policy = policy.map(tracing::field::display);
-        let finalizer = finalizer.as_ref().map(|finalizer| finalizer.as_str());
+        let finalizer = finalizer.map(Finalizer::name);
         let owners = (!owners.is_empty()).then_some(owners);
         match error {
             None => tracing::info!(%object, action, policy, finalizer, owners, outcome, "decision"),

@@ -17,16 +17,15 @@ use super::expectations::Expectations;
 use super::graph_handle::GraphHandle;
 use super::memory::Memory;
 use super::messages::{
-    Close, Drain, MonitorDrained, MonitorSynced, Open, ServedTypesChanged, Stop, StoreRestored, TakeIn,
-    WakeUnresolved,
+    Close, Drain, MonitorDrained, MonitorSynced, Open, ServedTypesChanged, Stop, TakeIn, WakeUnresolved,
 };
 use super::monitor::{Monitor, MonitorContext};
 use super::orphan::RoundTypes;
 use super::registry::Registry;
-use crate::api::{Api, ApiError, Discovered, GroupFailure};
+use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater};
 use crate::graph::{DeletesProve, Epoch, Intake};
-use crate::object::{Catalog, GroupResource, ResourceType};
-use crate::telemetry;
+use crate::object::{GroupResource, ResourceType};
+use crate::telemetry::record;
 
 /// The wait after a first discovery that failed; doubled up to the interval.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -51,6 +50,8 @@ pub struct DiscoveryMeans {
     pub graph: GraphHandle,
     /// What the workers remember.
     pub memory: Arc<Memory>,
+    /// The last version seen of every type.
+    pub high_water: HighWater,
     /// How the monitors are doing.
     pub registry: Registry,
     /// The pools, which it opens and wakes.
@@ -165,10 +166,6 @@ impl Discovery {
         self.status.borrow().phase
     }
 
-    fn catalog(&self) -> Option<&Catalog> {
-        self.discovered.as_ref().map(|discovered| &*discovered.catalog)
-    }
-
     /// Looks now, or right after the look that is on its way.
     fn look(&mut self, ctx: &mut Context<Self>) {
         if let Some(handle) = self.next_look.take() {
@@ -218,7 +215,7 @@ impl Discovery {
             Ok(discovered) if self.phase() == Phase::Rebuilding => drop(discovered),
             Ok(discovered) => return self.apply(Arc::new(discovered), ctx),
             Err(error) => {
-                telemetry::discovery_failed();
+                record::discovery_error();
                 tracing::warn!(%error, "discovery failed; everything is kept as it is");
                 self.status.send_modify(|status| status.last_error = Some(error.to_string()));
             }
@@ -303,8 +300,11 @@ impl Discovery {
             let stop = address.send(Stop).into_actor(self);
             ctx.spawn(stop.map(move |_, discovery, ctx| discovery.monitor_ended(&name, epoch, ctx)));
         }
-        let mut new: Vec<_> =
-            wanted.into_iter().filter(|(name, _)| !self.monitors.contains_key(name)).map(|(_, new)| new).collect();
+        let mut new: Vec<_> = wanted
+            .into_iter()
+            .filter(|(name, _)| !self.monitors.contains_key(name))
+            .map(|(_, new)| new)
+            .collect();
         new.sort_by(|a, b| a.resource.group_resource.cmp(&b.resource.group_resource));
         for watchable in new {
             let deletes_prove =
@@ -331,6 +331,7 @@ impl Discovery {
         let context = MonitorContext {
             api: self.means.api.clone(),
             graph: self.means.graph.clone(),
+            high_water: self.means.high_water.clone(),
             registry: self.means.registry.clone(),
             synced: address.clone().recipient(),
             drained: address.clone().recipient(),

@@ -112,7 +112,9 @@ impl GraphActor {
             return;
         };
         let Some(peer) = self.peers.get(usize::from(to)) else {
-            die(&Fatal::Graph { detail: format!("partition {:?} names a peer {to} that does not exist", self.id) });
+            die(&Fatal::Graph {
+                detail: format!("partition {:?} names a peer {to} that does not exist", self.id),
+            });
         };
         let delivery = peer.send(FromPeer(messages)).into_actor(self).map(|result, actor, ctx| {
             if result.is_err() {
@@ -306,7 +308,7 @@ impl Handler<AskStatus> for GraphActor {
 impl Handler<AskDump> for GraphActor {
     type Result = MessageResult<AskDump>;
 
-    fn handle(&mut self, AskDump: AskDump, _: &mut Self::Context) -> Self::Result {
-        MessageResult(Box::new(self.partition.dump(None)))
+    fn handle(&mut self, AskDump(uids): AskDump, _: &mut Self::Context) -> Self::Result {
+        MessageResult(Box::new(self.partition.dump(Some(&uids))))
     }
 }

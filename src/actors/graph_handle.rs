@@ -149,9 +149,10 @@ impl GraphHandle {
         self.ask_all(|| AskStatus).await
     }
 
-    /// The whole graph, partition by partition; those that do not answer are left out.
-    pub async fn dump(&self) -> Vec<Dump> {
-        let dumps = join_all(self.partitions().map(|id| self.ask(id, AskDump))).await;
+    /// The whole graph, partition by partition, with the nodes of these uids even if
+    /// they have no edge. Partitions that do not answer are left out.
+    pub async fn dump(&self, uids: &[Uid]) -> Vec<Dump> {
+        let dumps = join_all(self.partitions().map(|id| self.ask(id, AskDump(uids.to_vec())))).await;
         dumps.into_iter().flatten().map(|dump| *dump).collect()
     }
 }

@@ -121,7 +121,12 @@ mod tests {
             kind: "ConfigMap".into(),
             scope: Scope::Namespaced,
         });
-        Identity { resource, namespace: Namespace::parse("a"), name: name.into(), uid: Uid::parse("u").unwrap() }
+        Identity {
+            resource,
+            namespace: Namespace::parse("a"),
+            name: name.into(),
+            uid: Uid::parse("u").unwrap(),
+        }
     }
 
     #[test]

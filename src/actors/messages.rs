@@ -5,8 +5,8 @@ use std::sync::Arc;
 use actix::{Message, MessageResponse};
 
 use crate::graph::{
-    Cursor, DependentView, Dump, ExpectedChange, Generation, Intake, OwnerState, PeerMessage, Snapshot, Stats,
-    Verification,
+    Cursor, DependentView, Dump, ExpectedChange, Generation, Intake, OwnerState, PeerMessage, Snapshot,
+    Stats, Verification,
 };
 use crate::object::{Catalog, GroupResource, Identity, Key, Uid};
 
@@ -121,10 +121,11 @@ pub struct PartitionStatus {
     pub outbox: usize,
 }
 
-/// The nodes and edges of this partition.
-#[derive(Debug, Message)]
+/// The nodes and edges of this partition: nodes that have an edge, and those of
+/// these uids.
+#[derive(Clone, Debug, Message)]
 #[rtype(result = "Box<Dump>")]
-pub struct AskDump;
+pub struct AskDump(pub Vec<Uid>);
 
 // To a pool.
 

@@ -1,11 +1,12 @@
 //! The Metrics actor: samples what cannot be counted as it happens.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, AsyncContext, Context, ContextFutureSpawner, WrapFuture};
 
 use super::view::View;
-use crate::telemetry::{self, MetricsHandle, PartitionGauges, Queue, QueueGauges};
+use crate::telemetry::{Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, record};
 
 /// How often the gauges are set. Prometheus scrapes less often than this.
 const EVERY: Duration = Duration::from_secs(1);
@@ -14,23 +15,27 @@ const EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct MetricsActor {
     view: View,
-    handle: MetricsHandle,
+    exporter: Exporter,
+    queues: Arc<[(Queue, QueueMetrics)]>,
 }
 
 impl MetricsActor {
     /// Samples this view.
     #[must_use]
-    pub const fn new(view: View, handle: MetricsHandle) -> Self {
-        Self { view, handle }
+    pub fn new(view: View, exporter: Exporter) -> Self {
+        let queues = [Queue::AttemptToDelete, Queue::AttemptToOrphan];
+        let queues = queues.into_iter().map(|queue| (queue, QueueMetrics::new(queue))).collect();
+        Self { view, exporter, queues }
     }
 
     fn sample(&mut self, ctx: &mut Context<Self>) {
-        let (view, handle) = (self.view.clone(), self.handle.clone());
+        let (view, exporter) = (self.view.clone(), self.exporter.clone());
+        let queues = Arc::clone(&self.queues);
         let sampling = async move {
             // On the thread pool: histograms are compacted here.
             let sampled = tokio::spawn(async move {
-                set_gauges(&view).await;
-                handle.run_upkeep();
+                set_gauges(&view, &queues).await;
+                exporter.run_upkeep();
             });
             if let Err(error) = sampled.await {
                 tracing::error!(%error, "metrics could not be sampled");
@@ -48,39 +53,53 @@ impl Actor for MetricsActor {
     }
 }
 
-async fn set_gauges(view: &View) {
-    for (queue, status) in view.pools(0).await {
-        telemetry::set_queue_gauges(
-            queue,
-            QueueGauges {
-                depth: status.ready,
-                processing: status.processing,
-                delayed: status.delayed,
-                parked: status.parked,
-                unfinished: status.unfinished,
-                longest_running: status.longest_running,
+async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)]) {
+    let pools = view.pools(0).await;
+    for (queue, metrics) in metrics {
+        let Some((_, status)) = pools.iter().find(|(of, _)| of == queue) else { continue };
+        metrics.sample(&QueueSample {
+            ready: status.ready,
+            processing: status.processing,
+            delayed: status.delayed,
+            parked: status.parked,
+            unfinished: status.unfinished,
+            longest_running: status.longest_running,
+        });
+    }
+    for (partition, status) in view.partitions().await.unwrap_or_default().iter().enumerate() {
+        record::graph(
+            partition,
+            &GraphSize {
+                nodes: status.stats.nodes,
+                virtual_nodes: status.stats.virtual_nodes,
+                edges: status.stats.edges,
+                bytes: status.stats.bytes,
+                outbox: status.outbox,
             },
         );
     }
-    let Ok(partitions) = view.partitions().await else { return };
-    let waiting: usize = partitions.iter().map(|partition| partition.outbox).sum();
-    telemetry::set_queue_gauges(Queue::GraphChanges, QueueGauges { depth: waiting, ..QueueGauges::default() });
-    for (id, partition) in partitions.iter().enumerate() {
-        telemetry::set_partition_gauges(
-            id,
-            PartitionGauges {
-                nodes: partition.stats.nodes,
-                virtual_nodes: partition.stats.virtual_nodes,
-                edges: partition.stats.edges,
-                bytes: partition.stats.bytes,
-            },
+    let all = view.registry().all();
+    for state in MonitorState::ALL {
+        record::monitors(state, all.iter().filter(|monitor| state_of(monitor) == state).count());
+    }
+    for monitor in &all {
+        let resource = &monitor.resource.group_resource;
+        record::resource_synced(
+            &resource.group,
+            &monitor.resource.version,
+            &resource.resource,
+            monitor.synced,
         );
     }
-    let monitors = view.registry().all();
-    let synced = monitors.iter().filter(|monitor| monitor.synced).count();
-    telemetry::set_monitors(synced, monitors.len() - synced);
-    for monitor in &monitors {
-        telemetry::set_monitor_failing(&monitor.resource.group_resource, monitor.last_error.is_some());
+    record::absent_owner_entries(view.memory().absent.len());
+    record::orphaned_owner_entries(view.memory().orphaned.len());
+}
+
+const fn state_of(monitor: &super::registry::MonitorState) -> MonitorState {
+    match monitor {
+        monitor if monitor.draining => MonitorState::Draining,
+        monitor if monitor.last_error.is_some() => MonitorState::Failing,
+        monitor if monitor.synced => MonitorState::Synced,
+        _ => MonitorState::Syncing,
     }
-    telemetry::set_remembered(view.memory().absent.len(), view.memory().orphaned.len());
 }

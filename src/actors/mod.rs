@@ -16,6 +16,7 @@ mod discovery;
 mod expectations;
 mod graph;
 mod graph_handle;
+mod introspection;
 mod lanes;
 mod memory;
 pub mod messages;
@@ -31,10 +32,14 @@ mod supervision;
 mod view;
 mod worker;
 
+#[cfg(test)]
+mod tests;
+
 pub use controller::{Controller, ControllerSettings};
 pub use discovery::{DiscoverySettings, DiscoveryStatus, Phase};
+pub use introspection::Introspected;
 pub use pool::{Failing, PoolStatus, RetryReason};
 pub use registry::MonitorState;
 pub use reporter::OWNER_REF_INVALID_NAMESPACE;
 pub use supervision::FATAL_EXIT_CODE;
-pub use view::{Idleness, View};
+pub use view::View;

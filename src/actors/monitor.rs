@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseFuture, WrapFuture};
+use actix::{
+    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseFuture,
+    WrapFuture,
+};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,10 +17,10 @@ use super::messages::{
     Drain, Expected, MonitorDrained, MonitorSynced, ServedTypesChanged, Stop, StoreRestored, TakeIn,
 };
 use super::registry::Registry;
-use crate::api::{Api, ListWatch, Step};
+use crate::api::{Api, HighWater, Sighting, Step, WatchStart};
 use crate::graph::{Change, DeletesProve, Epoch, Intake};
-use crate::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion, split_api_version};
-use crate::telemetry;
+use crate::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion};
+use crate::telemetry::{EventSource, record};
 
 /// How long the monitor of a type that is no longer served may go on: the last
 /// deletions of a deleted CRD's objects are still on their way.
@@ -30,6 +33,8 @@ pub struct MonitorContext {
     pub api: Api,
     /// The graph.
     pub graph: GraphHandle,
+    /// The last version seen of every type; outlives the monitors.
+    pub high_water: HighWater,
     /// Where it says how it is doing.
     pub registry: Registry,
     /// Whom it tells that it is synced.
@@ -96,7 +101,7 @@ impl Monitor {
             // The graph has ended, and the process is about to.
             Ok(Some(Err(PartitionEnded))) => ctx.stop(),
             Err(error) => {
-                telemetry::monitor_restarted(&monitor.resource.group_resource);
+                record::monitor_restarted();
                 tracing::error!(resource = %monitor.resource.group_resource, %error, "monitor failed; it starts anew");
                 monitor.run(ctx);
             }
@@ -157,7 +162,11 @@ impl Feed {
             })
             .await?;
         let mut lanes = Lanes::new(self.context.graph.clone(), Envelope { resource, epoch });
-        let mut list_watch = self.context.api.list_watch(Arc::clone(&self.resource));
+        let start = WatchStart {
+            high_water: self.context.high_water.clone(),
+            aggregated: self.deletes_prove == DeletesProve::Nothing,
+        };
+        let mut list_watch = self.context.api.watch(Arc::clone(&self.resource), start);
         let mut progress = Progress::default();
         let mut deadline: Option<Instant> = None;
         loop {
@@ -179,9 +188,8 @@ impl Feed {
                     break;
                 }
                 step = list_watch.next(), if lanes.has_room() => {
-                    if self.step(step, &mut lanes, &mut progress, &mut list_watch) {
-                        break;
-                    }
+                    let Some(step) = step else { break };
+                    self.step(step, &mut lanes, &mut progress);
                     lanes.flush();
                     self.applied(&lanes, &mut progress);
                 }
@@ -190,19 +198,13 @@ impl Feed {
         lanes.drain().await
     }
 
-    /// Takes one step of the list and watch; true when it was the last.
-    fn step(
-        &self,
-        step: Step,
-        lanes: &mut Lanes,
-        progress: &mut Progress,
-        list_watch: &mut ListWatch,
-    ) -> bool {
+    /// Takes one step of the list and watch.
+    fn step(&self, step: Step, lanes: &mut Lanes, progress: &mut Progress) {
         let resource = &self.resource.group_resource;
         match step {
             Step::ListBegan => lanes.put(Change::ListBegan),
             Step::Items(items) => {
-                telemetry::events(resource, telemetry::EventKind::Listed, items.len());
+                record::events(resource, EventSource::Listed, items.len());
                 for facts in items {
                     lanes.put(Change::Seen(facts));
                 }
@@ -212,33 +214,35 @@ impl Feed {
                 progress.list_ended = true;
                 progress.received = resource_version;
             }
-            Step::Events(changes) => {
-                telemetry::events(resource, telemetry::EventKind::Watched, changes.len());
-                for change in changes {
-                    self.notice_served_types(&change, progress);
-                    if let Change::Seen(facts) | Change::Deleted(facts) = &change
-                        && facts.resource_version.is_some()
-                    {
+            Step::Events(sightings) => {
+                record::events(resource, EventSource::Watched, sightings.len());
+                self.context.registry.update(resource, |state| state.last_error = None);
+                for sighting in sightings {
+                    self.notice_served_types(&sighting, progress);
+                    let (Sighting::Seen(facts) | Sighting::Deleted(facts)) = &sighting;
+                    if facts.resource_version.is_some() {
                         progress.received.clone_from(&facts.resource_version);
                     }
-                    lanes.put(change);
+                    lanes.put(match sighting {
+                        Sighting::Seen(facts) => Change::Seen(facts),
+                        Sighting::Deleted(facts) => Change::Deleted(facts),
+                    });
                 }
             }
-            Step::Bookmark(version) => progress.received = Some(version),
+            // All is quiet: whatever went wrong is over.
+            Step::Bookmark | Step::WatchEnded => {
+                self.context.registry.update(resource, |state| state.last_error = None);
+            }
             Step::Failed { error, retry_in } => {
-                telemetry::sync_error(resource);
+                record::resource_sync_error(&resource.group, &self.resource.version, &resource.resource);
                 tracing::warn!(%resource, %error, ?retry_in, "list or watch failed");
                 self.context.registry.failed(resource, error.to_string());
             }
-            Step::Resumed => self.context.registry.update(resource, |state| state.last_error = None),
             Step::StoreRestored { seen, found } => {
                 let detail = format!("{resource}: the list is at version {found}, {seen} had been seen");
                 self.context.restored.do_send(StoreRestored { detail });
             }
-            Step::Ended => return true,
         }
-        let _ = list_watch;
-        false
     }
 
     /// Notes how far the graph has come.
@@ -259,14 +263,13 @@ impl Feed {
     }
 
     /// A CRD or an APIService changed: discovery should look at once.
-    fn notice_served_types(&self, change: &Change, progress: &Progress) {
+    fn notice_served_types(&self, sighting: &Sighting, progress: &Progress) {
         if progress.applied.is_none() {
             return;
         }
-        let (facts, deleted) = match change {
-            Change::Seen(facts) => (facts, false),
-            Change::Deleted(facts) => (facts, true),
-            Change::ListBegan | Change::ListEnded { .. } => return,
+        let (facts, deleted) = match sighting {
+            Sighting::Seen(facts) => (facts, false),
+            Sighting::Deleted(facts) => (facts, true),
         };
         if let Some(expected) = expected(&self.resource.group_resource, facts, deleted) {
             self.context.types_changed.do_send(ServedTypesChanged { expected });

@@ -1,8 +1,9 @@
 //! What one partition still has to tell another.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
-use crate::graph::{PartitionId, PeerMessage};
+use crate::graph::{Link, PartitionId, PeerMessage};
 use crate::object::Key;
 
 /// Where a message stands in the outbox's order.
@@ -26,7 +27,7 @@ impl Outbox {
     /// Puts a message in, in the place of an older one of the same pair.
     pub fn put(&mut self, to: PartitionId, message: PeerMessage) {
         let pair = match &message {
-            PeerMessage::Link(link) => (link.dependent(), link.owner.clone()),
+            PeerMessage::Link(link) => (dependent_of(link), link.owner.clone()),
             PeerMessage::Unlink { dependent, owner } => (dependent.clone(), owner.clone()),
         };
         if self.last.insert(pair.clone(), (to, message)).is_none() {
@@ -94,10 +95,13 @@ impl Outbox {
     }
 }
 
+fn dependent_of(link: &Link) -> Key {
+    let Link { uid, resource, namespace, .. } = link;
+    Key { uid: uid.clone(), resource: Arc::clone(resource), namespace: Some(namespace.clone()) }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
 
@@ -108,7 +112,11 @@ mod tests {
             kind: "Node".into(),
             scope: Scope::Cluster,
         };
-        Key { uid: Uid::parse(uid).unwrap(), resource: Arc::new(resource), namespace: Namespace::parse(namespace) }
+        Key {
+            uid: Uid::parse(uid).unwrap(),
+            resource: Arc::new(resource),
+            namespace: Namespace::parse(namespace),
+        }
     }
 
     fn unlink(dependent: &str) -> PeerMessage {

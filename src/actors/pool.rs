@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::messages::{Close, Enqueue, Open, WakeUnresolved};
 use super::worker::{Assign, Worker};
-use crate::mailbox::{Backoff, Completion, Mailbox, Time};
+use crate::mailbox::{Added, Backoff, Completion, Mailbox, Time};
 use crate::object::Key;
 use crate::telemetry::{Queue, QueueMetrics};
 
@@ -101,7 +101,7 @@ impl<W: Work> Pool<W> {
     }
 
     fn now(&self) -> Time {
-        Time::from_start(self.epoch.elapsed())
+        Time::from_origin(self.epoch.elapsed())
     }
 
     /// Gives ready keys to idle workers and sets the alarm for the next one that
@@ -117,10 +117,11 @@ impl<W: Work> Pool<W> {
                 break;
             };
             self.metrics.waited(job.waited);
-            let assigned = self.workers.get(worker).map(|address| address.do_send(Assign { key: job.key, at: now }));
+            let assigned =
+                self.workers.get(worker).map(|address| address.do_send(Assign { key: job.key, at: now }));
             debug_assert!(assigned.is_some(), "idle workers are indices of workers");
         }
-        if self.mailbox.stats(now).processing == 0 {
+        if self.mailbox.stats().processing == 0 {
             for closed in self.closing.drain(..) {
                 // The one who asked may have given up.
                 let _ = closed.send(());
@@ -165,7 +166,7 @@ impl<W: Work> Handler<Enqueue> for Pool<W> {
     fn handle(&mut self, Enqueue(keys): Enqueue, ctx: &mut Self::Context) {
         let now = self.now();
         for key in keys {
-            if self.mailbox.add(key, now).is_new() {
+            if self.mailbox.add(key, now) == Added::Queued {
                 self.metrics.added();
             }
         }
@@ -262,6 +263,10 @@ pub struct PoolStatus {
     pub parked: usize,
     /// How many keys were ever put in: two equal readings mean nothing happened.
     pub adds: u64,
+    /// How many tries ended with another one to come.
+    pub retries: u64,
+    /// How long the key that waits longest for a worker has waited.
+    pub oldest_ready: Option<Duration>,
     /// How long the items that are being worked on have been, in all.
     pub unfinished: Duration,
     /// How long the longest of them has been.
@@ -292,8 +297,12 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
 
     fn handle(&mut self, AskPool { failing }: AskPool, _: &mut Self::Context) -> Self::Result {
         let now = self.now();
-        let stats = self.mailbox.stats(now);
-        let parked = stats.delayed_by(|reason| reason.is_parked());
+        let stats = self.mailbox.stats();
+        let (mut delayed, mut parked) = (0, 0);
+        for (reason, count) in &stats.delayed {
+            *(if reason.is_parked() { &mut parked } else { &mut delayed }) += count;
+        }
+        let running: Vec<_> = self.mailbox.running().map(|(_, since)| now.since(since)).collect();
         let failing = self
             .mailbox
             .failing()
@@ -311,11 +320,13 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
             open: self.open,
             ready: stats.ready,
             processing: stats.processing,
-            delayed: stats.delayed - parked,
+            delayed,
             parked,
-            adds: stats.adds,
-            unfinished: stats.unfinished,
-            longest_running: stats.longest_running,
+            adds: stats.adds_total,
+            retries: stats.retries_total,
+            oldest_ready: stats.oldest_ready_since.map(|since| now.since(since)),
+            unfinished: running.iter().sum(),
+            longest_running: running.into_iter().max().unwrap_or_default(),
             failing,
         })
     }

@@ -80,6 +80,12 @@ impl Registry {
         self.entries().values().cloned().collect()
     }
 
+    /// Up to which version this resource is in the graph.
+    #[must_use]
+    pub fn applied(&self, resource: &GroupResource) -> Option<ResourceVersion> {
+        self.entries().get(resource)?.applied.clone()
+    }
+
     /// Whether this resource's monitor is synced.
     #[must_use]
     pub fn is_synced(&self, resource: &GroupResource) -> bool {

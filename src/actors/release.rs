@@ -1,15 +1,49 @@
 //! Cutting the tie between one dependent and an owner that lets it live.
 
+use std::collections::HashSet;
+
 use super::context::{Interrupted, WorkerContext};
 use super::decision::DecisionLine;
-use crate::api::{ErrorClass, Patched};
-use crate::graph::ExpectedChange;
-use crate::object::{Identity, OwnerReference};
+use crate::api::{ErrorClass, Patched, References};
+use crate::graph::{ExpectedChange, ObjectSnapshot};
+use crate::object::{Identity, ObjectFacts, OwnerReference, Uid};
 
 /// How often one dependent is tried before its owner is put back into the queue.
 const TRIES: u32 = 3;
 
-/// Takes the references to an owner out of a dependent, whatever else has changed
+/// Which references to patch away. The strategic merge patch goes by uid; where
+/// two of the object's references share one, it would take out the wrong entry, so
+/// the exact ones are named.
+#[derive(Debug)]
+pub enum Removal {
+    /// By their uids.
+    ByUid(Vec<Uid>),
+    /// Exactly these.
+    Exact(Vec<OwnerReference>),
+}
+
+impl Removal {
+    /// Takes these references out of all of an object's.
+    pub fn of<'a>(all: impl IntoIterator<Item = &'a OwnerReference>, remove: Vec<OwnerReference>) -> Self {
+        let mut seen = HashSet::new();
+        if all.into_iter().all(|reference| seen.insert(&reference.uid)) {
+            Self::ByUid(remove.into_iter().map(|reference| reference.uid).collect())
+        } else {
+            Self::Exact(remove)
+        }
+    }
+
+    /// As the API takes it.
+    #[must_use]
+    pub fn references(&self) -> References<'_> {
+        match self {
+            Self::ByUid(uids) => References::OfOwners(uids),
+            Self::Exact(references) => References::Exactly(references),
+        }
+    }
+}
+
+/// Takes references to an owner out of a dependent, whatever else has changed
 /// about it: only its uid must be the same.
 ///
 /// # Errors
@@ -18,24 +52,35 @@ pub async fn release(
     context: &WorkerContext,
     owner: &Identity,
     dependent: &Identity,
-    references: &[OwnerReference],
-    to_owner: &[OwnerReference],
+    references: References<'_>,
 ) -> Result<(), Interrupted> {
     let line = DecisionLine::new(dependent, "orphan").owner(owner);
     let mut tries = 0;
     let patched = loop {
         tries += 1;
-        let patched = context.api.remove_references(dependent, references, to_owner, None).await;
+        let patched = context.api.remove_references(dependent, references, None).await;
         match &patched {
-            Err(error) if matches!(error.class, ErrorClass::Conflict) && tries < TRIES => {}
+            Err(error) if error.class == ErrorClass::Conflict && tries < TRIES => {}
             _ => break patched,
         }
     };
-    line.finish(patched.as_ref().map(Patched::as_str));
+    line.finish(&patched);
     if let Patched::Changed(facts) = patched?
         && let Some(version) = facts.resource_version
     {
         context.graph.expect(&dependent.key(), ExpectedChange::Version(version)).await?;
     }
     Ok(())
+}
+
+/// What to expect after one of our finalizers was removed: the object's end if
+/// nothing else holds it, else its next version.
+#[must_use]
+pub fn after_removal(item: &ObjectSnapshot, returned: &ObjectFacts) -> ExpectedChange {
+    match &returned.resource_version {
+        Some(version) if item.resource_version.as_ref().is_none_or(|old| version.is_after(old)) => {
+            ExpectedChange::Version(version.clone())
+        }
+        _ => ExpectedChange::Removed,
+    }
 }

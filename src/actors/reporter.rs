@@ -5,10 +5,10 @@ use std::collections::{HashSet, VecDeque};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Api;
+use crate::api::{Api, ErrorClass};
 use crate::graph::Report;
 use crate::object::{Identity, OwnerReference, Uid};
-use crate::telemetry;
+use crate::telemetry::{InvalidReference, record};
 
 /// Reports that wait to be told. More than this at once is a flood of the same
 /// mistake; the rest is counted and the decision lines still name each of them.
@@ -33,10 +33,16 @@ impl Reporter {
         (Self { reports }, run(api, inbox, ending))
     }
 
+    /// A reporter that nobody listens to.
+    #[cfg(test)]
+    pub fn silent() -> Self {
+        Self { reports: mpsc::channel(1).0 }
+    }
+
     /// Tells of something.
     pub fn report(&self, report: Report) {
         if self.reports.try_send(report).is_err() {
-            telemetry::report_dropped();
+            record::report_dropped();
         }
     }
 }
@@ -60,13 +66,13 @@ async fn run(api: Api, mut inbox: mpsc::Receiver<Report>, ending: CancellationTo
             }
             Report::UidCollision { first, second } => {
                 if told.first(&first, &second.uid) {
-                    telemetry::uid_collision();
+                    record::uid_collision();
                     tracing::warn!(%first, %second, "two objects show one uid; each is handled by itself");
                 }
             }
             Report::InvalidScope { dependent, reference } => {
                 if told.first(&dependent, &reference.uid) {
-                    telemetry::invalid_scope();
+                    record::invalid_reference(InvalidReference::InvalidScope);
                     tracing::warn!(
                         %dependent,
                         owner = %Written(&reference),
@@ -85,9 +91,9 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
     };
     let message = format!("ownerRef [{}] does not exist in {place}", Written(reference));
     tracing::warn!(%dependent, owner = %Written(reference), "the owner lives in another namespace");
-    telemetry::invalid_namespace();
+    record::invalid_reference(InvalidReference::NamespaceMismatch);
     if let Err(error) = api.warn(dependent, OWNER_REF_INVALID_NAMESPACE, &message).await
-        && !error.is_dry_run()
+        && error.class != ErrorClass::DryRun
     {
         tracing::warn!(%dependent, %error, "the warning event could not be recorded");
     }

@@ -38,7 +38,13 @@ impl fmt::Display for Fatal {
 /// going on with a broken one might delete something that is alive.
 pub fn die(why: &Fatal) -> ! {
     tracing::error!(exit_code = FATAL_EXIT_CODE, "ending: {why}; a restart rebuilds the graph");
+    say(why);
     std::process::exit(FATAL_EXIT_CODE)
+}
+
+#[expect(clippy::print_stderr, reason = "the last words must be heard whatever the log's filter is")]
+fn say(why: &Fatal) {
+    eprintln!("kube-gc: {why}");
 }
 
 /// Starts threads for actors and notices when one ends before its time.

@@ -13,8 +13,12 @@ use super::messages::PartitionStatus;
 use super::orphan::OrphanWork;
 use super::pool::{AskPool, Pool, PoolStatus};
 use super::registry::Registry;
+use crate::http::{IdleQuery, IdleReport, QueueCounts};
 use crate::object::{GroupResource, ResourceVersion};
 use crate::telemetry::Queue;
+
+/// The delete pool and the orphan pool.
+const POOLS: usize = 2;
 
 /// Everything that can be asked. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -25,19 +29,6 @@ pub struct View {
     pub(super) registry: Registry,
     pub(super) memory: Arc<Memory>,
     pub(super) discovery: watch::Receiver<DiscoveryStatus>,
-}
-
-/// Why the collector is not idle.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Idleness {
-    /// What is still going on; empty when nothing is.
-    pub reasons: Vec<String>,
-    /// Writes of ours whose event has not arrived.
-    pub unseen_writes: usize,
-    /// What was asked for and has not been seen.
-    pub not_seen: Vec<String>,
-    /// Keys that wait for the world to change.
-    pub parked: usize,
 }
 
 impl View {
@@ -89,64 +80,65 @@ impl View {
     /// the graph before. Then the graph, then the pools: a key that followed from it
     /// is in its pool by then. If a pool took in anything meanwhile, it counts as
     /// busy, since what follows from that key may have come after the graph was asked.
-    pub async fn idleness(&self, seen: &[(GroupResource, ResourceVersion)]) -> Idleness {
-        let mut idleness = Idleness::default();
+    pub async fn idleness(&self, query: &IdleQuery) -> IdleReport {
         let before = self.adds().await;
-        let monitors = self.registry.all();
-        for (resource, version) in seen {
-            let applied = monitors
-                .iter()
-                .find(|monitor| monitor.resource.group_resource == *resource)
-                .and_then(|monitor| monitor.applied.clone());
-            if applied.as_ref().is_none_or(|applied| version.is_after(applied)) {
-                let applied = applied.map_or("nothing".to_owned(), |applied| applied.to_string());
-                idleness.not_seen.push(format!("{resource} {version} (seen: {applied})"));
-            }
+        let mut reasons = self.unsettled();
+        let not_seen: Vec<_> = query
+            .seen
+            .iter()
+            .filter(|(resource, version)| !self.has_seen(resource, version))
+            .cloned()
+            .collect();
+        if let Err(error) = self.graph.fence().await {
+            reasons.push(error.to_string());
         }
-        for monitor in &monitors {
-            if !monitor.synced && monitor.last_error.is_none() {
-                idleness.reasons.push(format!("{} is not synced yet", monitor.resource.group_resource));
-            }
+        let partitions = self.partitions().await.unwrap_or_default();
+        let links: usize = partitions.iter().map(|partition| partition.outbox).sum();
+        if links > 0 {
+            reasons.push(format!("{links} links between partitions are on their way"));
+        }
+        let pools = self.pools(0).await;
+        let after: u64 = pools.iter().map(|(_, status)| status.adds).sum();
+        if pools.len() != POOLS || before != after {
+            reasons.push("the queues are moving".to_owned());
+        }
+        let queues = pools.iter().map(|(queue, status)| (queue.name().to_owned(), counts(status))).collect();
+        let unseen_writes = partitions.iter().map(|partition| partition.stats.unseen_writes).sum();
+        IdleReport::judge(query, queues, unseen_writes, &not_seen, reasons)
+    }
+
+    fn has_seen(&self, resource: &GroupResource, version: &ResourceVersion) -> bool {
+        self.registry.applied(resource).is_some_and(|applied| !version.is_after(&applied))
+    }
+
+    /// What is still being set up or taken down.
+    fn unsettled(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        for monitor in self.registry.all() {
+            let resource = &monitor.resource.group_resource;
             if monitor.draining {
-                idleness.reasons.push(format!("{} is being drained", monitor.resource.group_resource));
+                reasons.push(format!("{resource} is being drained"));
+            } else if !monitor.synced && monitor.last_error.is_none() {
+                reasons.push(format!("{resource} is not synced yet"));
             }
         }
         let discovery = self.discovery();
         if discovery.busy {
-            idleness.reasons.push("discovery is looking".to_owned());
+            reasons.push("discovery is looking".to_owned());
         }
         if discovery.phase != Phase::Collecting {
-            idleness.reasons.push("the workers have not begun".to_owned());
+            reasons.push("the workers have not begun".to_owned());
         }
-        match self.graph.fence().await {
-            Ok(()) => {}
-            Err(error) => idleness.reasons.push(error.to_string()),
-        }
-        for partition in self.partitions().await.unwrap_or_default() {
-            idleness.unseen_writes += partition.stats.unseen_writes;
-            if partition.outbox > 0 {
-                idleness.reasons.push(format!("{} links are on their way", partition.outbox));
-            }
-        }
-        let pools = self.pools(0).await;
-        let after: u64 = pools.iter().map(|(_, status)| status.adds).sum();
-        for (queue, status) in &pools {
-            let PoolStatus { ready, processing, delayed, parked, .. } = status;
-            idleness.parked += parked;
-            if ready + processing + delayed > 0 {
-                idleness.reasons.push(format!(
-                    "{}: {ready} ready, {processing} being worked on, {delayed} waiting to be retried",
-                    queue.as_str()
-                ));
-            }
-        }
-        if pools.len() != 2 || before != after {
-            idleness.reasons.push("the queues are moving".to_owned());
-        }
-        idleness
+        reasons
     }
 
     async fn adds(&self) -> u64 {
         self.pools(0).await.iter().map(|(_, status)| status.adds).sum()
     }
+}
+
+/// How many of a pool's keys are where.
+pub(super) const fn counts(status: &PoolStatus) -> QueueCounts {
+    let PoolStatus { ready, processing, delayed, parked, .. } = *status;
+    QueueCounts { ready, processing, delayed, parked }
 }

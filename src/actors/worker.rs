@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use actix::{
-    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Supervised, WrapFuture,
+    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Supervised,
+    WrapFuture,
 };
 
 use super::pool::{Finished, Outcome, Pool, RetryReason, Work};
 use crate::mailbox::Time;
 use crate::object::Key;
-use crate::telemetry;
+use crate::telemetry::record;
 
 /// Works on one key at a time, on the thread pool.
 ///
@@ -37,8 +38,8 @@ impl<W: Work> Actor for Worker<W> {
 
 impl<W: Work> Supervised for Worker<W> {
     fn restarting(&mut self, _: &mut Context<Self>) {
-        telemetry::worker_restarted(W::QUEUE);
-        tracing::warn!(queue = W::QUEUE.as_str(), worker = self.index, "worker restarted");
+        record::worker_restarted(W::QUEUE);
+        tracing::warn!(queue = W::QUEUE.name(), worker = self.index, "worker restarted");
     }
 }
 

@@ -103,19 +103,10 @@ pub struct Link {
     pub uid: crate::object::Uid,
     /// How far the dependent's own deletion has come.
     pub deletion: DeletionState,
+    /// Whether another of the dependent's references has the same uid, be it to
+    /// this owner or to another kind.
+    pub shares_uid: bool,
     /// Every reference of the dependent to this owner, as written. More than one
     /// when duplicates differ in a field.
     pub references: Vec<OwnerReference>,
-}
-
-impl Link {
-    /// The key of the dependent.
-    #[must_use]
-    pub fn dependent(&self) -> Key {
-        Key {
-            uid: self.uid.clone(),
-            resource: Arc::clone(&self.resource),
-            namespace: Some(self.namespace.clone()),
-        }
-    }
 }

@@ -1,11 +1,34 @@
 //! The graph of owners and dependents: pure, no I/O, no clock, no actors.
 
+mod alias;
+mod arena;
+mod attach;
+mod catalog;
+mod deletion;
+pub mod dump;
 mod effect;
 mod event;
+mod intern;
+mod layout;
+mod links;
+mod lists;
+mod node;
+mod observe;
+mod partition;
+mod progress;
+mod query;
 mod snapshot;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use deletion::Verification;
+pub use dump::Dump;
 
 pub use effect::{Effects, Report};
 pub use event::{Change, DeletesProve, Epoch, Intake, Link, PeerMessage};
+pub use layout::Layout;
+pub use partition::{ExpectedChange, IntakeOutcome, Partition, Stats};
 pub use snapshot::{
     Cursor, DependentView, ForegroundProgress, Generation, ObjectSnapshot, OwnerState, OwnerView,
     ReferenceSnapshot, Snapshot, VirtualSnapshot,

@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use super::Time;
-use super::list::{Linked, Links, Slot, swap_remove};
+use super::list::{Linked, Links, Slot, is_sparse, swap_remove};
 use super::wheel::Timed;
 
 /// One key.
@@ -132,7 +132,7 @@ impl<K: Eq + Hash, R> Store<K, R> {
             }
         }
         swap_remove(&mut self.entries, slot);
-        if self.index.len() < self.index.capacity() / 4 {
+        if is_sparse(self.index.len(), self.index.capacity()) {
             let (entries, hasher) = (&self.entries, &self.hasher);
             self.index.shrink_to(entries.len() * 2, |slot| hasher.hash_one(&entries[*slot as usize].key));
         }

@@ -9,7 +9,7 @@ use crate::object::{Key, Namespace};
 
 use super::Time;
 use super::entry::Entry;
-use super::list::{Linked, Links, List, Slot, swap_remove};
+use super::list::{Linked, Links, List, Slot, is_sparse, swap_remove};
 
 /// Says which lane a key queues in. Lanes take turns, so a namespace with 10,000
 /// keys does not hold up one with ten.
@@ -142,7 +142,7 @@ impl Lanes {
         if moves {
             self.turns.moved(&mut self.queues, lane);
         }
-        if self.index.len() < self.index.capacity() / 4 {
+        if is_sparse(self.index.len(), self.index.capacity()) {
             let (queues, hasher) = (&self.queues, &self.hasher);
             let hash = |lane: &Slot| hasher.hash_one(queues[*lane as usize].namespace.as_ref());
             self.index.shrink_to(queues.len() * 2, hash);

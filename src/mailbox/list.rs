@@ -105,8 +105,14 @@ fn links<T: Linked>(nodes: &mut [T], slot: Slot) -> &mut Links {
 /// ([`List::moved`]) and index. Memory follows the number of nodes.
 pub(super) fn swap_remove<T>(nodes: &mut Vec<T>, slot: Slot) -> T {
     let node = nodes.swap_remove(slot as usize);
-    if nodes.len() < nodes.capacity() / 4 {
+    if is_sparse(nodes.len(), nodes.capacity()) {
         nodes.shrink_to(nodes.len() * 2);
     }
     node
+}
+
+/// Whether a table is worth shrinking to twice its content. A few slots are
+/// kept, or a queue with one key would allocate for each.
+pub(super) const fn is_sparse(length: usize, capacity: usize) -> bool {
+    capacity > 64 && length < capacity / 4
 }

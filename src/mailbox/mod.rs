@@ -13,6 +13,8 @@ mod entry;
 mod lanes;
 mod list;
 mod report;
+#[cfg(test)]
+mod tests;
 mod time;
 mod wheel;
 

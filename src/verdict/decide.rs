@@ -183,13 +183,18 @@ impl fmt::Display for Decision {
             Self::Keep(reason) => write!(f, "keep, {reason}"),
             Self::Park(reason) => write!(f, "keep for now, {reason}"),
             Self::Report { invalid_scope } => {
-                write!(f, "keep and report {} owner reference(s) of invalid scope", invalid_scope.len())
+                write!(f, "keep and report {} of invalid scope", counted(invalid_scope.len()))
             }
-            Self::RemoveReferences { remove, .. } => write!(f, "remove {} owner reference(s)", remove.len()),
+            Self::RemoveReferences { remove, .. } => write!(f, "remove {}", counted(remove.len())),
             Self::Delete { policy, stop_blocking_first: false } => write!(f, "delete with {policy}"),
             Self::Delete { policy, stop_blocking_first: true } => {
                 write!(f, "stop blocking its owners, then delete with {policy}")
             }
         }
     }
+}
+
+fn counted(references: usize) -> String {
+    let plural = if references == 1 { "" } else { "s" };
+    format!("{references} owner reference{plural}")
 }

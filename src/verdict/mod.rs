@@ -12,6 +12,8 @@ mod confirm;
 mod conflict;
 mod decide;
 mod look;
+#[cfg(test)]
+mod tests;
 
 pub use class::{GraphClass, ReferenceClass, from_graph, from_live, from_state};
 pub use confirm::Confirmation;

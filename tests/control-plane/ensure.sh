@@ -175,7 +175,7 @@ if ((${#needed[@]})); then
   need_root apt-get install "${needed[@]}"
   say "installing ${needed[*]}"
   apt_install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${needed[@]}")
-  # Old package lists name files that the mirror no longer has; so one update
+  # Old package lists name files that the archive no longer has; so one update
   # and one more attempt before giving up.
   if ! "${apt_install[@]}" >>"$log" 2>&1 </dev/null 9>&-; then
     logged "${as_root[@]}" apt-get update

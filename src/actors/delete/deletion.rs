@@ -10,8 +10,8 @@ use crate::api::{Deleted, ErrorClass, LookUp, Patched};
 use crate::graph::{ExpectedChange, ObjectSnapshot, Snapshot};
 use crate::mailbox::Completion;
 use crate::object::{PropagationPolicy, ResourceVersion};
-use crate::telemetry;
-use crate::verdict::{AfterConflict, after_conflict, after_patch};
+use crate::telemetry::record;
+use crate::verdict::{AfterConflict, Basis, Dependents, after_conflict, after_patch};
 
 impl DeleteWork {
     pub(super) async fn delete(
@@ -25,7 +25,7 @@ impl DeleteWork {
         let line = DecisionLine::new(&item.identity, "delete").policy(policy).owners(item, classified);
         let deleted = self.try_delete(item, classified, policy, stop_blocking_first).await;
         match &deleted {
-            Ok(Done::Deleted(deleted)) => line.finish(Ok::<_, &crate::api::ApiError>(deleted.as_str())),
+            Ok(Done::Deleted(deleted)) => line.done(deleted),
             Ok(Done::Dropped(why)) => line.dropped(why),
             Err(interrupted) => line.interrupted(interrupted),
         }
@@ -35,10 +35,7 @@ impl DeleteWork {
             }
             Done::Deleted(Deleted::Pending(facts)) => {
                 if let Some(version) = facts.resource_version {
-                    self.context
-                        .graph
-                        .expect(&item.identity.key(), ExpectedChange::Version(version))
-                        .await?;
+                    self.context.graph.expect(&item.identity.key(), ExpectedChange::Version(version)).await?;
                 }
             }
             // The server says that it is gone. The watch will say so too, unless it
@@ -59,27 +56,25 @@ impl DeleteWork {
         policy: PropagationPolicy,
         stop_blocking_first: bool,
     ) -> Result<Done, Interrupted> {
+        let mut basis = Basis::of(item);
         let mut precondition = match &item.resource_version {
             Some(version) => Precondition::Version(version.clone()),
             None => self.without_version(item).await?,
         };
         if stop_blocking_first {
-            precondition = self.stop_blocking(item, precondition).await?;
+            basis = basis.without_blocking();
+            precondition = self.stop_blocking(item, &basis, &precondition).await?;
         }
         let mut conflicts = 0;
         loop {
             self.still_waiting(classified).await?;
-            let version = match &precondition {
-                Precondition::Version(version) => Some(version),
-                Precondition::UidAlone => None,
-            };
-            match self.context.api.delete(&item.identity, policy, version).await {
+            match self.context.api.delete(&item.identity, policy, precondition.version()).await {
                 Ok(deleted) => return Ok(Done::Deleted(deleted)),
                 Err(error) if matches!(error.class, ErrorClass::Conflict) => {}
                 Err(error) => return Err(error.into()),
             }
             conflicts += 1;
-            precondition = match self.after_conflict(item, &precondition, conflicts).await? {
+            precondition = match self.after_conflict(item, &basis, &precondition, conflicts).await? {
                 Next::Delete(precondition) => precondition,
                 Next::Drop(why) => return Ok(Done::Dropped(why)),
             };
@@ -90,6 +85,7 @@ impl DeleteWork {
     async fn after_conflict(
         &self,
         item: &ObjectSnapshot,
+        basis: &Basis,
         tried: &Precondition,
         conflicts: u32,
     ) -> Result<Next, Interrupted> {
@@ -97,21 +93,18 @@ impl DeleteWork {
             LookUp::Found(facts) => Some(facts),
             LookUp::Absent(_) => None,
         };
-        let has_dependents = match self.context.graph.look(&item.identity.key()).await? {
-            Snapshot::Object(now) => now.has_dependents,
-            Snapshot::Gone | Snapshot::Virtual(_) => false,
+        let dependents = match self.context.graph.look(&item.identity.key()).await? {
+            Snapshot::Object(now) => Dependents::of(&now),
+            Snapshot::Gone | Snapshot::Virtual(_) => Dependents::default(),
         };
-        let tried = match tried {
-            Precondition::Version(version) => Some(version),
-            Precondition::UidAlone => None,
-        };
-        let next = after_conflict(item, has_dependents, tried, live.as_ref(), conflicts);
-        telemetry::delete_conflict(next.as_str());
+        let next = after_conflict(basis, tried.version(), live.as_ref(), dependents, conflicts);
+        tracing::debug!(object = %item.identity, conflicts, next = %next, "DELETE met a conflict");
+        record::delete_conflict(word(&next));
         match next {
             AfterConflict::Absent => Ok(Next::Drop(Dropped::Gone)),
             AfterConflict::BeingDeleted => Ok(Next::Drop(Dropped::BeingDeleted)),
-            AfterConflict::Backoff => Err(Interrupted::Changed("conflict, and nothing that matters has changed")),
-            AfterConflict::DecideAfresh => Err(Interrupted::Changed("the object changed in what was decided on")),
+            AfterConflict::Backoff => Err(Interrupted::Changed("the conflict has no visible cause")),
+            AfterConflict::DecideAfresh => Err(Interrupted::Changed(CHANGED)),
             AfterConflict::DeleteWith(version) => Ok(Next::Delete(Precondition::Version(version))),
             AfterConflict::DeleteWithUidAlone => Ok(Next::Delete(Precondition::UidAlone)),
         }
@@ -125,7 +118,7 @@ impl DeleteWork {
         };
         let decided_on = item.references.iter().map(|seen| &seen.reference);
         if !live.owners.iter().eq(decided_on) || live.finalizers != item.finalizers {
-            return Err(Interrupted::Changed("the object changed in what was decided on"));
+            return Err(Interrupted::Changed(CHANGED));
         }
         Ok(live.resource_version.map_or(Precondition::UidAlone, Precondition::Version))
     }
@@ -135,24 +128,23 @@ impl DeleteWork {
     async fn stop_blocking(
         &self,
         item: &ObjectSnapshot,
-        precondition: Precondition,
+        expected: &Basis,
+        precondition: &Precondition,
     ) -> Result<Precondition, Interrupted> {
         let references: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
-        if !references.iter().any(|reference| reference.block_owner_deletion) {
-            return Ok(precondition);
-        }
-        let version = match &precondition {
-            Precondition::Version(version) => Some(version),
-            Precondition::UidAlone => None,
-        };
-        match self.context.api.stop_blocking(&item.identity, &references, version).await? {
-            Patched::Changed(facts) | Patched::Unneeded(facts) => after_patch(item, &facts)
-                .map(Precondition::Version)
-                .ok_or(Interrupted::Changed("the object changed while it was unblocked")),
+        let patched =
+            self.context.api.stop_blocking(&item.identity, &references, precondition.version()).await?;
+        match patched {
+            Patched::Changed(facts) | Patched::Unneeded(facts) => {
+                after_patch(expected, &facts).map(Precondition::Version).ok_or(Interrupted::Changed(CHANGED))
+            }
             Patched::Gone => Err(Interrupted::Changed("the object went while it was unblocked")),
         }
     }
 }
+
+/// What was decided on is not there any more.
+const CHANGED: &str = "its owner references, finalizers or dependents changed";
 
 /// What, besides the uid, the object must still be for the DELETE to take effect.
 #[derive(Clone, Debug)]
@@ -162,6 +154,27 @@ enum Precondition {
     /// Only the same object: it has no version, or its status changes faster than
     /// it can be read, and what was decided on was the same at the last reading.
     UidAlone,
+}
+
+impl Precondition {
+    const fn version(&self) -> Option<&ResourceVersion> {
+        match self {
+            Self::Version(version) => Some(version),
+            Self::UidAlone => None,
+        }
+    }
+}
+
+/// The word for it in metrics.
+const fn word(next: &AfterConflict) -> &'static str {
+    match next {
+        AfterConflict::Absent => "absent",
+        AfterConflict::BeingDeleted => "being_deleted",
+        AfterConflict::Backoff => "backoff",
+        AfterConflict::DecideAfresh => "decide_afresh",
+        AfterConflict::DeleteWith(_) => "delete_with_new_version",
+        AfterConflict::DeleteWithUidAlone => "delete_with_uid_alone",
+    }
 }
 
 /// How a deletion ended.

@@ -13,6 +13,7 @@ use super::context::{Interrupted, WorkerContext};
 use super::decision::DecisionLine;
 use super::messages::Finding;
 use super::pool::{Outcome, RetryReason, Work};
+use super::release::{Removal, after_removal};
 use crate::api::{ErrorClass, Finalizer, FinalizerRemoval, LookUp, Patched};
 use crate::graph::{
     ExpectedChange, ForegroundProgress, ObjectSnapshot, Snapshot, Verification, VirtualSnapshot,
@@ -22,7 +23,8 @@ use crate::object::{DeletionState, Key};
 use crate::telemetry::Queue;
 use crate::verdict::{Decision, FirstLook, decide, first_look};
 
-pub use self::classify::{Classified, Evidence};
+pub use self::classify::Classified;
+pub use self::deletion::Dropped;
 
 /// Decides about objects whose owners may be gone, and about owners that are
 /// deleting dependents.
@@ -71,7 +73,7 @@ impl DeleteWork {
                 });
             }
             Ok(LookUp::Absent(evidence)) => {
-                tracing::debug!(%identity, %evidence, "owner is absent");
+                tracing::debug!(%identity, ?evidence, "owner is absent");
                 Finding::Absent
             }
             Err(error) if matches!(error.class, ErrorClass::NotServed) => Finding::NotServed,
@@ -79,7 +81,7 @@ impl DeleteWork {
         };
         match self.context.graph.verified(identity, *generation, finding).await? {
             Verification::Applied | Verification::Stale => Ok(Completion::Done),
-            Verification::Rotated => Ok(Completion::Retry {
+            Verification::Retry => Ok(Completion::Retry {
                 reason: RetryReason::NotObserved,
                 error: format!("{identity} is absent; another identity is tried next").into(),
             }),
@@ -110,7 +112,7 @@ impl DeleteWork {
         }
         let line = DecisionLine::new(&item.identity, "remove_finalizer").finalizer(Finalizer::Foreground);
         let removal = self.context.api.remove_finalizer(&item.identity, Finalizer::Foreground).await;
-        line.finish(removal.as_ref().map(FinalizerRemoval::as_str));
+        line.finish(&removal);
         self.after_finalizer(item, removal?).await
     }
 
@@ -130,11 +132,7 @@ impl DeleteWork {
         removal: FinalizerRemoval,
     ) -> Result<Outcome, Interrupted> {
         if let FinalizerRemoval::Removed(facts) = removal {
-            let expected = match facts.and_then(|facts| facts.resource_version) {
-                Some(version) => ExpectedChange::Version(version),
-                None => ExpectedChange::Removed,
-            };
-            self.context.graph.expect(&item.identity.key(), expected).await?;
+            self.context.graph.expect(&item.identity.key(), after_removal(item, &facts)).await?;
         }
         Ok(Completion::Done)
     }
@@ -146,7 +144,7 @@ impl DeleteWork {
         let references: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
         let version = item.resource_version.as_ref();
         let patched = self.context.api.stop_blocking(&item.identity, &references, version).await;
-        line.finish(patched.as_ref().map(Patched::as_str));
+        line.finish(&patched);
         self.expect_patch(item, &patched?).await?;
         Ok(Completion::Done)
     }
@@ -157,6 +155,12 @@ impl DeleteWork {
         match decide(item, &classes) {
             Decision::Keep(reason) => {
                 tracing::debug!(object = %item.identity, %reason, "kept");
+                Ok(Completion::Done)
+            }
+            Decision::Report { .. } => {
+                // The graph reported it when the reference came; nothing can change
+                // that but a change of the object itself.
+                DecisionLine::new(&item.identity, "keep").owners(item, &classified).parked(&"invalid scope");
                 Ok(Completion::Done)
             }
             Decision::Park(reason) => {
@@ -188,10 +192,11 @@ impl DeleteWork {
         let line = DecisionLine::new(&item.identity, "remove_references").owners(item, classified);
         let remove: Vec<_> = remove.iter().filter_map(|index| item.references.get(*index)).collect();
         let remove: Vec<_> = remove.into_iter().map(|seen| seen.reference.clone()).collect();
-        let all: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
+        let all = item.references.iter().map(|seen| &seen.reference);
+        let removal = Removal::of(all, remove);
         let version = item.resource_version.as_ref();
-        let patched = self.context.api.remove_references(&item.identity, &all, &remove, version).await;
-        line.finish(patched.as_ref().map(Patched::as_str));
+        let patched = self.context.api.remove_references(&item.identity, removal.references(), version).await;
+        line.finish(&patched);
         self.expect_patch(item, &patched?).await?;
         Ok(Completion::Done)
     }

@@ -5,7 +5,7 @@ use futures::future::join_all;
 
 use super::{Discovery, Phase};
 use crate::actors::messages::{Close, Stop, StoreRestored};
-use crate::telemetry;
+use crate::telemetry::record;
 
 impl Handler<StoreRestored> for Discovery {
     type Result = ();
@@ -17,7 +17,7 @@ impl Handler<StoreRestored> for Discovery {
         if self.phase() == Phase::Rebuilding {
             return;
         }
-        telemetry::store_restored();
+        record::store_restored();
         tracing::error!(detail, "the API server's store went back in time; the graph is built anew");
         self.status.send_modify(|status| status.phase = Phase::Rebuilding);
         if let Some(deadline) = self.sync_deadline.take() {
@@ -34,7 +34,7 @@ impl Handler<StoreRestored> for Discovery {
                 means.registry.ended(&running.resource.group_resource);
             }
             means.memory.clear();
-            means.api.forget_versions();
+            means.high_water.forget_all();
             // An error means that the graph, and with it the process, is ending.
             let _ = means.graph.reset().await;
         };

@@ -8,9 +8,9 @@ use futures::stream;
 use super::context::{Interrupted, WorkerContext};
 use super::decision::DecisionLine;
 use super::pool::{Outcome, Work};
-use super::release::release;
-use crate::api::{Finalizer, FinalizerRemoval};
-use crate::graph::{Cursor, DependentView, ExpectedChange, ObjectSnapshot, Snapshot};
+use super::release::{after_removal, release};
+use crate::api::{Finalizer, FinalizerRemoval, References};
+use crate::graph::{Cursor, DependentView, ObjectSnapshot, Snapshot};
 use crate::mailbox::Completion;
 use crate::object::{DeletionState, Identity, Key};
 use crate::telemetry::Queue;
@@ -70,7 +70,7 @@ impl OrphanWork {
         if !matches!(removal, Ok(FinalizerRemoval::Removed(_))) {
             self.context.memory.orphaned.forget(identity);
         }
-        line.finish(removal.as_ref().map(FinalizerRemoval::as_str));
+        line.finish(&removal);
         tracing::info!(
             object = %identity,
             dependents = released,
@@ -79,11 +79,7 @@ impl OrphanWork {
             "orphaned"
         );
         if let FinalizerRemoval::Removed(facts) = removal? {
-            let expected = match facts.and_then(|facts| facts.resource_version) {
-                Some(version) => ExpectedChange::Version(version),
-                None => ExpectedChange::Removed,
-            };
-            self.context.graph.expect(key, expected).await?;
+            self.context.graph.expect(key, after_removal(&owner, &facts)).await?;
         }
         Ok(())
     }
@@ -122,6 +118,12 @@ impl OrphanWork {
     }
 
     async fn release_one(&self, owner: &Identity, dependent: DependentView) -> Result<(), Interrupted> {
-        release(&self.context, owner, &dependent.identity, &dependent.references, &dependent.to_owner).await
+        let DependentView { identity, reference, shares_uid } = dependent;
+        let references = if shares_uid {
+            References::Exactly(&[reference])
+        } else {
+            References::OfOwners(&[reference.uid])
+        };
+        release(&self.context, owner, &identity, references).await
     }
 }

@@ -9,17 +9,22 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture};
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture,
+};
 use futures::StreamExt;
 use futures::stream;
 use tokio::sync::{oneshot, watch};
 
 use super::PATCHES_AT_ONCE;
 use crate::actors::context::{Interrupted, WorkerContext};
-use crate::actors::release::release;
+use crate::actors::release::{Removal, release};
 use crate::api::ApiError;
 use crate::object::{Catalog, GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
 
+/// Late dependents of one type that are held at a time: a type whose monitor is
+/// not synced may have any number of them.
+const LATE_AT_ONCE: usize = 512;
 /// Types that are listed at the same time.
 const LISTS_AT_ONCE: usize = 4;
 
@@ -135,24 +140,15 @@ impl RoundsActor {
 
 /// Lists every type that can hold dependents of these owners, and answers them.
 async fn round(context: WorkerContext, scope: Option<Namespace>, types: Arc<RoundTypes>, asked: Vec<Asked>) {
-    let owners: HashMap<Uid, &Identity> = asked.iter().map(|asked| (asked.owner.uid.clone(), &asked.owner)).collect();
-    let holders = types.types.iter().filter(|(resource, _)| {
-        scope.is_none() || resource.scope == Scope::Namespaced
-    });
-    let results: Vec<_> = stream::iter(holders)
-        .map(|(resource, synced)| {
-            let (context, scope, types, owners) = (&context, scope.as_ref(), &types, &owners);
-            async move {
-                let mut found = release_in(context, resource, scope, &types.catalog, owners).await;
-                if found.is_err() && !synced {
-                    found = release_in(context, resource, scope, &types.catalog, owners).await;
-                }
-                (resource, *synced, found)
-            }
-        })
-        .buffer_unordered(LISTS_AT_ONCE)
-        .collect()
-        .await;
+    let owners: HashMap<Uid, &Identity> =
+        asked.iter().map(|asked| (asked.owner.uid.clone(), &asked.owner)).collect();
+    let mut holders = Vec::new();
+    for (resource, synced) in &types.types {
+        if scope.is_none() || resource.scope == Scope::Namespaced {
+            holders.push(list_twice(&context, resource, *synced, scope.as_ref(), &types.catalog, &owners));
+        }
+    }
+    let results: Vec<_> = stream::iter(holders).buffer_unordered(LISTS_AT_ONCE).collect().await;
 
     let mut late: HashMap<Uid, usize> = HashMap::new();
     let (mut skipped, mut failed, mut unreleased) = (Vec::new(), None, HashMap::new());
@@ -186,6 +182,23 @@ async fn round(context: WorkerContext, scope: Option<Namespace>, types: Arc<Roun
     }
 }
 
+/// A type that is not synced is given a second try: it cannot be skipped lightly,
+/// since nothing else would show its dependents.
+async fn list_twice<'a>(
+    context: &WorkerContext,
+    resource: &'a Arc<ResourceType>,
+    synced: bool,
+    scope: Option<&Namespace>,
+    catalog: &Catalog,
+    owners: &HashMap<Uid, &Identity>,
+) -> (&'a Arc<ResourceType>, bool, Result<Vec<Found>, ApiError>) {
+    let mut found = release_in(context, resource, scope, catalog, owners).await;
+    if found.is_err() && !synced {
+        found = release_in(context, resource, scope, catalog, owners).await;
+    }
+    (resource, synced, found)
+}
+
 /// One late dependent of an owner; with an error if it could not be released.
 type Found = (Uid, Option<ApiError>);
 
@@ -198,39 +211,56 @@ async fn release_in(
     owners: &HashMap<Uid, &Identity>,
 ) -> Result<Vec<Found>, ApiError> {
     let mut found = Vec::new();
-    let mut continue_token = None;
     loop {
-        let page = context.api.list_page(resource, namespace, continue_token.as_deref()).await?;
-        let hits = page.items.iter().flat_map(|facts| {
-            owners_named(facts, catalog, owners).into_iter().map(move |owner| (facts, owner))
-        });
-        let released: Vec<Found> = stream::iter(hits)
-            .map(|(facts, owner)| async move {
-                let dependent = Identity {
-                    resource: Arc::clone(resource),
-                    namespace: facts.namespace.clone(),
-                    name: facts.name.clone(),
-                    uid: facts.uid.clone(),
-                };
-                let to_owner: Vec<_> =
-                    facts.owners.iter().filter(|reference| names(reference, catalog, owner)).cloned().collect();
-                let result = release(context, owner, &dependent, &facts.owners, &to_owner).await;
-                let error = match result {
-                    Err(Interrupted::Api(error)) => Some(error),
-                    // The graph's end is the process's end.
-                    Ok(()) | Err(_) => None,
-                };
-                (owner.uid.clone(), error)
-            })
+        let mut late = Vec::new();
+        let mut more = false;
+        let visit = |facts: ObjectFacts| {
+            if owners_named(&facts, catalog, owners).is_empty() {
+            } else if late.len() < LATE_AT_ONCE {
+                late.push(facts);
+            } else {
+                more = true;
+            }
+        };
+        context.api.list(resource, namespace, visit).await?;
+        let released: Vec<Found> = stream::iter(late)
+            .map(|facts| release_late(context, resource, facts, catalog, owners))
             .buffer_unordered(PATCHES_AT_ONCE)
-            .collect()
-            .await;
+            .collect::<Vec<_>>()
+            .await
+            .concat();
+        let all_released = released.iter().all(|(_, error)| error.is_none());
         found.extend(released);
-        continue_token = page.continue_token;
-        if continue_token.is_none() {
+        if !more || !all_released {
             return Ok(found);
         }
     }
+}
+
+/// Releases one late dependent from all of the owners that it names.
+async fn release_late(
+    context: &WorkerContext,
+    resource: &Arc<ResourceType>,
+    facts: ObjectFacts,
+    catalog: &Catalog,
+    owners: &HashMap<Uid, &Identity>,
+) -> Vec<Found> {
+    let named = owners_named(&facts, catalog, owners);
+    let ObjectFacts { uid, namespace, name, owners: references, .. } = facts;
+    let dependent = Identity { resource: Arc::clone(resource), namespace, name, uid };
+    let mut found = Vec::new();
+    for owner in named {
+        let to_owner: Vec<_> =
+            references.iter().filter(|reference| names(reference, catalog, owner)).cloned().collect();
+        let removal = Removal::of(&references, to_owner);
+        let error = match release(context, owner, &dependent, removal.references()).await {
+            Err(Interrupted::Api(error)) => Some(error),
+            // The graph's end is the process's end.
+            Ok(()) | Err(Interrupted::Graph(_) | Interrupted::Changed(_)) => None,
+        };
+        found.push((owner.uid.clone(), error));
+    }
+    found
 }
 
 /// The owners, of those in question, that an object names. Not itself: an object
@@ -246,7 +276,8 @@ fn owners_named<'a>(
         .iter()
         .filter_map(|reference| {
             let owner = *owners.get(&reference.uid)?;
-            (facts.uid != owner.uid && names(reference, catalog, owner) && seen.insert(&owner.uid)).then_some(owner)
+            (facts.uid != owner.uid && names(reference, catalog, owner) && seen.insert(&owner.uid))
+                .then_some(owner)
         })
         .collect()
 }

@@ -1,0 +1,45 @@
+# `make` or `make help` lists what there is. Everything is a short command that
+# can also be typed; nothing needs more than Rust and, on Debian, apt-get.
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint fmt docs deny bench ci clean prerequisites control-plane
+
+CARGO ?= cargo
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: prerequisites control-plane ## show it: a real API server, a sample, a deletion, the cascade (ARGS=--foreground, --stay)
+	tests/control-plane/run-sample.sh $(ARGS)
+
+test: prerequisites control-plane ## all tests, against a real API server too
+	$(CARGO) test --locked
+
+lint: prerequisites ## formatting, clippy, documentation; warnings are errors
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items --locked
+
+fmt: ## format the sources
+	$(CARGO) fmt
+
+docs: ## the library's documentation, in the browser
+	$(CARGO) doc --no-deps --locked --open
+
+deny: ## licences, bans and sources of the dependencies (needs cargo-deny)
+	$(CARGO) deny --locked check licenses bans sources
+
+bench: prerequisites ## benchmarks; compare runs with `cargo bench -- --save-baseline NAME` and `--baseline NAME`
+	$(CARGO) bench --locked
+
+ci: ## what continuous integration runs
+	.ci/run
+
+clean: ## remove what was built here (the cached control plane stays)
+	$(CARGO) clean
+
+prerequisites:
+	@tests/prerequisites.sh
+
+control-plane: prerequisites
+	@tests/control-plane/ensure.sh >/dev/null

@@ -1,0 +1,124 @@
+//! What the HTTP pages ask of the running collector.
+
+use std::time::{Duration, SystemTime};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::discovery::Phase;
+use super::view::{View, counts};
+use crate::graph::Dump;
+use crate::http::{
+    Facts, FailingItem, GraphFormat, IdleQuery, IdleReport, Introspection, MonitorStatus, QueueStatus,
+    Readiness, Timestamp,
+};
+use crate::object::Uid;
+
+/// How many failing items a queue names.
+const FAILING: usize = 100;
+
+/// A running collector, as its pages show it.
+#[derive(Clone, Debug)]
+pub struct Introspected {
+    view: View,
+    ignored: Vec<String>,
+    since: Timestamp,
+}
+
+impl Introspected {
+    /// Shows this view, with the warnings on ignored types.
+    #[must_use]
+    pub fn new(view: View, ignored: Vec<String>) -> Self {
+        Self { view, ignored, since: Timestamp::now() }
+    }
+
+    fn monitor_statuses(&self) -> Vec<MonitorStatus> {
+        let monitors = self.view.registry().all().into_iter();
+        monitors
+            .map(|monitor| MonitorStatus {
+                group: monitor.resource.group_resource.group.to_string(),
+                version: monitor.resource.version.to_string(),
+                resource: monitor.resource.group_resource.resource.to_string(),
+                synced: monitor.synced,
+                since: Timestamp(monitor.since),
+                last_error: monitor.last_error,
+            })
+            .collect()
+    }
+
+    async fn queue_statuses(&self) -> Vec<QueueStatus> {
+        let now = SystemTime::now();
+        let ago = |duration: Duration| Timestamp(now.checked_sub(duration).unwrap_or(now));
+        let pools = self.view.pools(FAILING).await.into_iter();
+        pools
+            .map(|(queue, status)| QueueStatus {
+                name: queue.name().to_owned(),
+                counts: counts(&status),
+                adds_total: status.adds,
+                retries_total: status.retries,
+                oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
+                longest_running_seconds: (status.processing > 0)
+                    .then(|| status.longest_running.as_secs_f64()),
+                failing: status
+                    .failing
+                    .into_iter()
+                    .map(|item| FailingItem {
+                        object: item.key.to_string(),
+                        attempts: item.attempts,
+                        since: ago(item.failing_for),
+                        last_error: format!("{}: {}", item.reason.as_str(), item.error),
+                        next_retry_seconds: Some(item.next_retry.as_secs_f64()),
+                    })
+                    .collect(),
+            })
+            .collect()
+    }
+
+    async fn rendered(&self, uids: Vec<Uid>, format: GraphFormat) -> Option<String> {
+        let mut dump = Dump::merge(self.view.graph().dump(&uids).await);
+        if !uids.is_empty() {
+            dump = dump.component(&uids);
+            if dump.nodes.is_empty() {
+                return None;
+            }
+        }
+        Some(match format {
+            GraphFormat::Dot => dump.to_dot(),
+            GraphFormat::Json => dump.to_json().to_string(),
+        })
+    }
+}
+
+impl Introspection for Introspected {
+    fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {
+        std::future::ready(self.monitor_statuses()).boxed()
+    }
+
+    fn graph(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Option<String>> {
+        self.rendered(uids, format).boxed()
+    }
+
+    fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {
+        async move { self.view.idleness(&query).await }.boxed()
+    }
+
+    fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>> {
+        self.queue_statuses().boxed()
+    }
+
+    fn readiness(&self) -> Readiness {
+        let status = self.view.discovery();
+        let discovery = match (&status.last_error, status.discovered) {
+            (_, true) => Ok(()),
+            (Some(error), false) => Err(error.as_str()),
+            (None, false) => Err("the first discovery has not ended yet"),
+        };
+        Readiness::assess(&Facts {
+            discovery,
+            started: status.phase == Phase::Collecting,
+            since: self.since,
+            monitors: &self.monitor_statuses(),
+            ignored: &self.ignored,
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! Tests of the shells: what a pool does with work that panics or fails, and what
+//! ends the process.
+
+mod graph;
+mod pool;
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use actix::{Actor, Addr, Context, Handler, System};
+
+use super::graph::{GraphActor, Outlets};
+use super::memory::Memory;
+use super::messages::Enqueue;
+use super::reporter::Reporter;
+use super::supervision::Threads;
+use crate::graph::{Layout, Partition, PartitionId};
+use crate::object::{Catalog, GroupResource, Identity, Key, Namespace, ResourceType, Scope, Uid};
+
+/// Runs a test on a system of its own, in one thread, with a clock that jumps
+/// ahead whenever everybody waits.
+fn in_system<F: Future>(test: F) -> F::Output {
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    System::with_tokio_rt(runtime).block_on(test)
+}
+
+fn identity(namespace: &str, name: &str) -> Identity {
+    let resource = Arc::new(ResourceType {
+        group_resource: GroupResource::parse("configmaps"),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        scope: Scope::Namespaced,
+    });
+    Identity {
+        resource,
+        namespace: Namespace::parse(namespace),
+        name: name.into(),
+        uid: Uid::parse(&format!("{namespace}/{name}")).unwrap(),
+    }
+}
+
+fn key(namespace: &str, name: &str) -> Key {
+    identity(namespace, name).key()
+}
+
+/// A partition of a graph of one, on a thread of its own.
+fn start_partition() -> Addr<GraphActor> {
+    let layout = Layout::new(NonZeroU16::MIN);
+    let id = PartitionId(0);
+    let partition = Partition::new(id, layout, Arc::new(Catalog::default()));
+    let sink = Sink.start();
+    let outlets = Outlets {
+        delete: sink.clone().recipient(),
+        orphan: sink.recipient(),
+        memory: Arc::new(Memory::new(10)),
+        reporter: Reporter::silent(),
+    };
+    let thread = Threads::default().start("graph partition 0").unwrap();
+    GraphActor::start_in_arbiter(&thread, move |_| GraphActor::new(id, partition, outlets))
+}
+
+/// Takes keys and does nothing.
+struct Sink;
+
+impl Actor for Sink {
+    type Context = Context<Self>;
+}
+
+impl Handler<Enqueue> for Sink {
+    type Result = ();
+
+    fn handle(&mut self, _: Enqueue, _: &mut Context<Self>) {}
+}

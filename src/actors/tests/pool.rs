@@ -1,0 +1,168 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use actix::{Actor, Addr};
+use tokio::sync::{Notify, watch};
+
+use super::{in_system, key};
+use crate::actors::messages::{Close, Enqueue, Open, WakeUnresolved};
+use crate::actors::pool::{AskPool, Outcome, Pool, PoolStatus, RetryReason, Work};
+use crate::mailbox::{Backoff, Completion};
+use crate::object::Key;
+use crate::telemetry::{Exporter, Queue};
+
+/// Does what the uid of its key says, and counts its tries.
+#[derive(Debug, Default)]
+struct Scripted {
+    tries: watch::Sender<BTreeMap<String, usize>>,
+    /// What "held" keys wait for.
+    release: Notify,
+    served: Mutex<bool>,
+}
+
+impl Work for Scripted {
+    const QUEUE: Queue = Queue::AttemptToDelete;
+
+    async fn work(&self, key: Key) -> Outcome {
+        let name = key.uid.to_string();
+        self.tries.send_modify(|tries| *tries.entry(name.clone()).or_default() += 1);
+        let retry = |reason, error: &str| Completion::Retry { reason, error: error.into() };
+        match name.split('/').nth(1) {
+            Some("panics") => panic!("boom over {name}"),
+            Some("denied") => retry(RetryReason::Failed, "403 Forbidden: no, says the webhook"),
+            Some("unresolved") if *self.served.lock().unwrap() => Completion::Done,
+            Some("unresolved") => retry(RetryReason::Unresolved, "no such kind"),
+            Some("held") => {
+                self.release.notified().await;
+                Completion::Done
+            }
+            _ => Completion::Done,
+        }
+    }
+}
+
+fn start(workers: usize) -> (Arc<Scripted>, Addr<Pool<Scripted>>) {
+    let work = Arc::new(Scripted::default());
+    (Arc::clone(&work), Pool::new(work, workers, Backoff::default()).start())
+}
+
+async fn tried(work: &Scripted, what: impl Fn(&BTreeMap<String, usize>) -> bool) {
+    work.tries.subscribe().wait_for(|tries| what(tries)).await.unwrap();
+}
+
+fn tries(of: &BTreeMap<String, usize>, name: &str) -> usize {
+    of.get(name).copied().unwrap_or_default()
+}
+
+/// Waits until the pool says so; each look lets the clock jump.
+async fn until(pool: &Addr<Pool<Scripted>>, what: impl Fn(&PoolStatus) -> bool) -> PoolStatus {
+    loop {
+        let status = status(pool).await;
+        if what(&status) {
+            return status;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+async fn status(pool: &Addr<Pool<Scripted>>) -> PoolStatus {
+    pool.send(AskPool { failing: 10 }).await.unwrap()
+}
+
+#[test]
+fn a_panic_and_an_item_that_always_fails_delay_nothing_else() {
+    let (recorder, exporter) = Exporter::local().unwrap();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    in_system(async {
+        // One worker: if the panic took it along, nothing would be done any more.
+        let (work, pool) = start(1);
+        pool.do_send(Open);
+        let mut keys = vec![key("a", "panics"), key("a", "denied")];
+        keys.extend((0..20).map(|number| key("a", &format!("fine-{number}"))));
+        pool.do_send(Enqueue(keys));
+        tried(&work, |tries| tries.keys().filter(|name| name.contains("fine")).count() == 20).await;
+        let status = until(&pool, |status| {
+            status.failing.len() == 2 && status.failing.iter().all(|item| item.attempts > 3)
+        })
+        .await;
+        let failing: BTreeMap<_, _> =
+            status.failing.iter().map(|item| (item.key.uid.to_string(), item)).collect();
+        assert_eq!(failing.len(), 2, "the failing ones are named, and nothing else is");
+        assert_eq!(failing["a/panics"].reason, RetryReason::Panicked);
+        assert!(failing["a/panics"].error.contains("boom over a/panics"));
+        assert!(failing["a/denied"].error.contains("says the webhook"), "in the server's own words");
+    });
+    let page = exporter.render();
+    let restarts = page
+        .lines()
+        .find(|line| line.starts_with("kube_gc_worker_restarts_total") && line.contains("to_delete"))
+        .unwrap();
+    assert!(!restarts.ends_with(" 0"), "{restarts}");
+}
+
+#[test]
+fn a_closed_pool_queues_and_does_not_work() {
+    in_system(async {
+        let (work, pool) = start(2);
+        pool.do_send(Enqueue(vec![key("a", "fine")]));
+        assert_eq!(status(&pool).await.ready, 1);
+        assert!(work.tries.borrow().is_empty());
+        pool.do_send(Open);
+        tried(&work, |tries| tries.contains_key("a/fine")).await;
+    });
+}
+
+#[test]
+fn closing_waits_for_what_is_being_worked_on() {
+    in_system(async {
+        let (work, pool) = start(1);
+        pool.do_send(Open);
+        pool.do_send(Enqueue(vec![key("a", "held"), key("a", "fine")]));
+        tried(&work, |tries| tries.contains_key("a/held")).await;
+        let mut closed = Box::pin(pool.send(Close));
+        let early = tokio::time::timeout(Duration::from_secs(60), &mut closed).await;
+        assert!(early.is_err(), "the held item is still being worked on");
+        work.release.notify_one();
+        closed.await.unwrap();
+        let status = status(&pool).await;
+        assert_eq!((status.ready, status.processing), (1, 0), "the other one stays queued");
+    });
+}
+
+#[test]
+fn opening_forgets_all_backoff() {
+    in_system(async {
+        let (work, pool) = start(1);
+        pool.do_send(Open);
+        pool.do_send(Enqueue(vec![key("a", "denied")]));
+        tried(&work, |of| tries(of, "a/denied") >= 17).await;
+        pool.send(Close).await.unwrap();
+        assert!(status(&pool).await.failing[0].next_retry > Duration::from_secs(100));
+        let before = tokio::time::Instant::now();
+        pool.do_send(Open);
+        tried(&work, |of| tries(of, "a/denied") >= 18).await;
+        assert_eq!(before.elapsed(), Duration::ZERO);
+        let status = until(&pool, |status| status.delayed == 1).await;
+        assert!(status.failing[0].attempts < 5, "and so are the failures");
+    });
+}
+
+#[test]
+fn a_discovery_change_wakes_what_is_unresolved_and_nothing_else() {
+    in_system(async {
+        let (work, pool) = start(1);
+        pool.do_send(Open);
+        pool.do_send(Enqueue(vec![key("a", "unresolved"), key("a", "denied")]));
+        tried(&work, |of| tries(of, "a/unresolved") >= 17 && tries(of, "a/denied") >= 17).await;
+        until(&pool, |status| (status.parked, status.delayed) == (1, 1)).await;
+        *work.served.lock().unwrap() = true;
+        let before = tokio::time::Instant::now();
+        let earlier = work.tries.borrow().clone();
+        pool.do_send(WakeUnresolved);
+        tried(&work, |of| tries(of, "a/unresolved") > tries(&earlier, "a/unresolved")).await;
+        assert_eq!(before.elapsed(), Duration::ZERO);
+        until(&pool, |status| (status.parked, status.delayed, status.processing) == (0, 1, 0)).await;
+        assert_eq!(tries(&work.tries.borrow(), "a/denied"), tries(&earlier, "a/denied"));
+    });
+}

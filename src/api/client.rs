@@ -1,0 +1,307 @@
+//! One request and its answer.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use dashmap::DashSet;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::decode::Status;
+use super::error::{self, ApiError, ErrorClass, Named};
+use super::gate::{GateClosed, WriteGate};
+use super::jitter::Jitter;
+use super::limiter::Limiter;
+use super::settings::{ApiSettings, USER_AGENT, Verb};
+use crate::object::GroupResource;
+
+/// Asks for one object's metadata; a server that cannot cut it out sends all.
+pub(super) const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/// Asks for a list of metadata; the same fallback.
+pub(super) const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+/// Asks for JSON.
+pub(super) const JSON: &str = "application/json";
+
+/// No answer to a unary call is longer than this; discovery of a big cluster is
+/// a few MiB.
+const LONGEST_ANSWER: usize = 64 << 20;
+
+/// The way to one API server. Clones are cheap and share everything.
+#[derive(Clone)]
+pub struct Api(Arc<Inner>);
+
+struct Inner {
+    unary: kube::Client,
+    watches: kube::Client,
+    settings: ApiSettings,
+    gate: WriteGate,
+    limiter: Limiter,
+    jitter: Jitter,
+    /// Types that answered 415 to a strategic merge patch: custom resources.
+    no_strategic_merge: DashSet<GroupResource>,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").field("settings", &self.0.settings).finish_non_exhaustive()
+    }
+}
+
+/// A request about to be made.
+pub(super) struct Call<'a> {
+    pub verb: Verb,
+    pub method: Method,
+    /// For the error: the method, or what is attempted.
+    pub action: &'static str,
+    pub path: String,
+    pub accept: &'static str,
+    /// Content type and body.
+    pub body: Option<(&'static str, Vec<u8>)>,
+    /// For the observer.
+    pub resource: &'a GroupResource,
+    /// The object that the path names, when it does.
+    pub object: Option<Named<'a>>,
+    /// For the error, when the path names no object.
+    pub target: String,
+}
+
+impl<'a> Call<'a> {
+    /// A GET of something that is no object.
+    pub fn get(verb: Verb, path: String, accept: &'static str, resource: &'a GroupResource) -> Self {
+        Self {
+            verb,
+            method: Method::GET,
+            action: "GET",
+            target: path.clone(),
+            path,
+            accept,
+            body: None,
+            resource,
+            object: None,
+        }
+    }
+
+    /// An error of this call.
+    pub fn error(&self, class: ErrorClass, message: impl Into<String>, code: Option<u16>) -> ApiError {
+        ApiError {
+            class,
+            action: self.action,
+            target: self.object.map_or_else(
+                || self.target.clone(),
+                |object| super::path::describe(object.group_resource, object.namespace, Some(object.name)),
+            ),
+            message: message.into(),
+            code,
+        }
+    }
+
+    /// Sorts an answer that is an error.
+    pub fn refusal(&self, code: u16, headers: &HeaderMap, body: &[u8]) -> ApiError {
+        let status = Status::read(body);
+        let retry_after = headers
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.parse().ok())
+            .map(Duration::from_secs);
+        let class = error::classify(code, &status, retry_after, self.object);
+        self.error(class, error::message(&status, body), Some(code))
+    }
+
+    fn request(&mut self) -> Result<Request<Body>, ApiError> {
+        let mut builder = Request::builder()
+            .method(self.method.clone())
+            .uri(self.path.as_str())
+            .header(http::header::USER_AGENT, USER_AGENT)
+            .header(ACCEPT, self.accept);
+        if self.verb == Verb::Watch {
+            // Servers from 1.37 on compress each event by itself, and the
+            // decoder underneath reads only the first.
+            builder = builder.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        let body = match self.body.take() {
+            None => Body::empty(),
+            Some((content_type, body)) => {
+                builder = builder.header(CONTENT_TYPE, content_type);
+                Body::from(body)
+            }
+        };
+        builder.body(body).map_err(|error| self.error(ErrorClass::Refused, error.to_string(), None))
+    }
+}
+
+/// A successful answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub code: u16,
+    pub body: Bytes,
+}
+
+impl Api {
+    /// The way through two clients that exist already: one for unary calls and
+    /// lists, one whose connections belong to watches alone. Neither may retry
+    /// by itself, and the unary one should decompress.
+    #[must_use]
+    pub fn from_clients(
+        unary: kube::Client,
+        watches: kube::Client,
+        settings: ApiSettings,
+        gate: WriteGate,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            unary,
+            watches,
+            limiter: Limiter::new(settings.qps, settings.burst),
+            jitter: Jitter::new(settings.seed),
+            settings,
+            gate,
+            no_strategic_merge: DashSet::new(),
+        }))
+    }
+
+    /// How it behaves.
+    #[must_use]
+    pub fn settings(&self) -> &ApiSettings {
+        &self.0.settings
+    }
+
+    /// The gate that every write passes.
+    #[must_use]
+    pub fn gate(&self) -> &WriteGate {
+        &self.0.gate
+    }
+
+    pub(super) fn jitter(&self) -> &Jitter {
+        &self.0.jitter
+    }
+
+    /// The types that take no strategic merge patch.
+    pub(super) fn no_strategic_merge(&self) -> &DashSet<GroupResource> {
+        &self.0.no_strategic_merge
+    }
+
+    /// Makes a unary call: waits for its turn, asks the gate if it writes, and
+    /// reads the whole answer, all but the waiting within the timeout.
+    pub(super) async fn call(&self, mut call: Call<'_>) -> Result<Answer, ApiError> {
+        self.0.limiter.turn().await;
+        let request = call.request()?;
+        let mut limit = self.0.settings.request_timeout;
+        if call.method != Method::GET {
+            // Nothing may come between this check and the transport.
+            limit = match self.0.gate.check() {
+                Ok(permit) => permit.limit(limit),
+                Err(closed @ GateClosed::DryRun) => {
+                    return Err(call.error(ErrorClass::DryRun, closed.to_string(), None));
+                }
+                Err(closed @ GateClosed::Closed) => {
+                    return Err(call.error(ErrorClass::GateClosed, closed.to_string(), None));
+                }
+            };
+        }
+        let start = Instant::now();
+        let answer = timeout(limit, async {
+            let response = self.0.unary.send(request).await.map_err(|error| transport(&call, &error))?;
+            let (parts, body) = response.into_parts();
+            let body = read_body(&call, body).await?;
+            Ok::<_, ApiError>((parts, body))
+        })
+        .await
+        .unwrap_or_else(|_| Err(too_slow(&call, limit)));
+        let code = answer.as_ref().ok().map(|(parts, _)| parts.status.as_u16());
+        self.0.settings.observer.request(call.verb, call.resource, code, start.elapsed());
+        let (parts, body) = answer?;
+        if parts.status.is_success() {
+            Ok(Answer { code: parts.status.as_u16(), body })
+        } else {
+            Err(call.refusal(parts.status.as_u16(), &parts.headers, &body))
+        }
+    }
+
+    /// Opens a stream: the headers come within the timeout, the body is the
+    /// caller's. Errors are read to the end.
+    pub(super) async fn open(&self, mut call: Call<'_>) -> Result<Response<Body>, ApiError> {
+        let limit = self.0.settings.request_timeout;
+        let client = if call.verb == Verb::Watch { &self.0.watches } else { &self.0.unary };
+        let request = call.request()?;
+        let start = Instant::now();
+        let deadline = start + limit;
+        let response = timeout_at(deadline, client.send(request))
+            .await
+            .unwrap_or_else(|_| Err(kube::Error::Service("no answer in time".into())))
+            .map_err(|error| transport(&call, &error));
+        let code = response.as_ref().ok().map(|response| response.status().as_u16());
+        let is_ok = response.as_ref().is_ok_and(|response| response.status().is_success());
+        if !is_ok || call.verb == Verb::Watch {
+            self.observe(call.verb, call.resource, code, start);
+        }
+        let response = response?;
+        if is_ok {
+            return Ok(response);
+        }
+        let (parts, body) = response.into_parts();
+        let body = timeout_at(deadline, read_body(&call, body))
+            .await
+            .unwrap_or_else(|_| Err(too_slow(&call, limit)))?;
+        Err(call.refusal(parts.status.as_u16(), &parts.headers, &body))
+    }
+
+    /// Tells the observer of a request that began then.
+    pub(super) fn observe(&self, verb: Verb, resource: &GroupResource, code: Option<u16>, start: Instant) {
+        self.0.settings.observer.request(verb, resource, code, start.elapsed());
+    }
+}
+
+fn too_slow(call: &Call<'_>, limit: Duration) -> ApiError {
+    call.error(ErrorClass::Transient, format!("no answer within {limit:?}"), None)
+}
+
+async fn read_body(call: &Call<'_>, mut body: Body) -> Result<Bytes, ApiError> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| call.error(ErrorClass::Transient, chain(&error), None))?;
+        if let Ok(data) = frame.into_data() {
+            if whole.len() + data.len() > LONGEST_ANSWER {
+                let message = format!("the answer is longer than {LONGEST_ANSWER} bytes");
+                return Err(call.error(ErrorClass::Unusable, message, None));
+            }
+            whole.extend_from_slice(&data);
+        }
+    }
+    Ok(whole.freeze())
+}
+
+/// Sorts a request that got no answer.
+fn transport(call: &Call<'_>, error: &kube::Error) -> ApiError {
+    let class = match error {
+        // Getting credentials failed, not the request.
+        kube::Error::Auth(_) => ErrorClass::Denied,
+        kube::Error::Service(cause) => match cause.downcast_ref() {
+            Some(GateClosed::DryRun) => ErrorClass::DryRun,
+            Some(GateClosed::Closed) => ErrorClass::GateClosed,
+            None => ErrorClass::Transient,
+        },
+        _ => ErrorClass::Transient,
+    };
+    call.error(class, chain(error), None)
+}
+
+/// An error and what it came from: the outermost message of a transport error
+/// is only "client error (Connect)".
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,298 @@
+//! Reading a list while it arrives.
+//!
+//! A first list comes in one piece from the server's watch cache, and may be
+//! hundreds of megabytes. The scanner finds the items in the stream of chunks
+//! and hands each on by itself, so that no more than one item is held.
+
+use super::{Text, json_fault};
+use crate::object::ResourceVersion;
+
+/// No item and no rest of a list is longer; etcd takes no object over a few MiB.
+const LONGEST: usize = 16 << 20;
+
+/// Why a list cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ListError(pub String);
+
+/// What stands around the items.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Envelope {
+    /// The version that the list stands for.
+    pub resource_version: Option<ResourceVersion>,
+    /// The token for the next page; empty on the last one.
+    pub next: String,
+}
+
+#[derive(Debug, Default)]
+enum Section {
+    /// Outside of the items.
+    #[default]
+    Around,
+    /// In the items' array, between items.
+    Between,
+    /// In an item.
+    Item,
+}
+
+/// Splits a list into its items and what is around them.
+#[derive(Debug, Default)]
+pub struct ListScanner {
+    section: Section,
+    /// Open braces and brackets: of the list outside of items, of the item inside.
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    /// All but the items.
+    around: Vec<u8>,
+    /// Where the last string at the list's first level stands in `around`.
+    key: (usize, usize),
+    /// The beginning of an item that a chunk's end tore apart.
+    torn: Vec<u8>,
+}
+
+impl ListScanner {
+    /// Takes in the next chunk and calls `on_item` for each item that it completes.
+    ///
+    /// # Errors
+    ///
+    /// What `on_item` answers, or that this is no list.
+    pub fn feed(
+        &mut self,
+        chunk: &[u8],
+        mut on_item: impl FnMut(&[u8]) -> Result<(), ListError>,
+    ) -> Result<(), ListError> {
+        let mut item_start = 0;
+        let mut at = 0;
+        while at < chunk.len() {
+            if self.in_string && !self.escaped && matches!(self.section, Section::Item) {
+                // Most bytes are in strings: step over them at once.
+                match chunk[at..].iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+                    Some(steps) => at += steps,
+                    None => break,
+                }
+            }
+            let byte = chunk[at];
+            match self.section {
+                Section::Around => self.around(byte)?,
+                Section::Between => match byte {
+                    b'{' => {
+                        (self.section, self.depth, item_start) = (Section::Item, 1, at);
+                    }
+                    b']' => {
+                        (self.section, self.depth) = (Section::Around, 1);
+                        self.around.push(byte);
+                    }
+                    b',' | b' ' | b'\t' | b'\r' | b'\n' => {}
+                    _ => return Err(ListError("an item of the list is no object".into())),
+                },
+                Section::Item => {
+                    if self.item_ends(byte) {
+                        self.section = Section::Between;
+                        let end = &chunk[item_start..=at];
+                        if self.torn.is_empty() {
+                            on_item(end)?;
+                        } else {
+                            self.torn.extend_from_slice(end);
+                            let result = on_item(&self.torn);
+                            self.torn.clear();
+                            result?;
+                        }
+                    }
+                }
+            }
+            at += 1;
+        }
+        if matches!(self.section, Section::Item) {
+            self.torn.extend_from_slice(&chunk[item_start..]);
+        }
+        if self.torn.len() > LONGEST || self.around.len() > LONGEST {
+            return Err(ListError(format!("a part of the list is longer than {LONGEST} bytes")));
+        }
+        Ok(())
+    }
+
+    /// Follows quotes; true while the byte belongs to a string.
+    fn string(&mut self, byte: u8) -> bool {
+        if !self.in_string {
+            self.in_string = byte == b'"';
+            return self.in_string;
+        }
+        if self.escaped {
+            self.escaped = false;
+        } else if byte == b'\\' {
+            self.escaped = true;
+        } else if byte == b'"' {
+            self.in_string = false;
+        }
+        true
+    }
+
+    fn item_ends(&mut self, byte: u8) -> bool {
+        if !self.string(byte) {
+            match byte {
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth -= 1,
+                _ => {}
+            }
+        }
+        self.depth == 0
+    }
+
+    fn around(&mut self, byte: u8) -> Result<(), ListError> {
+        let was_in_string = self.in_string;
+        let in_string = self.string(byte);
+        if in_string && self.depth == 1 {
+            if !was_in_string {
+                self.key.0 = self.around.len();
+            }
+            self.key.1 = self.around.len() + 1;
+        }
+        self.around.push(byte);
+        if in_string {
+            return Ok(());
+        }
+        match byte {
+            b'[' if self.depth == 1 && &self.around[self.key.0..self.key.1] == b"\"items\"" => {
+                self.section = Section::Between;
+            }
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => {
+                self.depth =
+                    self.depth.checked_sub(1).ok_or_else(|| ListError("the answer is no JSON".into()))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What is known of the envelope before the first item is: Go writes the
+    /// metadata first, so a list that is too old is told before it is read.
+    pub fn preview(&self) -> Option<Envelope> {
+        let mut text = self.around.clone();
+        text.extend_from_slice(b"]}");
+        read_envelope(&text).ok().filter(|envelope| envelope.resource_version.is_some())
+    }
+
+    /// The envelope, once the body has ended.
+    ///
+    /// # Errors
+    ///
+    /// The body ended early, or it is no list.
+    pub fn finish(self) -> Result<Envelope, ListError> {
+        if !matches!(self.section, Section::Around) {
+            return Err(ListError("the list is cut off".into()));
+        }
+        read_envelope(&self.around)
+    }
+}
+
+fn read_envelope(json: &[u8]) -> Result<Envelope, ListError> {
+    #[derive(serde::Deserialize)]
+    struct List<'a> {
+        #[serde(borrow, default)]
+        kind: Text<'a>,
+        #[serde(borrow, default)]
+        metadata: Option<Metadata<'a>>,
+    }
+    #[derive(Default, serde::Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Metadata<'a> {
+        #[serde(borrow)]
+        resource_version: Text<'a>,
+        #[serde(borrow, rename = "continue")]
+        next: Text<'a>,
+    }
+    let list: List<'_> = serde_json::from_slice(json).map_err(|error| ListError(json_fault(&error)))?;
+    // A single object would otherwise read as an empty list: "all are gone".
+    if !list.kind.ends_with("List") {
+        return Err(ListError("the answer is no list".into()));
+    }
+    let metadata = list.metadata.unwrap_or_default();
+    Ok(Envelope {
+        resource_version: ResourceVersion::parse(&metadata.resource_version),
+        next: metadata.next.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn scan(body: &[u8], cuts: &[usize]) -> Result<(Vec<String>, Envelope), ListError> {
+        let mut scanner = ListScanner::default();
+        let mut items = Vec::new();
+        let mut rest = body;
+        for cut in cuts.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (chunk, more) = rest.split_at(rest.len().min(*cut));
+            scanner.feed(chunk, |item| {
+                items.push(String::from_utf8(item.to_vec()).unwrap());
+                Ok(())
+            })?;
+            rest = more;
+        }
+        Ok((items, scanner.finish()?))
+    }
+
+    const LIST: &str = r#"{ "kind":"PartialObjectMetadataList", "x":{"items":[1]},
+        "metadata":{"resourceVersion":"12","continue":"abc\"d"}, "items" : [ {"a":"}]{\\\""} ,{"items":[{}]}],
+        "after":[["y"]]}"#;
+
+    #[test]
+    fn items_come_out_whole_and_the_envelope_is_read() {
+        let (items, envelope) = scan(LIST.as_bytes(), &[LIST.len()]).unwrap();
+        assert_eq!(items, [r#"{"a":"}]{\\\""}"#, r#"{"items":[{}]}"#]);
+        assert_eq!(envelope.resource_version, Some(ResourceVersion::number(12)));
+        assert_eq!(envelope.next, "abc\"d");
+    }
+
+    #[test]
+    fn a_list_without_items_is_empty() {
+        for items in ["null", "[]"] {
+            let body =
+                format!(r#"{{"kind":"WidgetList","metadata":{{"resourceVersion":"1"}},"items":{items}}}"#);
+            assert_eq!(scan(body.as_bytes(), &[7]).unwrap().0.len(), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_no_whole_list_is_an_error() {
+        for body in [
+            "",
+            "{}",
+            "[]",
+            "null",
+            "]",
+            r#"{"kind":"Widget","metadata":{}}"#,
+            r#"{"kind":"WidgetList","items":[{"a":1}"#,
+            r#"{"kind":"WidgetList","items":[{"a":"#,
+            r#"{"kind":"WidgetList","items":[null]}"#,
+            r#"{"kind":"WidgetList","items":[]"#,
+        ] {
+            assert!(scan(body.as_bytes(), &[100]).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn the_version_is_known_before_the_items() {
+        let mut scanner = ListScanner::default();
+        let start = br#"{"kind":"WidgetList","metadata":{"resourceVersion":"5"},"items":[{"a":"#;
+        scanner.feed(start, |_| Ok(())).unwrap();
+        assert_eq!(scanner.preview().unwrap().resource_version, Some(ResourceVersion::number(5)));
+        let mut scanner = ListScanner::default();
+        scanner.feed(br#"{"kind":"WidgetList","items":[{"a":"#, |_| Ok(())).unwrap();
+        assert_eq!(scanner.preview(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter(cuts in prop::collection::vec(1_usize..30, 1..60)) {
+            prop_assert_eq!(scan(LIST.as_bytes(), &cuts), scan(LIST.as_bytes(), &[LIST.len()]));
+        }
+    }
+}

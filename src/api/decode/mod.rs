@@ -1,0 +1,33 @@
+//! Lean decoding of what API servers answer.
+//!
+//! Everything reads borrowed JSON and skips what is not needed without
+//! allocating it: labels, annotations, managed fields, specs and statuses never
+//! exist in this process. `PartialObjectMetadata` and full objects read alike,
+//! because some aggregated API servers know no metadata-only answers.
+
+mod lines;
+mod list;
+mod object;
+mod status;
+mod text;
+mod watch;
+
+pub use status::Status;
+
+pub(super) use lines::LineSplitter;
+pub(super) use list::{Envelope, ListError, ListScanner};
+pub(super) use object::{FactsReader, ObjectView, reference};
+pub(super) use text::Text;
+pub(super) use watch::WatchLine;
+
+/// What is wrong with a JSON text, without quoting it: serde's own message
+/// repeats values, and those may be secret.
+pub(super) fn json_fault(error: &serde_json::Error) -> String {
+    let kind = match error.classify() {
+        serde_json::error::Category::Io => "unreadable",
+        serde_json::error::Category::Syntax => "no JSON",
+        serde_json::error::Category::Data => "not of the expected shape",
+        serde_json::error::Category::Eof => "cut off",
+    };
+    format!("the answer is {kind} (line {}, column {})", error.line(), error.column())
+}

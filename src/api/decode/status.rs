@@ -1,0 +1,111 @@
+//! `Status`, the API server's way to say what happened.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::api::error::Named;
+
+/// The parts of a `Status` that decide what an error means.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Status {
+    /// For people.
+    #[serde(deserialize_with = "or_default")]
+    pub message: String,
+    /// The HTTP code, repeated (the only code that an ERROR event has).
+    #[serde(deserialize_with = "or_default")]
+    pub code: u16,
+    #[serde(deserialize_with = "or_default")]
+    reason: String,
+    #[serde(deserialize_with = "or_default")]
+    details: Details,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+struct Details {
+    #[serde(deserialize_with = "or_default")]
+    name: String,
+    #[serde(deserialize_with = "or_default")]
+    group: String,
+    /// The plural resource name, in spite of its own name.
+    #[serde(deserialize_with = "or_default")]
+    kind: String,
+    #[serde(deserialize_with = "or_default")]
+    causes: Vec<Cause>,
+    #[serde(deserialize_with = "or_default")]
+    retry_after_seconds: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+struct Cause {
+    #[serde(deserialize_with = "or_default")]
+    reason: String,
+    #[serde(deserialize_with = "or_default")]
+    field: String,
+}
+
+/// Reads `null` as the default.
+fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+impl Status {
+    /// Reads a `Status`; a body that is none gives the empty one, which is about
+    /// nothing.
+    #[must_use]
+    pub fn read(body: &[u8]) -> Self {
+        serde_json::from_slice(body).unwrap_or_default()
+    }
+
+    /// True when it names exactly this object: resource, group and name.
+    pub(in crate::api) fn is_about(&self, object: Named<'_>) -> bool {
+        let Details { name, group, kind, .. } = &self.details;
+        **name == *object.name
+            && **kind == *object.group_resource.resource
+            && **group == *object.group_resource.group
+            && !name.is_empty()
+    }
+
+    /// True when it names this namespace.
+    pub(in crate::api) fn is_about_namespace(&self, namespace: &str) -> bool {
+        self.details.kind == "namespaces" && self.details.group.is_empty() && self.details.name == namespace
+    }
+
+    /// True when a cause names this field.
+    pub(in crate::api) fn causes_name(&self, field: &str) -> bool {
+        self.details.causes.iter().any(|cause| cause.field == field)
+    }
+
+    /// True when it says that this server has not seen a resource version yet.
+    /// The code says only "timeout", and before 1.20 the words said it alone.
+    pub(in crate::api) fn says_too_large_resource_version(&self) -> bool {
+        self.details.causes.iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
+            || self.message.starts_with("Too large resource version")
+            || self.message.starts_with("Timeout: Too large resource version")
+    }
+
+    /// True when it says that a resource version is too old, in any of the ways
+    /// that servers have said so.
+    pub(in crate::api) fn says_expired(&self) -> bool {
+        matches!(&*self.reason, "Expired" | "Gone") || self.message.starts_with("too old resource version")
+    }
+
+    /// True when an admission webhook or plugin said no. Webhooks choose the code
+    /// that goes with it.
+    pub(in crate::api) fn is_admission_denial(&self) -> bool {
+        self.message.starts_with("admission webhook ") && self.message.contains(" denied the request")
+    }
+
+    /// How long the server asks to wait.
+    pub(in crate::api) fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.details.retry_after_seconds;
+        (seconds > 0).then(|| Duration::from_secs(seconds))
+    }
+}

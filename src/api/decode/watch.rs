@@ -1,0 +1,199 @@
+//! One line of a watch.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{FactsReader, ObjectView, Status, Text, json_fault};
+use crate::object::{ObjectFacts, ResourceVersion};
+
+/// What a line of a watch says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchLine {
+    /// ADDED or MODIFIED.
+    Seen(ObjectFacts),
+    /// DELETED, with the last state; its version is that of the deletion.
+    Deleted(ObjectFacts),
+    /// Any of the three, about an object without a uid.
+    Nameless(Option<ResourceVersion>),
+    /// BOOKMARK: all is quiet up to this version.
+    Bookmark(Option<ResourceVersion>),
+    /// ERROR.
+    Error(Status),
+}
+
+/// A line that is no watch event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct EventError(pub String);
+
+impl WatchLine {
+    /// Reads a line.
+    ///
+    /// # Errors
+    ///
+    /// It is no JSON, or no event of a known type. Skipping an unknown event
+    /// could mean to miss a deletion.
+    pub fn read(line: &[u8], reader: &mut FactsReader) -> Result<Self, EventError> {
+        let event: EventView<'_> =
+            serde_json::from_slice(line).map_err(|error| EventError(json_fault(&error)))?;
+        Ok(match event {
+            EventView::Error(status) => Self::Error(status),
+            EventView::Bookmark(view) => Self::Bookmark(view.resource_version()),
+            EventView::Object { deleted, view } => {
+                let version = view.resource_version();
+                match reader.facts(view) {
+                    None => Self::Nameless(version),
+                    Some(facts) if deleted => Self::Deleted(facts),
+                    Some(facts) => Self::Seen(facts),
+                }
+            }
+        })
+    }
+}
+
+enum EventView<'a> {
+    Object { deleted: bool, view: ObjectView<'a> },
+    Bookmark(ObjectView<'a>),
+    Error(Status),
+}
+
+#[derive(Clone, Copy)]
+enum EventType {
+    Seen,
+    Deleted,
+    Bookmark,
+    Error,
+}
+
+impl EventType {
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "ADDED" | "MODIFIED" => Self::Seen,
+            "DELETED" => Self::Deleted,
+            "BOOKMARK" => Self::Bookmark,
+            "ERROR" => Self::Error,
+            _ => return None,
+        })
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for EventView<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EventVisitor;
+
+        impl<'de> Visitor<'de> for EventVisitor {
+            type Value = EventView<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a watch event")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut event_type = None;
+                let mut unread: Option<&'de RawValue> = None;
+                let mut event = None;
+                while let Some(key) = map.next_key::<Text<'de>>()? {
+                    match (&*key, event_type) {
+                        ("type", _) => {
+                            let text = map.next_value::<Text<'de>>()?;
+                            event_type = Some(
+                                EventType::parse(&text)
+                                    .ok_or_else(|| A::Error::custom("unknown type of event"))?,
+                            );
+                        }
+                        // The usual order: the object is read in place.
+                        ("object", Some(EventType::Seen)) => {
+                            event = Some(EventView::Object { deleted: false, view: map.next_value()? });
+                        }
+                        ("object", Some(EventType::Deleted)) => {
+                            event = Some(EventView::Object { deleted: true, view: map.next_value()? });
+                        }
+                        ("object", Some(EventType::Bookmark)) => {
+                            event = Some(EventView::Bookmark(map.next_value()?));
+                        }
+                        ("object", Some(EventType::Error)) => {
+                            event = Some(EventView::Error(map.next_value()?));
+                        }
+                        ("object", None) => unread = Some(map.next_value()?),
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                match (event, event_type, unread) {
+                    (Some(event), _, _) => Ok(event),
+                    (None, Some(event_type), Some(object)) => read_late(event_type, object),
+                    _ => Err(A::Error::custom("an event needs a type and an object")),
+                }
+            }
+        }
+
+        deserializer.deserialize_map(EventVisitor)
+    }
+}
+
+/// Reads the object of an event whose type came after it.
+fn read_late<'a, E: serde::de::Error>(
+    event_type: EventType,
+    object: &'a RawValue,
+) -> Result<EventView<'a>, E> {
+    let text = object.get();
+    let read = match event_type {
+        EventType::Seen => serde_json::from_str(text).map(|view| EventView::Object { deleted: false, view }),
+        EventType::Deleted => {
+            serde_json::from_str(text).map(|view| EventView::Object { deleted: true, view })
+        }
+        EventType::Bookmark => serde_json::from_str(text).map(EventView::Bookmark),
+        EventType::Error => serde_json::from_str(text).map(EventView::Error),
+    };
+    read.map_err(|_| E::custom("the event's object is malformed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<WatchLine, EventError> {
+        WatchLine::read(line.as_bytes(), &mut FactsReader::default())
+    }
+
+    #[test]
+    fn every_type_reads_in_either_order() {
+        let object = r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}"#;
+        for line in [
+            format!(r#"{{"type":"ADDED","object":{object}}}"#),
+            format!(r#"{{"object":{object},"type":"MODIFIED"}}"#),
+        ] {
+            assert!(matches!(read(&line), Ok(WatchLine::Seen(facts)) if *facts.name == *"a"), "{line}");
+        }
+        let deleted = format!(r#"{{"type":"DELETED","object":{object}}}"#);
+        assert!(matches!(read(&deleted), Ok(WatchLine::Deleted(_))));
+        let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
+        assert_eq!(read(bookmark), Ok(WatchLine::Bookmark(Some(ResourceVersion::number(9)))));
+        let error = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}"#;
+        assert!(matches!(read(error), Ok(WatchLine::Error(status)) if status.code == 410));
+    }
+
+    #[test]
+    fn an_object_without_a_uid_is_nameless() {
+        let line = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}"#;
+        assert_eq!(read(line), Ok(WatchLine::Nameless(Some(ResourceVersion::number(7)))));
+    }
+
+    #[test]
+    fn what_is_no_event_is_an_error_that_quotes_nothing() {
+        for line in [
+            r#"{"type":"SECRET","object":{}}"#,
+            r#"{"type":"ADDED"}"#,
+            r#"{"type":"ADDED","object":{"metadata":{"uid":{"SECRET":1}}}}"#,
+            r#"{"object":{"metadata":{"uid":["SECRET"]}},"type":"ADDED"}"#,
+            "SECRET",
+            "[]",
+        ] {
+            let error = read(line).unwrap_err();
+            assert!(!error.to_string().contains("SECRET"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! DELETE, with its preconditions.
+
+use http::Method;
+use serde::Serialize;
+
+use super::client::{Api, Call, JSON};
+use super::error::{ApiError, ErrorClass};
+use super::read::read_object;
+use super::settings::Verb;
+use crate::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};
+
+/// What a DELETE did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// The object is gone.
+    Removed,
+    /// It is being deleted, held by finalizers or by its grace period.
+    Pending(ObjectFacts),
+    /// It was gone before.
+    AlreadyGone,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DeleteOptions<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    propagation_policy: PropagationPolicy,
+    preconditions: Preconditions<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Preconditions<'a> {
+    uid: &'a crate::object::Uid,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_version: Option<&'a ResourceVersion>,
+}
+
+impl Api {
+    /// Deletes an object if it still has this uid and, when one is given, this
+    /// resource version (semantics, section 4: what was decided on is what is
+    /// deleted).
+    ///
+    /// # Errors
+    ///
+    /// [`Conflict`](ErrorClass::Conflict) when a precondition does not hold;
+    /// the gate's refusal; anything else that a request can meet.
+    pub async fn delete(
+        &self,
+        identity: &Identity,
+        policy: PropagationPolicy,
+        resource_version: Option<&ResourceVersion>,
+    ) -> Result<Deleted, ApiError> {
+        #[derive(serde::Deserialize)]
+        struct Kind<'a> {
+            #[serde(borrow, default)]
+            kind: super::decode::Text<'a>,
+            #[serde(borrow, default, rename = "apiVersion")]
+            api_version: super::decode::Text<'a>,
+        }
+        let mut call = Call::object(Verb::Delete, Method::DELETE, "DELETE", identity)?;
+        let options = DeleteOptions {
+            kind: "DeleteOptions",
+            api_version: "v1",
+            propagation_policy: policy,
+            preconditions: Preconditions { uid: &identity.uid, resource_version },
+        };
+        let body = serde_json::to_vec(&options)
+            .map_err(|error| call.error(ErrorClass::Refused, error.to_string(), None))?;
+        call.body = Some((JSON, body));
+        let answer = match self.call(call).await {
+            Ok(answer) => answer,
+            Err(error) if error.class == ErrorClass::Absent => return Ok(Deleted::AlreadyGone),
+            Err(error) => return Err(error),
+        };
+        // Some types answer a removal with a `Status`, some with the object as it
+        // was; one that is still there is always answered with the object.
+        let is_status = serde_json::from_slice::<Kind<'_>>(&answer.body)
+            .is_ok_and(|answer| &*answer.kind == "Status" && &*answer.api_version == "v1");
+        if is_status {
+            return Ok(Deleted::Removed);
+        }
+        let object = read_object("DELETE", identity, &answer)?;
+        Ok(if object.is_held { Deleted::Pending(object.facts) } else { Deleted::Removed })
+    }
+}

@@ -1,0 +1,260 @@
+//! Discovery documents, of both kinds.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::api::decode::json_fault;
+
+/// A group and its versions, in the order of preference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    pub name: Box<str>,
+    pub versions: Vec<Version>,
+}
+
+/// A version of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    pub name: Box<str>,
+    /// What it serves.
+    pub resources: Arc<[Served]>,
+    /// Whether `resources` is the server's present word. Otherwise it is to be
+    /// asked for by itself.
+    pub current: bool,
+}
+
+/// A resource as one version serves it. Subresources are none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Served {
+    pub resource: Box<str>,
+    pub kind: Box<str>,
+    pub namespaced: bool,
+    pub can_get: bool,
+    pub can_delete: bool,
+    /// Its verbs include delete, list and watch.
+    pub watchable: bool,
+}
+
+/// `null` reads as empty: Go writes empty slices so.
+fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+fn served(resource: String, kind: String, namespaced: bool, verbs: &[String]) -> Option<Served> {
+    let can = |verb: &str| verbs.iter().any(|known| known == verb);
+    if resource.contains('/') || resource.is_empty() || kind.is_empty() || verbs.is_empty() {
+        return None;
+    }
+    Some(Served {
+        resource: resource.into(),
+        kind: kind.into(),
+        namespaced,
+        can_get: can("get"),
+        can_delete: can("delete"),
+        watchable: can("delete") && can("list") && can("watch"),
+    })
+}
+
+/// Reads the answer of `/api` or `/apis`, aggregated or not. Which of them it is
+/// stands in its `kind`; an old server ignores what was asked for.
+pub(super) fn root(body: &[u8]) -> Result<Vec<Group>, String> {
+    #[derive(Deserialize)]
+    struct Kind {
+        #[serde(default)]
+        kind: String,
+    }
+    let fault = |error: serde_json::Error| json_fault(&error);
+    let Kind { kind } = serde_json::from_slice(body).map_err(fault)?;
+    match &*kind {
+        "APIGroupDiscoveryList" => {
+            serde_json::from_slice::<aggregated::List>(body).map(aggregated::List::groups).map_err(fault)
+        }
+        "APIGroupList" => {
+            serde_json::from_slice::<plain::Groups>(body).map(plain::Groups::groups).map_err(fault)
+        }
+        "APIVersions" => serde_json::from_slice::<plain::Core>(body).map(plain::Core::groups).map_err(fault),
+        _ => Err("the answer is no discovery document".into()),
+    }
+}
+
+/// Reads the answer of `/api/VERSION` or `/apis/GROUP/VERSION`.
+pub(super) fn resources(body: &[u8]) -> Result<Arc<[Served]>, String> {
+    let list: plain::Resources = serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
+    if list.kind == "APIResourceList" {
+        Ok(list.resources.into_iter().filter_map(plain::Resource::served).collect())
+    } else {
+        Err("the answer is no discovery document".into())
+    }
+}
+
+/// `apidiscovery.k8s.io`, v2 and v2beta1 alike.
+mod aggregated {
+    use super::{Deserialize, Group, Served, Version, or_default, served};
+
+    #[derive(Deserialize)]
+    pub(super) struct List {
+        #[serde(default, deserialize_with = "or_default")]
+        items: Vec<Item>,
+    }
+
+    #[derive(Deserialize)]
+    struct Item {
+        #[serde(default)]
+        metadata: Metadata,
+        #[serde(default, deserialize_with = "or_default")]
+        versions: Vec<ItemVersion>,
+    }
+
+    #[derive(Default, Deserialize)]
+    struct Metadata {
+        /// Left out for the core group.
+        #[serde(default)]
+        name: String,
+    }
+
+    #[derive(Deserialize)]
+    struct ItemVersion {
+        version: String,
+        #[serde(default)]
+        freshness: String,
+        #[serde(default, deserialize_with = "or_default")]
+        resources: Vec<Resource>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Resource {
+        resource: String,
+        #[serde(default, deserialize_with = "or_default")]
+        response_kind: ResponseKind,
+        #[serde(default)]
+        scope: String,
+        #[serde(default, deserialize_with = "or_default")]
+        verbs: Vec<String>,
+    }
+
+    #[derive(Default, Deserialize)]
+    struct ResponseKind {
+        #[serde(default)]
+        kind: String,
+    }
+
+    impl List {
+        pub(super) fn groups(self) -> Vec<Group> {
+            self.items.into_iter().map(Item::group).collect()
+        }
+    }
+
+    impl Item {
+        fn group(self) -> Group {
+            let versions = self.versions.into_iter().map(ItemVersion::version).collect();
+            Group { name: self.metadata.name.into(), versions }
+        }
+    }
+
+    impl ItemVersion {
+        fn version(self) -> Version {
+            // "Stale": the aggregator could not reach the server behind it. What it
+            // lists then, often nothing, is not what there is.
+            let current = self.freshness != "Stale";
+            let resources = self.resources.into_iter().filter_map(Resource::served).collect();
+            Version { name: self.version.into(), resources, current }
+        }
+    }
+
+    impl Resource {
+        fn served(self) -> Option<Served> {
+            served(self.resource, self.response_kind.kind, self.scope == "Namespaced", &self.verbs)
+        }
+    }
+}
+
+/// The documents of `meta/v1`.
+mod plain {
+    use std::sync::Arc;
+
+    use super::{Deserialize, Group, Served, Version, or_default, served};
+
+    #[derive(Deserialize)]
+    pub(super) struct Groups {
+        #[serde(default, deserialize_with = "or_default")]
+        groups: Vec<PlainGroup>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct PlainGroup {
+        name: String,
+        #[serde(default, deserialize_with = "or_default")]
+        versions: Vec<PlainVersion>,
+        #[serde(default, deserialize_with = "or_default")]
+        preferred_version: PlainVersion,
+    }
+
+    #[derive(Default, Deserialize, PartialEq, Eq)]
+    struct PlainVersion {
+        #[serde(default)]
+        version: String,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Core {
+        #[serde(default, deserialize_with = "or_default")]
+        versions: Vec<String>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Resources {
+        #[serde(default)]
+        pub(super) kind: String,
+        #[serde(default, deserialize_with = "or_default")]
+        pub(super) resources: Vec<Resource>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Resource {
+        name: String,
+        #[serde(default)]
+        kind: String,
+        #[serde(default)]
+        namespaced: bool,
+        #[serde(default, deserialize_with = "or_default")]
+        verbs: Vec<String>,
+    }
+
+    fn unread(name: String) -> Version {
+        Version { name: name.into(), resources: Arc::default(), current: false }
+    }
+
+    impl Groups {
+        pub(super) fn groups(self) -> Vec<Group> {
+            self.groups.into_iter().map(PlainGroup::group).collect()
+        }
+    }
+
+    impl PlainGroup {
+        fn group(mut self) -> Group {
+            // Stable: the others stay in the server's order.
+            self.versions.sort_by_key(|version| *version != self.preferred_version);
+            let versions = self.versions.into_iter().map(|version| unread(version.version)).collect();
+            Group { name: self.name.into(), versions }
+        }
+    }
+
+    impl Core {
+        pub(super) fn groups(self) -> Vec<Group> {
+            vec![Group { name: "".into(), versions: self.versions.into_iter().map(unread).collect() }]
+        }
+    }
+
+    impl Resource {
+        pub(super) fn served(self) -> Option<Served> {
+            served(self.name, self.kind, self.namespaced, &self.verbs)
+        }
+    }
+}

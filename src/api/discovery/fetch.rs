@@ -1,0 +1,138 @@
+//! Asking for the discovery documents.
+
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+
+use super::GroupFailure;
+use super::document::{self, Group, Served, Version};
+use crate::api::client::{Api, Call, JSON};
+use crate::api::error::{ApiError, ErrorClass};
+use crate::api::path;
+use crate::api::read::unusable;
+use crate::api::settings::Verb;
+use crate::object::GroupResource;
+
+/// Everything in one answer, from 1.26 on; plain documents from older servers.
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+
+/// So many group versions are asked for at once.
+const AT_ONCE: usize = 16;
+
+/// What discovery is called where requests are counted by resource.
+pub(super) fn discovery() -> GroupResource {
+    GroupResource::new("", "discovery")
+}
+
+/// All groups, those included of which only the past is known.
+pub(super) struct Fetched {
+    pub groups: Vec<Group>,
+    pub failures: Vec<GroupFailure>,
+}
+
+/// Asks for everything.
+///
+/// # Errors
+///
+/// Nothing at all was learned.
+pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, ApiError> {
+    let (core, named) = tokio::join!(root(api, "/api"), root(api, "/apis"));
+    let mut failures = Vec::new();
+    let mut first_error = None;
+    let mut groups = Vec::new();
+    let mut kept = Vec::new();
+    for (answer, label, is_core) in [(core, "", true), (named, "*", false)] {
+        match answer {
+            Ok(found) => groups.extend(found),
+            Err(error) => {
+                kept.extend(previous.iter().filter(|group| group.name.is_empty() == is_core).cloned());
+                failures.push(failure(label, None, &error));
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    let unread: Vec<(usize, usize)> = groups
+        .iter()
+        .enumerate()
+        .flat_map(|(g, group)| {
+            group.versions.iter().enumerate().map(move |(v, version)| (g, v, version.current))
+        })
+        .filter_map(|(g, v, current)| (!current).then_some((g, v)))
+        .collect();
+    let asked: Vec<_> = unread
+        .iter()
+        .map(|&(g, v)| {
+            let (group, version) = (&groups[g].name, &groups[g].versions[v].name);
+            let path = if group.is_empty() {
+                let mut path = String::from("/api/");
+                path::encode(&mut path, version);
+                path
+            } else {
+                let mut path = String::from("/apis/");
+                path::encode(&mut path, group);
+                path.push('/');
+                path::encode(&mut path, version);
+                path
+            };
+            resources(api, path)
+        })
+        .collect();
+    // In order: the outcome must not depend on which answer is first.
+    let answers: Vec<_> = futures::stream::iter(asked).buffered(AT_ONCE).collect().await;
+    for ((g, v), answer) in unread.into_iter().zip(answers) {
+        let group = groups[g].name.clone();
+        let version = &mut groups[g].versions[v];
+        match answer {
+            Ok(resources) => {
+                version.resources = resources;
+                version.current = true;
+            }
+            Err(error) => {
+                failures.push(failure(&group, Some(&version.name), &error));
+                first_error.get_or_insert(error);
+                if let Some(known) = find(previous, &group, &version.name) {
+                    version.resources = Arc::clone(&known.resources);
+                }
+            }
+        }
+    }
+    if !groups.iter().any(is_known) {
+        return Err(first_error.unwrap_or_else(|| {
+            unusable("DISCOVER", "the server".into(), "it serves no resources".into(), 200)
+        }));
+    }
+    groups.extend(kept);
+    Ok(Fetched { groups, failures })
+}
+
+/// True when something of the group was learned just now.
+fn is_known(group: &Group) -> bool {
+    group.versions.iter().any(|version| version.current && !version.resources.is_empty())
+}
+
+fn find<'a>(groups: &'a [Group], group: &str, version: &str) -> Option<&'a Version> {
+    let group = groups.iter().find(|known| *known.name == *group)?;
+    group.versions.iter().find(|known| *known.name == *version)
+}
+
+async fn root(api: &Api, path: &str) -> Result<Vec<Group>, ApiError> {
+    let discovery = discovery();
+    let answer = api.call(Call::get(Verb::Discover, path.into(), AGGREGATED, &discovery)).await?;
+    document::root(&answer.body).map_err(|fault| unusable("GET", path.into(), fault, answer.code))
+}
+
+async fn resources(api: &Api, path: String) -> Result<Arc<[Served]>, ApiError> {
+    let discovery = discovery();
+    let answer = api.call(Call::get(Verb::Discover, path.clone(), JSON, &discovery)).await?;
+    document::resources(&answer.body).map_err(|fault| unusable("GET", path, fault, answer.code))
+}
+
+fn failure(group: &str, version: Option<&str>, error: &ApiError) -> GroupFailure {
+    GroupFailure {
+        group: group.into(),
+        version: version.map(Into::into),
+        error: error.to_string(),
+        forbidden: error.class == ErrorClass::Denied,
+    }
+}

@@ -1,0 +1,89 @@
+//! What the API server serves.
+//!
+//! [`fetch`] asks, [`document`] reads the answers, [`services`] finds out who
+//! serves what, and [`select`] makes a catalog of it. A part that cannot be
+//! discovered is unknown, which is never the same as gone: what was known of it
+//! is kept.
+
+mod document;
+mod fetch;
+mod select;
+mod services;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use super::client::Api;
+use super::error::ApiError;
+use crate::object::{Catalog, ResourceType};
+use document::Group;
+use services::Services;
+
+/// The outcome of one discovery.
+#[derive(Clone, Debug, Default)]
+pub struct Discovered {
+    /// Every type that is served, through every version, watchable or not.
+    pub catalog: Arc<Catalog>,
+    /// The types that can be collected: their verbs include delete, list and watch.
+    /// Ordered by group and resource. Ignored types are the caller's to leave out.
+    pub watchable: Vec<Watchable>,
+    /// What could not be discovered; what was known of it before is kept.
+    pub failures: Vec<GroupFailure>,
+    /// What the answers said, for the next discovery to fall back on.
+    groups: Vec<Group>,
+    services: Services,
+}
+
+/// A type that can be collected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watchable {
+    /// The type. The same `Arc` from discovery to discovery while nothing changes.
+    pub resource: Arc<ResourceType>,
+    /// Served by another API server, or not known not to be: what its watch says
+    /// of deletions is no proof.
+    pub aggregated: bool,
+}
+
+/// A part of the API that could not be discovered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupFailure {
+    /// The group; `*` when the list of groups itself could not be read.
+    pub group: Box<str>,
+    /// The version; `None`: all of the group's.
+    pub version: Option<Box<str>>,
+    /// The server's words.
+    pub error: String,
+    /// 401 or 403.
+    pub forbidden: bool,
+}
+
+impl Discovered {
+    /// An outcome that no server gave: for tests and for fixed catalogs.
+    #[must_use]
+    pub fn fixed(catalog: Arc<Catalog>, watchable: Vec<Watchable>) -> Self {
+        Self { catalog, watchable, ..Self::default() }
+    }
+}
+
+impl Api {
+    /// Discovers what the server serves (semantics, section 2): in two requests
+    /// where it knows aggregated discovery, per group and version otherwise.
+    /// Failures are per group version, and what `previous` knew of those is kept.
+    ///
+    /// # Errors
+    ///
+    /// Nothing at all could be discovered; keep everything as it is.
+    pub async fn discover(&self, previous: Option<&Discovered>) -> Result<Discovered, ApiError> {
+        let previous_groups = previous.map_or(&[][..], |previous| &previous.groups);
+        let fetch::Fetched { groups, failures } = fetch::groups(self, previous_groups).await?;
+        // Afterwards: a group that has just come has its `APIService` already.
+        let services = match services::read(self).await {
+            Some(services) => services,
+            None => previous.map(|previous| previous.services.clone()).unwrap_or_default(),
+        };
+        let (catalog, watchable) =
+            select::select(&groups, &services, previous.map(|previous| &*previous.catalog));
+        Ok(Discovered { catalog: Arc::new(catalog), watchable, failures, groups, services })
+    }
+}

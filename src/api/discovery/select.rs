@@ -1,0 +1,67 @@
+//! From discovery documents to a catalog: one type per group and resource.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Watchable;
+use super::document::{Group, Served};
+use super::services::Services;
+use crate::object::{Catalog, GroupResource, ResourceType, Scope, ServedKind};
+
+/// Makes the catalog, and the list of what can be collected.
+///
+/// Per resource, requests use the first version, in the group's order of
+/// preference, that can delete, list and watch it; if none can, the first that
+/// can read it, because an owner may be of any kind.
+pub(super) fn select(
+    groups: &[Group],
+    services: &Services,
+    previous: Option<&Catalog>,
+) -> (Catalog, Vec<Watchable>) {
+    let mut deletable = Vec::new();
+    let mut others = Vec::new();
+    let mut watchable = Vec::new();
+    for group in groups {
+        let mut resources: BTreeMap<&str, Vec<(&str, &Served)>> = BTreeMap::new();
+        for version in &group.versions {
+            for served in version.resources.iter() {
+                resources.entry(&served.resource).or_default().push((&version.name, served));
+            }
+        }
+        for (resource, versions) in resources {
+            let by = |fits: fn(&Served) -> bool| versions.iter().find(|(_, served)| fits(served));
+            let chosen = by(|served| served.watchable).or_else(|| by(|served| served.can_get));
+            let Some(&(version, served)) = chosen.or(versions.first()) else { continue };
+            let describe = |served: &Served| ResourceType {
+                group_resource: GroupResource::new(&group.name, resource),
+                version: version.into(),
+                kind: served.kind.clone(),
+                scope: if served.namespaced { Scope::Namespaced } else { Scope::Cluster },
+            };
+            let described = describe(served);
+            let known = previous.and_then(|catalog| catalog.resource(&described.group_resource));
+            let chosen = match known {
+                Some(known) if **known == described => Arc::clone(known),
+                _ => Arc::new(described),
+            };
+            if served.watchable {
+                let aggregated = services.is_aggregated(&group.name, version);
+                watchable.push(Watchable { resource: Arc::clone(&chosen), aggregated });
+            }
+            let kinds = if served.can_delete { &mut deletable } else { &mut others };
+            kinds.push(ServedKind { version: version.into(), resource: Arc::clone(&chosen) });
+            for &(other_version, other) in versions.iter().filter(|(name, _)| *name != version) {
+                // The kind of a resource can differ from version to version.
+                let resource =
+                    if other.kind == chosen.kind { Arc::clone(&chosen) } else { Arc::new(describe(other)) };
+                kinds.push(ServedKind { version: other_version.into(), resource });
+            }
+        }
+    }
+    watchable.sort_by(|a, b| a.resource.group_resource.cmp(&b.resource.group_resource));
+    let mut builder = Catalog::builder();
+    for served in deletable.into_iter().chain(others) {
+        builder.add(served);
+    }
+    (builder.build(), watchable)
+}

@@ -1,0 +1,98 @@
+//! Which group versions other API servers serve.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::fetch::discovery;
+use crate::api::client::{Api, Call, JSON};
+use crate::api::decode::Text;
+use crate::api::settings::Verb;
+
+/// The group versions that have an `APIService`, and whether it hands them on to
+/// another API server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Services(HashMap<(Box<str>, Box<str>), bool>);
+
+/// The groups of the Kubernetes API server itself. An aggregated API in one of
+/// them shows only in the `APIService`s.
+const BUILT_IN: [&str; 22] = [
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "extensions",
+    "flowcontrol.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+];
+
+impl Services {
+    /// True unless it is known that the API server serves this itself. Erring on
+    /// this side costs one GET per owner that seems gone.
+    pub fn is_aggregated(&self, group: &str, version: &str) -> bool {
+        let service = self.0.get(&(group.into(), version.into()));
+        service.copied().unwrap_or_else(|| !BUILT_IN.contains(&group))
+    }
+}
+
+/// Reads the `APIService`s. That they cannot be read is no failure: it is a
+/// permission that not everyone grants.
+/// `None`: what was known before holds on.
+pub(super) async fn read(api: &Api) -> Option<Services> {
+    const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let discovery = discovery();
+    match api.call(Call::get(Verb::Discover, PATH.into(), JSON, &discovery)).await {
+        Ok(answer) => services(&answer.body).map(Services),
+        Err(error) => {
+            tracing::debug!(%error, "Cannot tell which APIs are aggregated.");
+            None
+        }
+    }
+}
+
+fn services(body: &[u8]) -> Option<HashMap<(Box<str>, Box<str>), bool>> {
+    #[derive(Deserialize)]
+    struct List<'a> {
+        #[serde(borrow)]
+        kind: Text<'a>,
+        #[serde(borrow)]
+        items: Vec<Item<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Item<'a> {
+        #[serde(borrow)]
+        spec: Spec<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Spec<'a> {
+        #[serde(borrow, default)]
+        group: Text<'a>,
+        #[serde(borrow, default)]
+        version: Text<'a>,
+        #[serde(default)]
+        service: Option<IgnoredAny>,
+    }
+    let list: List<'_> = serde_json::from_slice(body).ok()?;
+    (&*list.kind == "APIServiceList").then(|| {
+        list.items
+            .into_iter()
+            .map(|Item { spec }| (((&*spec.group).into(), (&*spec.version).into()), spec.service.is_some()))
+            .collect()
+    })
+}

@@ -1,0 +1,229 @@
+use std::collections::HashMap;
+
+use super::*;
+use crate::api::ErrorClass;
+use crate::api::scripted::{Reply, Seen, Server};
+use crate::object::{GroupResource, Scope};
+
+const ALL: &str = r#"["create","delete","get","list","patch","watch"]"#;
+
+/// A server whose documents are these; anything else is a 404.
+fn server<const N: usize>(documents: [(&'static str, Reply); N]) -> Server {
+    let documents = HashMap::from(documents);
+    Server::answering(move |seen: &Seen| {
+        let not_served = || Reply::code(404, "404 page not found");
+        documents.get(&*seen.path).cloned().unwrap_or_else(not_served)
+    })
+}
+
+fn plain(group_version: &str, resources: &[(&str, &str, &str)]) -> Reply {
+    let resources: Vec<String> = resources
+        .iter()
+        .map(|(name, kind, verbs)| {
+            format!(r#"{{"name":"{name}","kind":"{kind}","namespaced":true,"verbs":{verbs}}}"#)
+        })
+        .collect();
+    let resources = resources.join(",");
+    Reply::ok(format!(
+        r#"{{"kind":"APIResourceList","groupVersion":"{group_version}","resources":[{resources}]}}"#
+    ))
+}
+
+fn groups(groups: &[(&str, &[&str], &str)]) -> Reply {
+    let groups: Vec<String> = groups
+        .iter()
+        .map(|(name, versions, preferred)| {
+            let versions: Vec<_> =
+                versions.iter().map(|v| format!(r#"{{"groupVersion":"{name}/{v}","version":"{v}"}}"#)).collect();
+            let versions = versions.join(",");
+            format!(r#"{{"name":"{name}","versions":[{versions}],"preferredVersion":{{"version":"{preferred}"}}}}"#)
+        })
+        .collect();
+    Reply::ok(format!(r#"{{"kind":"APIGroupList","groups":[{}]}}"#, groups.join(",")))
+}
+
+fn core() -> [(&'static str, Reply); 2] {
+    [
+        ("/api", Reply::ok(r#"{"kind":"APIVersions","versions":["v1"]}"#)),
+        (
+            "/api/v1",
+            plain(
+                "v1",
+                &[
+                    ("configmaps", "ConfigMap", ALL),
+                    ("pods", "Pod", ALL),
+                    ("pods/log", "Pod", r#"["get"]"#),
+                    ("bindings", "Binding", r#"["create"]"#),
+                ],
+            ),
+        ),
+    ]
+}
+
+fn with<const N: usize>(more: [(&'static str, Reply); N]) -> Server {
+    let mut all = HashMap::from(core());
+    all.extend(more);
+    Server::answering(move |seen: &Seen| {
+        all.get(&*seen.path).cloned().unwrap_or_else(|| Reply::code(404, "404 page not found"))
+    })
+}
+
+fn names(discovered: &Discovered) -> Vec<String> {
+    discovered
+        .watchable
+        .iter()
+        .map(|watchable| format!("{} {}", watchable.resource.group_resource, watchable.resource.version))
+        .collect()
+}
+
+#[tokio::test]
+async fn an_old_server_is_asked_group_by_group() {
+    let server = with([
+        ("/apis", groups(&[("example.com", &["v1", "v2"], "v2")])),
+        (
+            "/apis/example.com/v1",
+            plain("example.com/v1", &[("widgets", "Widget", ALL), ("olds", "Old", ALL)]),
+        ),
+        (
+            "/apis/example.com/v2",
+            plain("example.com/v2", &[("widgets", "Widget", ALL), ("olds", "Old", r#"["get"]"#)]),
+        ),
+    ]);
+    let discovered = server.api().discover(None).await.unwrap();
+    let expected = ["configmaps v1", "pods v1", "olds.example.com v1", "widgets.example.com v2"];
+    assert_eq!(names(&discovered), expected);
+    assert!(discovered.failures.is_empty());
+    let catalog = &discovered.catalog;
+    let widgets = catalog.resolve("example.com/v1", "Widget").unwrap();
+    assert_eq!(&*widgets.version, "v2");
+    assert_eq!(&*catalog.resolve("example.com/v2", "Old").unwrap().version, "v1");
+    assert!(catalog.resolve("v1", "Binding").is_some(), "types that cannot be watched resolve too");
+    assert!(catalog.resource(&GroupResource::parse("pods/log")).is_none());
+}
+
+const AGGREGATED: &str = r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[
+ {"metadata":{"name":"apps"},"versions":[
+   {"version":"v1","freshness":"Current","resources":[
+     {"resource":"deployments","responseKind":{"group":"apps","version":"v1","kind":"Deployment"},"scope":"Namespaced",
+      "singularResource":"deployment","verbs":["delete","get","list","watch"],
+      "subresources":[{"subresource":"scale","verbs":["get"]}]},
+     {"resource":"odd","scope":"Cluster","verbs":null}]}]},
+ {"metadata":{"name":"metrics.example.com"},"versions":[{"version":"v1","freshness":"Stale","resources":[]}]}]}"#;
+const AGGREGATED_CORE: &str = r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[
+ {"metadata":{},"versions":[{"version":"v1","freshness":"Current","resources":[
+   {"resource":"nodes","responseKind":{"group":"","version":"","kind":"Node"},"scope":"Cluster",
+    "verbs":["delete","get","list","watch"]}]}]}]}"#;
+
+#[tokio::test]
+async fn aggregated_discovery_takes_two_requests_and_asks_after_what_is_stale() {
+    let server = server([
+        ("/api", Reply::ok(AGGREGATED_CORE)),
+        ("/apis", Reply::ok(AGGREGATED)),
+        ("/apis/metrics.example.com/v1", Reply::code(503, "service unavailable")),
+    ]);
+    let discovered = server.api().discover(None).await.unwrap();
+    assert_eq!(names(&discovered), ["nodes v1", "deployments.apps v1"]);
+    assert_eq!(discovered.watchable[0].resource.scope, Scope::Cluster);
+    assert_eq!(discovered.failures.len(), 1);
+    let failure = &discovered.failures[0];
+    assert_eq!((&*failure.group, failure.version.as_deref()), ("metrics.example.com", Some("v1")));
+    assert!(failure.error.contains("service unavailable") && !failure.forbidden);
+    assert_eq!(server.requests().len(), 4);
+    assert!(server.seen()[0].header("accept").contains("as=APIGroupDiscoveryList"));
+}
+
+#[tokio::test]
+async fn what_fails_keeps_what_was_known_and_nothing_else_does() {
+    let apis = || groups(&[("a.io", &["v1"], "v1"), ("b.io", &["v1"], "v1")]);
+    let widgets = || plain("a.io/v1", &[("widgets", "Widget", ALL)]);
+    let gadgets = || plain("b.io/v1", &[("gadgets", "Gadget", ALL)]);
+    let before = with([("/apis", apis()), ("/apis/a.io/v1", widgets()), ("/apis/b.io/v1", gadgets())]);
+    let before = before.api().discover(None).await.unwrap();
+
+    // One group version fails.
+    let forbidden = Reply::status(403, "no", "{}");
+    let server = with([("/apis", apis()), ("/apis/a.io/v1", forbidden), ("/apis/b.io/v1", gadgets())]);
+    let after = server.api().discover(Some(&before)).await.unwrap();
+    assert_eq!(names(&after), names(&before));
+    assert!(after.failures[0].forbidden);
+    assert!(after.catalog.resolve("a.io/v1", "Widget").is_some());
+    for (old, new) in before.watchable.iter().zip(&after.watchable) {
+        assert!(Arc::ptr_eq(&old.resource, &new.resource), "an equal type is the same type");
+    }
+    // And again: what is kept is kept as long as it takes.
+    let again = server.api().discover(Some(&after)).await.unwrap();
+    assert_eq!(names(&again), names(&before));
+
+    // The list of groups fails.
+    let server = with([("/apis", Reply::code(500, "oops"))]);
+    let after = server.api().discover(Some(&before)).await.unwrap();
+    assert_eq!(names(&after), names(&before));
+    assert_eq!(&*after.failures[0].group, "*");
+
+    // A group that is no longer listed is gone.
+    let server = with([("/apis", groups(&[("b.io", &["v1"], "v1")])), ("/apis/b.io/v1", gadgets())]);
+    let after = server.api().discover(Some(&before)).await.unwrap();
+    assert_eq!(names(&after), ["configmaps v1", "pods v1", "gadgets.b.io v1"]);
+}
+
+#[tokio::test]
+async fn nothing_discovered_is_an_error() {
+    let down = server([("/api", Reply::code(503, "no")), ("/apis", Reply::code(503, "no"))]);
+    assert_eq!(down.api().discover(None).await.unwrap_err().class, ErrorClass::Transient);
+    let empty = server([
+        ("/api", Reply::ok(r#"{"kind":"APIVersions","versions":[]}"#)),
+        ("/apis", Reply::ok(r#"{"kind":"APIGroupList","groups":[]}"#)),
+    ]);
+    assert_eq!(empty.api().discover(None).await.unwrap_err().class, ErrorClass::Unusable);
+    // An answer of the wrong kind must not read as "no resource exists".
+    let wrong = server([("/api", Reply::ok("{}")), ("/apis", Reply::ok(r#"{"kind":"List","items":[]}"#))]);
+    assert_eq!(wrong.api().discover(None).await.unwrap_err().class, ErrorClass::Unusable);
+}
+
+fn aggregated(discovered: &Discovered) -> Vec<bool> {
+    discovered.watchable.iter().map(|watchable| watchable.aggregated).collect()
+}
+
+#[tokio::test]
+async fn who_serves_what_is_known_or_assumed_to_be_others() {
+    const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let apis = || groups(&[("a.io", &["v1"], "v1"), ("b.io", &["v1"], "v1")]);
+    let documents = || {
+        [
+            ("/apis", apis()),
+            ("/apis/a.io/v1", plain("a.io/v1", &[("widgets", "Widget", ALL)])),
+            ("/apis/b.io/v1", plain("b.io/v1", &[("gadgets", "Gadget", ALL)])),
+        ]
+    };
+    let [one, two, three] = documents();
+    let services = Reply::ok(
+        r#"{"kind":"APIServiceList","items":[
+            {"spec":{"version":"v1"}},
+            {"spec":{"group":"a.io","version":"v1","service":null,"caBundle":"x"}},
+            {"spec":{"group":"b.io","version":"v1","service":{"name":"b"}}}]}"#,
+    );
+    let server = with([one, two, three, (PATH, services)]);
+    let known = server.api().discover(None).await.unwrap();
+    assert_eq!(aggregated(&known), [false, false, false, true]);
+
+    let [one, two, three] = documents();
+    let server = with([one, two, three]);
+    let unknown = server.api().discover(None).await.unwrap();
+    assert_eq!(aggregated(&unknown), [false, false, true, true]);
+    let kept = server.api().discover(Some(&known)).await.unwrap();
+    assert_eq!(aggregated(&kept), [false, false, false, true]);
+}
+
+#[tokio::test]
+async fn a_deletable_resource_keeps_a_kind_that_two_claim() {
+    let server = with([
+        ("/apis", groups(&[("a.io", &["v1"], "v1")])),
+        (
+            "/apis/a.io/v1",
+            plain("a.io/v1", &[("alsowidgets", "Widget", r#"["get"]"#), ("widgets", "Widget", ALL)]),
+        ),
+    ]);
+    let discovered = server.api().discover(None).await.unwrap();
+    let resolved = discovered.catalog.resolve("a.io/v1", "Widget").unwrap();
+    assert_eq!(resolved.group_resource, GroupResource::parse("widgets.a.io"));
+}

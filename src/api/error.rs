@@ -1,0 +1,262 @@
+//! What went wrong with a request, sorted into what the caller must know.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::decode::Status;
+use crate::object::GroupResource;
+
+/// A request that did not do what it was for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// What it means to the caller.
+    pub class: ErrorClass,
+    /// The HTTP method, or what was attempted.
+    pub action: &'static str,
+    /// What it was attempted on: resource, namespace and name, or a path.
+    pub target: String,
+    /// The server's own words, or the transport's. Never an object.
+    pub message: String,
+    /// The HTTP status, when there was an answer.
+    pub code: Option<u16>,
+}
+
+/// What a failed request means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// 404, and it is the object's own: `Status.details` has its name, resource
+    /// and group. The object is absent.
+    Absent,
+    /// 404 or 405 of another kind: the path is not served. Says nothing about
+    /// the object.
+    NotServed,
+    /// 404 of the namespace: a write into a namespace that is gone.
+    NamespaceGone,
+    /// 409: a precondition does not hold, or the thing exists already.
+    Conflict,
+    /// 422 that names `metadata.uid`: another object has the name now.
+    OtherObject,
+    /// Another 4xx: the server refuses the request as it is.
+    Refused,
+    /// An answer that cannot be made sense of, such as an object without a uid.
+    /// It proves nothing.
+    Unusable,
+    /// 401, 403, or an admission webhook's no.
+    Denied,
+    /// 429.
+    Throttled {
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// 410: the resource version or continue token has expired.
+    Expired,
+    /// "Too large resource version": this server has not seen the version yet,
+    /// or never will, because its store was restored from a backup.
+    TooLargeResourceVersion,
+    /// 5xx, a timeout, a broken connection: try again.
+    Transient,
+    /// The write gate is closed; nothing was sent.
+    GateClosed,
+    /// Dry run; nothing was sent.
+    DryRun,
+}
+
+impl ErrorClass {
+    /// A short name for metrics and status pages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::NotServed => "not_served",
+            Self::NamespaceGone => "namespace_gone",
+            Self::Conflict => "conflict",
+            Self::OtherObject => "other_object",
+            Self::Refused => "refused",
+            Self::Unusable => "unusable",
+            Self::Denied => "denied",
+            Self::Throttled { .. } => "throttled",
+            Self::Expired => "expired",
+            Self::TooLargeResourceVersion => "too_large_resource_version",
+            Self::Transient => "transient",
+            Self::GateClosed => "gate_closed",
+            Self::DryRun => "dry_run",
+        }
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: ", self.action, self.target)?;
+        if let Some(code) = self.code {
+            write!(f, "{code} ")?;
+            if let Some(reason) = http::StatusCode::from_u16(code).ok().and_then(|s| s.canonical_reason()) {
+                write!(f, "{reason}: ")?;
+            }
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+/// The object that a request names, for telling its own 404 from others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named<'a> {
+    pub group_resource: &'a GroupResource,
+    pub namespace: Option<&'a str>,
+    pub name: &'a str,
+}
+
+/// The server's words are cut here: a proxy may answer with a whole page.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// Sorts an HTTP error. `status` is the decoded `Status`, if the body was one.
+pub(super) fn classify(
+    code: u16,
+    status: &Status,
+    retry_after: Option<Duration>,
+    object: Option<Named<'_>>,
+) -> ErrorClass {
+    if status.says_too_large_resource_version() {
+        return ErrorClass::TooLargeResourceVersion;
+    }
+    if status.says_expired() {
+        return ErrorClass::Expired;
+    }
+    match code {
+        401 | 403 => ErrorClass::Denied,
+        404 => match object {
+            Some(object) if status.is_about(object) => ErrorClass::Absent,
+            Some(Named { namespace: Some(namespace), .. }) if status.is_about_namespace(namespace) => {
+                ErrorClass::NamespaceGone
+            }
+            _ => ErrorClass::NotServed,
+        },
+        405 => ErrorClass::NotServed,
+        408 => ErrorClass::Transient,
+        409 => ErrorClass::Conflict,
+        410 => ErrorClass::Expired,
+        422 if status.causes_name("metadata.uid") => ErrorClass::OtherObject,
+        429 => ErrorClass::Throttled { retry_after: retry_after.or(status.retry_after()) },
+        400..=499 if status.is_admission_denial() => ErrorClass::Denied,
+        400..=499 => ErrorClass::Refused,
+        _ => ErrorClass::Transient,
+    }
+}
+
+/// The message to show: the server's own, or the start of an answer that is no
+/// `Status` (and no JSON, which might be an object).
+pub(super) fn message(status: &Status, body: &[u8]) -> String {
+    let text = if status.message.is_empty() {
+        match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            None => "the answer is empty".into(),
+            Some(b'{' | b'[') => "the answer is not a Status".into(),
+            Some(_) => String::from_utf8_lossy(&body[..body.len().min(4 * LONGEST_MESSAGE)]),
+        }
+    } else {
+        status.message.as_str().into()
+    };
+    let mut words = text.trim().replace(['\n', '\r'], " ");
+    if words.len() > LONGEST_MESSAGE {
+        let mut end = LONGEST_MESSAGE;
+        while !words.is_char_boundary(end) {
+            end -= 1;
+        }
+        words.truncate(end);
+        words.push('…');
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(json: &str) -> Status {
+        Status::read(json.as_bytes())
+    }
+
+    fn sort(code: u16, json: &str) -> ErrorClass {
+        let widgets = GroupResource::parse("widgets.example.com");
+        let object = Named { group_resource: &widgets, namespace: Some("ns"), name: "w" };
+        classify(code, &status(json), None, Some(object))
+    }
+
+    #[test]
+    fn only_the_objects_own_404_means_absent() {
+        let own = r#"{"details":{"name":"w","group":"example.com","kind":"widgets"}}"#;
+        assert_eq!(sort(404, own), ErrorClass::Absent);
+        for other in [
+            r#"{"details":{"name":"v","group":"example.com","kind":"widgets"}}"#,
+            r#"{"details":{"name":"w","group":"example.org","kind":"widgets"}}"#,
+            r#"{"details":{"name":"w","group":"example.com","kind":"gadgets"}}"#,
+            r#"{"details":{}}"#,
+            r#"{"message":"the server could not find the requested resource"}"#,
+            "404 page not found",
+        ] {
+            assert_eq!(sort(404, other), ErrorClass::NotServed, "{other}");
+        }
+        assert_eq!(sort(404, r#"{"details":{"name":"ns","kind":"namespaces"}}"#), ErrorClass::NamespaceGone);
+    }
+
+    #[test]
+    fn a_uid_in_the_causes_is_another_object_and_other_422_are_refusals() {
+        let uid = r#"{"details":{"causes":[{"reason":"FieldValueInvalid","field":"metadata.uid"}]}}"#;
+        let other = r#"{"details":{"causes":[{"reason":"FieldValueInvalid","field":"spec.x"}]}}"#;
+        assert_eq!(sort(422, uid), ErrorClass::OtherObject);
+        assert_eq!(sort(422, other), ErrorClass::Refused);
+    }
+
+    #[test]
+    fn admission_may_deny_with_any_code() {
+        let denial = r#"{"message":"admission webhook \"x.y\" denied the request: no"}"#;
+        assert_eq!(sort(400, denial), ErrorClass::Denied);
+        assert_eq!(sort(403, "{}"), ErrorClass::Denied);
+        assert_eq!(sort(401, "{}"), ErrorClass::Denied);
+    }
+
+    #[test]
+    fn a_version_that_is_too_large_is_told_by_cause_or_words() {
+        let cause = r#"{"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}"#;
+        assert_eq!(sort(504, cause), ErrorClass::TooLargeResourceVersion);
+        let words = r#"{"message":"Too large resource version: 9, current: 5"}"#;
+        assert_eq!(sort(504, words), ErrorClass::TooLargeResourceVersion);
+        assert_eq!(sort(504, "{}"), ErrorClass::Transient);
+    }
+
+    #[test]
+    fn expiry_is_told_by_code_reason_or_words() {
+        assert_eq!(sort(410, "{}"), ErrorClass::Expired);
+        assert_eq!(sort(500, r#"{"reason":"Expired"}"#), ErrorClass::Expired);
+        assert_eq!(sort(0, r#"{"message":"too old resource version: 1 (5)"}"#), ErrorClass::Expired);
+    }
+
+    #[test]
+    fn throttling_carries_the_time_to_wait() {
+        let body = r#"{"details":{"retryAfterSeconds":7}}"#;
+        let after = |seconds| ErrorClass::Throttled { retry_after: Some(Duration::from_secs(seconds)) };
+        assert_eq!(sort(429, body), after(7));
+        assert_eq!(classify(429, &status(body), Some(Duration::from_secs(2)), None), after(2));
+    }
+
+    #[test]
+    fn messages_are_the_servers_and_never_an_object() {
+        let quote = |body: &str| message(&status(body), body.as_bytes());
+        assert_eq!(quote(r#"{"message":"no\nway"}"#), "no way");
+        assert_eq!(quote("404 page not found\n"), "404 page not found");
+        assert!(!quote(r#"{"data":{"password":"secret"}}"#).contains("secret"));
+        assert!(quote(&"ä".repeat(5000)).len() < 1100);
+    }
+
+    #[test]
+    fn it_reads_like_a_sentence() {
+        let error = ApiError {
+            class: ErrorClass::Denied,
+            action: "DELETE",
+            target: "configmaps ns/name".into(),
+            message: "no".into(),
+            code: Some(403),
+        };
+        assert_eq!(error.to_string(), "DELETE configmaps ns/name: 403 Forbidden: no");
+    }
+}

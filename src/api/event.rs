@@ -1,0 +1,161 @@
+//! Warnings on objects, as Kubernetes Events.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::SystemTime;
+
+use http::Method;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::client::{Answer, Api, Call, JSON};
+use super::decode::json_fault;
+use super::error::{ApiError, ErrorClass, Named};
+use super::live::MERGE_PATCH;
+use super::read::unusable;
+use super::settings::{EVENT_COMPONENT, FIELD_MANAGER, Verb};
+use crate::object::{GroupResource, Identity, Namespace};
+
+/// Where events about cluster-scoped objects go.
+const FALLBACK_NAMESPACE: &str = "default";
+
+/// How long the part of an event's name may be that comes from the object's.
+const LONGEST_NAME: usize = 200;
+
+impl Api {
+    /// Records a warning about an object: a core/v1 Event of the component
+    /// [`EVENT_COMPONENT`](super::EVENT_COMPONENT), in the object's namespace or,
+    /// for cluster-scoped ones, in `default`. The same warning again only counts up.
+    ///
+    /// # Errors
+    ///
+    /// It could not be recorded. Events are for people: nothing depends on them.
+    pub async fn warn(&self, about: &Identity, reason: &str, message: &str) -> Result<(), ApiError> {
+        let namespace = about.namespace.as_ref().map_or(FALLBACK_NAMESPACE, Namespace::as_str);
+        let name = event_name(about, reason, message);
+        let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let event = json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": { "name": name, "namespace": namespace },
+            "involvedObject": {
+                "apiVersion": about.resource.api_version(),
+                "kind": about.resource.kind,
+                "namespace": about.namespace,
+                "name": about.name,
+                "uid": about.uid,
+            },
+            "type": "Warning",
+            "reason": reason,
+            "message": message,
+            "source": { "component": EVENT_COMPONENT },
+            "reportingComponent": EVENT_COMPONENT,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        });
+        let created = self
+            .event_call(
+                Verb::Create,
+                Method::POST,
+                "CREATE",
+                namespace,
+                &name,
+                Some((JSON, event.to_string())),
+            )
+            .await;
+        match created {
+            Ok(_) => Ok(()),
+            Err(error) if error.class == ErrorClass::Conflict => {
+                self.count_event(namespace, &name, &now).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Counts an event that exists already.
+    async fn count_event(&self, namespace: &str, name: &str, now: &str) -> Result<(), ApiError> {
+        #[derive(Deserialize)]
+        struct Event {
+            #[serde(default)]
+            count: i32,
+            metadata: Metadata,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata {
+            resource_version: String,
+        }
+        let found = self.event_call(Verb::Get, Method::GET, "GET", namespace, name, None).await;
+        let answer = match found {
+            Ok(answer) => answer,
+            // It expired just now. The next warning creates it again.
+            Err(error) if error.class == ErrorClass::Absent => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let event: Event = serde_json::from_slice(&answer.body).map_err(|error| {
+            unusable("GET", format!("events {namespace}/{name}"), json_fault(&error), answer.code)
+        })?;
+        let patch = json!({
+            "metadata": { "resourceVersion": event.metadata.resource_version },
+            "count": event.count.saturating_add(1),
+            "lastTimestamp": now,
+        });
+        let body = Some((MERGE_PATCH, patch.to_string()));
+        match self.event_call(Verb::Patch, Method::PATCH, "PATCH", namespace, name, body).await {
+            // Somebody else counted it at the same time, or it expired.
+            Err(error) if matches!(error.class, ErrorClass::Conflict | ErrorClass::Absent) => Ok(()),
+            result => result.map(|_| ()),
+        }
+    }
+
+    async fn event_call(
+        &self,
+        verb: Verb,
+        method: Method,
+        action: &'static str,
+        namespace: &str,
+        name: &str,
+        body: Option<(&'static str, String)>,
+    ) -> Result<Answer, ApiError> {
+        let events = GroupResource::new("", "events");
+        let mut path = format!("/api/v1/namespaces/{namespace}/events");
+        if verb != Verb::Create {
+            path.push('/');
+            path.push_str(name);
+        }
+        if verb != Verb::Get {
+            path.push_str("?fieldManager=");
+            path.push_str(FIELD_MANAGER);
+        }
+        let call = Call {
+            verb,
+            method,
+            action,
+            path,
+            accept: JSON,
+            body: body.map(|(content_type, body)| (content_type, body.into_bytes())),
+            resource: &events,
+            object: Some(Named { group_resource: &events, namespace: Some(namespace), name }),
+            target: String::new(),
+        };
+        self.call(call).await
+    }
+}
+
+/// The same for the same warning about the same object. Some names, such as
+/// those of RBAC objects, are not fit for an event's name as they are.
+fn event_name(about: &Identity, reason: &str, message: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    (about.resource.group_resource.to_string(), about.uid.to_string(), reason, message).hash(&mut hasher);
+    let mut name: String = about
+        .name
+        .chars()
+        .map(|letter| letter.to_ascii_lowercase())
+        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
+        .take(LONGEST_NAME)
+        .collect();
+    name.truncate(name.trim_end_matches('-').len());
+    let name = name.trim_start_matches('-');
+    let name = if name.is_empty() { "object" } else { name };
+    format!("{name}.{:016x}", hasher.finish())
+}

@@ -1,0 +1,65 @@
+//! The last versions seen.
+
+use std::sync::Arc;
+
+use dashmap::{DashMap, Entry};
+
+use crate::object::{GroupResource, ResourceVersion};
+
+/// The last resource version seen of every type. It outlives the
+/// [`ListWatch`](super::ListWatch)es: no list may go back behind it (semantics,
+/// section 1). Clones share one state.
+#[derive(Clone, Debug, Default)]
+pub struct HighWater(Arc<DashMap<GroupResource, ResourceVersion>>);
+
+impl HighWater {
+    /// The last version seen of a type.
+    #[must_use]
+    pub fn get(&self, resource: &GroupResource) -> Option<ResourceVersion> {
+        self.0.get(resource).map(|version| version.clone())
+    }
+
+    /// Forgets all: the store was restored, and time begins anew.
+    pub fn forget_all(&self) {
+        self.0.clear();
+    }
+
+    /// A version has been seen. Never goes back; versions that cannot be compared
+    /// follow each other as they come.
+    pub(super) fn advance(&self, resource: &GroupResource, version: &ResourceVersion) {
+        match self.0.entry(resource.clone()) {
+            Entry::Vacant(entry) => {
+                entry.insert(version.clone());
+            }
+            Entry::Occupied(mut entry) => {
+                if !entry.get().is_after(version) {
+                    entry.insert(version.clone());
+                }
+            }
+        }
+    }
+
+    /// The version is this, even if it was greater before.
+    pub(super) fn set(&self, resource: &GroupResource, version: &ResourceVersion) {
+        self.0.insert(resource.clone(), version.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_rises_and_falls_only_when_told_to() {
+        let (high_water, pods) = (HighWater::default(), GroupResource::parse("pods"));
+        let number = ResourceVersion::number;
+        for version in [5, 9, 7] {
+            high_water.clone().advance(&pods, &number(version));
+        }
+        assert_eq!(high_water.get(&pods), Some(number(9)));
+        high_water.set(&pods, &number(3));
+        assert_eq!(high_water.get(&pods), Some(number(3)));
+        high_water.forget_all();
+        assert_eq!(high_water.get(&pods), None);
+    }
+}

@@ -1,0 +1,73 @@
+//! Following one resource type: list, watch, and what goes wrong in between.
+//!
+//! [`machine`] holds the rules, as a state machine without I/O; [`driver`] makes
+//! the requests that it asks for and tells it what came of them.
+
+mod driver;
+mod high_water;
+mod machine;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use super::error::ApiError;
+use crate::object::{ObjectFacts, ResourceVersion};
+
+pub use driver::ListWatch;
+pub use high_water::HighWater;
+
+/// Where a [`ListWatch`] starts from.
+#[derive(Clone, Debug)]
+pub struct WatchStart {
+    /// The versions seen so far.
+    pub high_water: HighWater,
+    /// Served by an aggregated API, whose versions may go back without meaning it.
+    pub aggregated: bool,
+}
+
+/// An object as a watch showed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sighting {
+    /// ADDED or MODIFIED.
+    Seen(ObjectFacts),
+    /// DELETED, with the last state.
+    Deleted(ObjectFacts),
+}
+
+/// What a [`ListWatch`] has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A list begins; what was listed since the last `ListBegan` without a
+    /// `ListEnded` counts for nothing.
+    ListBegan,
+    /// Objects of the list.
+    Items(Vec<ObjectFacts>),
+    /// The list is complete and stands for this version.
+    ListEnded {
+        /// The list's version.
+        resource_version: Option<ResourceVersion>,
+    },
+    /// What the watch showed, in order; at least one, and as many as had arrived.
+    Events(Vec<Sighting>),
+    /// All is quiet up to the last version seen.
+    Bookmark,
+    /// The watch has ended, as watches do; it is resumed, or the type is listed anew.
+    WatchEnded,
+    /// Something went wrong; it is tried again after this time.
+    Failed {
+        /// What.
+        error: ApiError,
+        /// When it is tried again.
+        retry_in: Duration,
+    },
+    /// The server's store has gone back in time: it was restored from a backup.
+    /// Every absence must be forgotten and the graph rebuilt before any further
+    /// write. The type is listed anew.
+    StoreRestored {
+        /// The last version seen.
+        seen: ResourceVersion,
+        /// The version now.
+        found: ResourceVersion,
+    },
+}

@@ -1,0 +1,147 @@
+//! A live object with its lists verbatim, and the JSON merge patch that goes
+//! back with a part of them.
+//!
+//! A JSON merge patch replaces a whole list, so what stays in it must come from
+//! a live read and go back exactly as it came, fields that this program does not
+//! know included.
+
+use http::Method;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::client::{Answer, Api, Call};
+use super::decode::json_fault;
+use super::error::{ApiError, ErrorClass};
+use super::read::{read_object, unusable};
+use super::settings::{FIELD_MANAGER, Verb};
+use crate::object::{Identity, ObjectFacts, ResourceVersion, Uid};
+
+/// RFC 7386; every type takes it.
+pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
+/// Only built-in types take it; `ownerReferences` are merged by uid.
+pub(super) const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+
+/// A conflict with another writer is answered by reading again; after so many in
+/// a row the caller's backoff takes over.
+pub(super) const CONFLICTS: u32 = 5;
+
+/// An object as a live read shows it.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub facts: ObjectFacts,
+    answer: Answer,
+}
+
+/// `metadata.ownerReferences` and `metadata.finalizers`, verbatim.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct RawLists<'a> {
+    #[serde(borrow)]
+    owner_references: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    finalizers: Option<Vec<&'a RawValue>>,
+}
+
+impl<'a> RawLists<'a> {
+    pub fn owner_references(&self) -> &[&'a RawValue] {
+        self.owner_references.as_deref().unwrap_or_default()
+    }
+
+    pub fn finalizers(&self) -> &[&'a RawValue] {
+        self.finalizers.as_deref().unwrap_or_default()
+    }
+}
+
+impl Live {
+    /// The lists as they stand in the answer.
+    pub fn lists(&self, identity: &Identity) -> Result<RawLists<'_>, ApiError> {
+        #[derive(Deserialize)]
+        struct Object<'a> {
+            #[serde(borrow)]
+            metadata: RawLists<'a>,
+        }
+        serde_json::from_slice::<Object<'_>>(&self.answer.body)
+            .map(|object| object.metadata)
+            .map_err(|error| unusable("GET", identity.to_string(), json_fault(&error), self.answer.code))
+    }
+}
+
+/// A patch of one list of the metadata, which holds for one uid and, when given,
+/// one resource version.
+#[derive(Debug)]
+pub(super) struct ListPatch<'a, T> {
+    pub uid: &'a Uid,
+    pub resource_version: Option<&'a ResourceVersion>,
+    pub list: &'static str,
+    pub entries: &'a [T],
+}
+
+impl<T: Serialize> Serialize for ListPatch<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Metadata<'a, T>(&'a ListPatch<'a, T>);
+
+        impl<T: Serialize> Serialize for Metadata<'_, T> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let Self(patch) = self;
+                let mut map = serializer.serialize_map(None)?;
+                map.serialize_entry("uid", patch.uid)?;
+                if let Some(version) = patch.resource_version {
+                    map.serialize_entry("resourceVersion", version)?;
+                }
+                // `null` takes an empty list away altogether.
+                let entries = (!patch.entries.is_empty()).then_some(patch.entries);
+                map.serialize_entry(patch.list, &entries)?;
+                map.end()
+            }
+        }
+
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry("metadata", &Metadata(self))?;
+        map.end()
+    }
+}
+
+/// What a patch of an object did.
+#[derive(Debug)]
+pub(super) enum PatchOutcome {
+    /// The object as it is now.
+    Done(ObjectFacts),
+    /// The object is gone, or another one has its name.
+    Gone,
+}
+
+impl Api {
+    /// Reads an object to patch it; `None` when it is gone or another one has its name.
+    pub(super) async fn live(&self, identity: &Identity) -> Result<Option<Live>, ApiError> {
+        let answer = match self.get(identity).await {
+            Ok(answer) => answer,
+            Err(error) if error.class == ErrorClass::Absent => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let facts = read_object("GET", identity, &answer)?.facts;
+        Ok((facts.uid == identity.uid).then_some(Live { facts, answer }))
+    }
+
+    /// Sends a patch.
+    pub(super) async fn patch<T: Serialize>(
+        &self,
+        identity: &Identity,
+        content_type: &'static str,
+        patch: &ListPatch<'_, T>,
+    ) -> Result<PatchOutcome, ApiError> {
+        let mut call = Call::object(Verb::Patch, Method::PATCH, "PATCH", identity)?;
+        call.path.push_str("?fieldManager=");
+        call.path.push_str(FIELD_MANAGER);
+        let body = serde_json::to_vec(patch)
+            .map_err(|error| call.error(ErrorClass::Refused, error.to_string(), None))?;
+        call.body = Some((content_type, body));
+        match self.call(call).await {
+            Ok(answer) => Ok(PatchOutcome::Done(read_object("PATCH", identity, &answer)?.facts)),
+            Err(ApiError { class: ErrorClass::Absent | ErrorClass::OtherObject, .. }) => {
+                Ok(PatchOutcome::Gone)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

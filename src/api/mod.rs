@@ -1,0 +1,43 @@
+//! The only room that talks to an API server.
+//!
+//! [`Api`] makes single requests: look-ups, deletes and patches with their
+//! preconditions, events, discovery. [`ListWatch`] follows one resource type.
+//! Both speak in [`ObjectFacts`](crate::object::ObjectFacts) and sort what goes
+//! wrong into what a caller must know ([`ErrorClass`]). No object's body is ever
+//! logged; the server's own error message is.
+
+mod client;
+mod connect;
+mod decode;
+mod delete;
+mod discovery;
+mod error;
+mod event;
+mod finalizer;
+mod gate;
+mod gate_layer;
+mod jitter;
+mod limiter;
+mod list_watch;
+mod live;
+mod patch;
+mod path;
+mod read;
+mod settings;
+
+#[cfg(test)]
+mod scripted;
+
+pub use client::Api;
+pub use connect::{ConnectError, ServerVersion, load_config};
+pub use delete::Deleted;
+pub use discovery::{Discovered, GroupFailure, Watchable};
+pub use error::{ApiError, ErrorClass};
+pub use finalizer::{Finalizer, FinalizerRemoval};
+pub use gate::{GateClosed, Permit, WriteGate};
+pub use list_watch::{HighWater, ListWatch, Sighting, Step, WatchStart};
+pub use patch::{Patched, References};
+pub use read::{Evidence, Listed, LookUp};
+pub use settings::{
+    ApiSettings, EVENT_COMPONENT, FIELD_MANAGER, RequestObserver, USER_AGENT, Unobserved, Verb, WatchSettings,
+};

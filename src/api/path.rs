@@ -1,0 +1,139 @@
+//! URL paths of objects and collections.
+//!
+//! An owner reference's name is whatever its writer put there, and it becomes a
+//! part of a URL: it is checked and encoded here, so that it cannot name
+//! anything but an object of its type.
+
+use std::fmt::Write as _;
+
+use super::error::{ApiError, ErrorClass};
+use crate::object::{GroupResource, Identity, Namespace, ResourceType, Scope};
+
+/// "configmaps ns/name", "nodes name", "configmaps ns/*": what errors call a target.
+pub(super) fn describe(resource: &GroupResource, namespace: Option<&str>, name: Option<&str>) -> String {
+    let mut text = resource.to_string();
+    if namespace.is_some() || name.is_some() {
+        text.push(' ');
+    }
+    if let Some(namespace) = namespace {
+        text.push_str(namespace);
+        text.push('/');
+    }
+    text.push_str(name.unwrap_or(if namespace.is_some() { "*" } else { "" }));
+    text
+}
+
+/// The path of a collection, in one namespace or in all.
+pub(super) fn collection(resource: &ResourceType, namespace: Option<&str>) -> String {
+    let GroupResource { group, resource: plural } = &resource.group_resource;
+    let mut path = String::with_capacity(64);
+    path.push_str(if group.is_empty() { "/api" } else { "/apis" });
+    if !group.is_empty() {
+        segment(&mut path, group);
+    }
+    segment(&mut path, &resource.version);
+    if let Some(namespace) = namespace {
+        segment(&mut path, "namespaces");
+        segment(&mut path, namespace);
+    }
+    segment(&mut path, plural);
+    path
+}
+
+/// The path of an object.
+///
+/// # Errors
+///
+/// The identity cannot be any object's: the name is no name, or it has a
+/// namespace where the type has none, or the reverse. The server would answer
+/// such a request with something other than the object's own 404.
+pub(super) fn object(action: &'static str, identity: &Identity) -> Result<String, ApiError> {
+    let Identity { resource, namespace, name, uid: _ } = identity;
+    let namespace = namespace.as_ref().map(Namespace::as_str);
+    let refuse = |message: &str| ApiError {
+        class: ErrorClass::Refused,
+        action,
+        target: describe(&resource.group_resource, namespace, Some(name)),
+        message: message.into(),
+        code: None,
+    };
+    match (resource.scope, namespace) {
+        (Scope::Namespaced, None) => return Err(refuse("objects of this type live in namespaces")),
+        (Scope::Cluster, Some(_)) => return Err(refuse("objects of this type live in no namespace")),
+        _ => {}
+    }
+    for part in [namespace, Some(name)].into_iter().flatten() {
+        if matches!(part, "" | "." | "..") || part.contains(['/', '%']) {
+            return Err(refuse("no object can have this name"));
+        }
+    }
+    let mut path = collection(resource, namespace);
+    segment(&mut path, name);
+    Ok(path)
+}
+
+/// Appends `/` and the text, percent-encoding all but what RFC 3986 calls
+/// unreserved and the `:` of RBAC names.
+fn segment(path: &mut String, text: &str) {
+    path.push('/');
+    encode(path, text);
+}
+
+/// Appends the text, percent-encoded; fit for a query value too.
+pub(super) fn encode(path: &mut String, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
+                path.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(path, "%{byte:02X}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::object::Uid;
+
+    fn identity(scope: Scope, namespace: &str, name: &str) -> Identity {
+        let resource = ResourceType {
+            group_resource: GroupResource::parse("widgets.example.com"),
+            version: "v1".into(),
+            kind: "Widget".into(),
+            scope,
+        };
+        Identity {
+            resource: Arc::new(resource),
+            namespace: Namespace::parse(namespace),
+            name: name.into(),
+            uid: Uid::parse("u").unwrap(),
+        }
+    }
+
+    #[test]
+    fn paths_agree_with_the_api_conventions() {
+        let object_path = object("GET", &identity(Scope::Namespaced, "ns", "system:x")).unwrap();
+        assert_eq!(object_path, "/apis/example.com/v1/namespaces/ns/widgets/system:x");
+    }
+
+    #[test]
+    fn a_name_cannot_lead_elsewhere() {
+        for name in ["", ".", "..", "a/b", "a%2Fb", "../nodes/x"] {
+            let error = object("GET", &identity(Scope::Cluster, "", name)).unwrap_err();
+            assert_eq!(error.class, ErrorClass::Refused, "{name}");
+        }
+        let path = object("GET", &identity(Scope::Cluster, "", "a?b#c d")).unwrap();
+        assert_eq!(path, "/apis/example.com/v1/widgets/a%3Fb%23c%20d");
+    }
+
+    #[test]
+    fn a_namespace_must_fit_the_scope() {
+        assert!(object("GET", &identity(Scope::Namespaced, "", "x")).is_err());
+        assert!(object("GET", &identity(Scope::Cluster, "ns", "x")).is_err());
+    }
+}

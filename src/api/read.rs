@@ -1,0 +1,191 @@
+//! Reading one object, and lists for a single purpose.
+
+use http::Method;
+
+use super::client::{Answer, Api, Call, METADATA, METADATA_LIST};
+use super::decode::{FactsReader, ListError, ListScanner, ObjectView, json_fault};
+use super::error::{ApiError, ErrorClass, Named};
+use super::path;
+use super::settings::Verb;
+use crate::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid};
+
+/// What a live look at an identity showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LookUp {
+    /// It is there.
+    Found(ObjectFacts),
+    /// It is proved absent.
+    Absent(Evidence),
+}
+
+/// Why an identity is taken for absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// The server answered with the object's own 404.
+    NotFound,
+    /// Another object has the name.
+    OtherUid(Uid),
+}
+
+/// What a list stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The version of the first page, for which the whole list stands.
+    pub resource_version: Option<ResourceVersion>,
+}
+
+/// An object with what does not go into its facts.
+#[derive(Debug)]
+pub(super) struct ReadObject {
+    pub facts: ObjectFacts,
+    /// Kept by a finalizer or a grace period while being deleted.
+    pub is_held: bool,
+}
+
+impl<'a> Call<'a> {
+    /// A request about one object.
+    pub(super) fn object(
+        verb: Verb,
+        method: Method,
+        action: &'static str,
+        identity: &'a Identity,
+    ) -> Result<Self, ApiError> {
+        Ok(Self {
+            verb,
+            method,
+            action,
+            path: path::object(action, identity)?,
+            accept: METADATA,
+            body: None,
+            resource: &identity.resource.group_resource,
+            object: Some(Named {
+                group_resource: &identity.resource.group_resource,
+                namespace: identity.namespace.as_ref().map(Namespace::as_str),
+                name: &identity.name,
+            }),
+            target: String::new(),
+        })
+    }
+}
+
+impl Api {
+    /// Looks at an object as it is now: a GET without `resourceVersion`, so that
+    /// no cache answers. Proves absence (semantics, section 1).
+    ///
+    /// # Errors
+    ///
+    /// Whatever is neither the object nor proof of its absence: a 404 that is not
+    /// its own, an answer without a uid, no answer.
+    pub async fn look_up(&self, identity: &Identity) -> Result<LookUp, ApiError> {
+        match self.get(identity).await {
+            Ok(answer) => {
+                let found = read_object("GET", identity, &answer)?.facts;
+                Ok(if found.uid == identity.uid {
+                    LookUp::Found(found)
+                } else {
+                    LookUp::Absent(Evidence::OtherUid(found.uid))
+                })
+            }
+            Err(error) if error.class == ErrorClass::Absent => Ok(LookUp::Absent(Evidence::NotFound)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The answer to a live GET of an object's metadata.
+    pub(super) async fn get(&self, identity: &Identity) -> Result<Answer, ApiError> {
+        self.call(Call::object(Verb::Get, Method::GET, "GET", identity)?).await
+    }
+
+    /// Lists a type, consistently and in pages, and shows every object to `visit`.
+    /// For confirmations, not for following a type: that is
+    /// [`watch`](Self::watch). Should the list have to start anew because it took
+    /// too long, objects are shown again.
+    ///
+    /// # Errors
+    ///
+    /// The list cannot be read to its end; what was shown proves nothing then.
+    pub async fn list(
+        &self,
+        resource: &ResourceType,
+        namespace: Option<&Namespace>,
+        mut visit: impl FnMut(ObjectFacts) + Send,
+    ) -> Result<Listed, ApiError> {
+        /// A list that expires this often between its first page and its last
+        /// will not get better.
+        const ATTEMPTS: u32 = 3;
+        let namespace = namespace.map(Namespace::as_str);
+        let base =
+            format!("{}?limit={}", path::collection(resource, namespace), self.settings().page_size.max(1));
+        let mut reader = FactsReader::default();
+        let mut attempts = 1;
+        let mut token = String::new();
+        let mut first_version = None;
+        loop {
+            let mut page_path = base.clone();
+            if !token.is_empty() {
+                page_path.push_str("&continue=");
+                path::encode(&mut page_path, &token);
+            }
+            let mut call = Call::get(Verb::List, page_path, METADATA_LIST, &resource.group_resource);
+            call.action = "LIST";
+            call.target = path::describe(&resource.group_resource, namespace, None);
+            let target = call.target.clone();
+            let answer = match self.call(call).await {
+                Ok(answer) => answer,
+                Err(error) if error.class == ErrorClass::Expired && attempts < ATTEMPTS => {
+                    attempts += 1;
+                    token.clear();
+                    first_version = None;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let unusable = |error: ListError| unusable("LIST", target.clone(), error.0, answer.code);
+            let mut scanner = ListScanner::default();
+            scanner
+                .feed(&answer.body, |item| {
+                    let view: ObjectView<'_> =
+                        serde_json::from_slice(item).map_err(|error| ListError(json_fault(&error)))?;
+                    reader.facts(view).into_iter().for_each(&mut visit);
+                    Ok(())
+                })
+                .map_err(unusable)?;
+            let envelope = scanner.finish().map_err(unusable)?;
+            first_version = first_version.or(envelope.resource_version);
+            if envelope.next.is_empty() {
+                return Ok(Listed { resource_version: first_version });
+            }
+            token = envelope.next;
+        }
+    }
+}
+
+/// Reads the object that an answer should be.
+///
+/// # Errors
+///
+/// It is no object, has no uid, or has another name than was asked for: it
+/// proves nothing.
+pub(super) fn read_object(
+    action: &'static str,
+    identity: &Identity,
+    answer: &Answer,
+) -> Result<ReadObject, ApiError> {
+    let namespace = identity.namespace.as_ref().map(Namespace::as_str);
+    let target = || path::describe(&identity.resource.group_resource, namespace, Some(&identity.name));
+    let view: ObjectView<'_> = serde_json::from_slice(&answer.body)
+        .map_err(|error| unusable(action, target(), json_fault(&error), answer.code))?;
+    let is_held = view.is_held();
+    let Some(facts) = FactsReader::default().facts(view) else {
+        return Err(unusable(action, target(), "the answer has no uid".into(), answer.code));
+    };
+    if facts.name != identity.name || facts.namespace != identity.namespace {
+        return Err(unusable(action, target(), "the answer is about another name".into(), answer.code));
+    }
+    Ok(ReadObject { facts, is_held })
+}
+
+/// An answer that proves nothing.
+pub(super) fn unusable(action: &'static str, target: String, message: String, code: u16) -> ApiError {
+    ApiError { class: ErrorClass::Unusable, action, target, message, code: Some(code) }
+}

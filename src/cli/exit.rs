@@ -1,0 +1,83 @@
+//! Exit codes: what a script or a person with `$?` can act on.
+
+use std::process::ExitCode;
+
+/// How the process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Exit {
+    /// Ended because it was asked to (SIGTERM, SIGINT).
+    Success = 0,
+    /// Failed for a reason that has no code of its own; the last line says which.
+    Failure = 1,
+    /// Bad arguments or configuration. Also clap's code for bad usage.
+    Usage = 2,
+    /// The kubeconfig cannot be read or understood, or lacks the context asked for.
+    Kubeconfig = 3,
+    /// The API server cannot be reached.
+    Unreachable = 4,
+    /// The API server refuses the credentials (401), or its certificate is not trusted.
+    Credentials = 5,
+    /// The credentials are fine and allow too little (403).
+    Forbidden = 6,
+    /// A part of the graph panicked: `EX_SOFTWARE`. A half-updated graph is worse
+    /// than a restart, so whatever supervises the process should start it again.
+    Panicked = 70,
+}
+
+/// For the end of `--help`; the README has the same table.
+pub(super) const HELP: &str = "\
+Exit codes:
+   0  ended on request (SIGTERM or SIGINT)
+   1  failed in a way that has no code of its own
+   2  bad arguments or configuration
+   3  kubeconfig unreadable or malformed, or without the context asked for
+   4  API server unreachable
+   5  credentials refused (401), or the server's certificate not trusted
+   6  not allowed to discover or list (403)
+  70  a part of the graph panicked; restart it";
+
+impl Exit {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Success,
+        Self::Failure,
+        Self::Usage,
+        Self::Kubeconfig,
+        Self::Unreachable,
+        Self::Credentials,
+        Self::Forbidden,
+        Self::Panicked,
+    ];
+
+    /// The number.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_documented_in_the_help_and_in_the_readme() {
+        let readme = include_str!("../../README.md");
+        for exit in Exit::ALL {
+            let code = exit.code();
+            let (_, meaning) = HELP
+                .lines()
+                .filter_map(|line| line.trim().split_once("  "))
+                .find(|(number, _)| *number == code.to_string())
+                .unwrap_or_else(|| panic!("{code} is not in the help"));
+            assert!(readme.contains(&format!("| {code} | {meaning} |")), "{code} is not in the README");
+        }
+    }
+}

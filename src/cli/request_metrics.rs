@@ -1,0 +1,20 @@
+//! Requests to the API server, as metrics.
+
+use std::time::Duration;
+
+use crate::api::{RequestObserver, Verb};
+use crate::object::GroupResource;
+use crate::telemetry::record;
+
+/// Records every request.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestMetrics;
+
+impl RequestObserver for RequestMetrics {
+    fn request(&self, verb: Verb, resource: &GroupResource, code: Option<u16>, duration: Duration) {
+        match code {
+            Some(code) => record::request(verb.name(), resource, &code.to_string(), duration),
+            None => record::request(verb.name(), resource, "error", duration),
+        }
+    }
+}

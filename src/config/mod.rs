@@ -1,0 +1,294 @@
+//! The whole configuration: what can be set, the built-in values, and how the
+//! sources are put together.
+//!
+//! Later sources win: built-in defaults, then the TOML file, then environment
+//! variables, then flags. Keys are snake case. A variable is named
+//! `KUBE_GC__SECTION__KEY`, in which lists are separated by commas. Nothing is
+//! ignored silently: an unknown key is an error that names its source.
+//!
+//! `config/default.toml` documents each key; a test keeps it equal to the
+//! [`Default`] of [`Settings`].
+
+mod error;
+mod load;
+mod rules;
+mod text;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::object::GroupResource;
+
+pub use error::{ConfigError, Origin};
+pub use load::Loader;
+
+/// Everything that can be configured, validated. Make one with [`Loader`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Decide and report, but write nothing.
+    pub dry_run: bool,
+    /// How many objects are worked on at a time.
+    pub workers: WorkerSettings,
+    /// The graph of owners and dependents.
+    pub graph: GraphSettings,
+    /// Which resource types there are.
+    pub discovery: DiscoverySettings,
+    /// Listing and watching.
+    pub watch: WatchSettings,
+    /// Trying failed work again.
+    pub retry: RetrySettings,
+    /// Beginning.
+    pub startup: StartupSettings,
+    /// Requests to the API server.
+    pub client: ClientSettings,
+    /// Ending.
+    pub shutdown: ShutdownSettings,
+    /// The addresses that this process listens on.
+    pub http: HttpSettings,
+    /// The log.
+    pub log: LogSettings,
+}
+
+/// `[workers]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerSettings {
+    /// Workers of the delete pool.
+    pub delete: usize,
+    /// Workers of the orphan pool.
+    pub orphan: usize,
+}
+
+/// `[graph]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphSettings {
+    /// Partitions; 0 means one for each core. See [`GraphSettings::partition_count`].
+    pub partitions: u16,
+    /// How many identities proved absent are remembered.
+    pub absent_owner_capacity: usize,
+}
+
+impl GraphSettings {
+    /// The number of partitions that `partitions` amounts to on this machine.
+    #[must_use]
+    pub fn partition_count(&self) -> usize {
+        match self.partitions {
+            0 => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+            count => count.into(),
+        }
+    }
+}
+
+/// `[discovery]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiscoverySettings {
+    /// Between two rounds of discovery that nothing else has caused.
+    #[serde(with = "text::duration")]
+    pub interval: Duration,
+    /// Resource types that are neither watched nor touched.
+    #[serde(with = "text::group_resources")]
+    pub ignored: Vec<GroupResource>,
+}
+
+/// `[watch]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchSettings {
+    /// Objects in one page of a list.
+    pub page_size: u32,
+    /// The first pause after a list or watch that failed.
+    #[serde(with = "text::duration")]
+    pub min_backoff: Duration,
+    /// The longest pause after lists or watches that failed.
+    #[serde(with = "text::duration")]
+    pub max_backoff: Duration,
+}
+
+/// `[retry]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetrySettings {
+    /// The pause after the first failure of an object.
+    #[serde(with = "text::duration")]
+    pub min: Duration,
+    /// The longest pause between two attempts at an object.
+    #[serde(with = "text::duration")]
+    pub max: Duration,
+}
+
+/// `[startup]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartupSettings {
+    /// How long the workers wait for types that do not sync.
+    #[serde(with = "text::duration")]
+    pub sync_timeout: Duration,
+}
+
+/// `[client]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientSettings {
+    /// Writes and reads of single objects per second; 0 means no limit.
+    pub qps: u32,
+    /// How many of them may come at once; 0 means as many as `qps`.
+    pub burst: u32,
+    /// For one request, from sending it to the end of its answer; not for watches.
+    #[serde(with = "text::duration")]
+    pub request_timeout: Duration,
+}
+
+/// `[shutdown]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShutdownSettings {
+    /// How long requests that are under way may take to finish.
+    #[serde(with = "text::duration")]
+    pub grace: Duration,
+}
+
+/// `[http]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpSettings {
+    /// Health and metrics.
+    pub listen: SocketAddr,
+    /// The debug pages.
+    pub debug_listen: SocketAddr,
+}
+
+/// `[log]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogSettings {
+    /// How a line looks.
+    pub format: LogFormat,
+    /// Which lines there are, in the notation of `RUST_LOG`.
+    pub filter: String,
+}
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Default for WorkerSettings {
+    fn default() -> Self {
+        Self { delete: 20, orphan: 5 }
+    }
+}
+
+impl Default for GraphSettings {
+    fn default() -> Self {
+        Self { partitions: 0, absent_owner_capacity: 500 }
+    }
+}
+
+impl Default for DiscoverySettings {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(30), ignored: Self::never_collected().to_vec() }
+    }
+}
+
+impl DiscoverySettings {
+    /// Events: the one kind that is many, short-lived, and owned by nothing.
+    #[must_use]
+    pub fn never_collected() -> [GroupResource; 2] {
+        [GroupResource::new("", "events"), GroupResource::new("events.k8s.io", "events")]
+    }
+}
+
+impl Default for WatchSettings {
+    fn default() -> Self {
+        Self { page_size: 500, min_backoff: Duration::from_millis(800), max_backoff: Duration::from_secs(30) }
+    }
+}
+
+impl Default for RetrySettings {
+    fn default() -> Self {
+        Self { min: Duration::from_millis(5), max: Duration::from_secs(1000) }
+    }
+}
+
+impl Default for StartupSettings {
+    fn default() -> Self {
+        Self { sync_timeout: Duration::from_secs(30) }
+    }
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self { qps: 0, burst: 0, request_timeout: Duration::from_secs(30) }
+    }
+}
+
+impl Default for ShutdownSettings {
+    fn default() -> Self {
+        Self { grace: Duration::from_secs(20) }
+    }
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        let loopback = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        Self { listen: loopback(8080), debug_listen: loopback(8081) }
+    }
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { format: LogFormat::Text, filter: "info".to_owned() }
+    }
+}
+
+impl Settings {
+    /// What is allowed but should be known to whoever runs this: said at start
+    /// and, for ignored types, in `/readyz?verbose`.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.ignored_type_warnings();
+        if self.client.qps == 0 && self.client.burst > 0 {
+            warnings.push("`client.burst` has no effect, because `client.qps` is 0 (no limit)".to_owned());
+        }
+        if !self.http.debug_listen.ip().is_loopback() {
+            warnings.push(format!(
+                "the debug pages on {} can be read by whoever can reach that address: they show the names of all \
+                 objects that own or are owned",
+                self.http.debug_listen
+            ));
+        }
+        warnings
+    }
+
+    /// One warning for each ignored type that is not an event.
+    #[must_use]
+    pub fn ignored_type_warnings(&self) -> Vec<String> {
+        let harmless = DiscoverySettings::never_collected();
+        self.discovery
+            .ignored
+            .iter()
+            .filter(|ignored| !harmless.contains(ignored))
+            .map(|ignored| {
+                format!(
+                    "{ignored} is ignored: its foreground and orphan deletions will never end, because the API server \
+                     still adds the finalizers"
+                )
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+use std::ffi::OsString;
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::rules::RULES;
+use super::*;
+
+const DEFAULT_TOML: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/default.toml");
+
+fn load_file(text: &str) -> Result<Settings, ConfigError> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    Loader::new().file(Some(file.path())).load()
+}
+
+fn load_variables(variables: &[(&str, &str)]) -> Result<Settings, ConfigError> {
+    let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    Loader::new().environment(variables).load()
+}
+
+fn message(result: Result<Settings, ConfigError>) -> String {
+    result.unwrap_err().to_string()
+}
+
+/// Every key as (key, value), the way that serde sees the settings.
+fn keys(settings: &Settings) -> Vec<String> {
+    let mut keys = Vec::new();
+    for (section, value) in serde_json::to_value(settings).unwrap().as_object().unwrap() {
+        match value.as_object() {
+            Some(entries) => keys.extend(entries.keys().map(|key| format!("{section}.{key}"))),
+            None => keys.push(section.clone()),
+        }
+    }
+    keys
+}
+
+#[test]
+fn the_default_file_equals_the_built_in_defaults() {
+    let from_file = Loader::new().file(Some(Path::new(DEFAULT_TOML))).load().unwrap();
+    assert_eq!(from_file, Settings::default());
+}
+
+#[test]
+fn the_default_file_sets_and_documents_every_key() {
+    let text = std::fs::read_to_string(DEFAULT_TOML).unwrap();
+    let mut section = String::new();
+    let mut commented = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if line.starts_with('#') {
+            commented = true;
+        } else if let Some(name) = line.strip_prefix('[') {
+            section = format!("{}.", name.trim_end_matches(']'));
+            commented = false;
+        } else if let Some((key, _)) = line.split_once(" = ") {
+            assert!(commented, "no comment above {section}{key}");
+            found.push(format!("{section}{key}"));
+            commented = false;
+        }
+    }
+    let mut expected = keys(&Settings::default());
+    expected.sort();
+    found.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn every_key_has_a_rule_and_every_rule_a_key() {
+    let mut ruled: Vec<_> = RULES.iter().map(|rule| rule.key.to_owned()).collect();
+    let mut expected = keys(&Settings::default());
+    ruled.sort();
+    expected.sort();
+    assert_eq!(ruled, expected);
+    assert!(RULES.iter().all(|rule| (rule.holds)(&Settings::default())));
+}
+
+#[test]
+fn flags_win_over_variables_and_these_over_the_file() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "[workers]\ndelete = 1\norphan = 1\n[watch]\npage_size = 1\n").unwrap();
+    let settings = Loader::new()
+        .file(Some(file.path()))
+        .environment([
+            ("KUBE_GC__WORKERS__DELETE".into(), "2".into()),
+            ("KUBE_GC__WORKERS__ORPHAN".into(), "2".into()),
+        ])
+        .flag("--delete-workers", "workers.delete", Some(3))
+        .flag("--orphan-workers", "workers.orphan", None::<u32>)
+        .load()
+        .unwrap();
+    assert_eq!((settings.workers.delete, settings.workers.orphan, settings.watch.page_size), (3, 2, 1));
+    assert_eq!(settings.retry, RetrySettings::default());
+}
+
+#[test]
+fn variables_are_read_as_the_type_of_their_key() {
+    let settings = load_variables(&[
+        ("KUBE_GC__DRY_RUN", "true"),
+        ("KUBE_GC__DISCOVERY__IGNORED", "events, jobs.batch"),
+        ("KUBE_GC__DISCOVERY__INTERVAL", "1m 30s"),
+        ("KUBE_GC__HTTP__LISTEN", "[::]:9090"),
+        ("KUBE_GC__LOG__FORMAT", "json"),
+        ("KUBE_GC_CACHE", "/not/ours"),
+        ("PATH", "/bin"),
+    ])
+    .unwrap();
+    assert!(settings.dry_run);
+    assert_eq!(
+        settings.discovery.ignored,
+        [GroupResource::new("", "events"), GroupResource::new("batch", "jobs")]
+    );
+    assert_eq!(settings.discovery.interval, Duration::from_secs(90));
+    assert_eq!(settings.http.listen, "[::]:9090".parse().unwrap());
+    assert_eq!(settings.log.format, LogFormat::Json);
+}
+
+#[test]
+fn a_shorter_list_replaces_the_longer_one() {
+    assert_eq!(load_file("[discovery]\nignored = []").unwrap().discovery.ignored, []);
+    let one = load_variables(&[("KUBE_GC__DISCOVERY__IGNORED", "jobs.batch")]).unwrap();
+    assert_eq!(one.discovery.ignored, [GroupResource::new("batch", "jobs")]);
+    assert_eq!(load_variables(&[("KUBE_GC__DISCOVERY__IGNORED", "")]).unwrap().discovery.ignored, []);
+}
+
+#[test]
+fn rust_log_is_the_filter_unless_our_own_variable_says_otherwise() {
+    assert_eq!(load_variables(&[("RUST_LOG", "debug")]).unwrap().log.filter, "debug");
+    assert_eq!(load_variables(&[("RUST_LOG", "")]).unwrap().log.filter, "info");
+    for order in [[0, 1], [1, 0]] {
+        let both = [("RUST_LOG", "debug"), ("KUBE_GC__LOG__FILTER", "warn")];
+        assert_eq!(load_variables(&order.map(|i| both[i])).unwrap().log.filter, "warn");
+    }
+}
+
+#[test]
+fn unknown_keys_are_named_with_their_source() {
+    let in_file = message(load_file("[workers]\ndelet = 3"));
+    assert!(in_file.contains("unknown key `workers.delet` in the file /"), "{in_file}");
+    assert!(in_file.ends_with("did you mean `workers.delete`?"), "{in_file}");
+
+    let in_environment = message(load_variables(&[("KUBE_GC__WORKERZ__DELETE", "3")]));
+    assert_eq!(
+        in_environment,
+        "unknown key `workerz.delete` in the environment variable KUBE_GC__WORKERZ__DELETE; did you mean \
+         `workers.delete`?"
+    );
+    for text in ["[nonsense]", "nonsense = 1", "[nonsense]\na = 1", "[workers.delete]\nx = 1"] {
+        assert!(message(load_file(text)).contains("unknown key `"), "{text}");
+    }
+    assert!(message(load_variables(&[("KUBE_GC__", "1")])).contains("KUBE_GC__"));
+    let forgot_section = message(load_file("page-size = 3"));
+    assert!(forgot_section.ends_with("did you mean `watch.page_size`?"), "{forgot_section}");
+}
+
+#[test]
+fn sections_and_values_are_not_mixed_up() {
+    assert!(message(load_file("workers = 3")).contains("`workers` in the file /"));
+    assert!(message(load_file("workers = 3")).ends_with("is a section, not a value"));
+    load_file("[workers]\n[graph]").unwrap();
+}
+
+#[test]
+fn bad_values_are_named_with_source_and_what_is_allowed() {
+    assert_eq!(
+        message(load_variables(&[("KUBE_GC__WORKERS__DELETE", "many")])),
+        "bad value for `workers.delete` in the environment variable KUBE_GC__WORKERS__DELETE: \"many\"; it must be a \
+         whole number from 1 to 1000"
+    );
+    for (text, key, value) in [
+        ("[workers]\ndelete = 0", "workers.delete", ": 0;"),
+        ("[workers]\ndelete = -1", "workers.delete", ": -1;"),
+        ("[workers]\ndelete = 2.7", "workers.delete", ": 2.7;"),
+        ("[workers]\ndelete = true", "workers.delete", ": true;"),
+        ("[workers]\ndelete = \"5\"", "workers.delete", ": \"5\";"),
+        ("[graph]\npartitions = 100000", "graph.partitions", ": 100000;"),
+        ("dry_run = \"yes\"", "dry_run", ": \"yes\";"),
+        ("[discovery]\ninterval = 30", "discovery.interval", ": 30;"),
+        ("[discovery]\ninterval = \"30\"", "discovery.interval", "\"30\""),
+        ("[discovery]\nignored = [3]", "discovery.ignored", ": [3];"),
+        ("[discovery]\nignored = \"events\"", "discovery.ignored", ": \"events\";"),
+        (
+            "[discovery]\nignored = [\"jobs/batch\"]",
+            "discovery.ignored",
+            "\"jobs/batch\" is no resource type",
+        ),
+        ("[discovery]\nignored = [\"\"]", "discovery.ignored", "\"\" is no resource type"),
+        ("[log]\nformat = \"xml\"", "log.format", "xml"),
+        ("[log]\nfilter = \"kube_gc=loud\"", "log.filter", ": \"kube_gc=loud\";"),
+        ("[http]\nlisten = \"8080\"", "http.listen", ": \"8080\" ("),
+        ("[http]\ndebug_listen = \"127.0.0.1:8080\"", "http.debug_listen", ": \"127.0.0.1:8080\";"),
+        ("[retry]\nmin = \"2s\"\nmax = \"1s\"", "retry.min", ": \"2s\";"),
+        ("[watch]\nmin_backoff = \"0s\"", "watch.min_backoff", ": \"0s\";"),
+    ] {
+        let error = message(load_file(text));
+        assert!(error.starts_with(&format!("bad value for `{key}` in the file /")), "{text}: {error}");
+        assert!(error.contains(value), "{text}: {error}");
+        assert!(error.contains("it must be "), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_flag_is_named_when_its_value_is_bad() {
+    let error = Loader::new().flag("--delete-workers", "workers.delete", Some(0)).load();
+    assert!(message(error).contains("in the flag --delete-workers: 0;"));
+}
+
+#[test]
+fn files_that_cannot_be_used_say_why() {
+    let missing = Loader::new().file(Some(Path::new("/nonexistent.toml"))).load();
+    assert!(message(missing).starts_with("cannot read the configuration file /nonexistent.toml: "));
+    let syntax = message(load_file("[workers\ndelete = 3"));
+    assert!(syntax.contains("is not valid TOML") && syntax.contains("line 1"), "{syntax}");
+}
+
+#[test]
+fn ignoring_anything_but_events_is_warned_about() {
+    let mut settings = Settings::default();
+    assert_eq!(settings.warnings(), [""; 0]);
+    settings.discovery.ignored = vec![GroupResource::parse("jobs.batch"), GroupResource::parse("events")];
+    let warnings = settings.warnings();
+    assert_eq!(warnings.len(), 1);
+    assert!(
+        warnings[0].starts_with("jobs.batch is ignored: its foreground and orphan deletions will never end")
+    );
+
+    settings.discovery.ignored.clear();
+    settings.client.burst = 5;
+    settings.http.debug_listen = "0.0.0.0:8081".parse().unwrap();
+    assert_eq!(settings.warnings().len(), 2);
+}
+
+proptest! {
+    /// Whatever a file holds: settings or an error, never a panic.
+    #[test]
+    fn any_file_loads_or_is_refused(text in "[a-z_\\[\\]\"=. 0-9\n]{0,60}") {
+        let _ = load_file(&text);
+    }
+}

@@ -1,0 +1,120 @@
+//! Nodes that share a uid.
+//!
+//! The same uid, namespace, name and kind under two resources is one object
+//! served twice (Ingress on old servers): it counts once as dependent and is
+//! handled under its primary name, the least group and resource. Any other
+//! shared uid is a collision (kubernetes#116632): both are handled on their own.
+
+use super::node::{EdgeId, NodeId, Role};
+use super::progress::Touched;
+use super::store::Few;
+use super::{Effects, Partition, Report};
+
+use crate::object::Uid;
+
+impl Partition {
+    pub(super) fn is_alias(&self, id: NodeId) -> bool {
+        self.store.nodes[id].role == Role::Alias
+    }
+
+    /// Whether two nodes show one object.
+    pub(super) fn same_object(&self, a: NodeId, b: NodeId) -> bool {
+        let grouped = |id: NodeId| self.store.nodes[id].role != Role::Single;
+        a == b || (grouped(a) && grouped(b) && self.look_the_same(a, b))
+    }
+
+    fn look_the_same(&self, a: NodeId, b: NodeId) -> bool {
+        let (x, y) = (&self.store.nodes[a], &self.store.nodes[b]);
+        x.uid == y.uid
+            && x.namespace == y.namespace
+            && x.name == y.name
+            && self.store.resource(a).kind == self.store.resource(b).kind
+    }
+
+    /// The nodes that show the same object, the primary one first.
+    pub(super) fn group(&self, id: NodeId) -> Few {
+        if self.store.nodes[id].role == Role::Single {
+            return Few::from_slice(&[id]);
+        }
+        let mut group = self.store.observed_with(&self.store.nodes[id].uid);
+        group.retain(|&mut other| self.look_the_same(id, other));
+        group
+    }
+
+    /// The node under which an object is handled.
+    pub(super) fn principal(&self, id: NodeId) -> NodeId {
+        if self.is_alias(id) { self.group(id).first().copied().unwrap_or(id) } else { id }
+    }
+
+    /// The references to an object, whatever resource they name it through,
+    /// without those of dependents that do not count.
+    pub(super) fn counted_dependents(&self, id: NodeId) -> impl Iterator<Item = EdgeId> {
+        self.group(id)
+            .into_iter()
+            .flat_map(|member| self.store.dependents(member))
+            .filter(|&edge| self.counts(edge))
+    }
+
+    /// The role that the observed nodes of its uid give a node.
+    pub(super) fn role_of(&self, id: NodeId) -> Role {
+        if !self.store.nodes[id].is_observed() {
+            return Role::Single;
+        }
+        let mut same = self.store.observed_with(&self.store.nodes[id].uid);
+        same.retain(|&mut other| self.look_the_same(id, other));
+        match same.first() {
+            _ if same.len() < 2 => Role::Single,
+            Some(&first) if first == id => Role::Primary,
+            _ => Role::Alias,
+        }
+    }
+
+    /// Sets the roles of a uid's nodes anew after one of them came, went or
+    /// changed its identity.
+    pub(super) fn regroup(&mut self, uid: &Uid, out: &mut Effects) {
+        let members = self.store.observed_with(uid);
+        let roles: Vec<(NodeId, Role)> = members.iter().map(|&id| (id, self.role_of(id))).collect();
+        if roles.iter().all(|&(id, role)| self.store.nodes[id].role == role) {
+            return;
+        }
+        let touched: Vec<(NodeId, Touched)> = members.iter().map(|&id| (id, self.withdraw(id))).collect();
+        let mut changed = Vec::new();
+        for (id, role) in roles {
+            let was = std::mem::replace(&mut self.store.nodes[id].role, role);
+            if was != role {
+                changed.push((id, was));
+            }
+        }
+        for (id, touched) in touched {
+            self.contribute(id, touched, out);
+        }
+        // What blocks a member may have changed too: a reference between members
+        // is one of the object to itself.
+        for &id in &members {
+            if let Some(&before) = self.progress.get(&id) {
+                self.track(id);
+                self.wake(&Touched::from_slice(&[(id, before)]), out);
+            }
+        }
+        for (id, was) in changed {
+            if self.is_alias(id) {
+                self.unlink_all(id, out);
+            } else if was == Role::Alias {
+                // Keys queued under the former primary name lead nowhere now.
+                self.send_links(id, out);
+                self.derive_work(id, out);
+            }
+        }
+    }
+
+    /// Reports the objects that share a newcomer's uid and are not the same object.
+    pub(super) fn report_collisions(&self, newcomer: NodeId, out: &mut Effects) {
+        let others = self.store.observed_with(&self.store.nodes[newcomer].uid);
+        for other in others.into_iter().filter(|&other| !self.look_the_same(other, newcomer)) {
+            out.reports.push(Report::UidCollision {
+                first: self.store.identity(other),
+                second: self.store.identity(newcomer),
+            });
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! References: attaching dependents to owners and detaching them
+//! (semantics, section 3).
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::object::{DeletionState, Identity, OwnerReference, Scope, Uid};
+
+use super::intern::{ReferenceTypeId, TypeId};
+use super::node::{Edge, EdgeId, NodeId, Presence, Target};
+use super::{Effects, Layout, Partition, Report};
+
+/// Which of a dependent's references are meant.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Extent<'a> {
+    /// All.
+    All,
+    /// Those to one owner, whose type the sender of a link has resolved.
+    Link { uid: &'a Uid, owner: TypeId },
+}
+
+/// An edge that was just made.
+struct Attached {
+    edge: EdgeId,
+    /// Its owner node was made for it.
+    new_owner: bool,
+}
+
+impl Partition {
+    /// Makes these the references of a dependent and follows the rules for what
+    /// was added, tightened and removed. Returns whether anything differed.
+    ///
+    /// References are compared as a multiset, so duplicates never look added
+    /// again and again (kubernetes#108373). The caller has taken the dependent
+    /// out of its owners' counters ([`withdraw`](Self::withdraw)) and puts it back.
+    pub(super) fn set_references(
+        &mut self,
+        dependent: NodeId,
+        references: &[OwnerReference],
+        extent: Extent<'_>,
+        out: &mut Effects,
+    ) -> bool {
+        let linked = match extent {
+            Extent::All => None,
+            Extent::Link { uid, owner } => Some(self.store.find(uid, Target::Served(owner))),
+        };
+        let (old, others): (Vec<EdgeId>, Vec<EdgeId>) = self
+            .store
+            .owners(dependent)
+            .partition(|&edge| linked.is_none_or(|owner| owner == Some(self.store.edges[edge].owner)));
+        if old.len() == references.len()
+            && old.iter().zip(references).all(|(&edge, reference)| self.store.is_written(edge, reference))
+        {
+            return false;
+        }
+        let Matching { mut placed, changed, removed, added } = self.match_references(&old, references);
+        let mut tightened = Vec::new();
+        for (edge, index) in changed {
+            let reference = &references[index];
+            let Edge { blocking, controller, .. } = &mut self.store.edges[edge];
+            if reference.block_owner_deletion && !*blocking {
+                tightened.push(edge);
+            }
+            *blocking = reference.block_owner_deletion;
+            *controller = reference.controller;
+        }
+        let attached: Vec<Attached> = added
+            .into_iter()
+            .map(|index| {
+                let attached = self.attach(dependent, &references[index], extent);
+                placed[index] = Some(attached.edge);
+                attached
+            })
+            .collect();
+        self.store.set_owners(dependent, others.into_iter().chain(placed.into_iter().flatten()));
+        for edge in removed {
+            let owner = self.store.edges[edge].owner;
+            self.store.drop_edge(edge);
+            self.collect_owner(owner, dependent);
+        }
+        for edge in tightened {
+            self.became_blocking(edge, out);
+        }
+        for Attached { edge, new_owner } in attached {
+            self.attached(edge, new_owner, out);
+        }
+        true
+    }
+
+    /// Frees an owner node that lost a dependent, if it was only a stub. Never
+    /// the dependent itself: its caller still works on it.
+    pub(super) fn collect_owner(&mut self, owner: NodeId, dependent: NodeId) {
+        if owner != dependent {
+            self.collect(owner);
+        }
+    }
+
+    fn attach(&mut self, dependent: NodeId, reference: &OwnerReference, extent: Extent<'_>) -> Attached {
+        let catalog = Arc::clone(&self.catalog);
+        let resolve = || catalog.resolve(&reference.api_version, &reference.kind).map(Arc::clone);
+        let reference_type = self.store.acquire_reference_type(reference, resolve);
+        let target = match extent {
+            Extent::Link { owner, .. } => Target::Served(owner),
+            Extent::All => self.resolve(reference_type),
+        };
+        let (owner, new_owner) = self.owner_node(dependent, &reference.uid, &reference.name, target);
+        Attached { edge: self.store.hang(dependent, owner, reference_type, reference), new_owner }
+    }
+
+    /// What a reference's type resolves to. The type that this finds, or makes,
+    /// gets a node from the caller.
+    pub(super) fn resolve(&mut self, reference_type: ReferenceTypeId) -> Target {
+        match self.store.reference_types.get(reference_type).resolved.clone() {
+            Some(resource) => Target::Served(self.store.types.find_or_insert(&resource)),
+            None => Target::Unresolved(reference_type),
+        }
+    }
+
+    /// The owner node of a reference, made if there is none.
+    pub(super) fn owner_node(
+        &mut self,
+        dependent: NodeId,
+        uid: &Uid,
+        name: &str,
+        target: Target,
+    ) -> (NodeId, bool) {
+        if let Some(owner) = self.store.find(uid, target) {
+            return (owner, false);
+        }
+        let scope = match target {
+            Target::Served(id) => Some(self.store.types.entries[id].resource.scope),
+            Target::Unresolved(_) => None,
+        };
+        let namespace = self.store.namespace(dependent).cloned();
+        let presence = match (scope, &namespace) {
+            (None, _) => Presence::Unresolved,
+            (Some(Scope::Namespaced), None) => Presence::InvalidScope,
+            (Some(Scope::Cluster), _) if self.id != Layout::CLUSTER => Presence::Remote,
+            (Some(_), _) => Presence::Virtual,
+        };
+        let namespace =
+            namespace.filter(|_| presence == Presence::Virtual && scope == Some(Scope::Namespaced));
+        (self.store.create(uid, target, namespace.as_ref(), name, presence), true)
+    }
+
+    /// Whether an edge is a cluster-scoped dependent's reference to a namespaced kind.
+    pub(super) fn is_invalid_scope(&self, edge: EdgeId) -> bool {
+        let Edge { dependent, owner, .. } = self.store.edges[edge];
+        self.store.nodes[dependent].namespace.is_none()
+            && self.store.resource_of(owner).is_some_and(|resource| resource.scope == Scope::Namespaced)
+    }
+
+    /// What follows from a new edge.
+    pub(super) fn attached(&self, edge: EdgeId, new_owner: bool, out: &mut Effects) {
+        let Edge { dependent, owner, .. } = self.store.edges[edge];
+        if self.is_invalid_scope(edge) {
+            let reference = self.store.written(edge);
+            out.reports.push(Report::InvalidScope { dependent: self.store.identity(dependent), reference });
+            return;
+        }
+        match self.store.nodes[owner].presence {
+            // Partition 0 follows the rules when the link arrives.
+            Presence::Remote => {}
+            // A worker names what cannot be decided; the catalog wakes it again.
+            Presence::Unresolved => self.queue(dependent, out),
+            Presence::Virtual if new_owner => self.queue(owner, out),
+            Presence::Virtual => {
+                if !self.store.matches(edge) {
+                    self.queue(dependent, out);
+                }
+            }
+            Presence::Absent | Presence::InvalidScope | Presence::Linked => self.queue(dependent, out),
+            Presence::Observed => {
+                if !self.store.matches(edge) {
+                    self.suspect(edge, out);
+                }
+                match self.store.nodes[owner].deletion {
+                    DeletionState::DeletingDependents => self.queue(dependent, out),
+                    DeletionState::Orphaning => self.queue_orphaning(owner, out),
+                    DeletionState::Live | DeletionState::Terminating => {}
+                }
+            }
+        }
+    }
+
+    /// An edge that starts to hold up an owner is like a late dependent.
+    fn became_blocking(&self, edge: EdgeId, out: &mut Effects) {
+        let Edge { dependent, owner, .. } = self.store.edges[edge];
+        if self.store.nodes[owner].is_observed() && self.store.nodes[owner].is_deleting_dependents() {
+            self.queue(dependent, out);
+        }
+    }
+
+    /// Queues a dependent whose reference does not match its observed owner.
+    pub(super) fn suspect(&self, edge: EdgeId, out: &mut Effects) {
+        let Edge { dependent, owner, .. } = self.store.edges[edge];
+        self.queue(dependent, out);
+        if !self.store.same_namespace(edge, owner) {
+            let dependent = self.store.identity(dependent);
+            let reference = self.store.written(edge);
+            out.reports.push(Report::NamespaceMismatch { dependent, reference });
+        }
+    }
+
+    /// Queues the dependents that do not match an owner which was just observed
+    /// or changed its coordinates.
+    pub(super) fn suspect_dependents(&self, owner: NodeId, out: &mut Effects) {
+        for edge in self.store.dependents(owner).filter(|&edge| !self.store.matches(edge)) {
+            if !self.is_invalid_scope(edge) {
+                self.suspect(edge, out);
+            }
+        }
+    }
+
+    /// Whether a reference needs no look: its owner is observed by a synced
+    /// monitor with matching coordinates and does not make it wait.
+    pub(super) fn is_known_solid(&self, edge: EdgeId) -> bool {
+        let owner = self.store.edges[edge].owner;
+        let node = &self.store.nodes[owner];
+        node.is_observed()
+            && !node.is_deleting_dependents()
+            && self.store.matches(edge)
+            && self.store.is_synced(owner)
+    }
+
+    /// Whether a reference means this identity.
+    pub(super) fn agrees(&self, edge: EdgeId, identity: &Identity) -> bool {
+        self.store.written_name(edge) == &*identity.name
+            && self.store.meant_namespace(edge) == identity.namespace.as_ref()
+            && !self.is_invalid_scope(edge)
+    }
+
+    fn match_references(&self, old: &[EdgeId], references: &[OwnerReference]) -> Matching {
+        let mut edges: Vec<(OwnerReference, EdgeId)> =
+            old.iter().map(|&edge| (self.store.written(edge), edge)).collect();
+        edges.sort_unstable();
+        let mut indices: Vec<usize> = (0..references.len()).collect();
+        indices.sort_by_key(|&index| (&references[index], index));
+        let (equal, edges, indices) = pair(edges, indices, references, Ord::cmp);
+        let (changed, edges, mut indices) = pair(edges, indices, references, same_but_for_flags);
+        indices.sort_unstable();
+        let mut placed = vec![None; references.len()];
+        for &(edge, index) in equal.iter().chain(&changed) {
+            placed[index] = Some(edge);
+        }
+        Matching {
+            placed,
+            changed,
+            removed: edges.into_iter().map(|(_, edge)| edge).collect(),
+            added: indices,
+        }
+    }
+}
+
+/// How a dependent's edges and its new references correspond.
+struct Matching {
+    /// For each reference its edge, if it has one.
+    placed: Vec<Option<EdgeId>>,
+    /// Edges that only change in their flags, and the references they become.
+    changed: Vec<(EdgeId, usize)>,
+    removed: Vec<EdgeId>,
+    /// References without an edge, in order.
+    added: Vec<usize>,
+}
+
+/// Orders by what comes before the flags; the derived order agrees with it.
+fn same_but_for_flags(a: &OwnerReference, b: &OwnerReference) -> Ordering {
+    let key = |reference: &OwnerReference| {
+        let OwnerReference { api_version, kind, name, uid, .. } = reference;
+        (api_version.clone(), kind.clone(), name.clone(), uid.clone())
+    };
+    key(a).cmp(&key(b))
+}
+
+type Pairs = (Vec<(EdgeId, usize)>, Vec<(OwnerReference, EdgeId)>, Vec<usize>);
+
+/// Pairs equal elements of two sorted lists; returns the pairs and what is left.
+fn pair(
+    edges: Vec<(OwnerReference, EdgeId)>,
+    indices: Vec<usize>,
+    references: &[OwnerReference],
+    compare: impl Fn(&OwnerReference, &OwnerReference) -> Ordering,
+) -> Pairs {
+    let (mut pairs, mut left_edges, mut left_indices) = (Vec::new(), Vec::new(), Vec::new());
+    let mut indices = indices.into_iter().peekable();
+    for (reference, edge) in edges {
+        while let Some(index) =
+            indices.next_if(|&index| compare(&references[index], &reference) == Ordering::Less)
+        {
+            left_indices.push(index);
+        }
+        match indices.next_if(|&index| compare(&references[index], &reference) == Ordering::Equal) {
+            Some(index) => pairs.push((edge, index)),
+            None => left_edges.push((reference, edge)),
+        }
+    }
+    left_indices.extend(indices);
+    (pairs, left_edges, left_indices)
+}

@@ -1,0 +1,206 @@
+//! Kinds that come, go and move (semantics, section 2).
+//!
+//! A reference keeps what its `apiVersion` and `kind` resolved to a little
+//! longer than the catalog does, in three cases:
+//!
+//! - While a monitor of the type still runs. It is being drained, and the last
+//!   deletions of a deleted CRD's objects are still on their way: without the
+//!   edges they would wake nobody.
+//! - If the owner was proved absent. It will not come back, whatever becomes of
+//!   its type, and its dependents are to be collected.
+//! - If the owner lives in partition 0 and its type is gone altogether. What was
+//!   proved about it is known there.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+
+use crate::object::{Catalog, GroupResource, ResourceType, Scope};
+
+use super::intern::{Fixed, ReferenceTypeId, TypeId};
+use super::links::RemoteOwners;
+use super::node::{Edge, EdgeId, NodeId, Presence, Target};
+use super::progress::Touched;
+use super::{Effects, Epoch, IntakeOutcome, Layout, Partition};
+
+impl Partition {
+    /// Replaces the catalog. References that resolve now are attached, those
+    /// whose kind or version vanished become unresolved; their dependents are
+    /// queued. Owners that wait to be verified are queued if their type is new.
+    pub fn set_catalog(&mut self, catalog: Arc<Catalog>, out: &mut Effects) {
+        let before = std::mem::replace(&mut self.catalog, Arc::clone(&catalog));
+        let mut appeared = Vec::new();
+        for id in self.store.types.entries.ids() {
+            let entry = &mut self.store.types.entries[id];
+            let group_resource = &entry.resource.group_resource;
+            let Some(resource) = catalog.resource(group_resource) else { continue };
+            if before.resource(group_resource).is_none() {
+                appeared.push(id);
+            }
+            // Another scope makes it another type; its monitor begins anew.
+            if resource.scope == entry.resource.scope {
+                entry.resource = Arc::clone(resource);
+            }
+        }
+        for &id in &appeared {
+            self.queue_undecided(id, out);
+        }
+        let mut changed = Vec::new();
+        for id in self.store.reference_types.ids() {
+            let reference_type = self.store.reference_types.get(id);
+            let new = catalog.resolve(&reference_type.api_version, &reference_type.kind).cloned();
+            if self.is_kept(reference_type.resolved.as_ref(), new.as_ref()) {
+                continue;
+            }
+            let old = std::mem::replace(&mut self.store.reference_types.get_mut(id).resolved, new.clone());
+            if !same_type(old.as_ref(), new.as_ref()) {
+                changed.push(id);
+            }
+        }
+        self.retarget(&changed, out);
+    }
+
+    /// The monitor of a type has been drained and the type is no longer served.
+    pub(super) fn type_removed(
+        &mut self,
+        resource: &ResourceType,
+        epoch: Epoch,
+        out: &mut Effects,
+    ) -> IntakeOutcome {
+        let group_resource = &resource.group_resource;
+        if let Some(type_id) = self.store.types.find(group_resource) {
+            let entry = &mut self.store.types.entries[type_id];
+            if entry.monitor.as_ref().is_some_and(|monitor| monitor.epoch != epoch) {
+                return IntakeOutcome::Stale;
+            }
+            entry.monitor = None;
+            let observed: Vec<NodeId> =
+                entry.nodes.iter().copied().filter(|&id| self.store.nodes[id].is_observed()).collect();
+            for id in observed {
+                self.retire(id, out);
+                self.collect(id);
+            }
+            if let Some(type_id) = self.store.types.find(group_resource) {
+                self.store.types.release(type_id);
+            }
+        }
+        let catalog = Arc::clone(&self.catalog);
+        let mut changed = Vec::new();
+        for id in self.store.reference_types.ids() {
+            let reference_type = self.store.reference_types.get(id);
+            let old = reference_type.resolved.as_ref();
+            if old.is_none_or(|old| old.group_resource != *group_resource) {
+                continue;
+            }
+            let new = catalog.resolve(&reference_type.api_version, &reference_type.kind).cloned();
+            if !same_type(old, new.as_ref()) && !self.is_kept(old, new.as_ref()) {
+                self.store.reference_types.get_mut(id).resolved = new;
+                changed.push(id);
+            }
+        }
+        self.retarget(&changed, out);
+        if let Some(type_id) = self.store.types.find(group_resource) {
+            // Still resolved: served, but not to be watched. Or linked from elsewhere.
+            self.queue_undecided(type_id, out);
+        }
+        IntakeOutcome::Applied
+    }
+
+    /// Queues the virtual nodes of a type, and the dependents of those that live
+    /// in partition 0.
+    fn queue_undecided(&self, type_id: TypeId, out: &mut Effects) {
+        for &id in &self.store.types.entries[type_id].nodes {
+            match self.store.nodes[id].presence {
+                Presence::Virtual => self.queue(id, out),
+                Presence::Remote => self.queue_dependents(id, out),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a reference's type keeps its old resolution for now.
+    fn is_kept(&self, old: Option<&Arc<ResourceType>>, new: Option<&Arc<ResourceType>>) -> bool {
+        let Some(old) = old else { return false };
+        let served = |group_resource: &GroupResource| {
+            self.catalog.resource(group_resource).is_some_and(|resource| resource.scope == old.scope)
+        };
+        if same_type(Some(old), new) || served(&old.group_resource) {
+            return false;
+        }
+        let watched = self.store.types.find(&old.group_resource).is_some_and(|id| {
+            let entry = &self.store.types.entries[id];
+            entry.monitor.is_some() && entry.resource.scope == old.scope
+        });
+        let remote = new.is_none() && old.scope == Scope::Cluster && self.id != Layout::CLUSTER;
+        watched || remote
+    }
+
+    /// Moves the references of these types to the owner nodes that they resolve
+    /// to now. Links are left alone: their sender resolves them.
+    fn retarget(&mut self, changed: &[ReferenceTypeId], out: &mut Effects) {
+        if changed.is_empty() {
+            return;
+        }
+        let changed: HashSet<ReferenceTypeId, Fixed> = changed.iter().copied().collect();
+        let edges: Vec<EdgeId> = self
+            .store
+            .edges
+            .iter()
+            .filter(|(id, edge)| changed.contains(&edge.reference_type) && self.is_misplaced(*id, edge))
+            .map(|(id, _)| id)
+            .collect();
+        let dependents: BTreeSet<NodeId> =
+            edges.iter().map(|&edge| self.store.edges[edge].dependent).collect();
+        let before: Vec<(NodeId, Touched, RemoteOwners)> =
+            dependents.iter().map(|&id| (id, self.withdraw(id), self.remote_owners(id))).collect();
+        // First away from where they are, all of them: a type that came back with
+        // another scope has the same key, and needs new nodes.
+        for &edge in &edges {
+            let reference_type = self.store.edges[edge].reference_type;
+            self.move_edge(edge, Target::Unresolved(reference_type));
+        }
+        for &edge in &edges {
+            let Edge { owner, reference_type, .. } = self.store.edges[edge];
+            let target = self.resolve(reference_type);
+            let new_owner = target != self.store.nodes[owner].target() && self.move_edge(edge, target);
+            self.attached(edge, new_owner, out);
+        }
+        for (id, touched, remote) in before {
+            self.contribute(id, touched, out);
+            self.unlink_lost(id, remote, out);
+            self.send_links(id, out);
+            self.queue(id, out);
+        }
+    }
+
+    fn is_misplaced(&self, id: EdgeId, edge: &Edge) -> bool {
+        if self.store.nodes[edge.dependent].presence == Presence::Linked {
+            return false;
+        }
+        let now = self.store.resource_of(edge.owner);
+        let wanted = self.store.reference_types.get(edge.reference_type).resolved.as_ref();
+        let proved = self.store.nodes[edge.owner].presence == Presence::Absent && self.store.matches(id);
+        !same_type(now, wanted) && !(proved && wanted.is_none())
+    }
+
+    /// Moves an edge; returns whether the owner node was made for it.
+    fn move_edge(&mut self, edge: EdgeId, target: Target) -> bool {
+        let Edge { dependent, owner: from, .. } = self.store.edges[edge];
+        let uid = self.store.nodes[from].uid.clone();
+        let name: Box<str> = self.store.written_name(edge).into();
+        let (to, new_owner) = self.owner_node(dependent, &uid, &name, target);
+        if to != from {
+            self.store.rehang(edge, to);
+            self.collect_owner(from, dependent);
+        }
+        new_owner
+    }
+}
+
+fn same_type(a: Option<&Arc<ResourceType>>, b: Option<&Arc<ResourceType>>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a.group_resource == b.group_resource && a.scope == b.scope,
+        (a, b) => a.is_none() && b.is_none(),
+    }
+}

@@ -1,0 +1,188 @@
+//! Objects that go, and absences that were proved (semantics, section 3).
+
+use std::sync::Arc;
+
+use crate::object::{DeletionState, Finalizers, Identity, Namespace, ObjectFacts, Scope};
+
+use super::intern::TypeId;
+use super::node::{EdgeId, NodeId, Presence, Role, Target};
+use super::{DeletesProve, Effects, Generation, Partition};
+
+/// What became of the verdict on an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verification {
+    /// It is in the graph; the key is done with.
+    Applied,
+    /// The node is virtual still, perhaps with another identity: look again
+    /// after a backoff.
+    Retry,
+    /// The node has changed since the verdict began. The verdict was discarded
+    /// and the key queued again.
+    Stale,
+}
+
+impl Partition {
+    /// A watch saw an object's deletion.
+    pub(super) fn deleted(
+        &mut self,
+        type_id: TypeId,
+        facts: &ObjectFacts,
+        deletes_prove: DeletesProve,
+        out: &mut Effects,
+    ) {
+        let Some(id) = self.store.find(&facts.uid, Target::Served(type_id)) else { return };
+        match self.store.nodes[id].presence {
+            Presence::Observed => self.vanish(id, deletes_prove, out),
+            // The object came and went before it was ever seen here.
+            Presence::Virtual if deletes_prove == DeletesProve::Absence => {
+                let gone = Identity {
+                    resource: Arc::clone(self.store.resource(id)),
+                    namespace: facts.namespace.clone(),
+                    name: facts.name.clone(),
+                    uid: facts.uid.clone(),
+                };
+                self.virtual_delete(id, &gone, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// An observed object is gone: it leaves its owners, and its dependents are
+    /// queued if that is certain. If it is not, the node is to be verified.
+    pub(super) fn vanish(&mut self, id: NodeId, deletes_prove: DeletesProve, out: &mut Effects) {
+        let identity = self.retire(id, out);
+        if self.store.nodes[id].first_dependent.is_none() {
+            self.store.free(id);
+        } else if deletes_prove == DeletesProve::Absence {
+            self.store.set_presence(id, Presence::Absent);
+            out.absent.push(identity);
+            self.queue_dependents(id, out);
+        } else {
+            self.queue(id, out);
+        }
+    }
+
+    /// Takes away all that makes a node an observed object; what is left is
+    /// virtual. Wakes the owners that waited for it.
+    pub(super) fn retire(&mut self, id: NodeId, out: &mut Effects) -> Identity {
+        let identity = self.store.identity(id);
+        let touched = self.withdraw(id);
+        self.unlink_all(id, out);
+        let edges: Vec<EdgeId> = self.store.owners(id).collect();
+        self.store.set_owners(id, std::iter::empty());
+        for edge in edges {
+            let owner = self.store.edges[edge].owner;
+            self.store.drop_edge(edge);
+            self.collect_owner(owner, id);
+        }
+        self.progress.remove(&id);
+        self.expected.remove(&id);
+        self.wake(&touched, out);
+        self.store.set_presence(id, Presence::Virtual);
+        let node = &mut self.store.nodes[id];
+        node.resource_version = None;
+        node.deletion = DeletionState::Live;
+        node.finalizers = Finalizers::default();
+        let was_grouped = std::mem::replace(&mut node.role, Role::Single) != Role::Single;
+        if was_grouped {
+            self.regroup(&identity.uid, out);
+        }
+        identity
+    }
+
+    /// A worker proved an identity absent, having begun on this generation of
+    /// its node: the "virtual delete" of semantics, section 3.
+    pub fn absence_proved(
+        &mut self,
+        identity: &Identity,
+        generation: Generation,
+        out: &mut Effects,
+    ) -> Verification {
+        let Some(id) = self.store.find_key(&identity.key()) else { return Verification::Applied };
+        if Generation(self.store.nodes[id].generation) != generation {
+            self.queue(id, out);
+            return Verification::Stale;
+        }
+        match self.store.nodes[id].presence {
+            Presence::Virtual => self.virtual_delete(id, identity, out),
+            Presence::Observed if self.store.identity(id) == *identity => {
+                self.vanish(id, DeletesProve::Absence, out);
+                Verification::Applied
+            }
+            Presence::Observed
+            | Presence::Absent
+            | Presence::Remote
+            | Presence::Unresolved
+            | Presence::InvalidScope
+            | Presence::Linked => {
+                self.queue_agreeing(id, identity, out);
+                Verification::Applied
+            }
+        }
+    }
+
+    /// A virtual node's identity could not be looked up. The next of the
+    /// identities that its dependents name is tried, after a backoff.
+    pub fn not_resolved(
+        &mut self,
+        identity: &Identity,
+        generation: Generation,
+        out: &mut Effects,
+    ) -> Verification {
+        let Some(id) = self.store.find_key(&identity.key()) else { return Verification::Applied };
+        let node = &self.store.nodes[id];
+        if Generation(node.generation) != generation {
+            self.queue(id, out);
+            return Verification::Stale;
+        }
+        if node.presence != Presence::Virtual {
+            return Verification::Applied;
+        }
+        self.rotate(id);
+        Verification::Retry
+    }
+
+    fn virtual_delete(&mut self, id: NodeId, identity: &Identity, out: &mut Effects) -> Verification {
+        let agreed = self.store.dependents(id).all(|edge| self.agrees(edge, identity));
+        self.queue_agreeing(id, identity, out);
+        out.absent.push(identity.clone());
+        if agreed {
+            self.store.relocate(id, identity.namespace.as_ref(), &identity.name);
+            self.store.set_presence(id, Presence::Absent);
+            return Verification::Applied;
+        }
+        if self.store.identity(id) == *identity {
+            self.rotate(id);
+        }
+        Verification::Retry
+    }
+
+    fn queue_agreeing(&self, id: NodeId, identity: &Identity, out: &mut Effects) {
+        for edge in self.store.dependents(id).filter(|&edge| self.agrees(edge, identity)) {
+            self.queue(self.store.edges[edge].dependent, out);
+        }
+    }
+
+    /// Gives a virtual node the next of the identities that its dependents name:
+    /// ordered, and after the last the first again. Kind, group and uid are the
+    /// same for all, so namespace and name order them.
+    fn rotate(&mut self, id: NodeId) {
+        type Place<'a> = (Option<&'a Namespace>, &'a str);
+        let current: Place<'_> = (self.store.namespace(id), &self.store.nodes[id].name);
+        let (mut first, mut next) = (None::<Place<'_>>, None::<Place<'_>>);
+        for edge in self.store.dependents(id) {
+            let place = (self.store.meant_namespace(edge), self.store.written_name(edge));
+            if first.is_none_or(|first| place < first) {
+                first = Some(place);
+            }
+            if place > current && next.is_none_or(|next| place < next) {
+                next = Some(place);
+            }
+        }
+        let Some((namespace, name)) = next.or(first).filter(|&place| place != current) else { return };
+        let (namespace, name) = (namespace.cloned(), Box::<str>::from(name));
+        debug_assert!(namespace.is_none() || self.store.resource(id).scope == Scope::Namespaced);
+        self.store.relocate(id, namespace.as_ref(), &name);
+        self.store.bump(id);
+    }
+}

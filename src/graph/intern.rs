@@ -1,0 +1,204 @@
+//! What many nodes and edges share, stored once and freed with its last user.
+
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashTable};
+
+use crate::object::{GroupResource, Namespace, ResourceType};
+
+use super::arena::{Arena, Id};
+use super::node::NodeId;
+use super::{DeletesProve, Epoch};
+
+/// The graph's hasher. Its seed is fixed: no decision may depend on chance.
+pub(super) type Fixed = FixedState;
+/// A map with the fixed hasher.
+pub(super) type FixedMap<K, V> = HashMap<K, V, Fixed>;
+
+/// Hashes with the fixed seed.
+pub(super) fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
+    Fixed::default().hash_one(value)
+}
+
+/// A value that an [`Interner`] can find again.
+pub(super) trait Interned {
+    /// The hash of the part that identifies it.
+    fn hash_key(&self) -> u64;
+}
+
+/// A shared value and the number of its users.
+#[derive(Debug)]
+pub(super) struct Shared<T> {
+    value: T,
+    uses: u32,
+}
+
+/// Values stored once each, counted, and freed with their last use.
+#[derive(Debug)]
+pub(super) struct Interner<T> {
+    entries: Arena<Shared<T>>,
+    index: HashTable<Id<Shared<T>>>,
+}
+
+impl<T> Default for Interner<T> {
+    fn default() -> Self {
+        Self { entries: Arena::default(), index: HashTable::new() }
+    }
+}
+
+impl<T: Interned> Interner<T> {
+    /// Counts one more use of the value with this hash that `is` recognises,
+    /// made by `make` if it is new.
+    pub(super) fn acquire(
+        &mut self,
+        hash: u64,
+        is: impl Fn(&T) -> bool,
+        make: impl FnOnce() -> T,
+    ) -> Id<Shared<T>> {
+        let Self { entries, index } = self;
+        if let Some(&id) = index.find(hash, |&id| is(&entries[id].value)) {
+            entries[id].uses += 1;
+            return id;
+        }
+        let id = entries.insert(Shared { value: make(), uses: 1 });
+        index.insert_unique(hash, id, |&id| entries[id].value.hash_key());
+        id
+    }
+
+    /// Counts one use less.
+    pub(super) fn release(&mut self, id: Id<Shared<T>>) {
+        let shared = &mut self.entries[id];
+        shared.uses -= 1;
+        if shared.uses == 0 {
+            let hash = shared.value.hash_key();
+            if let Ok(entry) = self.index.find_entry(hash, |&other| other == id) {
+                entry.remove();
+            }
+            self.entries.remove(id);
+        }
+    }
+
+    pub(super) fn get(&self, id: Id<Shared<T>>) -> &T {
+        &self.entries[id].value
+    }
+
+    /// For the parts of a value that do not identify it.
+    pub(super) fn get_mut(&mut self, id: Id<Shared<T>>) -> &mut T {
+        &mut self.entries[id].value
+    }
+
+    pub(super) fn ids(&self) -> Vec<Id<Shared<T>>> {
+        self.entries.ids()
+    }
+
+    #[cfg(test)]
+    pub(super) fn check(&self, uses: impl Fn(Id<Shared<T>>) -> usize) {
+        self.entries.check();
+        assert_eq!(self.entries.len(), self.index.len());
+        for (id, shared) in self.entries.iter() {
+            assert_eq!(shared.uses as usize, uses(id), "miscounted uses");
+            assert!(shared.uses > 0, "an unused value was kept");
+        }
+    }
+}
+
+impl Interned for Namespace {
+    fn hash_key(&self) -> u64 {
+        hash_of(self.as_str())
+    }
+}
+
+/// The `apiVersion` and `kind` of references, as written, and what they resolve to.
+#[derive(Debug)]
+pub(super) struct ReferenceType {
+    pub(super) api_version: Box<str>,
+    pub(super) kind: Box<str>,
+    /// The type, while the catalog resolves it (and a little longer, see `catalog.rs`).
+    pub(super) resolved: Option<Arc<ResourceType>>,
+}
+
+impl ReferenceType {
+    pub(super) fn hash_parts(api_version: &str, kind: &str) -> u64 {
+        hash_of(&(api_version, kind))
+    }
+}
+
+impl Interned for ReferenceType {
+    fn hash_key(&self) -> u64 {
+        Self::hash_parts(&self.api_version, &self.kind)
+    }
+}
+
+pub(super) type NamespaceId = Id<Shared<Namespace>>;
+pub(super) type ReferenceTypeId = Id<Shared<ReferenceType>>;
+pub(super) type TypeId = Id<TypeEntry>;
+
+/// What a partition knows of the monitor that watches a type.
+#[derive(Debug)]
+pub(super) struct MonitorState {
+    pub(super) epoch: Epoch,
+    pub(super) deletes_prove: DeletesProve,
+    /// A list has ended in this epoch: the nodes of the type are what there is.
+    pub(super) synced: bool,
+    /// A list has begun and not ended.
+    pub(super) listing: bool,
+}
+
+/// A resource type that has nodes, a monitor, or both.
+#[derive(Debug)]
+pub(super) struct TypeEntry {
+    pub(super) resource: Arc<ResourceType>,
+    pub(super) monitor: Option<MonitorState>,
+    /// The nodes of the type; each knows its place.
+    pub(super) nodes: Vec<NodeId>,
+}
+
+impl TypeEntry {
+    pub(super) fn is_synced(&self) -> bool {
+        self.monitor.as_ref().is_some_and(|monitor| monitor.synced)
+    }
+}
+
+/// All types in use.
+#[derive(Debug, Default)]
+pub(super) struct Types {
+    pub(super) entries: Arena<TypeEntry>,
+    index: FixedMap<GroupResource, TypeId>,
+}
+
+impl Types {
+    pub(super) fn find(&self, group_resource: &GroupResource) -> Option<TypeId> {
+        self.index.get(group_resource).copied()
+    }
+
+    pub(super) fn find_or_insert(&mut self, resource: &Arc<ResourceType>) -> TypeId {
+        if let Some(id) = self.find(&resource.group_resource) {
+            return id;
+        }
+        let entry = TypeEntry { resource: Arc::clone(resource), monitor: None, nodes: Vec::new() };
+        let id = self.entries.insert(entry);
+        self.index.insert(resource.group_resource.clone(), id);
+        id
+    }
+
+    /// Frees a type that has neither nodes nor a monitor: 200 CRDs that come and
+    /// go leave nothing behind.
+    pub(super) fn release(&mut self, id: TypeId) {
+        let entry = &self.entries[id];
+        if entry.nodes.is_empty() && entry.monitor.is_none() {
+            self.index.remove(&entry.resource.group_resource);
+            self.entries.remove(id);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        self.entries.check();
+        assert_eq!(self.entries.len(), self.index.len());
+        for (_, entry) in self.entries.iter() {
+            assert!(entry.monitor.is_some() || !entry.nodes.is_empty(), "an unused type was kept");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Owners in partition 0, dependents elsewhere (architecture, "Across partitions").
+
+use smallvec::SmallVec;
+
+use crate::object::Key;
+
+use super::attach::Extent;
+use super::node::{EdgeId, NodeId, Presence, Target};
+use super::{Effects, Layout, Link, Partition, PeerMessage};
+
+/// The owners of a node that live in partition 0.
+pub(super) type RemoteOwners = SmallVec<[(NodeId, Key); 1]>;
+
+impl Partition {
+    /// A node's remote owners, each once. None for an alias: its object is
+    /// linked under its primary name.
+    pub(super) fn remote_owners(&self, dependent: NodeId) -> RemoteOwners {
+        let mut owners = RemoteOwners::new();
+        if self.id == Layout::CLUSTER || self.is_alias(dependent) {
+            return owners;
+        }
+        for edge in self.store.owners(dependent) {
+            let owner = self.store.edges[edge].owner;
+            if self.store.nodes[owner].presence == Presence::Remote
+                && owners.iter().all(|&(other, _)| other != owner)
+            {
+                owners.push((owner, self.store.key(owner)));
+            }
+        }
+        owners
+    }
+
+    /// Tells partition 0 all that it must know of a dependent.
+    pub(super) fn send_links(&self, dependent: NodeId, out: &mut Effects) {
+        for (owner, key) in self.remote_owners(dependent) {
+            let edges: Vec<EdgeId> =
+                self.store.owners(dependent).filter(|&edge| self.store.edges[edge].owner == owner).collect();
+            let Some(namespace) = self.store.namespace(dependent).cloned() else { continue };
+            let identity = self.store.identity(dependent);
+            let link = Link {
+                owner: key,
+                resource: identity.resource,
+                namespace,
+                name: identity.name,
+                uid: identity.uid,
+                deletion: self.store.nodes[dependent].deletion,
+                shares_uid: edges.iter().any(|&edge| self.shares_uid(edge)),
+                references: edges.iter().map(|&edge| self.store.written(edge)).collect(),
+            };
+            out.peers.push((Layout::CLUSTER, PeerMessage::Link(link)));
+        }
+    }
+
+    /// Takes back the links of a node to owners that it had and has no longer.
+    pub(super) fn unlink_lost(&self, dependent: NodeId, before: RemoteOwners, out: &mut Effects) {
+        if before.is_empty() {
+            return;
+        }
+        let now = self.remote_owners(dependent);
+        for (_, owner) in before {
+            if now.iter().all(|(_, other)| *other != owner) {
+                self.send_unlink(dependent, owner, out);
+            }
+        }
+    }
+
+    /// Takes back all links of a node: it goes, or is an alias from now on.
+    pub(super) fn unlink_all(&self, dependent: NodeId, out: &mut Effects) {
+        if self.id == Layout::CLUSTER {
+            return;
+        }
+        let mut sent = SmallVec::<[NodeId; 1]>::new();
+        for edge in self.store.owners(dependent) {
+            let owner = self.store.edges[edge].owner;
+            if self.store.nodes[owner].presence == Presence::Remote && !sent.contains(&owner) {
+                sent.push(owner);
+                self.send_unlink(dependent, self.store.key(owner), out);
+            }
+        }
+    }
+
+    /// Takes back all links to an owner.
+    pub(super) fn unlink_dependents(&self, owner: NodeId, out: &mut Effects) {
+        for edge in self.store.dependents(owner) {
+            self.send_unlink(self.store.edges[edge].dependent, self.store.key(owner), out);
+        }
+    }
+
+    pub(super) fn send_unlink(&self, dependent: NodeId, owner: Key, out: &mut Effects) {
+        let dependent = self.store.key(dependent);
+        out.peers.push((Layout::CLUSTER, PeerMessage::Unlink { dependent, owner }));
+    }
+
+    /// Applies a link: the same rules as for a dependent that lives here.
+    pub(super) fn link(&mut self, link: &Link, out: &mut Effects) {
+        let type_id = self.store.types.find_or_insert(&link.resource);
+        let target = Target::Served(type_id);
+        let id = self.store.find(&link.uid, target).unwrap_or_else(|| {
+            self.store.create(&link.uid, target, Some(&link.namespace), &link.name, Presence::Linked)
+        });
+        match self.store.nodes[id].presence {
+            Presence::Linked => {}
+            // Named by a cluster-scoped dependent before.
+            Presence::InvalidScope => self.store.set_presence(id, Presence::Linked),
+            // Its type changed its scope; its own monitor knows better.
+            _ => return,
+        }
+        let touched = self.withdraw(id);
+        if self.store.namespace(id) != Some(&link.namespace) || self.store.nodes[id].name != link.name {
+            self.store.relocate(id, Some(&link.namespace), &link.name);
+        }
+        let node = &mut self.store.nodes[id];
+        node.deletion = link.deletion;
+        node.shares_uid = link.shares_uid;
+        let owner = self.store.types.find_or_insert(&link.owner.resource);
+        let extent = Extent::Link { uid: &link.owner.uid, owner };
+        self.set_references(id, &link.references, extent, out);
+        self.store.types.release(owner);
+        self.contribute(id, touched, out);
+        self.collect(id);
+    }
+
+    /// Takes a link back.
+    pub(super) fn unlink(&mut self, dependent: &Key, owner: &Key, out: &mut Effects) {
+        let Some(id) = self.store.find_key(dependent) else { return };
+        let Some(owner_type) = self.store.types.find(&owner.resource.group_resource) else { return };
+        if self.store.nodes[id].presence != Presence::Linked {
+            return;
+        }
+        let touched = self.withdraw(id);
+        self.set_references(id, &[], Extent::Link { uid: &owner.uid, owner: owner_type }, out);
+        self.contribute(id, touched, out);
+        self.collect(id);
+    }
+}

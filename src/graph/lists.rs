@@ -1,0 +1,59 @@
+//! Lists: what one does not show may be gone (semantics, section 1).
+
+use std::cmp::Ordering;
+
+use crate::object::ResourceVersion;
+
+use super::intern::TypeId;
+use super::node::NodeId;
+use super::{DeletesProve, Effects, Partition};
+
+impl Partition {
+    pub(super) fn list_began(&mut self, type_id: TypeId) {
+        let super::store::Store { types, nodes, .. } = &mut self.store;
+        let entry = &mut types.entries[type_id];
+        for &id in &entry.nodes {
+            nodes[id].listed = false;
+        }
+        if let Some(monitor) = &mut entry.monitor {
+            monitor.listing = true;
+        }
+    }
+
+    /// A list is complete. Nodes that it did not show are gone, by uid, unless
+    /// their own version is greater: an object that was created after the list's
+    /// version is not in it, and is alive.
+    pub(super) fn list_ended(
+        &mut self,
+        type_id: TypeId,
+        version: Option<&ResourceVersion>,
+        deletes_prove: DeletesProve,
+        out: &mut Effects,
+    ) {
+        let entry = &mut self.store.types.entries[type_id];
+        match &mut entry.monitor {
+            Some(monitor) if monitor.listing => {
+                monitor.listing = false;
+                monitor.synced = true;
+            }
+            // An end without a beginning says nothing.
+            _ => return,
+        }
+        let missing: Vec<NodeId> = entry
+            .nodes
+            .iter()
+            .copied()
+            .filter(|&id| self.store.nodes[id].is_observed() && !self.store.nodes[id].listed)
+            .collect();
+        for id in missing {
+            let node = &self.store.nodes[id];
+            let order = node.resource_version.as_ref().zip(version).and_then(|(a, b)| a.partial_cmp(b));
+            match order {
+                Some(Ordering::Greater) => {}
+                Some(_) => self.vanish(id, deletes_prove, out),
+                // Versions that cannot be compared prove nothing.
+                None => self.vanish(id, DeletesProve::Nothing, out),
+            }
+        }
+    }
+}

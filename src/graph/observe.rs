@@ -1,0 +1,179 @@
+//! An object as a monitor shows it: new, known, or changed.
+
+use crate::object::{DeletionState, ObjectFacts};
+
+use super::attach::Extent;
+use super::intern::TypeId;
+use super::node::{NodeId, Presence, Target};
+use super::{Effects, Layout, Partition};
+
+impl Partition {
+    /// A list or a watch showed an object.
+    pub(super) fn seen(&mut self, type_id: TypeId, facts: ObjectFacts, out: &mut Effects) {
+        match self.store.find(&facts.uid, Target::Served(type_id)) {
+            Some(id) if self.store.nodes[id].is_observed() => self.update(id, facts, out),
+            Some(id) => self.appear(id, facts, out),
+            None => {
+                let (namespace, target) = (facts.namespace.as_ref(), Target::Served(type_id));
+                let id = self.store.create(&facts.uid, target, namespace, &facts.name, Presence::Virtual);
+                self.appear(id, facts, out);
+            }
+        }
+    }
+
+    /// A node that was not observed, or is new, becomes observed.
+    fn appear(&mut self, id: NodeId, facts: ObjectFacts, out: &mut Effects) {
+        let was = self.store.nodes[id].presence;
+        let guess = (was == Presence::Absent).then(|| self.store.identity(id));
+        if was == Presence::Remote {
+            // The type was cluster-scoped and came back namespaced.
+            self.unlink_dependents(id, out);
+        }
+        self.store.relocate(id, facts.namespace.as_ref(), &facts.name);
+        self.store.set_presence(id, Presence::Observed);
+        out.present.extend(guess.filter(|guess| *guess == self.store.identity(id)));
+        let deletion = facts.deletion_state();
+        let node = &mut self.store.nodes[id];
+        node.resource_version = facts.resource_version;
+        node.finalizers = facts.finalizers;
+        node.deletion = deletion;
+        node.listed = true;
+        let touched = self.withdraw(id);
+        self.set_references(id, &facts.owners, Extent::All, out);
+        self.contribute(id, touched, out);
+        self.regroup(&facts.uid, out);
+        self.report_collisions(id, out);
+        self.suspect_dependents(id, out);
+        self.entered(id, DeletionState::Live, out);
+        self.send_links(id, out);
+    }
+
+    /// An observed node is shown again: compared with the node, not with the
+    /// event before, because an update may come without the one that preceded it.
+    fn update(&mut self, id: NodeId, facts: ObjectFacts, out: &mut Effects) {
+        let node = &mut self.store.nodes[id];
+        node.listed = true;
+        let (known, shown) = (&node.resource_version, &facts.resource_version);
+        if known.as_ref().zip(shown.as_ref()).is_some_and(|(known, shown)| known.is_after(shown)) {
+            return;
+        }
+        let newer = known != shown;
+        let was = node.deletion;
+        node.resource_version = facts.resource_version.clone();
+        if newer {
+            self.note_event(id);
+        }
+        let deletion = facts.deletion_state();
+        let node = &self.store.nodes[id];
+        let moved = node.name != facts.name || self.store.namespace(id) != facts.namespace.as_ref();
+        let same_state = node.finalizers == facts.finalizers && was == deletion;
+        if !moved && same_state && self.has_references(id, &facts) {
+            return;
+        }
+        self.store.bump(id);
+        let remote = self.remote_owners(id);
+        let touched = self.withdraw(id);
+        if moved {
+            self.store.relocate(id, facts.namespace.as_ref(), &facts.name);
+        }
+        self.store.nodes[id].finalizers = facts.finalizers;
+        self.store.nodes[id].deletion = deletion;
+        let rewritten = self.set_references(id, &facts.owners, Extent::All, out);
+        self.contribute(id, touched, out);
+        if moved {
+            if self.progress.contains_key(&id) {
+                self.track(id);
+            }
+            self.regroup(&facts.uid, out);
+            self.report_collisions(id, out);
+            self.suspect_dependents(id, out);
+        }
+        self.entered(id, was, out);
+        // A dependent that was parked for an invalid reference would stay so for ever.
+        if (rewritten || moved) && !self.store.owners(id).all(|edge| self.needs_no_look(edge)) {
+            self.queue(id, out);
+        }
+        self.unlink_lost(id, remote, out);
+        self.send_links(id, out);
+    }
+
+    fn has_references(&self, id: NodeId, facts: &ObjectFacts) -> bool {
+        let mut references = facts.owners.iter();
+        self.store
+            .owners(id)
+            .all(|edge| references.next().is_some_and(|reference| self.store.is_written(edge, reference)))
+            && references.next().is_none()
+    }
+
+    /// Whether nothing could come of looking at a reference.
+    pub(super) fn needs_no_look(&self, edge: super::node::EdgeId) -> bool {
+        self.is_known_solid(edge) || self.is_invalid_scope(edge)
+    }
+
+    /// What follows when a node's deletion has come this far and had only come to
+    /// `was`. States, not transitions of single fields, so that a second
+    /// foreground deletion works like the first (kubernetes#115570).
+    fn entered(&mut self, id: NodeId, was: DeletionState, out: &mut Effects) {
+        let now = self.store.nodes[id].deletion;
+        if now == was {
+            return;
+        }
+        if was == DeletionState::DeletingDependents {
+            self.progress.remove(&id);
+        }
+        match now {
+            DeletionState::DeletingDependents => {
+                self.track(id);
+                for member in self.group(id) {
+                    self.queue_dependents(member, out);
+                }
+                self.queue(id, out);
+            }
+            DeletionState::Orphaning => self.queue_orphaning(id, out),
+            DeletionState::Live | DeletionState::Terminating => {}
+        }
+    }
+
+    /// Derives the work that a node itself stands for.
+    pub(super) fn derive_work(&self, id: NodeId, out: &mut Effects) {
+        let node = &self.store.nodes[id];
+        let doubtful = || {
+            let remote = |edge| self.store.nodes[self.store.edges[edge].owner].presence == Presence::Remote;
+            self.store.owners(id).any(|edge| !remote(edge) && !self.needs_no_look(edge))
+        };
+        match node.presence {
+            Presence::Virtual => self.queue(id, out),
+            Presence::Observed if self.is_alias(id) => {}
+            Presence::Observed => match node.deletion {
+                DeletionState::Orphaning => self.queue_orphaning(id, out),
+                DeletionState::DeletingDependents => self.queue(id, out),
+                DeletionState::Live if doubtful() => self.queue(id, out),
+                DeletionState::Live | DeletionState::Terminating => {}
+            },
+            Presence::Linked if !node.deletion.is_being_deleted() && doubtful() => self.queue(id, out),
+            Presence::Linked
+            | Presence::Absent
+            | Presence::Remote
+            | Presence::Unresolved
+            | Presence::InvalidScope => {}
+        }
+    }
+
+    /// Derives all work anew (semantics, section 8): every virtual node, every
+    /// node that is deleting dependents or orphaning, every dependent with a
+    /// reference that is not known to be solid. For the moment when the write
+    /// gate opens.
+    ///
+    /// References to owners in partition 0 are judged there, so every partition
+    /// must be asked.
+    pub fn rederive(&self, out: &mut Effects) {
+        debug_assert!(self.id == Layout::CLUSTER || !self.has_linked());
+        for (id, _) in self.store.nodes.iter() {
+            self.derive_work(id, out);
+        }
+    }
+
+    fn has_linked(&self) -> bool {
+        self.store.nodes.iter().any(|(_, node)| node.presence == Presence::Linked)
+    }
+}

@@ -1,0 +1,259 @@
+//! A partition of the graph: its entry points.
+
+use std::sync::Arc;
+
+use crate::object::{Catalog, GroupResource, Key, ResourceType, ResourceVersion};
+
+use super::intern::{FixedMap, MonitorState};
+use super::node::{NodeId, Presence};
+use super::progress::Progress;
+use super::store::Store;
+use super::{Change, DeletesProve, Effects, Epoch, Intake, Layout, PartitionId, PeerMessage};
+
+/// One part of the graph of owners and dependents.
+///
+/// Pure: what happens comes in through [`intake`](Self::intake) and
+/// [`receive`](Self::receive), what is to be done goes out as [`Effects`], and
+/// workers ask for a [`Snapshot`](super::Snapshot) at the moment they decide.
+/// The same calls in the same order always have the same effects in the same order.
+#[derive(Debug)]
+pub struct Partition {
+    pub(super) id: PartitionId,
+    pub(super) layout: Layout,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) store: Store,
+    /// How far each observed node that is deleting dependents is. Only these
+    /// need counters, and they are few.
+    pub(super) progress: FixedMap<NodeId, Progress>,
+    /// Writes whose event has not arrived yet.
+    pub(super) expected: FixedMap<NodeId, ExpectedChange>,
+}
+
+/// What became of an [`Intake`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntakeOutcome {
+    /// It is in the graph.
+    Applied,
+    /// It came from a monitor that does not run any more and was discarded.
+    Stale,
+}
+
+/// What a successful write will show as an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExpectedChange {
+    /// The object goes.
+    Removed,
+    /// The object gets this version.
+    Version(ResourceVersion),
+}
+
+/// The size of a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// All nodes, also the virtual ones and other stubs.
+    pub nodes: usize,
+    /// Owners that are named and neither observed nor proved absent.
+    pub virtual_nodes: usize,
+    /// Owner references.
+    pub edges: usize,
+    /// The memory taken up, nearly.
+    pub bytes: usize,
+    /// Nodes that a worker has written and whose event has not arrived. For the
+    /// idle probe.
+    pub unseen_writes: usize,
+}
+
+impl Partition {
+    /// An empty partition.
+    #[must_use]
+    pub fn new(id: PartitionId, layout: Layout, catalog: Arc<Catalog>) -> Self {
+        Self {
+            id,
+            layout,
+            catalog,
+            store: Store::default(),
+            progress: FixedMap::default(),
+            expected: FixedMap::default(),
+        }
+    }
+
+    /// Which partition this is.
+    #[must_use]
+    pub const fn id(&self) -> PartitionId {
+        self.id
+    }
+
+    /// Applies what a monitor or discovery tells.
+    pub fn intake(&mut self, intake: Intake, out: &mut Effects) -> IntakeOutcome {
+        match intake {
+            Intake::MonitorStarted { resource, epoch, deletes_prove } => {
+                self.monitor_started(&resource, epoch, deletes_prove)
+            }
+            Intake::Changes { resource, epoch, changes } => self.changes(&resource, epoch, changes, out),
+            Intake::TypeRemoved { resource, epoch } => self.type_removed(&resource, epoch, out),
+        }
+    }
+
+    /// Applies what another partition tells.
+    pub fn receive(&mut self, message: PeerMessage, out: &mut Effects) {
+        match message {
+            PeerMessage::Link(link) => self.link(&link, out),
+            PeerMessage::Unlink { dependent, owner } => self.unlink(&dependent, &owner, out),
+        }
+    }
+
+    fn monitor_started(
+        &mut self,
+        resource: &Arc<ResourceType>,
+        epoch: Epoch,
+        deletes_prove: DeletesProve,
+    ) -> IntakeOutcome {
+        let id = self.store.types.find_or_insert(resource);
+        let entry = &mut self.store.types.entries[id];
+        match &entry.monitor {
+            Some(monitor) if monitor.epoch > epoch => return IntakeOutcome::Stale,
+            Some(monitor) if monitor.epoch == epoch => return IntakeOutcome::Applied,
+            _ => {}
+        }
+        entry.resource = Arc::clone(resource);
+        entry.monitor = Some(MonitorState { epoch, deletes_prove, synced: false, listing: false });
+        IntakeOutcome::Applied
+    }
+
+    fn changes(
+        &mut self,
+        resource: &ResourceType,
+        epoch: Epoch,
+        changes: Vec<Change>,
+        out: &mut Effects,
+    ) -> IntakeOutcome {
+        let Some(type_id) = self.store.types.find(&resource.group_resource) else {
+            return IntakeOutcome::Stale;
+        };
+        let Some(deletes_prove) = self.store.types.entries[type_id]
+            .monitor
+            .as_ref()
+            .filter(|monitor| monitor.epoch == epoch)
+            .map(|monitor| monitor.deletes_prove)
+        else {
+            return IntakeOutcome::Stale;
+        };
+        for change in changes {
+            match change {
+                Change::ListBegan => self.list_began(type_id),
+                Change::Seen(facts) => self.seen(type_id, facts, out),
+                Change::Deleted(facts) => self.deleted(type_id, &facts, deletes_prove, out),
+                Change::ListEnded { resource_version } => {
+                    self.list_ended(type_id, resource_version.as_ref(), deletes_prove, out);
+                }
+            }
+        }
+        IntakeOutcome::Applied
+    }
+
+    /// Whether a monitor of this type runs and has shown a complete list. Until
+    /// then an observed node of the type says nothing about what exists.
+    #[must_use]
+    pub fn is_synced(&self, group_resource: &GroupResource) -> bool {
+        let types = &self.store.types;
+        types.find(group_resource).is_some_and(|id| types.entries[id].is_synced())
+    }
+
+    /// Forgets everything: the store was restored from a backup, so that versions
+    /// went back and uids may return. Monitors start afresh.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.id, self.layout, Arc::clone(&self.catalog));
+    }
+
+    /// Notes that a worker's write succeeded and its event has not been seen yet.
+    /// Nothing is noted if the node is already as the write left it, or gone.
+    /// Only the idle probe depends on this, no decision does.
+    pub fn expect_event(&mut self, key: &Key, change: ExpectedChange) {
+        let Some(id) = self.store.find_key(key).filter(|&id| self.store.nodes[id].is_observed()) else {
+            return;
+        };
+        let shows = match &change {
+            ExpectedChange::Removed => false,
+            ExpectedChange::Version(version) => {
+                self.store.nodes[id].resource_version.as_ref().is_some_and(|seen| seen >= version)
+            }
+        };
+        if !shows {
+            self.expected.insert(id, change);
+        }
+    }
+
+    /// Called with every event of a node that has a newer version than it had.
+    pub(super) fn note_event(&mut self, id: NodeId) {
+        if self.expected.is_empty() {
+            return;
+        }
+        let pending = match (self.expected.get(&id), &self.store.nodes[id].resource_version) {
+            // Versions that cannot be compared: any event will do.
+            (Some(ExpectedChange::Version(version)), Some(seen)) => version.is_after(seen),
+            _ => false,
+        };
+        if !pending {
+            self.expected.remove(&id);
+        }
+    }
+
+    /// The size of the partition.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats {
+            nodes: self.store.nodes.len(),
+            virtual_nodes: self.store.virtual_nodes(),
+            edges: self.store.edges.len(),
+            bytes: self.store.bytes(),
+            unseen_writes: self.expected.len(),
+        }
+    }
+
+    /// Queues a node for the delete pool, under its primary name if it has several.
+    pub(super) fn queue(&self, id: NodeId, out: &mut Effects) {
+        out.delete.push(self.store.key(self.principal(id)));
+    }
+
+    /// Queues a node for the orphan pool.
+    pub(super) fn queue_orphaning(&self, id: NodeId, out: &mut Effects) {
+        out.orphan.push(self.store.key(self.principal(id)));
+    }
+
+    /// Queues every dependent of a node.
+    pub(super) fn queue_dependents(&self, id: NodeId, out: &mut Effects) {
+        for edge in self.store.dependents(id) {
+            self.queue(self.store.edges[edge].dependent, out);
+        }
+    }
+
+    /// Frees a node that nothing needs any more.
+    pub(super) fn collect(&mut self, id: NodeId) {
+        let node = &self.store.nodes[id];
+        match (node.presence, node.first_owner, node.first_dependent) {
+            (Presence::Observed, ..) => {}
+            (_, None, None) => self.store.free(id),
+            (Presence::Linked, None, Some(_)) => self.store.set_presence(id, Presence::InvalidScope),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+impl Partition {
+    /// Panics unless everything is consistent.
+    pub(super) fn check(&self) {
+        self.store.check();
+        for (&id, progress) in &self.progress {
+            assert!(self.store.nodes[id].is_observed() && self.store.nodes[id].is_deleting_dependents());
+            assert_eq!(*progress, self.count_progress(id), "miscounted blocking dependents");
+        }
+        for (id, node) in self.store.nodes.iter() {
+            if node.is_observed() && node.is_deleting_dependents() {
+                assert!(self.progress.contains_key(&id), "not tracked");
+            }
+            assert_eq!(node.role, self.role_of(id), "wrong role");
+        }
+        assert!(self.expected.keys().all(|&id| self.store.nodes[id].is_observed()));
+    }
+}

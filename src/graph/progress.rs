@@ -1,0 +1,109 @@
+//! How far foreground deletions are, counted as things change.
+//!
+//! A node that is deleting dependents is woken when the last dependent that
+//! blocks it goes, and when the last of these starts deleting dependents itself
+//! (a possible cycle). Waking it with every one of n dependents would make a
+//! cascade cost n² looks.
+
+use smallvec::SmallVec;
+
+use super::node::{Edge, EdgeId, NodeId};
+use super::{Effects, Partition};
+
+/// The references that block a node which is deleting dependents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// All of them.
+    pub(super) blocking: u32,
+    /// Those whose dependent is not itself deleting dependents.
+    pub(super) active: u32,
+}
+
+/// The owners whose counters a change of a dependent may move, with what they were.
+pub(super) type Touched = SmallVec<[(NodeId, Progress); 2]>;
+
+impl Partition {
+    /// Whether the dependent of an edge counts as one. An alias does not: the
+    /// object counts under its primary name. Nor does the owner itself. Nor does
+    /// an object in another namespace, whose reference is invalid: whether it
+    /// shares this partition is chance, and one namespace must not be able to
+    /// hold up a deletion in another.
+    pub(super) fn counts(&self, edge: EdgeId) -> bool {
+        let Edge { dependent, owner, .. } = self.store.edges[edge];
+        !self.is_alias(dependent)
+            && !self.same_object(dependent, owner)
+            && self.store.same_namespace(edge, owner)
+    }
+
+    /// Whether an edge holds up its owner's foreground deletion.
+    pub(super) fn blocks(&self, edge: EdgeId) -> bool {
+        self.store.edges[edge].blocking && self.counts(edge)
+    }
+
+    pub(super) fn count_progress(&self, owner: NodeId) -> Progress {
+        let mut progress = Progress::default();
+        for edge in self.store.dependents(owner).filter(|&edge| self.blocks(edge)) {
+            progress.blocking += 1;
+            progress.active += u32::from(self.is_active(edge));
+        }
+        progress
+    }
+
+    fn is_active(&self, edge: EdgeId) -> bool {
+        !self.store.nodes[self.store.edges[edge].dependent].is_deleting_dependents()
+    }
+
+    /// Starts, or starts anew, to count what blocks a node.
+    pub(super) fn track(&mut self, owner: NodeId) {
+        let progress = self.count_progress(owner);
+        self.progress.insert(owner, progress);
+    }
+
+    /// Takes a dependent out of its owners' counters, before it changes.
+    pub(super) fn withdraw(&mut self, dependent: NodeId) -> Touched {
+        let mut touched = Touched::new();
+        if !self.progress.is_empty() {
+            self.adjust(dependent, &mut touched, |count, by| *count -= by);
+        }
+        touched
+    }
+
+    /// Puts a dependent back after the change and wakes the owners for whom that
+    /// was the change they waited for.
+    pub(super) fn contribute(&mut self, dependent: NodeId, mut touched: Touched, out: &mut Effects) {
+        if !self.progress.is_empty() {
+            self.adjust(dependent, &mut touched, |count, by| *count += by);
+        }
+        self.wake(&touched, out);
+    }
+
+    /// Wakes the owners that no longer wait for anything but each other.
+    pub(super) fn wake(&self, touched: &Touched, out: &mut Effects) {
+        for &(owner, before) in touched {
+            let Some(&now) = self.progress.get(&owner) else { continue };
+            let unblocked = before.blocking > 0 && now.blocking == 0;
+            let all_deleting = before.active > 0 && now.active == 0;
+            if unblocked || all_deleting {
+                self.queue(owner, out);
+            }
+        }
+    }
+
+    fn adjust(&mut self, dependent: NodeId, touched: &mut Touched, apply: impl Fn(&mut u32, u32)) {
+        let blocking: SmallVec<[EdgeId; 4]> = self
+            .store
+            .owners(dependent)
+            .filter(|&edge| self.progress.contains_key(&self.store.edges[edge].owner) && self.blocks(edge))
+            .collect();
+        for edge in blocking {
+            let active = u32::from(self.is_active(edge));
+            let owner = self.store.edges[edge].owner;
+            let Some(progress) = self.progress.get_mut(&owner) else { continue };
+            if touched.iter().all(|&(other, _)| other != owner) {
+                touched.push((owner, *progress));
+            }
+            apply(&mut progress.blocking, 1);
+            apply(&mut progress.active, active);
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! Nodes, edges and how they hang together. Keeps the structure consistent and
+//! knows no rule of garbage collection.
+
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use smallvec::SmallVec;
+
+use crate::object::{
+    DeletionState, Finalizers, Identity, Key, Namespace, OwnerReference, ResourceType, Scope, Uid,
+};
+
+use super::arena::Arena;
+use super::intern::{
+    FixedMap, Interned, Interner, NamespaceId, ReferenceType, ReferenceTypeId, Types, hash_of,
+};
+use super::node::{Edge, EdgeId, Node, NodeId, NodeType, Presence, Role, Target};
+
+/// A few nodes; hardly ever more than one.
+pub(super) type Few = SmallVec<[NodeId; 2]>;
+
+/// The data of a partition.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    pub(super) nodes: Arena<Node>,
+    pub(super) edges: Arena<Edge>,
+    /// Found by uid alone, so that all nodes with a uid can be found.
+    index: HashTable<NodeId>,
+    /// Names of references that differ from their owner node's: rare.
+    own_names: FixedMap<EdgeId, Box<str>>,
+    pub(super) namespaces: Interner<Namespace>,
+    pub(super) reference_types: Interner<ReferenceType>,
+    pub(super) types: Types,
+    /// Bytes of all names, for the statistics.
+    name_bytes: usize,
+    virtual_nodes: usize,
+    /// Source of generations. One for all nodes: a node that was freed and made
+    /// anew must not come back to a generation that some verdict still carries.
+    clock: u32,
+}
+
+impl Store {
+    // --- Nodes ---
+
+    pub(super) fn find(&self, uid: &Uid, target: Target) -> Option<NodeId> {
+        let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target() == target;
+        self.index.find(hash_of(uid), is).copied()
+    }
+
+    /// The node of a key.
+    pub(super) fn find_key(&self, key: &Key) -> Option<NodeId> {
+        let target = self.types.find(&key.resource.group_resource)?;
+        self.find(&key.uid, Target::Served(target))
+    }
+
+    /// The observed nodes with a uid, ordered by group and resource.
+    pub(super) fn observed_with(&self, uid: &Uid) -> Few {
+        let mut found: Few = self
+            .index
+            .iter_hash(hash_of(uid))
+            .copied()
+            .filter(|&id| self.nodes[id].uid == *uid && self.nodes[id].is_observed())
+            .collect();
+        if found.len() > 1 {
+            found.sort_by(|&a, &b| self.resource(a).group_resource.cmp(&self.resource(b).group_resource));
+        }
+        found
+    }
+
+    pub(super) fn create(
+        &mut self,
+        uid: &Uid,
+        target: Target,
+        namespace: Option<&Namespace>,
+        name: &str,
+        presence: Presence,
+    ) -> NodeId {
+        let node = Node {
+            uid: uid.clone(),
+            name: name.into(),
+            resource_version: None,
+            namespace: namespace.map(|namespace| self.acquire_namespace(namespace)),
+            node_type: match target {
+                Target::Served(id) => NodeType::Served { id, position: 0 },
+                Target::Unresolved(id) => NodeType::Unresolved(id),
+            },
+            first_owner: None,
+            first_dependent: None,
+            generation: self.tick(),
+            presence,
+            deletion: DeletionState::Live,
+            finalizers: Finalizers::default(),
+            role: Role::Single,
+            listed: false,
+            shares_uid: false,
+        };
+        self.name_bytes += name.len();
+        self.virtual_nodes += usize::from(presence == Presence::Virtual);
+        let id = self.nodes.insert(node);
+        if let NodeType::Served { id: type_id, position } = &mut self.nodes[id].node_type {
+            let list = &mut self.types.entries[*type_id].nodes;
+            // Not more than there are slots, whose numbers are 32 bits wide.
+            *position = list.len() as u32;
+            list.push(id);
+        }
+        let Self { nodes, index, .. } = self;
+        index.insert_unique(hash_of(uid), id, |&id| hash_of(&nodes[id].uid));
+        id
+    }
+
+    /// Frees a node that no edge touches any more.
+    pub(super) fn free(&mut self, id: NodeId) {
+        if let Ok(entry) = self.index.find_entry(hash_of(&self.nodes[id].uid), |&other| other == id) {
+            entry.remove();
+        }
+        let Some(node) = self.nodes.remove(id) else { return };
+        self.name_bytes -= node.name.len();
+        self.virtual_nodes -= usize::from(node.presence == Presence::Virtual);
+        if let Some(namespace) = node.namespace {
+            self.namespaces.release(namespace);
+        }
+        if let NodeType::Served { id: type_id, position } = node.node_type {
+            let list = &mut self.types.entries[type_id].nodes;
+            list.swap_remove(position as usize);
+            if let Some(&moved) = list.get(position as usize) {
+                self.nodes[moved].node_type = NodeType::Served { id: type_id, position };
+            }
+            self.types.release(type_id);
+        }
+    }
+
+    /// Changes why a node is here; a new generation begins.
+    pub(super) fn set_presence(&mut self, id: NodeId, presence: Presence) {
+        let was = std::mem::replace(&mut self.nodes[id].presence, presence);
+        self.virtual_nodes += usize::from(presence == Presence::Virtual);
+        self.virtual_nodes -= usize::from(was == Presence::Virtual);
+        self.bump(id);
+    }
+
+    /// Begins a new generation of a node: verdicts on the old one no longer hold.
+    pub(super) fn bump(&mut self, id: NodeId) {
+        self.nodes[id].generation = self.tick();
+    }
+
+    fn tick(&mut self) -> u32 {
+        self.clock = self.clock.wrapping_add(1);
+        self.clock
+    }
+
+    /// Gives a node other coordinates. References to it keep the name that they
+    /// were written with.
+    pub(super) fn relocate(&mut self, id: NodeId, namespace: Option<&Namespace>, name: &str) {
+        let new = namespace.map(|namespace| self.acquire_namespace(namespace));
+        if let Some(old) = std::mem::replace(&mut self.nodes[id].namespace, new) {
+            self.namespaces.release(old);
+        }
+        if *self.nodes[id].name != *name {
+            self.name_bytes = self.name_bytes + name.len() - self.nodes[id].name.len();
+            let old = std::mem::replace(&mut self.nodes[id].name, name.into());
+            let mut next = self.nodes[id].first_dependent;
+            while let Some(edge) = next {
+                let written = self.own_names.remove(&edge).unwrap_or_else(|| old.clone());
+                self.set_name(edge, id, &written);
+                next = self.edges[edge].next_dependent;
+            }
+        }
+    }
+
+    fn acquire_namespace(&mut self, namespace: &Namespace) -> NamespaceId {
+        self.namespaces.acquire(namespace.hash_key(), |other| other == namespace, || namespace.clone())
+    }
+
+    pub(super) fn namespace(&self, id: NodeId) -> Option<&Namespace> {
+        self.nodes[id].namespace.map(|namespace| self.namespaces.get(namespace))
+    }
+
+    /// The type of a node that has one; unresolved stubs have none.
+    pub(super) fn resource_of(&self, id: NodeId) -> Option<&Arc<ResourceType>> {
+        match self.nodes[id].node_type {
+            NodeType::Served { id, .. } => Some(&self.types.entries[id].resource),
+            NodeType::Unresolved(_) => None,
+        }
+    }
+
+    /// The type of a node that is known to have one.
+    pub(super) fn resource(&self, id: NodeId) -> &Arc<ResourceType> {
+        #[expect(clippy::expect_used, reason = "only stubs of unresolved references have no type")]
+        self.resource_of(id).expect("a node with a type")
+    }
+
+    pub(super) fn is_synced(&self, id: NodeId) -> bool {
+        match self.nodes[id].node_type {
+            NodeType::Served { id, .. } => self.types.entries[id].is_synced(),
+            NodeType::Unresolved(_) => false,
+        }
+    }
+
+    pub(super) fn key(&self, id: NodeId) -> Key {
+        Key {
+            uid: self.nodes[id].uid.clone(),
+            resource: Arc::clone(self.resource(id)),
+            namespace: self.namespace(id).cloned(),
+        }
+    }
+
+    pub(super) fn identity(&self, id: NodeId) -> Identity {
+        Identity {
+            resource: Arc::clone(self.resource(id)),
+            namespace: self.namespace(id).cloned(),
+            name: self.nodes[id].name.clone(),
+            uid: self.nodes[id].uid.clone(),
+        }
+    }
+
+    // --- Edges ---
+
+    /// The references of a node, in order.
+    pub(super) fn owners(&self, id: NodeId) -> impl Iterator<Item = EdgeId> {
+        std::iter::successors(self.nodes[id].first_owner, |&edge| self.edges[edge].next_owner)
+    }
+
+    /// The references to a node.
+    pub(super) fn dependents(&self, id: NodeId) -> impl Iterator<Item = EdgeId> {
+        std::iter::successors(self.nodes[id].first_dependent, |&edge| self.edges[edge].next_dependent)
+    }
+
+    /// Finds or makes the shared text of a reference's type; the caller owns one use of it.
+    pub(super) fn acquire_reference_type(
+        &mut self,
+        reference: &OwnerReference,
+        resolve: impl FnOnce() -> Option<Arc<ResourceType>>,
+    ) -> ReferenceTypeId {
+        let OwnerReference { api_version, kind, .. } = reference;
+        self.reference_types.acquire(
+            ReferenceType::hash_parts(api_version, kind),
+            |other| other.api_version == *api_version && other.kind == *kind,
+            || ReferenceType { api_version: api_version.clone(), kind: kind.clone(), resolved: resolve() },
+        )
+    }
+
+    /// Makes the edge of a reference, among its owner's dependents but not yet
+    /// among its dependent's references ([`set_owners`](Self::set_owners)). Takes
+    /// over the caller's use of the reference type.
+    pub(super) fn hang(
+        &mut self,
+        dependent: NodeId,
+        owner: NodeId,
+        reference_type: ReferenceTypeId,
+        reference: &OwnerReference,
+    ) -> EdgeId {
+        let edge = self.edges.insert(Edge {
+            dependent,
+            owner,
+            reference_type,
+            next_owner: None,
+            next_dependent: None,
+            previous_dependent: None,
+            blocking: reference.block_owner_deletion,
+            controller: reference.controller,
+            own_name: false,
+        });
+        self.enlist(edge, owner);
+        self.set_name(edge, owner, &reference.name);
+        edge
+    }
+
+    /// Moves an edge to another owner node.
+    pub(super) fn rehang(&mut self, edge: EdgeId, owner: NodeId) {
+        let name: Box<str> = self.written_name(edge).into();
+        self.delist(edge);
+        self.own_names.remove(&edge);
+        self.edges[edge].owner = owner;
+        self.enlist(edge, owner);
+        self.set_name(edge, owner, &name);
+    }
+
+    /// Frees an edge that is no longer among its dependent's references.
+    pub(super) fn drop_edge(&mut self, edge: EdgeId) {
+        self.delist(edge);
+        self.own_names.remove(&edge);
+        if let Some(edge) = self.edges.remove(edge) {
+            self.reference_types.release(edge.reference_type);
+        }
+    }
+
+    /// Makes these edges the references of a node, in this order.
+    pub(super) fn set_owners(&mut self, dependent: NodeId, edges: impl DoubleEndedIterator<Item = EdgeId>) {
+        let mut next = None;
+        for edge in edges.rev() {
+            self.edges[edge].next_owner = next;
+            next = Some(edge);
+        }
+        self.nodes[dependent].first_owner = next;
+    }
+
+    fn enlist(&mut self, edge: EdgeId, owner: NodeId) {
+        let next = self.nodes[owner].first_dependent.replace(edge);
+        self.edges[edge].next_dependent = next;
+        self.edges[edge].previous_dependent = None;
+        if let Some(next) = next {
+            self.edges[next].previous_dependent = Some(edge);
+        }
+    }
+
+    fn delist(&mut self, edge: EdgeId) {
+        let Edge { owner, next_dependent: next, previous_dependent: previous, .. } = self.edges[edge];
+        match previous {
+            Some(previous) => self.edges[previous].next_dependent = next,
+            None => self.nodes[owner].first_dependent = next,
+        }
+        if let Some(next) = next {
+            self.edges[next].previous_dependent = previous;
+        }
+    }
+
+    fn set_name(&mut self, edge: EdgeId, owner: NodeId, name: &str) {
+        let own = *self.nodes[owner].name != *name;
+        self.edges[edge].own_name = own;
+        if own {
+            self.own_names.insert(edge, name.into());
+        }
+    }
+
+    /// The name that a reference was written with.
+    pub(super) fn written_name(&self, edge: EdgeId) -> &str {
+        let Edge { own_name, owner, .. } = self.edges[edge];
+        let own = if own_name { self.own_names.get(&edge) } else { None };
+        own.unwrap_or(&self.nodes[owner].name)
+    }
+
+    /// A reference as it was written.
+    pub(super) fn written(&self, edge: EdgeId) -> OwnerReference {
+        let Edge { owner, reference_type, blocking, controller, .. } = self.edges[edge];
+        let ReferenceType { api_version, kind, .. } = self.reference_types.get(reference_type);
+        OwnerReference {
+            api_version: api_version.clone(),
+            kind: kind.clone(),
+            name: self.written_name(edge).into(),
+            uid: self.nodes[owner].uid.clone(),
+            controller,
+            block_owner_deletion: blocking,
+        }
+    }
+
+    /// Whether an edge is exactly this reference.
+    pub(super) fn is_written(&self, edge: EdgeId, reference: &OwnerReference) -> bool {
+        let Edge { owner, reference_type, blocking, controller, .. } = self.edges[edge];
+        let ReferenceType { api_version, kind, .. } = self.reference_types.get(reference_type);
+        self.nodes[owner].uid == reference.uid
+            && blocking == reference.block_owner_deletion
+            && controller == reference.controller
+            && *kind == reference.kind
+            && *api_version == reference.api_version
+            && *self.written_name(edge) == *reference.name
+    }
+
+    /// The namespace in which a reference looks for its owner: the dependent's,
+    /// unless the owner's kind has none.
+    pub(super) fn meant_namespace(&self, edge: EdgeId) -> Option<&Namespace> {
+        let Edge { dependent, owner, .. } = self.edges[edge];
+        match self.resource_of(owner) {
+            Some(resource) if resource.scope == Scope::Cluster => None,
+            _ => self.namespace(dependent),
+        }
+    }
+
+    /// The identity that a resolved reference means.
+    pub(super) fn meant(&self, edge: EdgeId) -> Identity {
+        let owner = self.edges[edge].owner;
+        Identity {
+            resource: Arc::clone(self.resource(owner)),
+            namespace: self.meant_namespace(edge).cloned(),
+            name: self.written_name(edge).into(),
+            uid: self.nodes[owner].uid.clone(),
+        }
+    }
+
+    /// Whether the owner node's coordinates are those that the reference means:
+    /// same name, and the owner cluster-scoped or in the dependent's namespace.
+    pub(super) fn matches(&self, edge: EdgeId) -> bool {
+        let Edge { own_name, owner, .. } = self.edges[edge];
+        !own_name && self.same_namespace(edge, owner)
+    }
+
+    /// Whether the owner is cluster-scoped or in the dependent's namespace.
+    pub(super) fn same_namespace(&self, edge: EdgeId, owner: NodeId) -> bool {
+        self.resource_of(owner).is_some_and(|resource| resource.scope == Scope::Cluster)
+            || self.nodes[owner].namespace == self.nodes[self.edges[edge].dependent].namespace
+    }
+
+    /// What all this takes up, nearly.
+    pub(super) fn bytes(&self) -> usize {
+        let lists: usize =
+            self.types.entries.iter().map(|(_, entry)| entry.nodes.capacity() * size_of::<NodeId>()).sum();
+        self.nodes.bytes()
+            + self.edges.bytes()
+            + self.index.capacity() * (size_of::<NodeId>() + 1) * 8 / 7
+            + self.own_names.capacity() * size_of::<(EdgeId, Box<str>)>()
+            + self.name_bytes
+            + lists
+    }
+
+    pub(super) const fn virtual_nodes(&self) -> usize {
+        self.virtual_nodes
+    }
+}
+
+#[cfg(test)]
+impl Store {
+    /// Panics unless everything fits together.
+    pub(super) fn check(&self) {
+        self.nodes.check();
+        self.edges.check();
+        self.types.check();
+        assert_eq!(self.index.len(), self.nodes.len());
+        let mut seen = 0;
+        for (id, node) in self.nodes.iter() {
+            assert_eq!(self.find(&node.uid, node.target()), Some(id), "{node:?} is not found by its key");
+            if let NodeType::Served { id: type_id, position } = node.node_type {
+                assert_eq!(self.types.entries[type_id].nodes.get(position as usize), Some(&id));
+            }
+            let mut previous = None;
+            for edge in self.dependents(id) {
+                assert_eq!(self.edges[edge].owner, id);
+                assert_eq!(self.edges[edge].previous_dependent, previous);
+                previous = Some(edge);
+            }
+            for edge in self.owners(id) {
+                assert_eq!(self.edges[edge].dependent, id);
+                let owner = self.edges[edge].owner;
+                assert!(
+                    self.dependents(owner).any(|other| other == edge),
+                    "an edge that its owner does not list"
+                );
+                assert_eq!(self.edges[edge].own_name, self.own_names.contains_key(&edge));
+                seen += 1;
+            }
+            let touched = node.first_owner.is_some() || node.first_dependent.is_some();
+            assert!(touched || node.is_observed(), "a stub without edges was kept: {node:?}");
+            assert_eq!(node.presence == Presence::Unresolved, self.resource_of(id).is_none());
+        }
+        assert_eq!(seen, self.edges.len(), "edges that are no dependent's");
+        let virtual_nodes = self.nodes.iter().filter(|(_, node)| node.presence == Presence::Virtual).count();
+        assert_eq!(virtual_nodes, self.virtual_nodes);
+        assert_eq!(self.nodes.iter().map(|(_, node)| node.name.len()).sum::<usize>(), self.name_bytes);
+        assert!(self.own_names.keys().all(|&edge| self.edges.iter().any(|(id, _)| id == edge)));
+        self.namespaces.check(|id| self.nodes.iter().filter(|(_, node)| node.namespace == Some(id)).count());
+        self.reference_types
+            .check(|id| self.edges.iter().filter(|(_, edge)| edge.reference_type == id).count());
+    }
+}

@@ -1,0 +1,14 @@
+//! The rules one by one, each as a sentence; then all of them at once, against
+//! random histories and a naive model.
+
+mod absence;
+mod attaching;
+mod catalogs;
+mod foreground;
+mod histories;
+mod listing;
+mod model;
+mod shared_uids;
+mod updates;
+mod views;
+mod world;

@@ -1,0 +1,278 @@
+//! Partitions, a catalog, and objects to feed them.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use crate::graph::*;
+use crate::object::*;
+
+/// Group and resource, kind, served versions (preferred one first), scope.
+const TYPES: [(&str, &str, &[&str], Scope); 7] = [
+    ("configmaps", "ConfigMap", &["v1"], Scope::Namespaced),
+    ("ingresses.extensions", "Ingress", &["v1beta1"], Scope::Namespaced),
+    ("ingresses.networking.k8s.io", "Ingress", &["v1"], Scope::Namespaced),
+    ("nodes", "Node", &["v1"], Scope::Cluster),
+    ("pods", "Pod", &["v1"], Scope::Namespaced),
+    ("things.example.com", "Thing", &["v1"], Scope::Cluster),
+    ("widgets.example.com", "Widget", &["v2", "v1"], Scope::Namespaced),
+];
+
+pub fn catalog_without(missing: &[&str]) -> Arc<Catalog> {
+    let mut builder = Catalog::builder();
+    for (name, kind, versions, scope) in TYPES.iter().filter(|(name, ..)| !missing.contains(name)) {
+        let resource = Arc::new(ResourceType {
+            group_resource: GroupResource::parse(name),
+            version: versions[0].into(),
+            kind: (*kind).into(),
+            scope: *scope,
+        });
+        for version in *versions {
+            builder.add(ServedKind { version: (*version).into(), resource: Arc::clone(&resource) });
+        }
+    }
+    Arc::new(builder.build())
+}
+
+pub fn resource(name: &str) -> Arc<ResourceType> {
+    Arc::clone(catalog_without(&[]).resource(&GroupResource::parse(name)).unwrap())
+}
+
+/// An object; its uid is its name unless told otherwise.
+#[derive(Clone, Debug)]
+pub struct Obj {
+    pub resource: Arc<ResourceType>,
+    pub facts: ObjectFacts,
+}
+
+pub fn obj(resource_name: &str, namespace: &str, name: &str) -> Obj {
+    let facts = ObjectFacts {
+        uid: Uid::parse(name).unwrap(),
+        namespace: Namespace::parse(namespace),
+        name: name.into(),
+        resource_version: ResourceVersion::parse("10"),
+        owners: Vec::new(),
+        being_deleted: false,
+        finalizers: Finalizers::default(),
+    };
+    Obj { resource: resource(resource_name), facts }
+}
+
+pub fn pod(name: &str) -> Obj {
+    obj("pods", "ns", name)
+}
+
+pub fn config(name: &str) -> Obj {
+    obj("configmaps", "ns", name)
+}
+
+pub fn node(name: &str) -> Obj {
+    obj("nodes", "", name)
+}
+
+impl Obj {
+    pub fn reference(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: self.resource.api_version().into(),
+            kind: self.resource.kind.clone(),
+            name: self.facts.name.clone(),
+            uid: self.facts.uid.clone(),
+            controller: false,
+            block_owner_deletion: false,
+        }
+    }
+    pub fn owned(mut self, owner: &Self) -> Self {
+        self.facts.owners.push(owner.reference());
+        self
+    }
+    pub fn blocking(mut self, owner: &Self) -> Self {
+        self.facts.owners.push(OwnerReference { block_owner_deletion: true, ..owner.reference() });
+        self
+    }
+    pub fn with(mut self, reference: OwnerReference) -> Self {
+        self.facts.owners.push(reference);
+        self
+    }
+    pub fn unowned(mut self) -> Self {
+        self.facts.owners.clear();
+        self
+    }
+    pub fn at(mut self, version: u64) -> Self {
+        self.facts.resource_version = Some(ResourceVersion::number(version));
+        self
+    }
+    pub fn uid(mut self, uid: &str) -> Self {
+        self.facts.uid = Uid::parse(uid).unwrap();
+        self
+    }
+    pub fn named(mut self, name: &str) -> Self {
+        self.facts.name = name.into();
+        self
+    }
+    fn deleting(mut self, foreground: bool, orphan: bool) -> Self {
+        self.facts.being_deleted = true;
+        self.facts.finalizers = Finalizers { foreground, orphan };
+        self
+    }
+    pub fn foreground(self) -> Self {
+        self.deleting(true, false)
+    }
+    pub fn orphaning(self) -> Self {
+        self.deleting(false, true)
+    }
+    pub fn terminating(self) -> Self {
+        self.deleting(false, false)
+    }
+    pub fn identity(&self) -> Identity {
+        Identity {
+            resource: Arc::clone(&self.resource),
+            namespace: self.facts.namespace.clone(),
+            name: self.facts.name.clone(),
+            uid: self.facts.uid.clone(),
+        }
+    }
+    pub fn key(&self) -> Key {
+        self.identity().key()
+    }
+}
+
+pub struct World {
+    pub partitions: Vec<Partition>,
+    pub layout: Layout,
+    pub epoch: Epoch,
+    pub deletes_prove: DeletesProve,
+    /// All effects but the peer messages, which are delivered at once.
+    pub out: Effects,
+}
+
+impl World {
+    /// Partitions with synced, empty monitors of all types.
+    pub fn new(namespaced: u16) -> Self {
+        let mut world = Self::unsynced(namespaced);
+        for (name, ..) in TYPES {
+            world.list(name, 1, &[]);
+        }
+        world
+    }
+    pub fn unsynced(namespaced: u16) -> Self {
+        let layout = Layout::new(NonZeroU16::new(namespaced).unwrap());
+        let catalog = catalog_without(&[]);
+        let partitions = layout.all().map(|id| Partition::new(id, layout, Arc::clone(&catalog))).collect();
+        let deletes_prove = DeletesProve::Absence;
+        let mut world = Self { partitions, layout, epoch: Epoch(1), deletes_prove, out: Effects::default() };
+        for (name, ..) in TYPES {
+            world.start(name);
+        }
+        world
+    }
+    pub fn start(&mut self, name: &str) {
+        let (epoch, deletes_prove) = (self.epoch, self.deletes_prove);
+        for id in self.layout.all() {
+            self.intake(id, Intake::MonitorStarted { resource: resource(name), epoch, deletes_prove });
+        }
+    }
+    pub fn partition(&mut self, namespace: &str) -> &mut Partition {
+        let id = self.layout.of(Namespace::parse(namespace).as_ref());
+        &mut self.partitions[usize::from(id.0)]
+    }
+    fn home(&self, obj: &Obj) -> PartitionId {
+        self.layout.of(obj.facts.namespace.as_ref())
+    }
+    pub fn intake(&mut self, id: PartitionId, intake: Intake) -> IntakeOutcome {
+        let outcome = self.partitions[usize::from(id.0)].intake(intake, &mut self.out);
+        self.deliver();
+        outcome
+    }
+    pub fn deliver(&mut self) {
+        for (to, message) in std::mem::take(&mut self.out.peers) {
+            // Twice: applying one twice changes nothing.
+            self.partitions[usize::from(to.0)].receive(message.clone(), &mut self.out);
+            self.partitions[usize::from(to.0)].receive(message, &mut self.out);
+        }
+        self.partitions.iter().for_each(Partition::check);
+    }
+    pub fn change(&mut self, obj: &Obj, change: Change) -> IntakeOutcome {
+        let (resource, epoch) = (Arc::clone(&obj.resource), self.epoch);
+        self.intake(self.home(obj), Intake::Changes { resource, epoch, changes: vec![change] })
+    }
+    pub fn see(&mut self, objects: &[&Obj]) {
+        for obj in objects {
+            self.change(obj, Change::Seen(obj.facts.clone()));
+        }
+    }
+    pub fn delete(&mut self, obj: &Obj) {
+        self.change(obj, Change::Deleted(obj.facts.clone()));
+    }
+    /// A whole list of a type, as all partitions get it.
+    pub fn list(&mut self, name: &str, version: u64, objects: &[&Obj]) {
+        for id in self.layout.all() {
+            let mut changes = vec![Change::ListBegan];
+            let here = objects.iter().filter(|obj| self.home(obj) == id);
+            changes.extend(here.map(|obj| Change::Seen(obj.facts.clone())));
+            let resource_version = ResourceVersion::parse(&version.to_string());
+            changes.push(Change::ListEnded { resource_version });
+            self.intake(id, Intake::Changes { resource: resource(name), epoch: self.epoch, changes });
+        }
+    }
+    pub fn set_catalog(&mut self, catalog: &Arc<Catalog>) {
+        for partition in &mut self.partitions {
+            partition.set_catalog(Arc::clone(catalog), &mut self.out);
+        }
+        self.deliver();
+    }
+    pub fn remove_type(&mut self, name: &str) {
+        for id in self.layout.all() {
+            self.intake(id, Intake::TypeRemoved { resource: resource(name), epoch: self.epoch });
+        }
+    }
+    /// What was queued for the delete pool since the last look, each once.
+    pub fn queued(&mut self) -> Vec<String> {
+        let keys: BTreeSet<String> = self.out.delete.drain(..).map(|key| key.uid.to_string()).collect();
+        keys.into_iter().collect()
+    }
+    pub fn queued_orphaning(&mut self) -> Vec<String> {
+        let keys: BTreeSet<String> = self.out.orphan.drain(..).map(|key| key.uid.to_string()).collect();
+        keys.into_iter().collect()
+    }
+    pub fn reports(&mut self) -> Vec<Report> {
+        std::mem::take(&mut self.out.reports)
+    }
+    pub fn forget(&mut self) {
+        self.out.clear();
+    }
+    pub fn snapshot(&mut self, obj: &Obj) -> Snapshot {
+        let id = self.home(obj);
+        self.partitions[usize::from(id.0)].snapshot(&obj.key(), &mut self.out)
+    }
+    pub fn object(&mut self, obj: &Obj) -> ObjectSnapshot {
+        match self.snapshot(obj) {
+            Snapshot::Object(object) => *object,
+            other => panic!("not an object: {other:?}"),
+        }
+    }
+    pub fn virtual_node(&mut self, obj: &Obj) -> VirtualSnapshot {
+        match self.snapshot(obj) {
+            Snapshot::Virtual(node) => node,
+            other => panic!("not a virtual node: {other:?}"),
+        }
+    }
+    pub fn state(&mut self, obj: &Obj) -> OwnerState {
+        let identity = obj.identity();
+        let id = self.home(obj);
+        self.partitions[usize::from(id.0)].owner_state(&identity)
+    }
+    pub fn is_observed(&mut self, obj: &Obj) -> bool {
+        matches!(self.state(obj), OwnerState::Observed { .. })
+    }
+    /// A worker finds the identity of the virtual node absent.
+    pub fn prove_absent(&mut self, obj: &Obj) -> Verification {
+        let VirtualSnapshot { identity, generation } = self.virtual_node(obj);
+        let id = self.home(obj);
+        let verdict = self.partitions[usize::from(id.0)].absence_proved(&identity, generation, &mut self.out);
+        self.deliver();
+        verdict
+    }
+    pub fn dump(&self) -> dump::Dump {
+        dump::Dump::merge(self.partitions.iter().map(|partition| partition.dump(None)))
+    }
+}

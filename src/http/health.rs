@@ -1,0 +1,55 @@
+//! The health listener: probes and metrics.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+
+use super::page::{not_found, page, text};
+use super::{Check, Introspection, Readiness};
+use crate::telemetry::Exporter;
+
+const INDEX: &str = "\
+/livez    the process answers
+/readyz   it can do its work; ?verbose says what it waits for
+/healthz  as /livez
+/metrics  for Prometheus
+";
+
+/// What Prometheus expects of the text format.
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The pages of the health listener.
+pub fn health_router(introspection: Arc<dyn Introspection>, exporter: Exporter) -> Router {
+    Router::new()
+        .route("/readyz", get(readyz).with_state(introspection))
+        .route("/metrics", get(async move || page(StatusCode::OK, PROMETHEUS, exporter.render())))
+        .route("/livez", get(async |query| alive("livez", query)))
+        .route("/healthz", get(async |query| alive("healthz", query)))
+        .route("/", get(async || text(StatusCode::OK, INDEX)))
+        .fallback(not_found)
+}
+
+/// A process whose graph or arbiter has died ends itself, so to answer is to live.
+fn alive(endpoint: &str, query: RawQuery) -> Response {
+    probe(endpoint, &Readiness { checks: vec![Check::fine("ping")] }, query)
+}
+
+async fn readyz(State(introspection): State<Arc<dyn Introspection>>, query: RawQuery) -> Response {
+    probe("readyz", &introspection.readiness(), query)
+}
+
+/// As Kubernetes' servers do: all is told when asked for, and when it fails.
+fn probe(endpoint: &str, readiness: &Readiness, RawQuery(query): RawQuery) -> Response {
+    let verbose = query.is_some_and(|query| {
+        query.split('&').any(|parameter| parameter == "verbose" || parameter.starts_with("verbose="))
+    });
+    match (readiness.ready(), verbose) {
+        (true, false) => page(StatusCode::OK, super::page::TEXT, "ok"),
+        (true, true) => text(StatusCode::OK, readiness.verbose(endpoint)),
+        (false, _) => text(StatusCode::SERVICE_UNAVAILABLE, readiness.verbose(endpoint)),
+    }
+}

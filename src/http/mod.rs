@@ -1,0 +1,55 @@
+//! The two listeners: health and metrics for machines, debug pages for people.
+//!
+//! Everything here is a view: it asks an [`Introspection`] and shows the answer.
+//!
+//! | listener | page | shows |
+//! |---|---|---|
+//! | health | `/livez`, `/healthz` | the process answers |
+//! | health | `/readyz` | 200 once it can do its work; `?verbose` says why not |
+//! | health | `/metrics` | Prometheus metrics |
+//! | debug | `/debug/monitors` | each watched type, whether it is synced, its last error |
+//! | debug | `/debug/graph` | owners and dependents as DOT; `?format=json`, `?uid=` repeatable |
+//! | debug | `/debug/queues` | the work queues and what keeps failing |
+//! | debug | `/debug/idle` | whether there is anything left to do; `?seen=RESOURCE=VERSION` repeatable, `?parked=ok` |
+
+mod debug;
+mod health;
+mod page;
+mod readiness;
+mod serve;
+mod view;
+
+use futures::future::BoxFuture;
+
+use crate::object::Uid;
+
+pub use debug::debug_router;
+pub use health::health_router;
+pub use readiness::{Check, Facts, Outcome, Readiness};
+pub use serve::{BindError, Listener, Listening, bind};
+pub use view::{
+    FailingItem, GraphFormat, IdleQuery, IdleReport, MonitorStatus, QueueCounts, QueueStatus, Timestamp,
+};
+
+/// What can be asked of the running collector. Asking changes nothing.
+pub trait Introspection: Send + Sync + 'static {
+    /// Every monitor, ordered by group and resource.
+    fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>>;
+
+    /// The whole graph (nodes that have an edge) or, with uids, their connected
+    /// component. `None` when none of the uids is in the graph.
+    fn graph(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Option<String>>;
+
+    /// Whether there is anything left to do.
+    fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport>;
+
+    /// Every work queue.
+    fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>>;
+
+    /// Whether it can do its work. Not a future: probes must be answered also
+    /// when an actor is busy.
+    fn readiness(&self) -> Readiness;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! How an answer looks.
+
+use std::time::Duration;
+
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+/// How long a page may take: an actor that does not answer must not keep
+/// connections for ever.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
+pub(super) const JSON: &str = "application/json";
+
+/// An answer of some type, never cached and never taken for another type.
+pub(super) fn page(status: StatusCode, content_type: &'static str, body: impl Into<String>) -> Response {
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static(content_type)),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    ];
+    (status, headers, body.into()).into_response()
+}
+
+/// Text for people, with a line break at its end.
+pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
+    let mut text = text.into();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    page(status, TEXT, text)
+}
+
+/// JSON, indented: these pages are read with curl.
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    match serde_json::to_string_pretty(value) {
+        Ok(body) => page(status, JSON, body + "\n"),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+/// Waits for an answer, but not for ever.
+pub(super) async fn within_timeout(answer: impl Future<Output = Response>) -> Response {
+    tokio::time::timeout(TIMEOUT, answer).await.unwrap_or_else(|_| {
+        text(
+            StatusCode::GATEWAY_TIMEOUT,
+            format!("no answer from the collector within {} s", TIMEOUT.as_secs()),
+        )
+    })
+}
+
+/// For paths that are nothing.
+pub(super) async fn not_found() -> Response {
+    text(StatusCode::NOT_FOUND, "there is no such page; / lists those that there are")
+}

@@ -1,0 +1,128 @@
+//! What "ready" means.
+
+use std::fmt::Write as _;
+
+use super::{MonitorStatus, Timestamp};
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As it should be.
+    Fine,
+    /// Somebody should look, but the collector does its work for all else.
+    Warning,
+    /// Not ready.
+    Failed,
+}
+
+/// One line of `/readyz?verbose`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What was checked.
+    pub name: String,
+    /// How it came out.
+    pub outcome: Outcome,
+    /// Why, unless it is fine.
+    pub message: String,
+}
+
+impl Check {
+    /// Fine.
+    pub fn fine(name: impl Into<String>) -> Self {
+        Self { name: name.into(), outcome: Outcome::Fine, message: String::new() }
+    }
+
+    /// Not fine, and no reason not to be ready.
+    pub fn warning(name: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { name: name.into(), outcome: Outcome::Warning, message: message.into() }
+    }
+
+    /// Not ready.
+    pub fn failed(name: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { name: name.into(), outcome: Outcome::Failed, message: message.into() }
+    }
+}
+
+/// Whether the collector can do its work, with the reasons.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// In the order in which they are shown.
+    pub checks: Vec<Check>,
+}
+
+/// What readiness follows from.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// `Ok` once discovery has worked; else what it says, or that it has not ended.
+    pub discovery: Result<(), &'a str>,
+    /// Whether every monitor was synced at some time, or the start-up timeout
+    /// has passed: whether the workers have started.
+    pub started: bool,
+    /// When the process began.
+    pub since: Timestamp,
+    /// Every monitor.
+    pub monitors: &'a [MonitorStatus],
+    /// Of [`Settings::ignored_type_warnings`](crate::config::Settings::ignored_type_warnings).
+    pub ignored: &'a [String],
+}
+
+impl Readiness {
+    /// Ready once discovery has worked and the graph is synced or the start-up
+    /// timeout has passed. A type that cannot sync does not change that: the
+    /// collection of all others must not depend on it. It is named.
+    #[must_use]
+    pub fn assess(facts: &Facts<'_>) -> Self {
+        let mut checks = Vec::new();
+        checks.push(match facts.discovery {
+            Ok(()) => Check::fine("discovery"),
+            Err(why) => Check::failed("discovery", why),
+        });
+        let unsynced: Vec<_> = facts.monitors.iter().filter(|monitor| !monitor.synced).collect();
+        checks.push(if facts.started && facts.discovery.is_ok() {
+            Check::fine("sync")
+        } else if facts.discovery.is_err() {
+            Check::failed("sync", format!("waiting for discovery since {}", facts.since))
+        } else {
+            let (unsynced, all) = (unsynced.len(), facts.monitors.len());
+            Check::failed(
+                "sync",
+                format!("{unsynced} of {all} resource types are not synced, waiting since {}", facts.since),
+            )
+        });
+        checks.extend(unsynced.into_iter().map(|monitor| {
+            let MonitorStatus { version, since, last_error, .. } = monitor;
+            let error = last_error.as_deref().unwrap_or("no error so far");
+            Check::warning(
+                format!("monitor/{}", monitor.group_resource()),
+                format!("{version} is not synced since {since}: {error}"),
+            )
+        }));
+        checks.extend(facts.ignored.iter().map(|ignored| Check::warning("ignored", ignored.as_str())));
+        Self { checks }
+    }
+
+    /// Whether nothing has failed.
+    #[must_use]
+    pub fn ready(&self) -> bool {
+        !self.checks.is_empty() && self.checks.iter().all(|check| check.outcome != Outcome::Failed)
+    }
+
+    /// One line for each check, the way Kubernetes' own servers write them, and
+    /// `[!]` for warnings, which these do not have.
+    #[must_use]
+    pub fn verbose(&self, endpoint: &str) -> String {
+        let mut text = String::new();
+        for Check { name, outcome, message } in &self.checks {
+            // A server's message may have several lines.
+            let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+            let _ = match outcome {
+                Outcome::Fine => writeln!(text, "[+]{name} ok"),
+                Outcome::Warning => writeln!(text, "[!]{name} warning: {message}"),
+                Outcome::Failed => writeln!(text, "[-]{name} failed: {message}"),
+            };
+        }
+        let verdict = if self.ready() { "passed" } else { "failed" };
+        let _ = writeln!(text, "{endpoint} check {verdict}");
+        text
+    }
+}

@@ -1,0 +1,362 @@
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::object::{GroupResource, ResourceVersion};
+use crate::telemetry::Exporter;
+
+const UID: &str = "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10";
+
+/// 2026-11-20T12:00:00Z.
+fn noon() -> Timestamp {
+    Timestamp(SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_176_000))
+}
+
+fn widgets() -> MonitorStatus {
+    MonitorStatus {
+        group: "example.com".to_owned(),
+        version: "v1".to_owned(),
+        resource: "widgets".to_owned(),
+        synced: false,
+        since: noon(),
+        last_error: Some("conversion webhook failed:\nconnection refused".to_owned()),
+    }
+}
+
+/// Answers what it was made with.
+struct Fake {
+    readiness: Readiness,
+    ready_keys: usize,
+    asked: Mutex<Vec<IdleQuery>>,
+}
+
+impl Fake {
+    fn new() -> Self {
+        Self { readiness: Readiness::default(), ready_keys: 0, asked: Mutex::default() }
+    }
+}
+
+impl Introspection for Fake {
+    fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {
+        async { vec![widgets()] }.boxed()
+    }
+
+    fn graph(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Option<String>> {
+        async move {
+            let known = uids.is_empty() || uids.contains(&Uid::parse(UID).unwrap());
+            known.then(|| format!("{format:?} {}", uids.len()))
+        }
+        .boxed()
+    }
+
+    fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {
+        async move {
+            self.asked.lock().unwrap().push(query.clone());
+            let counts = QueueCounts { ready: self.ready_keys, parked: 1, ..QueueCounts::default() };
+            let queues = BTreeMap::from([("garbage_collector_attempt_to_delete".to_owned(), counts)]);
+            IdleReport::judge(&query, queues, 0, &query.seen, Vec::new())
+        }
+        .boxed()
+    }
+
+    fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>> {
+        async {
+            vec![QueueStatus {
+                name: "q".to_owned(),
+                counts: QueueCounts { parked: 1, ..QueueCounts::default() },
+                adds_total: 3,
+                retries_total: 2,
+                oldest_ready_seconds: None,
+                longest_running_seconds: Some(0.5),
+                failing: vec![FailingItem {
+                    object: "pods a/b".to_owned(),
+                    attempts: 2,
+                    since: noon(),
+                    last_error: "denied".to_owned(),
+                    next_retry_seconds: Some(1.5),
+                }],
+            }]
+        }
+        .boxed()
+    }
+
+    fn readiness(&self) -> Readiness {
+        self.readiness.clone()
+    }
+}
+
+/// Status, content type, body.
+type Answer = (StatusCode, String, String);
+
+async fn get(router: Router, path: &str) -> Answer {
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    let response = router.oneshot(request).await.unwrap();
+    let status = response.status();
+    let content_type = response.headers()["content-type"].to_str().unwrap().to_owned();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, content_type, String::from_utf8(body.to_vec()).unwrap())
+}
+
+async fn get_debug(path: &str) -> Answer {
+    get(debug_router(Arc::new(Fake::new())), path).await
+}
+
+fn health(readiness: Readiness) -> Router {
+    let (_, exporter) = Exporter::local().unwrap();
+    health_router(Arc::new(Fake { readiness, ..Fake::new() }), exporter)
+}
+
+fn json_of((status, content_type, body): Answer) -> (StatusCode, Value) {
+    assert_eq!(content_type, "application/json");
+    (status, serde_json::from_str(&body).unwrap())
+}
+
+#[tokio::test]
+async fn monitors_have_exactly_the_promised_fields() {
+    let answer = json_of(get_debug("/debug/monitors").await);
+    let expected = json!([{
+        "group": "example.com", "version": "v1", "resource": "widgets", "synced": false,
+        "since": "2026-11-20T12:00:00Z", "last_error": "conversion webhook failed:\nconnection refused",
+    }]);
+    assert_eq!(answer, (StatusCode::OK, expected));
+}
+
+#[tokio::test]
+async fn the_graph_comes_as_dot_or_as_json() {
+    let (status, content_type, body) = get_debug("/debug/graph").await;
+    assert_eq!((status, body.as_str()), (StatusCode::OK, "Dot 0"));
+    assert_eq!(content_type, "text/vnd.graphviz; charset=utf-8");
+    let (_, content_type, body) = get_debug(&format!("/debug/graph?format=json&uid={UID}&uid=x")).await;
+    assert_eq!((content_type.as_str(), body.as_str()), ("application/json", "Json 2"));
+}
+
+#[tokio::test]
+async fn a_graph_of_unknown_uids_is_not_found() {
+    let (status, _, body) = get_debug("/debug/graph?uid=x").await;
+    assert_eq!((status, body.as_str()), (StatusCode::NOT_FOUND, "none of these uids is in the graph\n"));
+    assert_eq!(get_debug(&format!("/debug/graph?uid=x&uid={UID}")).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn parameters_that_mean_nothing_are_refused() {
+    for path in [
+        "/debug/graph?uid=",
+        "/debug/graph?format=svg",
+        "/debug/graph?uids=x",
+        "/debug/idle?seen=pods",
+        "/debug/idle?seen=pods=",
+        "/debug/idle?seen==3",
+        "/debug/idle?parked=no",
+        "/debug/idle?sen=pods=3",
+    ] {
+        assert_eq!(get_debug(path).await.0, StatusCode::BAD_REQUEST, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn idle_is_asked_by_version_and_answers_with_reasons() {
+    let fake = Arc::new(Fake::new());
+    let router = debug_router(Arc::clone(&fake) as Arc<dyn Introspection>);
+    let path = "/debug/idle?seen=pods=7&seen=deployments.apps%3D8&parked=ok";
+    let (status, report) = json_of(get(router.clone(), path).await);
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(
+        report,
+        json!({
+            "idle": false,
+            "reasons": ["pods=7 was not seen yet", "deployments.apps=8 was not seen yet"],
+            "queues": {
+                "garbage_collector_attempt_to_delete": {"ready": 0, "processing": 0, "delayed": 0, "parked": 1},
+            },
+            "unseen_writes": 0,
+            "not_seen": ["pods=7", "deployments.apps=8"],
+        })
+    );
+    let asked = IdleQuery {
+        seen: vec![
+            (GroupResource::parse("pods"), ResourceVersion::number(7)),
+            (GroupResource::parse("deployments.apps"), ResourceVersion::number(8)),
+        ],
+        parked_ok: true,
+    };
+    assert_eq!(*fake.asked.lock().unwrap(), [asked]);
+
+    let (status, report) = json_of(get(router.clone(), "/debug/idle?parked=ok").await);
+    assert_eq!((status, &report["idle"]), (StatusCode::OK, &json!(true)));
+    let (status, report) = json_of(get(router, "/debug/idle").await);
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(
+        report["reasons"],
+        json!(["garbage_collector_attempt_to_delete: 1 parked"])
+    );
+}
+
+#[test]
+fn anything_to_do_is_a_reason_not_to_be_idle() {
+    let parked_ok = IdleQuery { parked_ok: true, ..IdleQuery::default() };
+    let judge = |counts, unseen, others| {
+        let queues = BTreeMap::from([("q".to_owned(), counts)]);
+        IdleReport::judge(&parked_ok, queues, unseen, &[], others).idle
+    };
+    let none = QueueCounts::default();
+    assert!(judge(none, 0, vec![]));
+    assert!(judge(QueueCounts { parked: 1, ..none }, 0, vec![]));
+    assert!(!judge(QueueCounts { ready: 1, ..none }, 0, vec![]));
+    assert!(!judge(QueueCounts { processing: 1, ..none }, 0, vec![]));
+    assert!(!judge(QueueCounts { delayed: 1, ..none }, 0, vec![]));
+    assert!(!judge(none, 1, vec![]));
+    assert!(!judge(none, 0, vec!["syncing".to_owned()]));
+}
+
+#[tokio::test]
+async fn queues_show_what_keeps_failing() {
+    let answer = json_of(get_debug("/debug/queues").await);
+    let expected = json!([{
+        "name": "q", "ready": 0, "processing": 0, "delayed": 0, "parked": 1,
+        "adds_total": 3, "retries_total": 2, "oldest_ready_seconds": null, "longest_running_seconds": 0.5,
+        "failing": [{
+            "object": "pods a/b", "attempts": 2, "since": "2026-11-20T12:00:00Z", "last_error": "denied",
+            "next_retry_seconds": 1.5,
+        }],
+    }]);
+    assert_eq!(answer, (StatusCode::OK, expected));
+}
+
+#[tokio::test]
+async fn the_index_names_every_page() {
+    let (status, _, index) = get_debug("/").await;
+    assert_eq!(status, StatusCode::OK);
+    for path in ["/debug/monitors", "/debug/graph", "/debug/queues", "/debug/idle"] {
+        assert!(index.contains(path));
+        assert_ne!(get_debug(path).await.0, StatusCode::NOT_FOUND);
+    }
+    assert_eq!(get_debug("/debug/nothing").await.0, StatusCode::NOT_FOUND);
+    let (_, _, index) = get(health(Readiness::default()), "/").await;
+    for path in ["/livez", "/readyz", "/healthz", "/metrics"] {
+        assert!(index.contains(path));
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_hangs_is_given_up() {
+    tokio::time::pause();
+    let answer = page::within_timeout(std::future::pending()).await;
+    assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
+}
+
+#[tokio::test]
+async fn liveness_does_not_depend_on_readiness() {
+    for path in ["/livez", "/healthz", "/livez?verbose"] {
+        assert_eq!(get(health(Readiness::default()), path).await.0, StatusCode::OK);
+    }
+    assert_eq!(get(health(Readiness::default()), "/livez").await.2, "ok");
+    let (_, _, verbose) = get(health(Readiness::default()), "/livez?verbose").await;
+    assert_eq!(verbose, "[+]ping ok\nlivez check passed\n");
+}
+
+#[tokio::test]
+async fn metrics_are_in_the_format_of_prometheus() {
+    let (status, content_type, body) = get(health(Readiness::default()), "/metrics").await;
+    assert_eq!((status, content_type.as_str()), (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8"));
+    assert!(body.contains("kube_gc_build_info"));
+}
+
+fn assess(discovery: Result<(), &str>, started: bool) -> Readiness {
+    let monitors = [MonitorStatus { synced: true, last_error: None, ..widgets() }, widgets()];
+    let ignored = ["jobs.batch is ignored: …".to_owned()];
+    Readiness::assess(&Facts { discovery, started, since: noon(), monitors: &monitors, ignored: &ignored })
+}
+
+#[tokio::test]
+async fn a_type_that_cannot_sync_is_named_and_does_not_fail_readiness() {
+    let router = health(assess(Ok(()), true));
+    assert_eq!(get(router.clone(), "/readyz").await.2, "ok");
+    let (status, _, body) = get(router, "/readyz?verbose").await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(
+        body,
+        "[+]discovery ok\n\
+         [+]sync ok\n\
+         [!]monitor/widgets.example.com warning: v1 is not synced since 2026-11-20T12:00:00Z: conversion webhook \
+         failed: connection refused\n\
+         [!]ignored warning: jobs.batch is ignored: …\n\
+         readyz check passed\n"
+    );
+}
+
+#[tokio::test]
+async fn before_discovery_and_sync_it_is_not_ready_and_says_why() {
+    let (status, _, body) = get(health(assess(Err("connection refused"), false)), "/readyz").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(body.contains("[-]discovery failed: connection refused\n"), "{body}");
+    assert!(body.contains("[-]sync failed: waiting for discovery since 2026-11-20T12:00:00Z\n"), "{body}");
+    assert!(body.ends_with("readyz check failed\n"), "{body}");
+
+    let (status, _, body) = get(health(assess(Ok(()), false)), "/readyz").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    let expected =
+        "[-]sync failed: 1 of 2 resource types are not synced, waiting since 2026-11-20T12:00:00Z\n";
+    assert!(body.contains(expected), "{body}");
+    assert!(!Readiness::default().ready(), "nothing checked is not ready");
+}
+
+// Over real sockets: what the routers alone do not show.
+
+async fn exchange(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn a_listener_serves_until_it_is_told_to_stop() {
+    let any = "127.0.0.1:0".parse().unwrap();
+    let listening = bind(Listener::Health, any).await.unwrap();
+    let address = listening.address();
+    assert_ne!(address.port(), 0);
+    let shutdown = CancellationToken::new();
+    let server = tokio::spawn(listening.serve(health(Readiness::default()), shutdown.clone()));
+    for version in ["1.0", "1.1"] {
+        let request = format!("GET /livez HTTP/{version}\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let answer = exchange(address, &request).await;
+        assert!(answer.starts_with(&format!("HTTP/{version} 200 OK\r\n")), "{answer}");
+        assert!(answer.ends_with("\r\n\r\nok"), "{answer}");
+    }
+    // An idle connection does not hold up the end.
+    let mut idle = TcpStream::connect(address).await.unwrap();
+    idle.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    idle.readable().await.unwrap();
+    shutdown.cancel();
+    tokio::time::timeout(Duration::from_secs(2), server).await.unwrap().unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_taken_address_is_explained() {
+    let first = bind(Listener::Health, "127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let error = bind(Listener::Debug, first.address()).await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!(
+            "cannot listen on {} for the debug pages: another process uses this address; choose one with \
+             --debug-listen ADDRESS:PORT (port 0: any free one)",
+            first.address()
+        )
+    );
+}

@@ -1,0 +1,57 @@
+//! The rules of the mailbox one by one; a naive model of it; fairness; the wheel.
+
+mod fairness;
+mod model;
+mod rules;
+mod wheel;
+
+use std::sync::Arc;
+
+use super::{Backoff, Completion, Lane, Mailbox, Time};
+use crate::object::Namespace;
+
+/// A key of a namespace, or cluster-scoped.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct TestKey {
+    pub(super) namespace: Option<Namespace>,
+    pub(super) number: u32,
+}
+
+impl Lane for TestKey {
+    fn lane(&self) -> Option<&Namespace> {
+        self.namespace.as_ref()
+    }
+}
+
+/// Key `number` of a namespace; the empty one stands for cluster-scoped.
+pub(super) fn key(namespace: &str, number: u32) -> TestKey {
+    TestKey { namespace: Namespace::parse(namespace), number }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reason {
+    Failed,
+    Parked,
+}
+
+pub(super) type TestMailbox = Mailbox<TestKey, Reason>;
+
+pub(super) fn mailbox() -> TestMailbox {
+    Mailbox::new(Backoff::default())
+}
+
+pub(super) const fn at(millis: u64) -> Time {
+    Time::from_millis(millis)
+}
+
+pub(super) fn retry(reason: Reason) -> Completion<Reason> {
+    Completion::Retry { reason, error: Arc::from("it failed") }
+}
+
+pub(super) fn retry_after(millis: u64) -> Completion<Reason> {
+    Completion::RetryAfter {
+        after: std::time::Duration::from_millis(millis),
+        reason: Reason::Failed,
+        error: Arc::from("too many requests"),
+    }
+}

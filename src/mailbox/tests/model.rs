@@ -1,0 +1,365 @@
+//! The mailbox against a model of vectors that are searched and sorted.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::mailbox::Added;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    Ready,
+    Running {
+        again: bool,
+        leave: bool,
+        woken: bool,
+    },
+    /// The number orders those that are due together.
+    Delayed {
+        due: u64,
+        number: u64,
+        held: bool,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Item {
+    key: TestKey,
+    at: At,
+    attempts: u32,
+    backoffs: u32,
+    reason: Option<Reason>,
+}
+
+#[derive(Default)]
+struct Model {
+    /// Removed by swapping, which is what orders keys that are woken together.
+    items: Vec<Item>,
+    /// In the order of their turns.
+    lanes: Vec<(Option<Namespace>, Vec<TestKey>)>,
+    now: u64,
+    number: u64,
+}
+
+impl Model {
+    fn find(&self, key: &TestKey) -> Option<usize> {
+        self.items.iter().position(|item| item.key == *key)
+    }
+
+    fn ready(&mut self, index: usize) {
+        let item = &mut self.items[index];
+        item.at = At::Ready;
+        match self.lanes.iter_mut().find(|(namespace, _)| *namespace == item.key.namespace) {
+            Some((_, keys)) => keys.push(item.key.clone()),
+            None => self.lanes.push((item.key.namespace.clone(), vec![item.key.clone()])),
+        }
+    }
+
+    fn unready(&mut self, key: &TestKey) {
+        for (_, keys) in &mut self.lanes {
+            keys.retain(|other| other != key);
+        }
+        self.lanes.retain(|(_, keys)| !keys.is_empty());
+    }
+
+    /// Delayed items for which `which` holds, ordered by due time and then as told.
+    fn delayed<O: Ord>(
+        &self,
+        which: impl Fn(&Item, bool) -> bool,
+        order: impl Fn(usize, u64) -> O,
+    ) -> Vec<usize> {
+        let mut found: Vec<_> = (0..)
+            .zip(&self.items)
+            .filter_map(|(index, item)| match item.at {
+                At::Delayed { due, number, held } if which(item, held) => {
+                    Some((due, order(index, number), index))
+                }
+                _ => None,
+            })
+            .collect();
+        found.sort();
+        found.into_iter().map(|(.., index)| index).collect()
+    }
+
+    fn advance(&mut self, now: u64) {
+        self.now = self.now.max(now);
+        let now = self.now;
+        let due = |item: &Item, _| matches!(item.at, At::Delayed { due, .. } if due <= now);
+        for index in self.delayed(due, |_, number| number) {
+            self.ready(index);
+        }
+    }
+
+    fn add(&mut self, key: TestKey) -> Added {
+        let Some(index) = self.find(&key) else {
+            self.items.push(Item { key, at: At::Ready, attempts: 0, backoffs: 0, reason: None });
+            self.ready(self.items.len() - 1);
+            return Added::Queued;
+        };
+        match &mut self.items[index].at {
+            At::Ready => Added::AlreadyQueued,
+            At::Running { again, leave, .. } => {
+                (*again, *leave) = (true, false);
+                Added::RunsAgain
+            }
+            At::Delayed { held: true, .. } => Added::HeldBack,
+            At::Delayed { held: false, .. } => {
+                self.ready(index);
+                Added::BackoffCutShort
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<(TestKey, u32)> {
+        if self.lanes.is_empty() {
+            return None;
+        }
+        let (namespace, mut keys) = self.lanes.remove(0);
+        let key = keys.remove(0);
+        if !keys.is_empty() {
+            self.lanes.push((namespace, keys));
+        }
+        let index = self.find(&key)?;
+        self.items[index].at = At::Running { again: false, leave: false, woken: false };
+        Some((key, self.items[index].attempts))
+    }
+
+    fn finish(&mut self, key: &TestKey, completion: &Completion<Reason>) -> bool {
+        let Some(index) = self.find(key) else { return false };
+        let At::Running { again, leave, woken } = self.items[index].at else { return false };
+        let item = &mut self.items[index];
+        let (delay, held) = match completion {
+            _ if leave => {
+                self.items.swap_remove(index);
+                return true;
+            }
+            Completion::Done => {
+                (item.attempts, item.backoffs, item.reason) = (0, 0, None);
+                if again {
+                    self.ready(index);
+                } else {
+                    self.items.swap_remove(index);
+                }
+                return true;
+            }
+            Completion::Again => {
+                self.ready(index);
+                return true;
+            }
+            Completion::Retry { reason, .. } => {
+                (item.attempts, item.backoffs, item.reason) =
+                    (item.attempts + 1, item.backoffs + 1, Some(*reason));
+                if again || woken {
+                    self.ready(index);
+                    return true;
+                }
+                (5 << (item.backoffs - 1), false)
+            }
+            Completion::RetryAfter { after, reason, .. } => {
+                (item.attempts, item.reason) = (item.attempts + 1, Some(*reason));
+                (u64::try_from(after.as_millis()).unwrap().max(1), true)
+            }
+        };
+        self.number += 1;
+        let due = self.now + delay.min(1_000_000);
+        self.items[index].at = At::Delayed { due, number: self.number, held };
+        true
+    }
+
+    fn wake(&mut self, wanted: Reason) -> usize {
+        for item in &mut self.items {
+            if let At::Running { woken, .. } = &mut item.at {
+                *woken = true;
+            }
+        }
+        let indices =
+            self.delayed(|item, held| !held && item.reason == Some(wanted), |index, _| index as u64);
+        for index in &indices {
+            self.ready(*index);
+        }
+        indices.len()
+    }
+
+    fn clear(&mut self) {
+        for index in self.delayed(|_, _| true, |index, _| index as u64) {
+            self.ready(index);
+        }
+        for item in &mut self.items {
+            (item.attempts, item.backoffs, item.reason) = (0, 0, None);
+        }
+    }
+
+    fn forget(&mut self, key: &TestKey) -> bool {
+        let Some(index) = self.find(key) else { return false };
+        let item = &mut self.items[index];
+        if let At::Running { again, leave, .. } = &mut item.at {
+            (*again, *leave) = (false, true);
+            (item.attempts, item.backoffs, item.reason) = (0, 0, None);
+        } else {
+            self.unready(key);
+            self.items.swap_remove(index);
+        }
+        true
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add(u32),
+    Pop,
+    Finish(u32, Completion<Reason>),
+    FinishOldest(Completion<Reason>),
+    Wake(Reason),
+    Clear,
+    Forget(u32),
+    Advance(u64),
+    AdvanceToNext,
+}
+
+fn completion() -> impl Strategy<Value = Completion<Reason>> {
+    let reason = || prop_oneof![Just(Reason::Failed), Just(Reason::Parked)];
+    prop_oneof![
+        2 => Just(Completion::Done),
+        1 => Just(Completion::Again),
+        4 => reason().prop_map(retry),
+        1 => (0..3_000_u64).prop_map(retry_after),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (0..KEYS).prop_map(Step::Add),
+        6 => Just(Step::Pop),
+        1 => ((0..KEYS), completion()).prop_map(|(key, completion)| Step::Finish(key, completion)),
+        5 => completion().prop_map(Step::FinishOldest),
+        1 => prop_oneof![Just(Reason::Failed), Just(Reason::Parked)].prop_map(Step::Wake),
+        1 => Just(Step::Clear),
+        2 => (0..KEYS).prop_map(Step::Forget),
+        2 => prop_oneof![0..8_u64, 0..200_u64, 0..1_000_000_u64].prop_map(Step::Advance),
+        2 => Just(Step::AdvanceToNext),
+    ];
+    prop::collection::vec(step, 1..150)
+}
+
+const KEYS: u32 = 14;
+
+/// Key `number`; every fourth is cluster-scoped.
+fn numbered(number: u32) -> TestKey {
+    key(["", "a", "b", "c"][number as usize % 4], number)
+}
+
+fn compare(mailbox: &TestMailbox, model: &Model) -> Result<(), TestCaseError> {
+    let stats = mailbox.stats();
+    let count = |which: fn(&At) -> bool| model.items.iter().filter(|item| which(&item.at)).count();
+    prop_assert_eq!(mailbox.len(), model.items.len());
+    prop_assert_eq!(stats.ready, count(|at| matches!(at, At::Ready)));
+    prop_assert_eq!(stats.ready, model.lanes.iter().map(|(_, keys)| keys.len()).sum::<usize>());
+    prop_assert_eq!(stats.processing, count(|at| matches!(at, At::Running { .. })));
+    prop_assert_eq!(stats.lanes, model.lanes.len());
+    prop_assert_eq!(mailbox.running().count(), stats.processing);
+    let mut delayed = BTreeMap::new();
+    for item in model.items.iter().filter(|item| matches!(item.at, At::Delayed { .. })) {
+        *delayed.entry(item.reason.unwrap()).or_default() += 1;
+    }
+    prop_assert_eq!(stats.delayed, delayed);
+    let failing: Vec<_> = mailbox
+        .failing()
+        .map(|failing| (failing.key.clone(), failing.attempts, failing.reason, failing.next_retry))
+        .collect();
+    let expected: Vec<_> = model
+        .items
+        .iter()
+        .filter_map(|item| {
+            let next_retry = match item.at {
+                At::Delayed { due, .. } => Some(at(due)),
+                At::Ready | At::Running { .. } => None,
+            };
+            Some((item.key.clone(), item.attempts, item.reason?, next_retry))
+        })
+        .collect();
+    prop_assert_eq!(stats.failing, failing.len());
+    prop_assert_eq!(failing, expected);
+    let due = |item: &Item| if let At::Delayed { due, .. } = item.at { Some(at(due)) } else { None };
+    let earliest = model.items.iter().filter_map(due).min();
+    let next = mailbox.next_due();
+    prop_assert_eq!(next.is_some(), earliest.is_some());
+    prop_assert!(next.is_none_or(|next| next > at(model.now) && Some(next) <= earliest));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
+
+    #[test]
+    fn the_mailbox_does_what_the_model_does(steps in steps()) {
+        let (mut mailbox, mut model) = (mailbox(), Model::default());
+        let mut running: Vec<TestKey> = Vec::new();
+        for step in steps {
+            let now = at(model.now);
+            match step {
+                Step::Add(number) => {
+                    prop_assert_eq!(mailbox.add(numbered(number), now), model.add(numbered(number)));
+                }
+                Step::Pop => {
+                    let popped = mailbox.pop(now).map(|job| (job.key, job.failures));
+                    prop_assert_eq!(&popped, &model.pop());
+                    if let Some((key, _)) = popped {
+                        prop_assert!(!running.contains(&key), "{key:?} is worked on twice");
+                        running.push(key);
+                    }
+                }
+                Step::Finish(number, completion) => {
+                    let key = numbered(number);
+                    let finished = model.finish(&key, &completion);
+                    prop_assert_eq!(mailbox.finish(&key, completion, now).is_some(), finished);
+                    running.retain(|other| *other != key);
+                }
+                Step::FinishOldest(completion) => {
+                    if !running.is_empty() {
+                        let key = running.remove(0);
+                        prop_assert!(model.finish(&key, &completion));
+                        prop_assert!(mailbox.finish(&key, completion, now).is_some());
+                    }
+                }
+                Step::Wake(wanted) => {
+                    prop_assert_eq!(mailbox.wake(|_, reason| reason == wanted, now), model.wake(wanted));
+                }
+                Step::Clear => {
+                    mailbox.clear_backoff(now);
+                    model.clear();
+                }
+                Step::Forget(number) => {
+                    prop_assert_eq!(mailbox.forget(&numbered(number)), model.forget(&numbered(number)));
+                }
+                Step::Advance(span) => {
+                    model.advance(model.now + span);
+                    mailbox.advance(at(model.now));
+                }
+                Step::AdvanceToNext => {
+                    model.advance(mailbox.next_due().map_or(0, Time::as_millis));
+                    mailbox.advance(at(model.now));
+                }
+            }
+            compare(&mailbox, &model)?;
+        }
+        drain(&mut mailbox, &running)?;
+    }
+}
+
+/// Nothing is lost: whatever is inside comes out, and then it is empty.
+fn drain(mailbox: &mut TestMailbox, running: &[TestKey]) -> Result<(), TestCaseError> {
+    let end = at(u64::MAX / 2);
+    for key in running {
+        mailbox.finish(key, Completion::Done, end);
+    }
+    let mut left = mailbox.len();
+    while let Some(job) = mailbox.pop(end) {
+        mailbox.finish(&job.key, Completion::Done, end);
+        left -= 1;
+    }
+    prop_assert_eq!(left, 0);
+    prop_assert!(mailbox.is_empty());
+    prop_assert_eq!(mailbox.next_due(), None);
+    Ok(())
+}

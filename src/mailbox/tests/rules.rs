@@ -1,0 +1,263 @@
+//! Every sentence about the work queues.
+
+use std::time::Duration;
+
+use super::Reason::{Failed, Parked};
+use super::*;
+use crate::mailbox::{Added, Job};
+
+fn pop(mailbox: &mut TestMailbox, millis: u64) -> Option<TestKey> {
+    mailbox.pop(at(millis)).map(|job| job.key)
+}
+
+/// A mailbox in which a key has just failed for the first time, at 0.
+fn failed(key: &TestKey) -> TestMailbox {
+    let mut mailbox = mailbox();
+    mailbox.add(key.clone(), at(0));
+    assert_eq!(pop(&mut mailbox, 0).as_ref(), Some(key));
+    mailbox.finish(key, retry(Failed), at(0));
+    mailbox
+}
+
+#[test]
+fn one_key_is_queued_once() {
+    let (mut mailbox, a) = (mailbox(), key("ns", 1));
+    assert_eq!(mailbox.add(a.clone(), at(0)), Added::Queued);
+    assert_eq!(mailbox.add(a.clone(), at(1)), Added::AlreadyQueued);
+    let job = Job { key: a.clone(), failures: 0, waited: Duration::from_millis(7) };
+    assert_eq!(mailbox.pop(at(7)), Some(job));
+    assert_eq!(mailbox.pop(at(7)), None);
+    assert_eq!(mailbox.stats().adds_total, 1);
+    assert_eq!(mailbox.finish(&a, Completion::Done, at(10)), Some(Duration::from_millis(3)));
+    assert!(mailbox.is_empty());
+}
+
+#[test]
+fn a_key_added_while_it_is_worked_on_runs_again_afterwards_and_never_at_once() {
+    let (mut mailbox, a) = (mailbox(), key("ns", 1));
+    mailbox.add(a.clone(), at(0));
+    pop(&mut mailbox, 0);
+    assert_eq!(mailbox.add(a.clone(), at(0)), Added::RunsAgain);
+    assert_eq!(mailbox.add(a.clone(), at(0)), Added::RunsAgain);
+    assert_eq!(pop(&mut mailbox, 0), None);
+    mailbox.finish(&a, Completion::Done, at(1));
+    assert_eq!(pop(&mut mailbox, 1), Some(a));
+    assert_eq!(mailbox.stats().adds_total, 2);
+}
+
+#[test]
+fn a_key_added_while_it_failed_runs_again_at_once_and_its_failure_counts() {
+    let (mut mailbox, a) = (mailbox(), key("ns", 1));
+    mailbox.add(a.clone(), at(0));
+    pop(&mut mailbox, 0);
+    mailbox.add(a.clone(), at(0));
+    mailbox.finish(&a, retry(Failed), at(0));
+    assert_eq!(mailbox.pop(at(0)).map(|job| job.failures), Some(1));
+}
+
+#[test]
+fn each_failure_doubles_the_delay_and_success_forgets_them() {
+    let a = key("ns", 1);
+    let mut mailbox = failed(&a);
+    let mut now = 0;
+    for delay in [5, 10, 20, 40] {
+        assert_eq!(pop(&mut mailbox, now + delay - 1), None, "after {delay} ms");
+        now += delay;
+        assert_eq!(pop(&mut mailbox, now).as_ref(), Some(&a));
+        mailbox.finish(&a, retry(Failed), at(now));
+    }
+    pop(&mut mailbox, now + 80);
+    mailbox.finish(&a, Completion::Done, at(now + 80));
+    assert!(mailbox.is_empty());
+    assert_eq!(mailbox.stats().retries_total, 5);
+    mailbox.add(a, at(now + 80));
+    assert_eq!(mailbox.pop(at(now + 80)).map(|job| job.failures), Some(0));
+}
+
+#[test]
+fn a_key_added_while_delayed_by_backoff_is_queued_at_once_and_keeps_its_failures() {
+    let a = key("ns", 1);
+    let mut mailbox = failed(&a);
+    assert_eq!(mailbox.add(a.clone(), at(1)), Added::BackoffCutShort);
+    assert_eq!(mailbox.pop(at(1)).map(|job| job.failures), Some(1));
+    mailbox.finish(&a, retry(Failed), at(1));
+    assert_eq!(pop(&mut mailbox, 10), None);
+    assert_eq!(pop(&mut mailbox, 11), Some(a), "the second failure waits 10 ms");
+}
+
+#[test]
+fn again_queues_at_once_behind_the_others_and_is_no_failure() {
+    let (mut mailbox, a, b) = (mailbox(), key("ns", 1), key("ns", 2));
+    mailbox.add(a.clone(), at(0));
+    mailbox.add(b.clone(), at(0));
+    pop(&mut mailbox, 0);
+    mailbox.finish(&a, Completion::Again, at(0));
+    assert_eq!(mailbox.stats().failing, 0);
+    assert_eq!([pop(&mut mailbox, 0), pop(&mut mailbox, 0)], [Some(b), Some(a)]);
+}
+
+#[test]
+fn a_retry_after_is_obeyed_whatever_is_added_or_woken() {
+    let (mut mailbox, a) = (mailbox(), key("ns", 1));
+    mailbox.add(a.clone(), at(0));
+    pop(&mut mailbox, 0);
+    mailbox.add(a.clone(), at(0));
+    mailbox.finish(&a, retry_after(2000), at(0));
+    assert_eq!(mailbox.add(a.clone(), at(1)), Added::HeldBack);
+    assert_eq!(mailbox.wake(|_, _| true, at(1)), 0);
+    assert_eq!(pop(&mut mailbox, 1999), None);
+    assert_eq!(pop(&mut mailbox, 2000).as_ref(), Some(&a));
+    mailbox.finish(&a, retry(Failed), at(2000));
+    let failing = mailbox.failing().next().unwrap();
+    assert_eq!(
+        (failing.attempts, failing.next_retry),
+        (2, Some(at(2005))),
+        "429s do not make backoff longer"
+    );
+}
+
+#[test]
+fn a_retry_after_is_not_obeyed_for_ever() {
+    let (mut mailbox, a) = (mailbox(), key("ns", 1));
+    mailbox.add(a.clone(), at(0));
+    pop(&mut mailbox, 0);
+    mailbox.finish(&a, retry_after(u64::MAX), at(0));
+    assert_eq!(pop(&mut mailbox, 1_000_000), Some(a));
+}
+
+#[test]
+fn a_discovery_change_wakes_what_it_concerns() {
+    let (a, b) = (key("ns", 1), key("ns", 2));
+    let mut mailbox = failed(&a);
+    mailbox.add(b.clone(), at(0));
+    pop(&mut mailbox, 0);
+    mailbox.finish(&b, retry(Parked), at(0));
+    assert_eq!(mailbox.wake(|_, reason| reason == Parked, at(1)), 1);
+    assert_eq!([pop(&mut mailbox, 1), pop(&mut mailbox, 1)], [Some(b), None]);
+    assert_eq!(pop(&mut mailbox, 5), Some(a));
+}
+
+#[test]
+fn a_key_that_was_being_worked_on_during_a_wake_up_does_not_miss_it() {
+    let (mut mailbox, a) = (mailbox(), key("ns", 1));
+    mailbox.add(a.clone(), at(0));
+    pop(&mut mailbox, 0);
+    mailbox.wake(|_, _| true, at(0));
+    mailbox.finish(&a, retry(Parked), at(0));
+    assert_eq!(pop(&mut mailbox, 0).as_ref(), Some(&a));
+    mailbox.finish(&a, retry(Parked), at(0));
+    assert_eq!(pop(&mut mailbox, 0), None, "one wake-up, one more try");
+}
+
+#[test]
+fn when_the_gate_opens_all_backoff_is_cleared() {
+    let (a, b) = (key("ns", 1), key("other", 2));
+    let mut mailbox = failed(&a);
+    mailbox.add(b.clone(), at(0));
+    pop(&mut mailbox, 0);
+    mailbox.finish(&b, retry_after(60_000), at(0));
+    mailbox.clear_backoff(at(1));
+    assert_eq!(mailbox.failing().count(), 0);
+    let jobs = [mailbox.pop(at(1)), mailbox.pop(at(1))].map(|job| job.map(|job| (job.key, job.failures)));
+    assert_eq!(jobs, [Some((a, 0)), Some((b, 0))]);
+    assert_eq!(mailbox.next_due(), None);
+}
+
+#[test]
+fn a_forgotten_key_leaves_from_wherever_it_is() {
+    let (a, b, c) = (key("ns", 1), key("ns", 2), key("ns", 3));
+    let mut mailbox = failed(&a);
+    for key in [&b, &c] {
+        mailbox.add(key.clone(), at(0));
+    }
+    assert_eq!(pop(&mut mailbox, 0).as_ref(), Some(&b));
+    for key in [&a, &b, &c] {
+        assert!(mailbox.forget(key));
+    }
+    assert_eq!(mailbox.len(), 1, "the one that is worked on leaves when its work ends");
+    mailbox.finish(&b, retry(Failed), at(0));
+    assert!(mailbox.is_empty());
+    assert!(!mailbox.forget(&b));
+    assert_eq!(mailbox.next_due(), None);
+}
+
+#[test]
+fn a_key_forgotten_and_added_while_it_is_worked_on_runs_again() {
+    let (mut mailbox, a) = (mailbox(), key("ns", 1));
+    mailbox.add(a.clone(), at(0));
+    pop(&mut mailbox, 0);
+    mailbox.forget(&a);
+    mailbox.add(a.clone(), at(0));
+    mailbox.finish(&a, Completion::Done, at(0));
+    assert_eq!(pop(&mut mailbox, 0), Some(a));
+}
+
+#[test]
+fn finishing_what_is_not_being_worked_on_changes_nothing() {
+    let a = key("ns", 1);
+    let mut mailbox = failed(&a);
+    assert_eq!(mailbox.finish(&a, Completion::Done, at(0)), None);
+    assert_eq!(mailbox.finish(&key("ns", 2), Completion::Done, at(0)), None);
+    assert_eq!(pop(&mut mailbox, 5), Some(a));
+}
+
+#[test]
+fn a_flood_in_one_namespace_delays_another_by_one_key_each() {
+    let mut mailbox = mailbox();
+    for number in 0..10_000 {
+        mailbox.add(key("flood", number), at(0));
+    }
+    for number in 0..10 {
+        mailbox.add(key("quiet", number), at(0));
+    }
+    let first: Vec<_> = (0..20).filter_map(|_| pop(&mut mailbox, 0)).collect();
+    let quiet = first.iter().filter(|key| **key == super::key("quiet", key.number)).count();
+    assert_eq!(quiet, 10);
+}
+
+#[test]
+fn the_numbers_say_how_it_stands() {
+    let (mut mailbox, a) = (mailbox(), key("", 1));
+    for (number, namespace) in ["", "x", "x", "y"].into_iter().enumerate() {
+        mailbox.add(key(namespace, u32::try_from(number).unwrap() + 1), at(10));
+    }
+    pop(&mut mailbox, 20);
+    let stats = mailbox.stats();
+    assert_eq!((stats.ready, stats.processing, stats.lanes), (3, 1, 2));
+    assert_eq!(stats.oldest_ready_since, Some(at(10)));
+    assert_eq!(stats.longest_running_since, Some(at(20)));
+    assert_eq!(mailbox.running().collect::<Vec<_>>(), [(&a, at(20))]);
+    mailbox.finish(&a, retry(Parked), at(30));
+    let stats = mailbox.stats();
+    assert_eq!(stats.delayed.into_iter().collect::<Vec<_>>(), [(Parked, 1)]);
+    assert_eq!((stats.failing, stats.retries_total, stats.longest_running_since), (1, 1, None));
+    let failing = mailbox.failing().next().unwrap();
+    assert_eq!((failing.key, failing.attempts, failing.since), (&a, 1, at(30)));
+    assert_eq!((&**failing.error, failing.next_retry), ("it failed", Some(at(35))));
+}
+
+#[test]
+fn a_clock_that_goes_back_stands_still() {
+    let (mut mailbox, a) = (mailbox(), key("ns", 1));
+    mailbox.add(a.clone(), at(100));
+    assert_eq!(mailbox.pop(at(50)).map(|job| job.waited), Some(Duration::ZERO));
+    mailbox.finish(&a, retry(Failed), at(0));
+    assert_eq!(mailbox.next_due(), Some(at(105)));
+}
+
+#[test]
+fn memory_follows_the_keys_inside() {
+    let mut mailbox = mailbox();
+    for number in 0..10_000 {
+        mailbox.add(key(&format!("ns-{}", number % 1000), number), at(0));
+    }
+    let parked = key("ns-999", 9_999);
+    while let Some(job) = mailbox.pop(at(0)) {
+        let completion = if job.key == parked { retry(Parked) } else { Completion::Done };
+        mailbox.finish(&job.key, completion, at(0));
+    }
+    assert_eq!(mailbox.len(), 1);
+    assert!(mailbox.store.entries.capacity() <= 64, "{}", mailbox.store.entries.capacity());
+    assert_eq!(mailbox.stats().lanes, 0);
+    assert_eq!(pop(&mut mailbox, 5), Some(parked));
+}

@@ -1,0 +1,154 @@
+//! The Prometheus page.
+
+use metrics_exporter_prometheus::{
+    BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
+};
+
+use super::names::{ALL, Kind, Metric};
+use super::record;
+
+/// Renders `/metrics`. Cheap to clone.
+#[derive(Clone)]
+pub struct Exporter {
+    handle: PrometheusHandle,
+    process: metrics_process::Collector,
+}
+
+/// Why metrics cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+#[error("metrics cannot be recorded: {0}")]
+pub struct InstallError(#[from] BuildError);
+
+impl Exporter {
+    /// Makes this process record its metrics here. Once per process.
+    ///
+    /// # Errors
+    /// When there is a recorder already.
+    pub fn install() -> Result<Self, InstallError> {
+        let exporter = Self::of(&builder()?.install_recorder()?);
+        exporter.describe();
+        Ok(exporter)
+    }
+
+    /// A recorder of its own with its exporter, for tests that run side by
+    /// side: give it to `metrics::with_local_recorder`.
+    ///
+    /// # Errors
+    /// Never, as long as every histogram has buckets.
+    pub fn local() -> Result<(PrometheusRecorder, Self), InstallError> {
+        let recorder = builder()?.build_recorder();
+        let exporter = Self::of(&recorder.handle());
+        metrics::with_local_recorder(&recorder, || exporter.describe());
+        Ok((recorder, exporter))
+    }
+
+    fn of(handle: &PrometheusHandle) -> Self {
+        Self { handle: handle.clone(), process: metrics_process::Collector::default() }
+    }
+
+    fn describe(&self) {
+        for &Metric { name, kind, unit, help, .. } in ALL {
+            match kind {
+                Kind::Counter => metrics::describe_counter!(name, unit, help),
+                Kind::Gauge => metrics::describe_gauge!(name, unit, help),
+                Kind::Histogram(_) => metrics::describe_histogram!(name, unit, help),
+            }
+        }
+        self.process.describe();
+        record::build_info();
+    }
+
+    /// The page, in Prometheus' text format.
+    #[must_use]
+    pub fn render(&self) -> String {
+        self.process.collect();
+        self.handle.render()
+    }
+
+    /// Moves what was recorded into the buckets. Histograms keep every single
+    /// record until then, so this has to be called every few seconds even when
+    /// nobody scrapes.
+    pub fn run_upkeep(&self) {
+        self.handle.run_upkeep();
+    }
+}
+
+impl std::fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exporter").finish_non_exhaustive()
+    }
+}
+
+fn builder() -> Result<PrometheusBuilder, BuildError> {
+    ALL.iter().try_fold(PrometheusBuilder::new(), |builder, metric| match metric.kind {
+        // Without buckets it would be a summary, which cannot be added up over replicas.
+        Kind::Histogram(buckets) => {
+            builder.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)
+        }
+        Kind::Counter | Kind::Gauge => Ok(builder),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{Queue, QueueMetrics};
+    use super::*;
+    use crate::object::GroupResource;
+
+    #[test]
+    fn what_is_recorded_is_rendered_with_its_labels_and_help() {
+        let (recorder, exporter) = Exporter::local().unwrap();
+        let page = metrics::with_local_recorder(&recorder, || {
+            let queue = QueueMetrics::new(Queue::AttemptToDelete);
+            queue.added();
+            queue.waited(Duration::from_millis(3));
+            record::request(
+                "delete",
+                &GroupResource::parse("deployments.apps"),
+                "200",
+                Duration::from_millis(3),
+            );
+            record::graph(
+                3,
+                &record::GraphSize { nodes: 10, virtual_nodes: 2, edges: 9, bytes: 1000, outbox: 0 },
+            );
+            exporter.run_upkeep();
+            exporter.render()
+        });
+        for line in [
+            "# HELP workqueue_depth Keys that wait for a worker.",
+            "# TYPE workqueue_queue_duration_seconds histogram",
+            r#"workqueue_adds_total{name="garbage_collector_attempt_to_delete"} 1"#,
+            r#"workqueue_queue_duration_seconds_bucket{name="garbage_collector_attempt_to_delete",le="0.005"} 1"#,
+            r#"workqueue_queue_duration_seconds_bucket{name="garbage_collector_attempt_to_delete",le="0.001"} 0"#,
+            r#"kube_gc_requests_total{verb="delete",resource="deployments.apps",code="200"} 1"#,
+            r#"kube_gc_graph_nodes{partition="3"} 10"#,
+        ] {
+            assert!(page.lines().any(|found| found == line), "no line {line:?} in:\n{page}");
+        }
+        assert!(page.contains("kube_gc_build_info{version=\""), "{page}");
+        assert!(page.contains("\nprocess_resident_memory_bytes "), "{page}");
+    }
+
+    #[test]
+    fn everything_that_is_recorded_is_declared_and_the_reverse() {
+        let (recorder, exporter) = Exporter::local().unwrap();
+        let page = metrics::with_local_recorder(&recorder, || {
+            record::tests::record_everything();
+            exporter.render()
+        });
+        for metric in ALL {
+            assert!(
+                page.contains(&format!("\n# TYPE {} ", metric.name)),
+                "{} is never recorded",
+                metric.name
+            );
+        }
+        for name in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+            let declared = name.starts_with("process_") || ALL.iter().any(|metric| metric.name == name);
+            assert!(declared, "{name} is not declared");
+        }
+    }
+}

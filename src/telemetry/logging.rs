@@ -1,0 +1,128 @@
+//! The log: `tracing` to standard error, for people or for machines.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::fmt::{MakeWriter, SubscriberBuilder};
+use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
+
+use crate::config::{LogFormat, LogSettings};
+
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The filter cannot be read; [`Settings`](crate::config::Settings) has checked it.
+    #[error("bad log filter: {0}")]
+    Filter(#[from] tracing_subscriber::filter::ParseError),
+    /// There is a log already.
+    #[error("the log cannot be started: {0}")]
+    Init(#[from] TryInitError),
+}
+
+/// Starts the log of this process.
+///
+/// `text` is coloured on a terminal, unless `NO_COLOR` is set. `json` has one
+/// object per line, with the event's own fields at its top level next to
+/// `timestamp`, `level`, `target` and `message`.
+///
+/// # Errors
+/// When there is a log already, or the filter is no filter.
+pub fn init(settings: &LogSettings) -> Result<(), LogError> {
+    let colours =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    subscriber(settings, colours, std::io::stderr)?.try_init()?;
+    Ok(())
+}
+
+type Boxed = Box<dyn tracing::Subscriber + Send + Sync>;
+
+fn subscriber<W>(settings: &LogSettings, colours: bool, writer: W) -> Result<Boxed, LogError>
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let builder = SubscriberBuilder::default()
+        .with_env_filter(EnvFilter::try_new(&settings.filter)?)
+        .with_span_events(FmtSpan::NONE)
+        .with_ansi(colours)
+        .with_writer(writer);
+    Ok(match settings.format {
+        LogFormat::Text => Box::new(builder.finish()),
+        LogFormat::Json => Box::new(builder.json().flatten_event(true).with_span_list(false).finish()),
+    })
+}
+
+/// The filter that `-v`, `-vv` and `-vvv` stand for; `None` without any.
+#[must_use]
+pub const fn verbose_filter(count: u8) -> Option<&'static str> {
+    match count {
+        0 => None,
+        1 => Some("info,kube_gc=debug"),
+        2 => Some("info,kube_gc=trace"),
+        _ => Some("debug,kube_gc=trace"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let settings = LogSettings { format, filter: filter.to_owned() };
+        let subscriber = subscriber(&settings, false, move || writer.clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, log);
+        let bytes = sink.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn json_has_the_fields_of_an_event_at_its_top_level() {
+        let line = logged(LogFormat::Json, "info", || {
+            tracing::info!(listener = "health", address = %"127.0.0.1:1", "listening");
+        });
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["message"], "listening");
+        assert_eq!(line["listener"], "health");
+        assert_eq!(line["address"], "127.0.0.1:1");
+        assert_eq!(line["level"], "INFO");
+        assert!(line["timestamp"].is_string());
+    }
+
+    #[test]
+    fn the_filter_decides_what_is_logged() {
+        let log = || {
+            tracing::debug!("quiet");
+            tracing::warn!("loud");
+        };
+        let text = logged(LogFormat::Text, "info", log);
+        assert!(text.contains("loud") && !text.contains("quiet"), "{text}");
+        assert!(!text.contains('\u{1b}'), "no colours: {text:?}");
+        let text = logged(LogFormat::Text, verbose_filter(1).unwrap(), log);
+        assert!(text.contains("quiet"), "{text}");
+    }
+
+    #[test]
+    fn verbosity_is_a_valid_filter() {
+        assert_eq!(verbose_filter(0), None);
+        for count in 1..=9 {
+            EnvFilter::try_new(verbose_filter(count).unwrap()).unwrap();
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What the collector says about itself: its log and its metrics.
+//!
+//! Every metric is declared once, in [`names`]; code records through the typed
+//! functions of [`record`] and never spells a name or a label. Labels are
+//! bounded by the number of resource types, never by the number of objects.
+
+mod exporter;
+pub mod logging;
+pub mod names;
+pub mod record;
+
+pub use exporter::{Exporter, InstallError};
+pub use record::{EventSource, GraphSize, InvalidReference, MonitorState, Queue, QueueMetrics, QueueSample};

@@ -1,0 +1,177 @@
+//! Every metric: its name, kind, labels and meaning.
+
+use metrics::Unit;
+
+/// How a metric moves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// Only up.
+    Counter,
+    /// Up and down.
+    Gauge,
+    /// Counted in buckets with these upper bounds.
+    Histogram(&'static [f64]),
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metric {
+    /// The name, as scraped.
+    pub name: &'static str,
+    /// How it moves.
+    pub kind: Kind,
+    /// What is counted.
+    pub unit: Unit,
+    /// The names of its labels; [`record`](super::record) gives the values in this order.
+    pub labels: &'static [&'static str],
+    /// What it means, for people.
+    pub help: &'static str,
+}
+
+/// From 1 ms to 1000 s: queues are usually empty in microseconds, but a mass
+/// deletion waits for minutes, and a failing object up to the longest backoff.
+const QUEUE_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1000.0];
+
+/// From 1 ms to the usual request timeout.
+const REQUEST_SECONDS: &[f64] =
+    &[0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+macro_rules! metrics {
+    ($($(#[doc = $doc:literal])+ $constant:ident = $name:literal, $kind:expr, $unit:ident, [$($label:literal),*];)+) => {
+        $(
+            $(#[doc = $doc])+
+            pub const $constant: Metric = Metric {
+                name: $name,
+                kind: $kind,
+                unit: Unit::$unit,
+                labels: &[$($label),*],
+                help: concat!($($doc),+).trim_ascii_start(),
+            };
+        )+
+
+        /// Every metric but those of the process, which
+        /// [`metrics_process`] names by Prometheus' convention.
+        pub const ALL: &[Metric] = &[$($constant),+];
+    };
+}
+
+// The documentation of a constant is the metric's help text.
+metrics! {
+    // Kubernetes' own family, so that existing alerts and dashboards work.
+
+    /// Keys that wait for a worker.
+    WORKQUEUE_DEPTH = "workqueue_depth", Kind::Gauge, Count, ["name"];
+    /// How often a key was queued; additions of a key that is queued already are not counted.
+    WORKQUEUE_ADDS = "workqueue_adds_total", Kind::Counter, Count, ["name"];
+    /// How long a key waited for a worker.
+    WORKQUEUE_QUEUE_DURATION = "workqueue_queue_duration_seconds", Kind::Histogram(QUEUE_SECONDS), Seconds, ["name"];
+    /// How long the work on a key took.
+    WORKQUEUE_WORK_DURATION = "workqueue_work_duration_seconds", Kind::Histogram(QUEUE_SECONDS), Seconds, ["name"];
+    /// The time that all work under way has taken so far, added up.
+    WORKQUEUE_UNFINISHED_WORK = "workqueue_unfinished_work_seconds", Kind::Gauge, Seconds, ["name"];
+    /// The time that the longest work under way has taken so far.
+    WORKQUEUE_LONGEST_RUNNING = "workqueue_longest_running_processor_seconds", Kind::Gauge, Seconds, ["name"];
+    /// How often the work on a key ended with another attempt to come.
+    WORKQUEUE_RETRIES = "workqueue_retries_total", Kind::Counter, Count, ["name"];
+    /// How often a resource type could not be listed or watched, or discovery failed; by type in kube_gc_resource_sync_errors_total.
+    RESOURCES_SYNC_ERRORS = "garbagecollector_controller_resources_sync_error_total", Kind::Counter, Count, [];
+
+    // The queues, as Kubernetes does not show them.
+
+    /// Keys that are being worked on.
+    QUEUE_PROCESSING = "kube_gc_queue_processing", Kind::Gauge, Count, ["name"];
+    /// Keys whose last try failed and that wait for the next one; /debug/queues names them.
+    QUEUE_DELAYED = "kube_gc_queue_delayed", Kind::Gauge, Count, ["name"];
+    /// Keys that wait for the world to change: a kind to be served, an owner to be shown by its monitor.
+    QUEUE_PARKED = "kube_gc_queue_parked", Kind::Gauge, Count, ["name"];
+
+    // The graph.
+
+    /// Objects that were observed and are in the graph.
+    GRAPH_NODES = "kube_gc_graph_nodes", Kind::Gauge, Count, ["partition"];
+    /// Owners that some object names and that no monitor shows.
+    GRAPH_VIRTUAL_NODES = "kube_gc_graph_virtual_nodes", Kind::Gauge, Count, ["partition"];
+    /// References from dependents to owners.
+    GRAPH_EDGES = "kube_gc_graph_edges", Kind::Gauge, Count, ["partition"];
+    /// Memory of nodes and edges, names and indices included.
+    GRAPH_BYTES = "kube_gc_graph_bytes", Kind::Gauge, Bytes, ["partition"];
+    /// Links to owners in other partitions that have not been applied there yet.
+    GRAPH_OUTBOX = "kube_gc_graph_outbox", Kind::Gauge, Count, ["partition"];
+    /// How often the API server's store went back in time and everything was read anew.
+    STORE_RESTORED = "kube_gc_store_restored_total", Kind::Counter, Count, [];
+    /// Different objects that two resource types show with the same uid.
+    UID_COLLISIONS = "kube_gc_uid_collisions_total", Kind::Counter, Count, [];
+    /// References that cannot be right: namespace_mismatch names an owner in another namespace, invalid_scope a namespaced owner of a cluster-scoped object.
+    INVALID_REFERENCES = "kube_gc_invalid_references_total", Kind::Counter, Count, ["reason"];
+
+    /// Warnings that were not told because too many waited.
+    REPORTS_DROPPED = "kube_gc_reports_dropped_total", Kind::Counter, Count, [];
+
+    // Resource types.
+
+    /// Objects that came in, from lists (listed) and watches (watched).
+    EVENTS = "kube_gc_events_total", Kind::Counter, Count, ["resource", "source"];
+    /// Monitors that failed unexpectedly and were started again.
+    MONITOR_RESTARTS = "kube_gc_monitor_restarts_total", Kind::Counter, Count, [];
+
+    /// Resource types by the state of their monitor.
+    MONITORS = "kube_gc_monitors", Kind::Gauge, Count, ["state"];
+    /// 1 while a resource type is not synced, 0 when it is or is no longer served; /debug/monitors has the error.
+    RESOURCE_UNSYNCED = "kube_gc_resource_unsynced", Kind::Gauge, Count, ["group", "version", "resource"];
+    /// How often a resource type could not be listed or watched.
+    RESOURCE_SYNC_ERRORS = "kube_gc_resource_sync_errors_total", Kind::Counter, Count, ["group", "version", "resource"];
+    /// How often discovery failed, as a whole or for some group.
+    DISCOVERY_ERRORS = "kube_gc_discovery_errors_total", Kind::Counter, Count, [];
+
+    // Requests and decisions.
+
+    /// Requests to the API server by the status code of the answer; without one, timeout or error.
+    REQUESTS = "kube_gc_requests_total", Kind::Counter, Count, ["verb", "resource", "code"];
+    /// How long requests took, from sending to the end of the answer; of watches, to its beginning.
+    REQUEST_DURATION = "kube_gc_request_duration_seconds", Kind::Histogram(REQUEST_SECONDS), Seconds, ["verb"];
+    /// Decisions about objects, by what was to be done and what came of it.
+    DECISIONS = "kube_gc_decisions_total", Kind::Counter, Count, ["action", "outcome", "resource"];
+    /// Deletions that met a conflict, by how they went on.
+    DELETE_CONFLICTS = "kube_gc_delete_conflicts_total", Kind::Counter, Count, ["next"];
+    /// Workers that panicked over an object and were started again.
+    WORKER_RESTARTS = "kube_gc_worker_restarts_total", Kind::Counter, Count, ["name"];
+    /// Look-ups of owners that were answered from memory: proved absent before.
+    ABSENT_OWNER_HITS = "kube_gc_absent_owner_cache_hits_total", Kind::Counter, Count, [];
+    /// Look-ups of owners that the memory of absent ones could not answer.
+    ABSENT_OWNER_MISSES = "kube_gc_absent_owner_cache_misses_total", Kind::Counter, Count, [];
+    /// Owners proved absent that are remembered.
+    ABSENT_OWNER_ENTRIES = "kube_gc_absent_owner_cache_entries", Kind::Gauge, Count, [];
+    /// Owners that are remembered because their dependents were orphaned.
+    ORPHANED_OWNER_ENTRIES = "kube_gc_orphaned_owner_cache_entries", Kind::Gauge, Count, [];
+
+    // The process.
+
+    /// Always 1; its labels say what is running.
+    BUILD_INFO = "kube_gc_build_info", Kind::Gauge, Count, ["version"];
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_follow_the_conventions_of_prometheus() {
+        let unique: BTreeSet<_> = ALL.iter().map(|metric| metric.name).collect();
+        assert_eq!(unique.len(), ALL.len());
+        for Metric { name, kind, unit, labels, help } in ALL {
+            assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
+            assert_eq!(name.ends_with("_seconds"), *unit == Unit::Seconds, "{name}");
+            assert!(help.ends_with('.') || help.ends_with("_total."), "{name}: {help}");
+            assert!(!help.starts_with(' '), "{name}: {help}");
+            // Labelling by object would grow without bound.
+            for label in *labels {
+                assert!(!["uid", "namespace", "object"].contains(label), "{name}");
+            }
+            if let Kind::Histogram(buckets) = kind {
+                assert!(buckets.is_sorted());
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What a 409, a patch and a confirmation are worth.
+
+use std::time::Duration;
+
+use super::*;
+use crate::verdict::{
+    AfterConflict, Basis, CONFLICTS_BEFORE_UID_ALONE, Confirmation, Dependents, after_conflict, after_patch,
+};
+
+/// A first conflict of a DELETE of `item(2)` at version 10.
+fn conflict(read: Option<&ObjectFacts>) -> AfterConflict {
+    let sent = ResourceVersion::number(10);
+    after_conflict(&Basis::of(&item(2)), Some(&sent), read, Dependents::default(), 1)
+}
+
+fn changed(change: impl Fn(&mut ObjectFacts)) -> AfterConflict {
+    let mut facts = facts(2, 11);
+    change(&mut facts);
+    conflict(Some(&facts))
+}
+
+#[test]
+fn a_conflict_with_an_object_that_is_gone_proves_it_absent() {
+    assert_eq!(conflict(None), AfterConflict::Absent);
+    assert_eq!(changed(|facts| facts.uid = uid(9)), AfterConflict::Absent);
+}
+
+#[test]
+fn a_conflict_with_an_object_that_is_being_deleted_ends_the_work() {
+    assert_eq!(changed(|facts| facts.being_deleted = true), AfterConflict::BeingDeleted);
+}
+
+#[test]
+fn a_conflict_without_a_newer_version_backs_off() {
+    assert_eq!(conflict(Some(&facts(2, 10))), AfterConflict::Backoff);
+}
+
+#[test]
+fn a_conflict_over_references_or_finalizers_is_decided_afresh() {
+    let cases: [fn(&mut ObjectFacts); 7] = [
+        |facts| facts.owners.push(reference(3)),
+        |facts| facts.owners.push(reference(1)),
+        |facts| facts.owners.clear(),
+        |facts| facts.owners[0].block_owner_deletion = false,
+        |facts| facts.owners[0].controller = true,
+        |facts| facts.owners[0].name = "other".into(),
+        |facts| facts.finalizers = ORPHAN,
+    ];
+    for (index, case) in cases.into_iter().enumerate() {
+        assert_eq!(changed(case), AfterConflict::DecideAfresh, "case {index}");
+    }
+}
+
+#[test]
+fn a_conflict_after_its_dependents_changed_is_decided_afresh() {
+    let (any, deleting_dependents) = (true, true);
+    for dependents in
+        [Dependents { any, deleting_dependents: false }, Dependents { any, deleting_dependents }]
+    {
+        let sent = ResourceVersion::number(10);
+        let after = after_conflict(&Basis::of(&item(2)), Some(&sent), Some(&facts(2, 11)), dependents, 1);
+        assert_eq!(after, AfterConflict::DecideAfresh);
+    }
+}
+
+#[test]
+fn a_conflict_over_unrelated_fields_deletes_the_version_just_read() {
+    assert_eq!(changed(|_| ()), AfterConflict::DeleteWith(ResourceVersion::number(11)));
+    assert_eq!(
+        changed(|facts| facts.owners.reverse()),
+        AfterConflict::DeleteWith(ResourceVersion::number(11)),
+        "the order of references means nothing",
+    );
+}
+
+#[test]
+fn after_five_conflicts_over_unrelated_fields_the_uid_alone_decides() {
+    let (basis, mut sent) = (Basis::of(&item(2)), Some(ResourceVersion::number(10)));
+    for consecutive in 1..=CONFLICTS_BEFORE_UID_ALONE {
+        let facts = facts(2, 10 + u64::from(consecutive));
+        match after_conflict(&basis, sent.as_ref(), Some(&facts), Dependents::default(), consecutive) {
+            AfterConflict::DeleteWith(version) => {
+                assert!(consecutive < 5);
+                sent = Some(version);
+            }
+            AfterConflict::DeleteWithUidAlone => {
+                assert_eq!(consecutive, 5);
+                sent = None;
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(sent, None);
+    let after = after_conflict(&basis, None, Some(&facts(2, 16)), Dependents::default(), 6);
+    assert_eq!(after, AfterConflict::Backoff, "a 409 to the uid alone");
+}
+
+#[test]
+fn the_uid_alone_never_deletes_over_changed_references() {
+    let (basis, sent) = (Basis::of(&item(2)), ResourceVersion::number(14));
+    let after = after_conflict(&basis, Some(&sent), Some(&facts(3, 15)), Dependents::default(), 5);
+    assert_eq!(after, AfterConflict::DecideAfresh);
+}
+
+#[test]
+fn a_conflict_with_the_uid_alone_still_sees_that_it_is_gone_or_going() {
+    let basis = Basis::of(&item(2));
+    let after = |read| after_conflict(&basis, None, read, Dependents::default(), 1);
+    assert_eq!(after(None), AfterConflict::Absent);
+    let going = ObjectFacts { being_deleted: true, ..facts(2, 11) };
+    assert_eq!(after(Some(&going)), AfterConflict::BeingDeleted);
+}
+
+#[test]
+fn an_object_that_has_no_version_backs_off() {
+    let unversioned = ObjectFacts { resource_version: None, ..facts(2, 11) };
+    assert_eq!(conflict(Some(&unversioned)), AfterConflict::Backoff);
+}
+
+fn unblocked(owners: usize, at: u64) -> ObjectFacts {
+    let mut facts = facts(owners, at);
+    for reference in &mut facts.owners {
+        reference.block_owner_deletion = false;
+    }
+    facts
+}
+
+#[test]
+fn the_version_a_patch_returned_counts_if_the_references_are_the_expected_ones() {
+    let expected = Basis::of(&item(2)).without_blocking();
+    assert_eq!(after_patch(&expected, &unblocked(2, 11)), version(11));
+    let mut reversed = unblocked(2, 11);
+    reversed.owners.reverse();
+    assert_eq!(after_patch(&expected, &reversed), version(11));
+}
+
+#[test]
+fn references_that_became_identical_are_expected_once() {
+    let mut twice = item(1);
+    twice.references.push(twice.references[0].clone());
+    twice.references[1].reference.block_owner_deletion = false;
+    assert_eq!(after_patch(&Basis::of(&twice).without_blocking(), &unblocked(1, 11)), version(11));
+}
+
+#[test]
+fn a_solid_owner_added_next_to_our_patch_is_not_deleted_over() {
+    let expected = Basis::of(&item(2)).without_blocking();
+    assert_eq!(after_patch(&expected, &unblocked(3, 11)), None);
+    assert_eq!(after_patch(&expected, &facts(2, 11)), None, "still blocking");
+}
+
+#[test]
+fn anything_else_that_came_with_our_patch_is_decided_afresh() {
+    let expected = Basis::of(&item(2)).without_blocking();
+    let cases: [fn(&mut ObjectFacts); 4] = [
+        |facts| facts.uid = uid(9),
+        |facts| facts.being_deleted = true,
+        |facts| facts.finalizers = ORPHAN,
+        |facts| facts.resource_version = None,
+    ];
+    for (index, case) in cases.into_iter().enumerate() {
+        let mut facts = unblocked(2, 11);
+        case(&mut facts);
+        assert_eq!(after_patch(&expected, &facts), None, "case {index}");
+    }
+}
+
+#[test]
+fn a_conflict_after_our_patch_is_compared_with_what_the_patch_made() {
+    let (basis, sent) = (Basis::of(&item(2)).without_blocking(), ResourceVersion::number(11));
+    let after = |facts| after_conflict(&basis, Some(&sent), Some(&facts), Dependents::default(), 1);
+    assert_eq!(after(unblocked(2, 12)), AfterConflict::DeleteWith(ResourceVersion::number(12)));
+    assert_eq!(after(facts(2, 12)), AfterConflict::DecideAfresh);
+}
+
+const ASKED: Duration = Duration::from_secs(100);
+
+fn observed(at: Option<ResourceVersion>, deletion: DeletionState) -> OwnerState {
+    OwnerState::Observed { resource_version: at, deletion }
+}
+
+fn waiting(at: u64) -> OwnerState {
+    observed(version(at), DeletionState::DeletingDependents)
+}
+
+fn confirmed(seen: OwnerState, live: u64) -> Confirmation {
+    let owner = ObjectFacts { being_deleted: true, finalizers: FOREGROUND, ..facts(0, live) };
+    Confirmation::new(seen, &owner, ASKED).unwrap()
+}
+
+#[test]
+fn only_an_owner_that_waits_live_is_confirmed() {
+    assert_eq!(Confirmation::new(waiting(5), &facts(0, 6), ASKED), None);
+    let orphaning = ObjectFacts { being_deleted: true, finalizers: BOTH, ..facts(0, 6) };
+    assert_eq!(Confirmation::new(waiting(5), &orphaning, ASKED), None);
+}
+
+#[test]
+fn one_confirmation_serves_all_dependents_for_a_second() {
+    let confirmation = confirmed(waiting(5), 5);
+    assert!(confirmation.holds(&waiting(5), ASKED));
+    assert!(confirmation.holds(&waiting(5), ASKED + Duration::from_millis(999)));
+    assert!(!confirmation.holds(&waiting(5), ASKED + Confirmation::LIFETIME));
+    assert!(!confirmation.holds(&waiting(5), ASKED - Duration::from_millis(1)), "another clock");
+}
+
+#[test]
+fn any_news_of_the_owner_drops_its_confirmation() {
+    let confirmation = confirmed(waiting(5), 7);
+    assert!(!confirmation.holds(&waiting(6), ASKED));
+    assert!(!confirmation.holds(&waiting(8), ASKED));
+    assert!(confirmation.holds(&waiting(7), ASKED), "the version that was confirmed is no news");
+}
+
+#[test]
+fn the_owner_must_still_be_deleting_dependents_right_before_each_delete() {
+    let confirmation = confirmed(waiting(5), 5);
+    for deletion in [DeletionState::Live, DeletionState::Terminating, DeletionState::Orphaning] {
+        assert!(!confirmation.holds(&observed(version(5), deletion), ASKED));
+    }
+    assert!(!confirmation.holds(&OwnerState::Absent, ASKED));
+    assert!(!confirmation.holds(&OwnerState::Unknown, ASKED));
+}
+
+#[test]
+fn an_owner_that_no_monitor_shows_is_confirmed_as_long_as_that_stays_so() {
+    let confirmation = confirmed(OwnerState::Unknown, 5);
+    assert!(confirmation.holds(&OwnerState::Unknown, ASKED));
+    assert!(!confirmation.holds(&waiting(6), ASKED));
+}
+
+#[test]
+fn without_versions_no_confirmation_is_shared() {
+    let unversioned = || observed(None, DeletionState::DeletingDependents);
+    assert!(!confirmed(unversioned(), 5).holds(&unversioned(), ASKED));
+}

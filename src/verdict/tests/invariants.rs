@@ -1,0 +1,118 @@
+//! What may never break, stated without the table.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::object::PropagationPolicy;
+use crate::verdict::ReferenceClass::{Absent, InvalidScope, Orphaned, Solid, Unresolved, Waiting};
+use crate::verdict::{Decision, ReferenceClass, decide};
+
+fn class() -> impl Strategy<Value = ReferenceClass> {
+    // Absent and waiting weigh more, or long lists would hardly ever be deletable.
+    prop_oneof![
+        4 => Just(Absent), 4 => Just(Waiting), 1 => Just(Solid),
+        1 => Just(Orphaned), 1 => Just(Unresolved), 1 => Just(InvalidScope),
+    ]
+}
+
+prop_compose! {
+    fn case()(
+        classes in prop::collection::vec(class(), 1..7),
+        blocking in prop::collection::vec(any::<bool>(), 7),
+        foreground in any::<bool>(),
+        orphan in any::<bool>(),
+        has_dependents in any::<bool>(),
+        cycle in any::<bool>(),
+    ) -> (ObjectSnapshot, Vec<ReferenceClass>) {
+        let mut item = item(classes.len());
+        item.finalizers = Finalizers { foreground, orphan };
+        item.has_dependents = has_dependents;
+        item.has_dependent_deleting_dependents = has_dependents && cycle;
+        for (view, blocking) in item.references.iter_mut().zip(blocking) {
+            view.reference.block_owner_deletion = blocking;
+        }
+        (item, classes)
+    }
+}
+
+const fn lets_go(class: ReferenceClass) -> bool {
+    matches!(class, Absent | Waiting)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+
+    #[test]
+    fn an_object_is_deleted_exactly_if_every_reference_lets_go((item, classes) in case()) {
+        let deleted = matches!(decide(&item, &classes), Decision::Delete { .. });
+        prop_assert_eq!(deleted, classes.iter().all(|class| lets_go(*class)));
+    }
+
+    #[test]
+    fn one_reference_that_holds_saves_the_object((item, mut classes) in case(), at in any::<prop::sample::Index>()) {
+        let at = at.index(classes.len());
+        for holding in [Solid, Unresolved, InvalidScope, Orphaned] {
+            classes[at] = holding;
+            let deleted = matches!(decide(&item, &classes), Decision::Delete { .. });
+            prop_assert!(!deleted, "deleted in spite of {holding}");
+        }
+    }
+
+    #[test]
+    fn only_references_that_let_go_are_removed((item, classes) in case()) {
+        if let Decision::RemoveReferences { remove, confirm_solid } = decide(&item, &classes) {
+            prop_assert!(!remove.is_empty());
+            prop_assert!(remove.is_sorted_by(|a, b| a < b));
+            for index in &remove {
+                prop_assert!(matches!(classes[*index], Absent | Waiting | Orphaned));
+            }
+            // Without a solid owner nothing but the orphaned may go: the next look decides.
+            let solid = classes.contains(&Solid);
+            let goes = |class: &ReferenceClass| *class == Orphaned || (solid && lets_go(*class));
+            prop_assert_eq!(remove.len(), classes.iter().filter(|class| goes(class)).count());
+            let waiting_goes = remove.iter().any(|index| classes[*index] == Waiting);
+            prop_assert_eq!(confirm_solid.is_some(), waiting_goes);
+            prop_assert!(confirm_solid.is_none_or(|index| classes[index] == Solid));
+        }
+    }
+
+    #[test]
+    fn the_policy_honours_the_finalizers((item, classes) in case()) {
+        if let Decision::Delete { policy, .. } = decide(&item, &classes) {
+            let expected = match (item.finalizers.orphan, item.finalizers.foreground) {
+                (true, _) => PropagationPolicy::Orphan,
+                (false, true) => PropagationPolicy::Foreground,
+                (false, false) if classes.contains(&Waiting) && item.has_dependents => PropagationPolicy::Foreground,
+                (false, false) => PropagationPolicy::Background,
+            };
+            prop_assert_eq!(policy, expected);
+        }
+    }
+
+    #[test]
+    fn blocking_stops_only_in_a_possible_cycle((item, classes) in case()) {
+        if let Decision::Delete { policy, stop_blocking_first: true } = decide(&item, &classes) {
+            prop_assert_eq!(policy, PropagationPolicy::Foreground);
+            prop_assert!(classes.contains(&Waiting));
+            prop_assert!(item.has_dependent_deleting_dependents);
+            prop_assert!(item.references.iter().any(|view| view.reference.block_owner_deletion));
+        }
+    }
+
+    #[test]
+    fn the_order_of_references_decides_nothing((item, classes) in case()) {
+        let mut reversed = item.clone();
+        reversed.references.reverse();
+        let backwards: Vec<_> = classes.iter().rev().copied().collect();
+        let last = classes.len() - 1;
+        let kind = |decision: Decision| match decision {
+            // These name indices, the others are the same in any order.
+            Decision::RemoveReferences { remove, .. } => (remove, None),
+            Decision::Report { invalid_scope } => (invalid_scope, None),
+            other => (Vec::new(), Some(other)),
+        };
+        let (straight, (indices, mirrored)) = (kind(decide(&item, &classes)), kind(decide(&reversed, &backwards)));
+        let mirrored = (indices.iter().rev().map(|index| last - index).collect(), mirrored);
+        prop_assert_eq!(straight, mirrored);
+    }
+}

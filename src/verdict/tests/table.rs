@@ -1,0 +1,243 @@
+//! The first look, the classes and the decision table.
+
+use super::*;
+use crate::object::PropagationPolicy::{Background, Foreground, Orphan};
+use crate::verdict::ReferenceClass::{Absent, InvalidScope, Orphaned, Solid, Unresolved, Waiting};
+use crate::verdict::{
+    Decision, Evidence, FirstLook, GraphClass, IdleReason, KeepReason, ParkReason, ReferenceClass, decide,
+    first_look, from_graph, from_live, from_state,
+};
+
+fn deleting(foreground: ForegroundProgress) -> ObjectSnapshot {
+    ObjectSnapshot { deletion: DeletionState::DeletingDependents, foreground, ..item(1) }
+}
+
+#[test]
+fn an_object_that_is_being_deleted_and_not_deleting_dependents_is_left_alone() {
+    let terminating = ObjectSnapshot { deletion: DeletionState::Terminating, ..item(1) };
+    assert_eq!(first_look(&terminating), FirstLook::Nothing(IdleReason::Terminating));
+    let orphaning = ObjectSnapshot { deletion: DeletionState::Orphaning, ..item(1) };
+    assert_eq!(first_look(&orphaning), FirstLook::Nothing(IdleReason::Orphaning));
+}
+
+#[test]
+fn a_foreground_deletion_without_blocking_dependents_loses_its_finalizer() {
+    assert_eq!(first_look(&deleting(ForegroundProgress::Unblocked)), FirstLook::RemoveForegroundFinalizer);
+}
+
+#[test]
+fn a_foreground_deletion_waits_for_its_blocking_dependents() {
+    assert_eq!(first_look(&deleting(ForegroundProgress::Blocked(3))), FirstLook::WaitForDependents(3));
+}
+
+#[test]
+fn a_ring_of_foreground_deletions_is_broken() {
+    assert_eq!(first_look(&deleting(ForegroundProgress::Deadlocked)), FirstLook::BreakDeadlock);
+}
+
+#[test]
+fn an_object_without_owner_references_is_left_alone() {
+    assert_eq!(first_look(&item(0)), FirstLook::Nothing(IdleReason::NoReferences));
+    assert_eq!(decide(&item(0), &[]), Decision::Keep(KeepReason::NoReferences));
+}
+
+#[test]
+fn any_other_object_is_decided_by_its_owners() {
+    assert_eq!(first_look(&item(1)), FirstLook::Classify);
+    let with_finalizer = ObjectSnapshot { finalizers: FOREGROUND, ..item(1) };
+    assert_eq!(first_look(&with_finalizer), FirstLook::Classify, "a finalizer alone deletes nothing");
+}
+
+#[test]
+fn an_observed_owner_is_solid_without_a_request_also_when_it_terminates_or_orphans() {
+    let owner = identity(1);
+    for deletion in [DeletionState::Live, DeletionState::Terminating, DeletionState::Orphaning] {
+        let state = OwnerState::Observed { resource_version: version(5), deletion };
+        assert_eq!(from_state(&owner, &state), GraphClass::Known(Solid));
+    }
+}
+
+#[test]
+fn an_owner_that_seems_to_wait_has_to_be_confirmed_live() {
+    let state =
+        OwnerState::Observed { resource_version: version(5), deletion: DeletionState::DeletingDependents };
+    assert_eq!(from_state(&identity(1), &state), GraphClass::ConfirmWaiting(&identity(1)));
+}
+
+#[test]
+fn absence_counts_only_when_it_was_proved() {
+    let owner = identity(1);
+    assert_eq!(from_state(&owner, &OwnerState::Absent), GraphClass::Known(Absent));
+    assert_eq!(from_state(&owner, &OwnerState::Unknown), GraphClass::LookUp(&owner));
+}
+
+#[test]
+fn a_view_is_classified_by_where_the_owner_is() {
+    assert_eq!(from_graph(&OwnerView::Unresolved), GraphClass::Known(Unresolved));
+    assert_eq!(from_graph(&OwnerView::InvalidScope), GraphClass::Known(InvalidScope));
+    assert_eq!(from_graph(&OwnerView::Remote(identity(1))), GraphClass::AskPartition(&identity(1)));
+    let local = OwnerView::Local { identity: identity(1), state: OwnerState::Absent };
+    assert_eq!(from_graph(&local), GraphClass::Known(Absent));
+}
+
+#[test]
+fn a_live_owner_waits_only_if_it_is_being_deleted_in_the_foreground() {
+    for (being_deleted, finalizers, class) in [
+        (false, Finalizers::default(), Solid),
+        (false, FOREGROUND, Solid),
+        (true, Finalizers::default(), Solid),
+        (true, ORPHAN, Solid),
+        (true, BOTH, Solid),
+        (true, FOREGROUND, Waiting),
+    ] {
+        let owner = ObjectFacts { being_deleted, finalizers, ..facts(0, 5) };
+        assert_eq!(from_live(&owner), class, "being deleted: {being_deleted}, {finalizers:?}");
+    }
+}
+
+/// Decides about an object with these classes after `change`.
+fn decided(classes: &[ReferenceClass], change: impl Fn(&mut ObjectSnapshot)) -> Decision {
+    let mut item = item(classes.len());
+    change(&mut item);
+    decide(&item, classes)
+}
+
+fn plain(classes: &[ReferenceClass]) -> Decision {
+    decided(classes, |_| ())
+}
+
+const fn delete(policy: crate::object::PropagationPolicy) -> Decision {
+    Decision::Delete { policy, stop_blocking_first: false }
+}
+
+const fn remove(remove: Vec<usize>, confirm_solid: Option<usize>) -> Decision {
+    Decision::RemoveReferences { remove, confirm_solid }
+}
+
+#[test]
+fn some_solid_and_none_absent_or_waiting_is_kept() {
+    assert_eq!(plain(&[Solid]), Decision::Keep(KeepReason::Owned));
+    assert_eq!(plain(&[Solid, Solid]), Decision::Keep(KeepReason::Owned));
+}
+
+#[test]
+fn a_solid_owner_does_not_hide_that_another_reference_needs_a_look() {
+    assert_eq!(plain(&[Solid, Unresolved]), Decision::Park(ParkReason::Unresolved));
+    assert_eq!(plain(&[InvalidScope, Solid]), Decision::Report { invalid_scope: vec![0] });
+}
+
+#[test]
+fn some_solid_and_some_absent_loses_the_absent_ones() {
+    assert_eq!(plain(&[Absent, Solid, Absent]), remove(vec![0, 2], None));
+    assert_eq!(plain(&[Unresolved, Solid, InvalidScope, Absent]), remove(vec![3], None));
+}
+
+#[test]
+fn before_a_waiting_reference_goes_one_solid_owner_is_confirmed_live() {
+    assert_eq!(plain(&[Waiting, Solid]), remove(vec![0], Some(1)));
+    assert_eq!(plain(&[Absent, Waiting, Solid, Solid]), remove(vec![0, 1], Some(2)));
+}
+
+#[test]
+fn none_solid_and_some_unresolved_deletes_nothing_and_leaves_the_absent_ones() {
+    for classes in
+        [&[Unresolved][..], &[Absent, Unresolved], &[Waiting, Unresolved], &[InvalidScope, Unresolved]]
+    {
+        assert_eq!(plain(classes), Decision::Park(ParkReason::Unresolved), "{classes:?}");
+    }
+}
+
+#[test]
+fn none_solid_and_some_invalid_scope_deletes_nothing_and_is_reported_not_retried() {
+    assert_eq!(plain(&[InvalidScope]), Decision::Report { invalid_scope: vec![0] });
+    assert_eq!(plain(&[Absent, InvalidScope]), Decision::Report { invalid_scope: vec![1] });
+    assert_eq!(plain(&[Waiting, InvalidScope]), Decision::Report { invalid_scope: vec![1] });
+}
+
+#[test]
+fn waiting_with_dependents_is_deleted_in_the_foreground() {
+    for classes in [&[Waiting][..], &[Absent, Waiting]] {
+        assert_eq!(decided(classes, |item| item.has_dependents = true), delete(Foreground), "{classes:?}");
+    }
+}
+
+#[test]
+fn a_possible_cycle_stops_blocking_before_it_is_deleted() {
+    let cycle = |item: &mut ObjectSnapshot| {
+        item.has_dependents = true;
+        item.has_dependent_deleting_dependents = true;
+    };
+    let expected = Decision::Delete { policy: Foreground, stop_blocking_first: true };
+    assert_eq!(decided(&[Absent, Waiting], cycle), expected);
+    let nothing_to_patch = |item: &mut ObjectSnapshot| {
+        cycle(item);
+        item.references[0].reference.block_owner_deletion = false;
+    };
+    assert_eq!(decided(&[Waiting], nothing_to_patch), delete(Foreground));
+}
+
+#[test]
+fn its_own_orphan_finalizer_is_honoured_even_if_its_owner_waits() {
+    for finalizers in [ORPHAN, BOTH] {
+        let change = |item: &mut ObjectSnapshot| {
+            item.finalizers = finalizers;
+            item.has_dependents = true;
+            item.has_dependent_deleting_dependents = true;
+        };
+        assert_eq!(decided(&[Waiting], change), delete(Orphan));
+        assert_eq!(decided(&[Absent], change), delete(Orphan));
+    }
+}
+
+#[test]
+fn waiting_without_dependents_is_deleted_in_the_background() {
+    assert_eq!(plain(&[Waiting]), delete(Background));
+}
+
+#[test]
+fn all_absent_is_deleted_by_the_policy_of_its_finalizers() {
+    let with = |finalizers| decided(&[Absent, Absent], |item| item.finalizers = finalizers);
+    assert_eq!(with(Finalizers::default()), delete(Background));
+    assert_eq!(with(FOREGROUND), delete(Foreground));
+    assert_eq!(with(ORPHAN), delete(Orphan));
+    assert_eq!(decided(&[Absent], |item| item.has_dependents = true), delete(Background));
+}
+
+#[test]
+fn an_orphaned_reference_goes_before_anything_else_is_decided() {
+    assert_eq!(plain(&[Orphaned]), remove(vec![0], None));
+    assert_eq!(plain(&[Absent, Orphaned]), remove(vec![1], None), "absent ones wait for the next look");
+    assert_eq!(plain(&[Unresolved, Orphaned]), remove(vec![1], None));
+    assert_eq!(plain(&[Absent, Orphaned, Waiting, Solid]), remove(vec![0, 1, 2], Some(3)));
+}
+
+#[test]
+fn an_object_that_is_being_deleted_is_never_decided_about() {
+    for deletion in [DeletionState::Terminating, DeletionState::DeletingDependents, DeletionState::Orphaning]
+    {
+        let decision = decided(&[Absent], |item| item.deletion = deletion);
+        assert_eq!(decision, Decision::Keep(KeepReason::BeingDeleted));
+    }
+}
+
+#[test]
+fn a_missing_class_is_not_taken_for_absence() {
+    assert_eq!(decide(&item(2), &[Absent]), Decision::Park(ParkReason::Unclassified));
+    assert_eq!(decide(&item(1), &[]), Decision::Park(ParkReason::Unclassified));
+    assert_eq!(decide(&item(1), &[Absent, Solid]), Decision::Park(ParkReason::Unclassified));
+}
+
+#[test]
+fn a_decision_says_what_it_rests_on() {
+    let (item, classes) = (item(2), [Absent, Waiting]);
+    let decision = decide(&item, &classes);
+    assert_eq!(
+        Evidence { item: &item, classes: &classes, decision: &decision }.to_string(),
+        "delete with Background: owner ConfigMap name-1 (uid-1) is absent, \
+         owner ConfigMap name-2 (uid-2) is waiting for its dependents to be deleted",
+    );
+    assert_eq!(plain(&[Unresolved]).to_string(), "keep for now, an owner reference is unresolved");
+    assert_eq!(plain(&[InvalidScope]).to_string(), "keep and report 1 owner reference of invalid scope");
+    assert_eq!(plain(&[Solid, Absent, Absent]).to_string(), "remove 2 owner references");
+    assert_eq!(serde_json::to_value(&decision).unwrap()["delete"]["policy"], "Background");
+}

@@ -1,0 +1,151 @@
+//! What a repository promises outside of its code: that the README, the
+//! manifests and the dashboards say what the code does.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use kube_gc::config::Loader;
+use kube_gc::telemetry::names::{ALL, Kind};
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> Result<String> {
+    std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned())
+}
+
+/// Every file below a directory whose name ends so.
+fn files(directory: &Path, ending: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(files(&path, ending)?);
+        } else if path.to_string_lossy().ends_with(ending) {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// That nothing newer is used, the lint `incompatible_msrv` sees to, which
+/// clippy has on by default.
+#[test]
+fn the_readme_states_the_rust_version_of_the_manifest() -> Result<()> {
+    let manifest: toml::Table = read("Cargo.toml")?.parse()?;
+    let version = manifest["package"]["rust-version"].as_str().context("no rust-version")?;
+    ensure!(
+        read("README.md")?.contains(&format!("Rust {version} or newer")),
+        "the README does not say {version}"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_configuration_in_the_manifest_is_valid() -> Result<()> {
+    let manifest = read("deploy/kube-gc.yaml")?;
+    let (_, rest) = manifest.split_once("config.toml: |\n").context("no config.toml")?;
+    let config: String = rest
+        .lines()
+        .take_while(|line| *line != "---")
+        .map(|line| format!("{}\n", line.trim_start()))
+        .collect();
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(&file, config)?;
+    let settings = Loader::new().file(Some(file.path())).load()?;
+    ensure!(!settings.http.listen.ip().is_loopback(), "the kubelet could not reach the probes");
+    ensure!(settings.http.debug_listen.ip().is_loopback(), "the debug pages are open to the network");
+    ensure!(settings.warnings().is_empty(), "{:?}", settings.warnings());
+    Ok(())
+}
+
+/// The names that a dashboard may use: a histogram is scraped as three series.
+fn series() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for metric in ALL {
+        match metric.kind {
+            Kind::Histogram(_) => {
+                names.extend(["_bucket", "_sum", "_count"].map(|suffix| format!("{}{suffix}", metric.name)));
+            }
+            Kind::Counter | Kind::Gauge => {
+                names.insert(metric.name.to_owned());
+            }
+        }
+    }
+    names
+}
+
+fn queries<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value.as_str() {
+                    Some(text) if key == "expr" || key == "definition" => found.push(text),
+                    _ => queries(value, found),
+                }
+            }
+        }
+        Value::Array(elements) => elements.iter().for_each(|element| queries(element, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn dashboards_ask_only_for_metrics_that_exist() -> Result<()> {
+    let dashboards = files(&root().join("grafana"), ".json")?;
+    ensure!(!dashboards.is_empty());
+    let series = series();
+    for path in dashboards {
+        let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)?;
+        let mut found = Vec::new();
+        queries(&dashboard, &mut found);
+        ensure!(!found.is_empty(), "{}: no query", path.display());
+        for query in found {
+            let words = query.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+            let ours = ["kube_gc_", "workqueue_", "garbagecollector_"];
+            let mut named =
+                words.filter(|word| ours.iter().any(|prefix| word.starts_with(prefix))).peekable();
+            ensure!(named.peek().is_some() || query.contains("process_"), "no metric in {query}");
+            for name in named {
+                ensure!(series.contains(name), "{}: there is no {name}", path.display());
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn documents_link_only_to_files_that_exist() -> Result<()> {
+    for document in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "deploy/README.md", "grafana/README.md"]
+    {
+        let directory = root().join(document);
+        let directory = directory.parent().context("no parent")?;
+        let text = read(document)?;
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = target.split('#').next().unwrap_or_default();
+            let outside = target.starts_with("http");
+            ensure!(outside || path.is_empty() || directory.join(path).exists(), "{document}: no {target}");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+#[test]
+fn scripts_can_be_run_and_stop_at_the_first_error() -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mut scripts = files(&root().join("tests"), ".sh")?;
+    scripts.push(root().join(".ci/run"));
+    for script in scripts {
+        let text = std::fs::read_to_string(&script)?;
+        ensure!(text.starts_with("#!/usr/bin/env bash\n"), "{}: no bash", script.display());
+        ensure!(text.contains("\nset -euo pipefail\n"), "{}: goes on after errors", script.display());
+        let mode = std::fs::metadata(&script)?.permissions().mode();
+        ensure!(mode & 0o111 == 0o111, "{}: not executable", script.display());
+    }
+    Ok(())
+}
