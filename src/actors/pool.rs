@@ -248,7 +248,7 @@ pub struct AskPool {
     pub failing: usize,
 }
 
-/// The answer to [`AskPool`].
+/// What a pool says of itself.
 #[derive(Clone, Debug, Default)]
 pub struct PoolStatus {
     /// Whether keys are handed out.
@@ -312,7 +312,7 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
                 reason: item.reason,
                 attempts: item.attempts,
                 failing_for: now.since(item.since),
-                error: Arc::clone(&item.error),
+                error: Arc::clone(item.error),
                 next_retry: item.next_retry.map(|at| at.since(now)).unwrap_or_default(),
             })
             .collect();

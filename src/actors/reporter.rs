@@ -27,7 +27,6 @@ pub struct Reporter {
 
 impl Reporter {
     /// A reporter and the task that must be run for it.
-    #[must_use]
     pub fn new(api: Api, ending: CancellationToken) -> (Self, impl Future<Output = ()> + Send) {
         let (reports, inbox) = mpsc::channel(WAITING);
         (Self { reports }, run(api, inbox, ending))

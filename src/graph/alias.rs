@@ -10,7 +10,7 @@ use super::progress::Touched;
 use super::store::Few;
 use super::{Effects, Partition, Report};
 
-use crate::object::Uid;
+use crate::object::{DeletionState, Uid};
 
 impl Partition {
     pub(super) fn is_alias(&self, id: NodeId) -> bool {
@@ -39,6 +39,11 @@ impl Partition {
         let mut group = self.store.observed_with(&self.store.nodes[id].uid);
         group.retain(|&mut other| self.look_the_same(id, other));
         group
+    }
+
+    /// Whether any view of an object shows that its deletion has come this far: they are watched apart, and one may lag behind.
+    pub(super) fn is_any_view(&self, id: NodeId, deletion: DeletionState) -> bool {
+        self.group(id).into_iter().any(|member| self.store.nodes[member].deletion == deletion)
     }
 
     /// The node under which an object is handled.
@@ -91,16 +96,27 @@ impl Partition {
         // What blocks a member may have changed too: a reference between members
         // is one of the object to itself.
         for &id in &members {
-            if let Some(&before) = self.progress.get(&id) {
-                self.track(id);
-                self.wake(&Touched::from_slice(&[(id, before)]), out);
-            }
+            let before = self.progress.get(&id).copied();
+            self.track(id);
+            self.wake(&before.into_iter().map(|before| (id, before)).collect(), out);
         }
         for (id, was) in changed {
+            // For what another view is doing, its dependents are late ones.
+            if self.is_any_view(id, DeletionState::Orphaning) {
+                self.queue_orphaning(id, out);
+            }
+            if self.is_any_view(id, DeletionState::DeletingDependents) {
+                self.queue_dependents(id, out);
+                self.queue(id, out);
+            }
             if self.is_alias(id) {
                 self.unlink_all(id, out);
             } else if was == Role::Alias {
-                // Keys queued under the former primary name lead nowhere now.
+                // Keys queued under the former primary name lead nowhere now, and
+                // its references did not count before.
+                for edge in self.store.owners(id) {
+                    self.attached(edge, false, out);
+                }
                 self.send_links(id, out);
                 self.derive_work(id, out);
             }

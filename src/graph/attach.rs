@@ -174,10 +174,11 @@ impl Partition {
                 if !self.store.matches(edge) {
                     self.suspect(edge, out);
                 }
-                match self.store.nodes[owner].deletion {
-                    DeletionState::DeletingDependents => self.queue(dependent, out),
-                    DeletionState::Orphaning => self.queue_orphaning(owner, out),
-                    DeletionState::Live | DeletionState::Terminating => {}
+                if self.is_any_view(owner, DeletionState::DeletingDependents) {
+                    self.queue(dependent, out);
+                }
+                if self.is_any_view(owner, DeletionState::Orphaning) {
+                    self.queue_orphaning(owner, out);
                 }
             }
         }
@@ -186,7 +187,7 @@ impl Partition {
     /// An edge that starts to hold up an owner is like a late dependent.
     fn became_blocking(&self, edge: EdgeId, out: &mut Effects) {
         let Edge { dependent, owner, .. } = self.store.edges[edge];
-        if self.store.nodes[owner].is_observed() && self.store.nodes[owner].is_deleting_dependents() {
+        if self.progress.contains_key(&owner) {
             self.queue(dependent, out);
         }
     }

@@ -29,7 +29,8 @@ impl Partition {
     /// whose kind or version vanished become unresolved; their dependents are
     /// queued. Owners that wait to be verified are queued if their type is new.
     pub fn set_catalog(&mut self, catalog: Arc<Catalog>, out: &mut Effects) {
-        let before = std::mem::replace(&mut self.catalog, Arc::clone(&catalog));
+        let before = std::mem::replace(&mut self.catalog, catalog);
+        let catalog = Arc::clone(&self.catalog);
         let mut appeared = Vec::new();
         for id in self.store.types.entries.ids() {
             let entry = &mut self.store.types.entries[id];
@@ -181,7 +182,7 @@ impl Partition {
         let now = self.store.resource_of(edge.owner);
         let wanted = self.store.reference_types.get(edge.reference_type).resolved.as_ref();
         let proved = self.store.nodes[edge.owner].presence == Presence::Absent && self.store.matches(id);
-        !same_type(now, wanted) && !(proved && wanted.is_none())
+        !(same_type(now, wanted) || (proved && wanted.is_none()))
     }
 
     /// Moves an edge; returns whether the owner node was made for it.

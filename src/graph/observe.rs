@@ -4,14 +4,14 @@ use crate::object::{DeletionState, ObjectFacts};
 
 use super::attach::Extent;
 use super::intern::TypeId;
-use super::node::{NodeId, Presence, Target};
-use super::{Effects, Layout, Partition};
+use super::node::{EdgeId, NodeId, Presence, Target};
+use super::{Effects, Partition};
 
 impl Partition {
     /// A list or a watch showed an object.
     pub(super) fn seen(&mut self, type_id: TypeId, facts: ObjectFacts, out: &mut Effects) {
         match self.store.find(&facts.uid, Target::Served(type_id)) {
-            Some(id) if self.store.nodes[id].is_observed() => self.update(id, facts, out),
+            Some(id) if self.store.nodes[id].is_observed() => self.update(id, &facts, out),
             Some(id) => self.appear(id, facts, out),
             None => {
                 let (namespace, target) = (facts.namespace.as_ref(), Target::Served(type_id));
@@ -50,7 +50,7 @@ impl Partition {
 
     /// An observed node is shown again: compared with the node, not with the
     /// event before, because an update may come without the one that preceded it.
-    fn update(&mut self, id: NodeId, facts: ObjectFacts, out: &mut Effects) {
+    fn update(&mut self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) {
         let node = &mut self.store.nodes[id];
         node.listed = true;
         let (known, shown) = (&node.resource_version, &facts.resource_version);
@@ -61,13 +61,13 @@ impl Partition {
         let was = node.deletion;
         node.resource_version = facts.resource_version.clone();
         if newer {
-            self.note_event(id);
+            self.note_event(id, out);
         }
         let deletion = facts.deletion_state();
         let node = &self.store.nodes[id];
         let moved = node.name != facts.name || self.store.namespace(id) != facts.namespace.as_ref();
         let same_state = node.finalizers == facts.finalizers && was == deletion;
-        if !moved && same_state && self.has_references(id, &facts) {
+        if !moved && same_state && self.has_references(id, facts) {
             return;
         }
         self.store.bump(id);
@@ -81,16 +81,15 @@ impl Partition {
         let rewritten = self.set_references(id, &facts.owners, Extent::All, out);
         self.contribute(id, touched, out);
         if moved {
-            if self.progress.contains_key(&id) {
-                self.track(id);
-            }
+            self.track(id);
             self.regroup(&facts.uid, out);
             self.report_collisions(id, out);
             self.suspect_dependents(id, out);
         }
         self.entered(id, was, out);
         // A dependent that was parked for an invalid reference would stay so for ever.
-        if (rewritten || moved) && !self.store.owners(id).all(|edge| self.needs_no_look(edge)) {
+        let returned = was.is_being_deleted() && !deletion.is_being_deleted();
+        if (rewritten || moved || returned) && !self.store.owners(id).all(|edge| self.needs_no_look(edge)) {
             self.queue(id, out);
         }
         self.unlink_lost(id, remote, out);
@@ -106,7 +105,7 @@ impl Partition {
     }
 
     /// Whether nothing could come of looking at a reference.
-    pub(super) fn needs_no_look(&self, edge: super::node::EdgeId) -> bool {
+    pub(super) fn needs_no_look(&self, edge: EdgeId) -> bool {
         self.is_known_solid(edge) || self.is_invalid_scope(edge)
     }
 
@@ -118,12 +117,9 @@ impl Partition {
         if now == was {
             return;
         }
-        if was == DeletionState::DeletingDependents {
-            self.progress.remove(&id);
-        }
+        self.track(id);
         match now {
             DeletionState::DeletingDependents => {
-                self.track(id);
                 for member in self.group(id) {
                     self.queue_dependents(member, out);
                 }
@@ -167,13 +163,8 @@ impl Partition {
     /// References to owners in partition 0 are judged there, so every partition
     /// must be asked.
     pub fn rederive(&self, out: &mut Effects) {
-        debug_assert!(self.id == Layout::CLUSTER || !self.has_linked());
         for (id, _) in self.store.nodes.iter() {
             self.derive_work(id, out);
         }
-    }
-
-    fn has_linked(&self) -> bool {
-        self.store.nodes.iter().any(|(_, node)| node.presence == Presence::Linked)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::object::{Catalog, GroupResource, Key, ResourceType, ResourceVersion};
+use crate::object::{Catalog, DeletionState, GroupResource, Key, ResourceType, ResourceVersion};
 
 use super::intern::{FixedMap, MonitorState};
 use super::node::{NodeId, Presence};
@@ -26,7 +26,16 @@ pub struct Partition {
     /// need counters, and they are few.
     pub(super) progress: FixedMap<NodeId, Progress>,
     /// Writes whose event has not arrived yet.
-    pub(super) expected: FixedMap<NodeId, ExpectedChange>,
+    pub(super) expected: FixedMap<NodeId, Expectation>,
+}
+
+/// A write of ours whose event has not arrived yet.
+#[derive(Debug)]
+pub(super) struct Expectation {
+    change: ExpectedChange,
+    /// Whether a worker wanted to decide on the node meanwhile: it is queued
+    /// again when the event comes.
+    pub(super) asked: bool,
 }
 
 /// What became of an [`Intake`].
@@ -167,7 +176,9 @@ impl Partition {
 
     /// Notes that a worker's write succeeded and its event has not been seen yet.
     /// Nothing is noted if the node is already as the write left it, or gone.
-    /// Only the idle probe depends on this, no decision does.
+    ///
+    /// Until the event comes the node is not decided on again: what is known of it
+    /// is outdated for certain, and a second DELETE or patch would only be refused.
     pub fn expect_event(&mut self, key: &Key, change: ExpectedChange) {
         let Some(id) = self.store.find_key(key).filter(|&id| self.store.nodes[id].is_observed()) else {
             return;
@@ -179,23 +190,27 @@ impl Partition {
             }
         };
         if !shows {
-            self.expected.insert(id, change);
+            self.expected.insert(id, Expectation { change, asked: false });
         }
     }
 
     /// Called with every event of a node that has a newer version than it had.
-    pub(super) fn note_event(&mut self, id: NodeId) {
-        if self.expected.is_empty() {
-            return;
-        }
-        let pending = match (self.expected.get(&id), &self.store.nodes[id].resource_version) {
+    pub(super) fn note_event(&mut self, id: NodeId, out: &mut Effects) {
+        let Some(expectation) = self.expected.get(&id) else { return };
+        let pending = match (&expectation.change, &self.store.nodes[id].resource_version) {
             // Versions that cannot be compared: any event will do.
-            (Some(ExpectedChange::Version(version)), Some(seen)) => version.is_after(seen),
+            (ExpectedChange::Version(version), Some(seen)) => version.is_after(seen),
             _ => false,
         };
-        if !pending {
-            self.expected.remove(&id);
+        if !pending && self.expected.remove(&id).is_some_and(|expectation| expectation.asked) {
+            self.queue(id, out);
         }
+    }
+
+    /// Whether a write of ours to a node has not been seen yet; if so, the node is
+    /// queued again when it has.
+    pub(super) fn awaits_event(&mut self, id: NodeId) -> bool {
+        self.expected.get_mut(&id).map(|expectation| expectation.asked = true).is_some()
     }
 
     /// The size of the partition.
@@ -233,7 +248,13 @@ impl Partition {
         match (node.presence, node.first_owner, node.first_dependent) {
             (Presence::Observed, ..) => {}
             (_, None, None) => self.store.free(id),
-            (Presence::Linked, None, Some(_)) => self.store.set_presence(id, Presence::InvalidScope),
+            (Presence::Linked, None, Some(_)) => {
+                // What the last link said is no longer kept up to date.
+                self.store.set_presence(id, Presence::InvalidScope);
+                let node = &mut self.store.nodes[id];
+                node.deletion = DeletionState::Live;
+                node.shares_uid = false;
+            }
             _ => {}
         }
     }
@@ -245,13 +266,12 @@ impl Partition {
     pub(super) fn check(&self) {
         self.store.check();
         for (&id, progress) in &self.progress {
-            assert!(self.store.nodes[id].is_observed() && self.store.nodes[id].is_deleting_dependents());
+            assert!(self.store.nodes[id].is_observed());
             assert_eq!(*progress, self.count_progress(id), "miscounted blocking dependents");
         }
         for (id, node) in self.store.nodes.iter() {
-            if node.is_observed() && node.is_deleting_dependents() {
-                assert!(self.progress.contains_key(&id), "not tracked");
-            }
+            let deleting = node.is_observed() && self.is_any_view(id, DeletionState::DeletingDependents);
+            assert_eq!(self.progress.contains_key(&id), deleting, "tracked without need, or not at all");
             assert_eq!(node.role, self.role_of(id), "wrong role");
         }
         assert!(self.expected.keys().all(|&id| self.store.nodes[id].is_observed()));

@@ -53,10 +53,19 @@ impl Partition {
         !self.store.nodes[self.store.edges[edge].dependent].is_deleting_dependents()
     }
 
-    /// Starts, or starts anew, to count what blocks a node.
+    /// Counts anew what blocks an object that is deleting dependents by any of
+    /// its views, and stops counting for one that is not.
     pub(super) fn track(&mut self, owner: NodeId) {
-        let progress = self.count_progress(owner);
-        self.progress.insert(owner, progress);
+        let group = self.group(owner);
+        let deleting = group.iter().any(|&member| self.store.nodes[member].is_deleting_dependents());
+        for member in group {
+            if deleting {
+                let progress = self.count_progress(member);
+                self.progress.insert(member, progress);
+            } else {
+                self.progress.remove(&member);
+            }
+        }
     }
 
     /// Takes a dependent out of its owners' counters, before it changes.

@@ -18,14 +18,16 @@ impl Partition {
     ///
     /// For a node that is deleting dependents this also queues what blocks it
     /// and is not deleting dependents itself.
-    pub fn snapshot(&self, key: &Key, out: &mut Effects) -> Snapshot {
+    pub fn snapshot(&mut self, key: &Key, out: &mut Effects) -> Snapshot {
         let Some(id) = self.store.find_key(key) else { return Snapshot::Gone };
-        match self.store.nodes[id].presence {
+        let presence = self.store.nodes[id].presence;
+        match presence {
             Presence::Observed if self.is_alias(id) => {
                 // Queued before the primary view of the object showed up.
                 self.queue(id, out);
                 Snapshot::Gone
             }
+            Presence::Observed if self.awaits_event(id) => Snapshot::Written,
             Presence::Observed => Snapshot::Object(Box::new(self.object_snapshot(id, out))),
             Presence::Virtual => Snapshot::Virtual(VirtualSnapshot {
                 identity: self.store.identity(id),

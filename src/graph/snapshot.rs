@@ -13,6 +13,9 @@ pub struct Generation(pub u32);
 pub enum Snapshot {
     /// No node: nothing to decide.
     Gone,
+    /// A write of ours to it has not come back as an event. What is known of it is
+    /// outdated; it is queued again when the event comes.
+    Written,
     /// Some dependent names it and no monitor shows it: to be verified.
     Virtual(VirtualSnapshot),
     /// An observed object.

@@ -199,10 +199,7 @@ async fn idle_is_asked_by_version_and_answers_with_reasons() {
     assert_eq!((status, &report["idle"]), (StatusCode::OK, &json!(true)));
     let (status, report) = json_of(get(router, "/debug/idle").await);
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(
-        report["reasons"],
-        json!(["garbage_collector_attempt_to_delete: 1 parked"])
-    );
+    assert_eq!(report["reasons"], json!(["garbage_collector_attempt_to_delete: 1 parked"]));
 }
 
 #[test]

@@ -96,6 +96,8 @@ impl DeleteWork {
         let dependents = match self.context.graph.look(&item.identity.key()).await? {
             Snapshot::Object(now) => Dependents::of(&now),
             Snapshot::Gone | Snapshot::Virtual(_) => Dependents::default(),
+            // Orphaned by the other pool at this moment.
+            Snapshot::Written => return Err(Interrupted::Changed(CHANGED)),
         };
         let next = after_conflict(basis, tried.version(), live.as_ref(), dependents, conflicts);
         tracing::debug!(object = %item.identity, conflicts, next = %next, "DELETE met a conflict");

@@ -56,7 +56,8 @@ impl DeleteWork {
 
     async fn attempt(&self, key: &Key) -> Result<Outcome, Interrupted> {
         match self.context.graph.look(key).await? {
-            Snapshot::Gone => Ok(Completion::Done),
+            // What matters is queued again when it is known.
+            Snapshot::Gone | Snapshot::Written => Ok(Completion::Done),
             Snapshot::Virtual(owner) => self.verify(&owner).await,
             Snapshot::Object(item) => self.object(&item).await,
         }

@@ -64,10 +64,11 @@ impl OrphanWork {
         }
         let line = DecisionLine::new(identity, "remove_finalizer").finalizer(Finalizer::Orphan);
         // Remembered first: from the moment when the finalizer is gone, a late
-        // dependent must not be taken for garbage.
+        // dependent must not be taken for garbage. Also if no answer comes: the
+        // request may have had its effect.
         self.context.memory.orphaned.remember(identity);
         let removal = self.context.api.remove_finalizer(identity, Finalizer::Orphan).await;
-        if !matches!(removal, Ok(FinalizerRemoval::Removed(_))) {
+        if let Ok(FinalizerRemoval::NotPresent | FinalizerRemoval::NotBeingDeleted) = removal {
             self.context.memory.orphaned.forget(identity);
         }
         line.finish(&removal);
@@ -88,7 +89,12 @@ impl OrphanWork {
     async fn orphaning(&self, key: &Key) -> Result<Option<Box<ObjectSnapshot>>, Interrupted> {
         Ok(match self.context.graph.look(key).await? {
             Snapshot::Object(item) if item.deletion == DeletionState::Orphaning => Some(item),
-            Snapshot::Object(_) | Snapshot::Virtual(_) | Snapshot::Gone => None,
+            Snapshot::Object(item) => {
+                // A later DELETE with another policy holds from now on.
+                self.context.memory.orphaned.forget(&item.identity);
+                None
+            }
+            Snapshot::Virtual(_) | Snapshot::Gone | Snapshot::Written => None,
         })
     }
 

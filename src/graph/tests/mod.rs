@@ -12,3 +12,4 @@ mod shared_uids;
 mod updates;
 mod views;
 mod world;
+mod writes;

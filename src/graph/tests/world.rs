@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::graph::*;
 use crate::object::*;
@@ -17,6 +17,12 @@ const TYPES: [(&str, &str, &[&str], Scope); 7] = [
     ("things.example.com", "Thing", &["v1"], Scope::Cluster),
     ("widgets.example.com", "Widget", &["v2", "v1"], Scope::Namespaced),
 ];
+
+/// Everything is served.
+pub fn catalog() -> &'static Arc<Catalog> {
+    static FULL: OnceLock<Arc<Catalog>> = OnceLock::new();
+    FULL.get_or_init(|| catalog_without(&[]))
+}
 
 pub fn catalog_without(missing: &[&str]) -> Arc<Catalog> {
     let mut builder = Catalog::builder();
@@ -35,7 +41,7 @@ pub fn catalog_without(missing: &[&str]) -> Arc<Catalog> {
 }
 
 pub fn resource(name: &str) -> Arc<ResourceType> {
-    Arc::clone(catalog_without(&[]).resource(&GroupResource::parse(name)).unwrap())
+    Arc::clone(catalog().resource(&GroupResource::parse(name)).unwrap())
 }
 
 /// An object; its uid is its name unless told otherwise.
@@ -141,8 +147,11 @@ pub struct World {
     pub layout: Layout,
     pub epoch: Epoch,
     pub deletes_prove: DeletesProve,
-    /// All effects but the peer messages, which are delivered at once.
+    /// All effects but the peer messages.
     pub out: Effects,
+    /// Peer messages that wait; only while `delayed`, else they are delivered at once.
+    pub outbox: Vec<(PartitionId, PeerMessage)>,
+    pub delayed: bool,
 }
 
 impl World {
@@ -156,10 +165,18 @@ impl World {
     }
     pub fn unsynced(namespaced: u16) -> Self {
         let layout = Layout::new(NonZeroU16::new(namespaced).unwrap());
-        let catalog = catalog_without(&[]);
-        let partitions = layout.all().map(|id| Partition::new(id, layout, Arc::clone(&catalog))).collect();
+        let catalog = catalog();
+        let partitions = layout.all().map(|id| Partition::new(id, layout, Arc::clone(catalog))).collect();
         let deletes_prove = DeletesProve::Absence;
-        let mut world = Self { partitions, layout, epoch: Epoch(1), deletes_prove, out: Effects::default() };
+        let mut world = Self {
+            partitions,
+            layout,
+            epoch: Epoch(1),
+            deletes_prove,
+            out: Effects::default(),
+            outbox: Vec::new(),
+            delayed: false,
+        };
         for (name, ..) in TYPES {
             world.start(name);
         }
@@ -183,13 +200,24 @@ impl World {
         self.deliver();
         outcome
     }
+    /// Like the actors' outbox: the last state of a (dependent, owner) wins.
     pub fn deliver(&mut self) {
-        for (to, message) in std::mem::take(&mut self.out.peers) {
+        for (to, message) in self.out.peers.drain(..) {
+            let pair = ends(&message);
+            self.outbox.retain(|(_, waiting)| ends(waiting) != pair);
+            self.outbox.push((to, message));
+        }
+        if !self.delayed {
+            self.flush();
+        }
+        self.partitions.iter().for_each(Partition::check);
+    }
+    pub fn flush(&mut self) {
+        for (to, message) in std::mem::take(&mut self.outbox) {
             // Twice: applying one twice changes nothing.
             self.partitions[usize::from(to.0)].receive(message.clone(), &mut self.out);
             self.partitions[usize::from(to.0)].receive(message, &mut self.out);
         }
-        self.partitions.iter().for_each(Partition::check);
     }
     pub fn change(&mut self, obj: &Obj, change: Change) -> IntakeOutcome {
         let (resource, epoch) = (Arc::clone(&obj.resource), self.epoch);
@@ -274,5 +302,15 @@ impl World {
     }
     pub fn dump(&self) -> dump::Dump {
         dump::Dump::merge(self.partitions.iter().map(|partition| partition.dump(None)))
+    }
+}
+
+fn ends(message: &PeerMessage) -> (Key, Key) {
+    match message {
+        PeerMessage::Link(Link { owner, resource, uid, .. }) => {
+            let dependent = Key { uid: uid.clone(), resource: Arc::clone(resource), namespace: None };
+            (dependent, owner.clone())
+        }
+        PeerMessage::Unlink { dependent, owner } => (dependent.clone(), owner.clone()),
     }
 }

@@ -245,3 +245,6 @@ fn moved_on(
         code: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! Whether the nodes and edges of a store fit together.
+
+use super::*;
+
+impl Store {
+    /// Panics unless everything fits together.
+    pub(in crate::graph) fn check(&self) {
+        self.nodes.check();
+        self.edges.check();
+        self.types.check();
+        assert_eq!(self.index.len(), self.nodes.len());
+        let mut seen = 0;
+        for (id, node) in self.nodes.iter() {
+            assert_eq!(self.find(&node.uid, node.target()), Some(id), "{node:?} is not found by its key");
+            if let NodeType::Served { id: type_id, position } = node.node_type {
+                assert_eq!(self.types.entries[type_id].nodes.get(position as usize), Some(&id));
+            }
+            let mut previous = None;
+            for edge in self.dependents(id) {
+                assert_eq!(self.edges[edge].owner, id);
+                assert_eq!(self.edges[edge].previous_dependent, previous);
+                previous = Some(edge);
+            }
+            for edge in self.owners(id) {
+                assert_eq!(self.edges[edge].dependent, id);
+                let owner = self.edges[edge].owner;
+                assert!(
+                    self.dependents(owner).any(|other| other == edge),
+                    "an edge that its owner does not list"
+                );
+                assert_eq!(self.edges[edge].own_name, self.own_names.contains_key(&edge));
+                seen += 1;
+            }
+            let touched = node.first_owner.is_some() || node.first_dependent.is_some();
+            assert!(touched || node.is_observed(), "a stub without edges was kept: {node:?}");
+            assert_eq!(node.presence == Presence::Unresolved, self.resource_of(id).is_none());
+        }
+        assert_eq!(seen, self.edges.len(), "edges that are no dependent's");
+        let virtual_nodes = self.nodes.iter().filter(|(_, node)| node.presence == Presence::Virtual).count();
+        assert_eq!(virtual_nodes, self.virtual_nodes);
+        assert_eq!(self.nodes.iter().map(|(_, node)| node.name.len()).sum::<usize>(), self.name_bytes);
+        assert!(self.own_names.keys().all(|&edge| self.edges.iter().any(|(id, _)| id == edge)));
+        self.namespaces.check(|id| self.nodes.iter().filter(|(_, node)| node.namespace == Some(id)).count());
+        self.reference_types
+            .check(|id| self.edges.iter().filter(|(_, edge)| edge.reference_type == id).count());
+    }
+}
