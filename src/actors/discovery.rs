@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use super::expectations::Expectations;
 use super::graph_handle::GraphHandle;
+use super::graph_queue::GraphQueue;
 use super::memory::Memory;
 use super::messages::{
     Close, Drain, MonitorDrained, MonitorSynced, Open, ServedTypesChanged, Stop, TakeIn, WakeUnresolved,
@@ -50,6 +51,8 @@ pub struct DiscoveryMeans {
     pub graph: GraphHandle,
     /// What the workers remember.
     pub memory: Arc<Memory>,
+    /// Counts what is on its way into the graph.
+    pub graph_queue: GraphQueue,
     /// The last version seen of every type.
     pub high_water: HighWater,
     /// How the monitors are doing.
@@ -331,6 +334,7 @@ impl Discovery {
         let context = MonitorContext {
             api: self.means.api.clone(),
             graph: self.means.graph.clone(),
+            graph_queue: self.means.graph_queue.clone(),
             high_water: self.means.high_water.clone(),
             registry: self.means.registry.clone(),
             synced: address.clone().recipient(),

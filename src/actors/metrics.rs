@@ -66,6 +66,7 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)]) {
             longest_running: status.longest_running,
         });
     }
+    view.graph_queue().sample();
     for (partition, status) in view.partitions().await.unwrap_or_default().iter().enumerate() {
         record::graph(
             partition,

@@ -16,6 +16,7 @@ mod discovery;
 mod expectations;
 mod graph;
 mod graph_handle;
+mod graph_queue;
 mod introspection;
 mod lanes;
 mod memory;

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::graph_handle::{GraphHandle, PartitionEnded};
+use super::graph_queue::GraphQueue;
 use super::lanes::{Envelope, Lanes};
 use super::messages::{
     Drain, Expected, MonitorDrained, MonitorSynced, ServedTypesChanged, Stop, StoreRestored, TakeIn,
@@ -33,6 +34,8 @@ pub struct MonitorContext {
     pub api: Api,
     /// The graph.
     pub graph: GraphHandle,
+    /// Counts what is on its way into the graph.
+    pub graph_queue: GraphQueue,
     /// The last version seen of every type; outlives the monitors.
     pub high_water: HighWater,
     /// Where it says how it is doing.
@@ -161,7 +164,11 @@ impl Feed {
                 TakeIn(vec![Intake::MonitorStarted { resource, epoch, deletes_prove }])
             })
             .await?;
-        let mut lanes = Lanes::new(self.context.graph.clone(), Envelope { resource, epoch });
+        let mut lanes = Lanes::new(
+            self.context.graph.clone(),
+            Envelope { resource, epoch },
+            self.context.graph_queue.clone(),
+        );
         let start = WatchStart {
             high_water: self.context.high_water.clone(),
             aggregated: self.deletes_prove == DeletesProve::Nothing,
