@@ -189,7 +189,17 @@ impl Partition {
                 self.store.nodes[id].resource_version.as_ref().is_some_and(|seen| seen >= version)
             }
         };
-        if !shows {
+        if shows {
+            return;
+        }
+        // An object served twice goes under all its names, and each watch says so in
+        // its own time: the view that takes over must not be deleted once more.
+        // (Versions of the views need not be comparable.)
+        if change == ExpectedChange::Removed {
+            for other in self.group(id) {
+                self.expected.insert(other, Expectation { change: change.clone(), asked: false });
+            }
+        } else {
             self.expected.insert(id, Expectation { change, asked: false });
         }
     }
