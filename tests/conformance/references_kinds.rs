@@ -83,8 +83,7 @@ async fn dependents_of_an_unknown_kind_wait_for_it() -> Result<()> {
             unknown.check(cluster).await?;
             let parked: Vec<&Obj> = waiting.iter().chain([&other_kind]).collect();
             reported_as_failing(&running, &parked, "late.example.com").await?;
-            poll("the metric", async || Ok(running.metric("kube_gc_unresolved_dependents").await? >= 4.0))
-                .await?;
+            poll("the metric", async || Ok(running.metric("kube_gc_queue_parked").await? >= 4.0)).await?;
             if round == 0 {
                 running.stop().await?;
                 running = stage.collector().await?;
