@@ -3,6 +3,9 @@
 
 mod support;
 
+#[path = "conformance/outcome.rs"]
+#[allow(dead_code)]
+mod outcome;
 #[path = "conformance/stage.rs"]
 #[allow(dead_code)]
 mod stage;
@@ -16,7 +19,8 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::time::Instant;
 
-use stage::{Stage, reference, reported_as_failing, unused_uid};
+use outcome::{reference, reported_as_failing, unused_uid};
+use stage::Stage;
 use support::cluster::{create_all, is_status, poll};
 use support::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Policy};
 

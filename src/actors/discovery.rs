@@ -18,12 +18,12 @@ use super::graph_handle::GraphHandle;
 use super::graph_queue::GraphQueue;
 use super::memory::Memory;
 use super::messages::{
-    Close, Drain, MonitorDrained, MonitorSynced, Open, ServedTypesChanged, Stop, TakeIn, WakeUnresolved,
+    Close, Drain, MonitorDrained, Open, ServedTypesChanged, Stop, SyncChanged, TakeIn, WakeUnresolved,
 };
 use super::monitor::{Monitor, MonitorContext};
 use super::orphan::RoundTypes;
 use super::registry::Registry;
-use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater};
+use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater, Watchable};
 use crate::graph::{DeletesProve, Epoch, Intake};
 use crate::object::{GroupResource, ResourceType};
 use crate::telemetry::record;
@@ -101,11 +101,22 @@ pub struct DiscoveryStatus {
 #[derive(Debug)]
 struct Running {
     resource: Arc<ResourceType>,
+    deletes_prove: DeletesProve,
     address: Addr<Monitor>,
     epoch: Epoch,
     draining: bool,
-    /// Whether the next monitor of the type follows at once: only its version changed.
+    /// Whether the next monitor of the type follows at once: it is still served.
     replaced: bool,
+}
+
+impl Running {
+    fn is_for(&self, watchable: &Watchable) -> bool {
+        self.resource == watchable.resource && self.deletes_prove == worth_of_deletes(watchable)
+    }
+}
+
+const fn worth_of_deletes(watchable: &Watchable) -> DeletesProve {
+    if watchable.aggregated { DeletesProve::Nothing } else { DeletesProve::Absence }
 }
 
 /// Looks at the served types every interval, and at once when a CRD or an
@@ -283,10 +294,10 @@ impl Discovery {
         let mut outdated = Vec::new();
         for (name, running) in &mut self.monitors {
             match wanted.get(name) {
-                Some(watchable) if watchable.resource == running.resource => {}
+                Some(watchable) if running.is_for(watchable) => {}
                 _ if running.draining => {}
                 Some(_) => {
-                    tracing::info!(resource = %name, "the version to watch changed");
+                    tracing::info!(resource = %name, "the version to watch, or who serves it, changed");
                     running.draining = true;
                     running.replaced = true;
                     outdated.push((name.clone(), running.epoch, running.address.clone()));
@@ -310,9 +321,7 @@ impl Discovery {
             .collect();
         new.sort_by(|a, b| a.resource.group_resource.cmp(&b.resource.group_resource));
         for watchable in new {
-            let deletes_prove =
-                if watchable.aggregated { DeletesProve::Nothing } else { DeletesProve::Absence };
-            self.start_monitor(&watchable.resource, deletes_prove, ctx);
+            self.start_monitor(&watchable.resource, worth_of_deletes(watchable), ctx);
         }
         if self.sync_deadline.is_none() && self.phase() != Phase::Collecting {
             let timeout = self.settings.sync_timeout;
@@ -343,8 +352,14 @@ impl Discovery {
             restored: address.recipient(),
         };
         let address = Monitor::start(context, Arc::clone(resource), epoch, deletes_prove);
-        let running =
-            Running { resource: Arc::clone(resource), address, epoch, draining: false, replaced: false };
+        let running = Running {
+            resource: Arc::clone(resource),
+            deletes_prove,
+            address,
+            epoch,
+            draining: false,
+            replaced: false,
+        };
         self.monitors.insert(resource.group_resource.clone(), running);
     }
 
@@ -433,11 +448,11 @@ impl Handler<ServedTypesChanged> for Discovery {
     }
 }
 
-impl Handler<MonitorSynced> for Discovery {
+impl Handler<SyncChanged> for Discovery {
     type Result = ();
 
-    fn handle(&mut self, MonitorSynced(resource): MonitorSynced, _: &mut Self::Context) {
-        tracing::debug!(%resource, "monitor synced");
+    fn handle(&mut self, SyncChanged(resource): SyncChanged, _: &mut Self::Context) {
+        tracing::debug!(%resource, synced = self.means.registry.is_synced(&resource), "monitor");
         self.synced_changed();
     }
 }

@@ -68,7 +68,7 @@ impl Introspected {
                 retries_total: status.retries,
                 oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
                 longest_running_seconds: (status.processing > 0)
-                    .then(|| status.longest_running.as_secs_f64()),
+                    .then_some(status.longest_running.as_secs_f64()),
                 failing,
             });
         }

@@ -187,10 +187,11 @@ pub struct StoreRestored {
     pub detail: String,
 }
 
-/// A monitor has everything of its first list in the graph.
+/// A monitor has everything of a list in the graph, or has failed to list anew.
+/// The registry says which.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct MonitorSynced(pub GroupResource);
+pub struct SyncChanged(pub GroupResource);
 
 /// A monitor has ended after being drained.
 #[derive(Debug, Message)]

@@ -15,7 +15,7 @@ use super::graph_handle::{GraphHandle, PartitionEnded};
 use super::graph_queue::GraphQueue;
 use super::lanes::{Envelope, Lanes};
 use super::messages::{
-    Drain, Expected, MonitorDrained, MonitorSynced, ServedTypesChanged, Stop, StoreRestored, TakeIn,
+    Drain, Expected, MonitorDrained, ServedTypesChanged, Stop, StoreRestored, SyncChanged, TakeIn,
 };
 use super::registry::Registry;
 use crate::api::{Api, HighWater, Sighting, Step, WatchStart};
@@ -40,8 +40,8 @@ pub struct MonitorContext {
     pub high_water: HighWater,
     /// Where it says how it is doing.
     pub registry: Registry,
-    /// Whom it tells that it is synced.
-    pub synced: Recipient<MonitorSynced>,
+    /// Whom it tells that it is synced, or no longer.
+    pub synced: Recipient<SyncChanged>,
     /// Whom it tells that it has been drained.
     pub drained: Recipient<MonitorDrained>,
     /// Whom it tells that other types may be served now.
@@ -223,7 +223,7 @@ impl Feed {
             }
             Step::Events(sightings) => {
                 record::events(resource, EventSource::Watched, sightings.len());
-                self.context.registry.update(resource, |state| state.last_error = None);
+                self.goes_on(progress);
                 for sighting in sightings {
                     self.notice_served_types(&sighting, progress);
                     let (Sighting::Seen(facts) | Sighting::Deleted(facts)) = &sighting;
@@ -237,18 +237,30 @@ impl Feed {
                 }
             }
             // All is quiet: whatever went wrong is over.
-            Step::Bookmark | Step::WatchEnded => {
-                self.context.registry.update(resource, |state| state.last_error = None);
-            }
+            Step::Bookmark | Step::WatchEnded => self.goes_on(progress),
             Step::Failed { error, retry_in } => {
                 record::resource_sync_error(&resource.group, &self.resource.version, &resource.resource);
                 tracing::warn!(%resource, %error, ?retry_in, "list or watch failed");
-                self.context.registry.failed(resource, error.to_string());
+                if error.action != "LIST" {
+                    self.context.registry.failed(resource, error.to_string());
+                } else if self.context.registry.lost(resource, error.to_string()) {
+                    self.context.synced.do_send(SyncChanged(resource.clone()));
+                }
             }
             Step::StoreRestored { seen, found } => {
                 let detail = format!("{resource}: the list is at version {found}, {seen} had been seen");
                 self.context.restored.do_send(StoreRestored { detail });
             }
+        }
+    }
+
+    /// The watch goes on from where it was: whatever went wrong is over.
+    fn goes_on(&self, progress: &Progress) {
+        let resource = &self.resource.group_resource;
+        if !progress.listed {
+            self.context.registry.update(resource, |state| state.last_error = None);
+        } else if self.context.registry.synced(resource) {
+            self.context.synced.do_send(SyncChanged(resource.clone()));
         }
     }
 
@@ -260,8 +272,9 @@ impl Feed {
         let resource = &self.resource.group_resource;
         if progress.list_ended {
             progress.list_ended = false;
+            progress.listed = true;
             self.context.registry.synced(resource);
-            self.context.synced.do_send(MonitorSynced(resource.clone()));
+            self.context.synced.do_send(SyncChanged(resource.clone()));
         }
         if progress.applied != progress.received {
             progress.applied.clone_from(&progress.received);
@@ -290,6 +303,8 @@ struct Progress {
     received: Option<ResourceVersion>,
     applied: Option<ResourceVersion>,
     list_ended: bool,
+    /// Whether any list is in the graph.
+    listed: bool,
 }
 
 async fn until(deadline: Option<Instant>) {

@@ -59,19 +59,34 @@ impl Registry {
         }
     }
 
-    /// A monitor has all of its list in the graph.
-    pub fn synced(&self, resource: &GroupResource) {
-        self.update(resource, |state| {
-            if !state.synced {
-                (state.synced, state.since) = (true, SystemTime::now());
-            }
-            state.last_error = None;
-        });
+    /// A monitor has all of its list in the graph, or goes on from there. Returns
+    /// whether that is news.
+    pub fn synced(&self, resource: &GroupResource) -> bool {
+        self.set_synced(resource, true, None)
     }
 
-    /// Something went wrong; what was synced stays so.
+    /// Something went wrong, and the watch may go on from where it was: what was
+    /// synced stays so.
     pub fn failed(&self, resource: &GroupResource, error: String) {
         self.update(resource, |state| state.last_error = Some(error));
+    }
+
+    /// A list failed: nobody knows what has happened since the last one. Returns
+    /// whether that is news.
+    pub fn lost(&self, resource: &GroupResource, error: String) -> bool {
+        self.set_synced(resource, false, Some(error))
+    }
+
+    fn set_synced(&self, resource: &GroupResource, synced: bool, error: Option<String>) -> bool {
+        let mut news = false;
+        self.update(resource, |state| {
+            news = state.synced != synced;
+            if news {
+                (state.synced, state.since) = (synced, SystemTime::now());
+            }
+            state.last_error = error;
+        });
+        news
     }
 
     /// All monitors, ordered by group and resource.
@@ -90,5 +105,31 @@ impl Registry {
     #[must_use]
     pub fn is_synced(&self, resource: &GroupResource) -> bool {
         self.entries().get(resource).is_some_and(|state| state.synced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Scope;
+
+    #[test]
+    fn a_failed_list_is_no_longer_synced_and_a_failed_watch_is() {
+        let resource = Arc::new(ResourceType {
+            group_resource: GroupResource::parse("widgets.example.com"),
+            version: "v1".into(),
+            kind: "Widget".into(),
+            scope: Scope::Namespaced,
+        });
+        let (registry, name) = (Registry::default(), &resource.group_resource);
+        registry.started(&resource);
+        assert!(registry.synced(name) && !registry.synced(name), "news once");
+        registry.failed(name, "watch".into());
+        assert!(registry.is_synced(name));
+        assert!(registry.lost(name, "list".into()) && !registry.lost(name, "list again".into()), "news once");
+        assert!(!registry.is_synced(name));
+        assert_eq!(registry.all()[0].last_error.as_deref(), Some("list again"));
+        assert!(registry.synced(name) && registry.is_synced(name));
+        assert_eq!(registry.all()[0].last_error, None);
     }
 }

@@ -2,7 +2,8 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::stage::{Order, Outcome, Rest, Stage, uids};
+use crate::outcome::{Order, Outcome, Rest, uids};
+use crate::stage::Stage;
 use crate::support::cluster::create_all;
 use crate::support::{Cluster, Crd, Ns, Obj, Policy, Scope};
 

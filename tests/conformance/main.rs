@@ -1,15 +1,24 @@
-//! What a collector must do, seen from outside: the scenarios of references
-//! and resources.
+//! What a client of the API server sees of the collector: the conformance
+//! scenarios, each against a real control plane, the collector being the real
+//! binary.
 
 #[path = "../support/mod.rs"]
 mod support;
 
-mod cluster_scoped;
 mod etcd;
+mod outcome;
+mod stage;
+mod user;
+
+mod cluster_scoped;
+mod counts;
+mod policies;
+mod policies_foreground;
+mod policies_orphan;
 mod references;
 mod references_churn;
 mod references_identity;
 mod references_kinds;
 mod resources;
 mod resources_crd;
-mod stage;
+mod restart;

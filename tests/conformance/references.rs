@@ -5,10 +5,11 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::ApiResource;
 use serde_json::Value;
 
-use crate::stage::{
-    Outcome, Rest, Stage, in_both_orders, reference, reference_but, reported_as_failing, uids, unused_uid,
+use crate::outcome::{
+    Outcome, Rest, in_both_orders, reference, reference_but, reported_as_failing, uids, unused_uid,
     warned_about,
 };
+use crate::stage::Stage;
 use crate::support::cluster::{create_all, poll};
 use crate::support::{Obj, Policy, Scope};
 

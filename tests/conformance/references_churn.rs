@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::stage::{Rest, Stage};
+use crate::outcome::Rest;
+use crate::stage::Stage;
 use crate::support::cluster::{create_all, is_status, poll};
 use crate::support::{Cluster, Collector, Ns, Obj, Policy};
 

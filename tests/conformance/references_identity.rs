@@ -6,9 +6,10 @@ use kube::api::{ApiResource, GroupVersionKind};
 use serde_json::json;
 
 use crate::etcd;
-use crate::stage::{
-    Outcome, Rest, Stage, in_both_orders, reference, reference_but, requests_for, uids, unused_uid,
+use crate::outcome::{
+    Outcome, Rest, in_both_orders, reference, reference_but, requests_for, uids, unused_uid,
 };
+use crate::stage::Stage;
 use crate::support::cluster::{create_all, poll};
 use crate::support::{Obj, Policy, Scope};
 

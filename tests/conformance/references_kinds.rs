@@ -6,9 +6,10 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::stage::{
-    Outcome, Rest, Stage, in_both_orders, reference, reference_but, reported_as_failing, uids, unused_uid,
+use crate::outcome::{
+    Outcome, Rest, in_both_orders, reference, reference_but, reported_as_failing, uids, unused_uid,
 };
+use crate::stage::Stage;
 use crate::support::cluster::{create_all, poll};
 use crate::support::{Cluster, Crd, Obj, Policy, Scope};
 

@@ -4,7 +4,8 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ApiResource;
 
-use crate::stage::{Outcome, Rest, Scene, Stage, in_both_orders, reference, uids, unused_uid};
+use crate::outcome::{Outcome, Rest, Setting, in_both_orders, reference, uids, unused_uid};
+use crate::stage::Stage;
 use crate::support::cluster::{create_all, key};
 use crate::support::{Cluster, Obj, Options, Policy, Scope};
 
@@ -50,7 +51,7 @@ async fn custom_and_built_in_types_own_each_other() -> Result<()> {
 }
 
 /// Deletes owners of one type with dependents of another, under all policies.
-async fn pair(scene: &Scene<'_>, owner: &Type, dependent: &Type, outcome: &mut Outcome) -> Result<()> {
+async fn pair(scene: &Setting<'_>, owner: &Type, dependent: &Type, outcome: &mut Outcome) -> Result<()> {
     let cluster = scene.cluster();
     let ns = cluster.namespace().await?;
     let builder = |of: &Type, name: String| match of.namespaced {

@@ -2,7 +2,8 @@
 
 use anyhow::{Result, ensure};
 
-use crate::stage::{Order, Outcome, Rest, Stage, reported_as_failing, uids};
+use crate::outcome::{Order, Outcome, Rest, reported_as_failing, uids};
+use crate::stage::Stage;
 use crate::support::cluster::create_all;
 use crate::support::{Cluster, Crd, Ns, Obj, Scope};
 

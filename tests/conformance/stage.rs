@@ -1,335 +1,285 @@
-//! How a scenario is played: its turn on the shared control plane, in which
-//! order collector and objects come, and what must be true in the end.
-
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+//! How a scenario is played: before the collector's eyes and behind its back,
+//! and once more after it was restarted.
 
 use anyhow::{Context as _, Result, ensure};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret, ServiceAccount};
-use k8s_openapi::api::networking::v1::Ingress;
-use kube::Resource as _;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
 
-use crate::support::cluster::{is_status, poll};
-use crate::support::{Cluster, Collector, ControlPlane, Obj, Options, Policy};
+use crate::support::cluster::{create_all, poll};
+use crate::support::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope};
 
-/// How many requests are under way at a time.
-const PARALLEL: usize = 16;
-/// The verbs by which the API server counts requests.
-const VERBS: [&str; 8] = ["GET", "LIST", "WATCH", "POST", "PUT", "PATCH", "APPLY", "DELETE"];
+/// A finalizer that nobody but the test removes.
+pub const HOLD: &str = "example.com/hold";
+/// The API server's finalizers.
+pub const FOREGROUND: &str = "foregroundDeletion";
+/// See [`FOREGROUND`].
+pub const ORPHAN: &str = "orphan";
+/// The content type of [`Cluster::send`]'s merge patches.
+pub const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
 
-/// What comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// The collector finds everything in its first lists.
-    ObjectsFirst,
-    /// The collector sees everything happen.
-    CollectorFirst,
-}
-
-/// Whether the scenario leaves objects about which nothing can be decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
-    /// Every queue ends up empty.
-    Empty,
-    /// Some objects wait for their next attempt.
-    Parked,
-}
-
-/// A turn on the shared control plane.
+/// The control plane, for as long as it is this scenario's turn on it.
 pub struct Stage {
+    /// The plane that all scenarios share.
     pub plane: &'static ControlPlane,
+    /// The client.
     pub cluster: Cluster,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Stage {
-    /// Waits for the turn, and clears what a failed scenario has left behind.
+    /// Waits for the scenario's turn, and clears what the one before has left.
     pub async fn set() -> Result<Self> {
         let plane = ControlPlane::shared()?;
         let turn = plane.exclusive().await;
-        let stage = Self { plane, cluster: Cluster::new(plane.client().await?), _turn: turn };
+        let cluster = Cluster::new(plane.client().await?);
+        let stage = Self { plane, cluster, _turn: turn };
         stage.clear().await.context("cannot clear the stage")?;
         Ok(stage)
     }
 
-    /// Starts a collector that is ready.
+    /// Starts the collector.
     pub async fn collector(&self) -> Result<Collector> {
         self.collector_with(Options::default()).await
     }
 
-    /// Starts one with options.
+    /// Starts the collector with options.
     pub async fn collector_with(&self, options: Options) -> Result<Collector> {
         let collector = Collector::start(self.plane, options).await?;
         collector.ready().await?;
         Ok(collector)
     }
 
-    /// Waits until the collector has nothing to do.
-    pub async fn settled(&self, collector: &Collector, rest: Rest) -> Result<()> {
-        match rest {
-            Rest::Empty => self.cluster.settled(collector).await,
-            Rest::Parked => self.cluster.settled_with_parked(collector).await,
-        }
-    }
-
-    /// Makes garbage of a type that scenarios do not use otherwise, and fails
-    /// unless it is collected. Returns when the collector is idle again.
-    pub async fn prove_alive(&self, collector: &Collector, rest: Rest) -> Result<()> {
-        let ns = self.cluster.namespace().await?;
-        let owner = ns.of::<ServiceAccount>("owner").create().await?;
-        let dependent = ns.of::<ServiceAccount>("dependent").owned_by(&owner).create().await?;
-        self.cluster.delete(&owner, Policy::Background).await?;
-        self.settled(collector, rest).await?;
-        self.cluster.assert_gone([&dependent]).await
-    }
-
-    /// Removes what scenarios leave: custom types, and all that may be
-    /// garbage. What stays parked in one scenario would keep the collector of
-    /// the next one from ever being idle.
-    pub async fn clear(&self) -> Result<()> {
-        self.cluster.remove_leftover_crds().await?;
-        for resource in [
-            ApiResource::erase::<ConfigMap>(&()),
-            ApiResource::erase::<Secret>(&()),
-            ApiResource::erase::<Pod>(&()),
-            ApiResource::erase::<ServiceAccount>(&()),
-            ApiResource::erase::<Ingress>(&()),
-            ApiResource::erase::<Node>(&()),
-            ApiResource::erase::<Namespace>(&()),
-        ] {
-            let all = self.cluster.list(&resource, None).await?;
-            let ours = all.into_iter().filter(is_ours);
-            stream::iter(ours.map(async |object| self.remove(&object).await))
-                .buffer_unordered(PARALLEL)
-                .try_collect::<()>()
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// Deletes an object, whatever may hold it. The resource does not count as
-    /// used.
-    async fn remove(&self, object: &Obj) -> Result<()> {
-        let path = object.path();
-        let none = json!({ "metadata": { "finalizers": null, "ownerReferences": null } });
-        let background = json!({ "propagationPolicy": "Background" });
-        let finalized = json!({
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": { "name": object.name },
-            "spec": { "finalizers": [] },
-        });
-        let mut steps = vec![("DELETE", path.clone(), None, background)];
-        if !object.finalizers().is_empty() || !object.owner_uids().is_empty() {
-            steps.insert(0, ("PATCH", path.clone(), Some("application/merge-patch+json"), none));
-        }
-        if object.resource.kind == Namespace::kind(&()) {
-            steps.push(("PUT", path + "/finalize", None, finalized));
-        }
-        for (method, path, content_type, body) in steps {
-            match self.cluster.send(method, &path, content_type, Some(&body)).await {
-                Err(error) if !is_status(&error, 404) => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+    /// Replaces the collector by a new one, and waits until that has settled.
+    pub async fn restarted(&self, collector: Collector) -> Result<Collector> {
+        collector.stop().await?;
+        let collector = self.collector().await?;
+        self.cluster.settled(&collector).await.context("after a restart")?;
+        Ok(collector)
     }
 }
 
-/// Whether a scenario has made the object. (Markers are the client's own.)
-fn is_ours(object: &Obj) -> bool {
-    match (&object.namespace, object.resource.kind.as_str()) {
-        (Some(namespace), _) => namespace.starts_with("test-"),
-        (None, "Namespace") => object.name.starts_with("test-"),
-        (None, _) => !object.name.ends_with("marker"),
-    }
+/// Objects that know what is to happen to them.
+pub trait Scene: Sized {
+    /// How many steps the scenario has.
+    const STEPS: usize = 1;
+
+    /// Creates the objects.
+    async fn plant(cluster: &Cluster) -> Result<Self>;
+
+    /// The objects, as they were planted.
+    fn all(&self) -> Vec<&Obj>;
+
+    /// What the client does.
+    async fn step(&self, cluster: &Cluster, step: usize) -> Result<()>;
+
+    /// Fails unless everything is as it must be when the collector has finished
+    /// with this step.
+    async fn holds(&self, cluster: &Cluster, step: usize) -> Result<()>;
 }
 
-/// What must be true in the end.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// These are gone.
-    pub gone: Vec<Obj>,
-    /// These live, with references to exactly these uids.
-    pub kept: Vec<(Obj, Vec<String>)>,
-    /// Nobody has written to these.
-    pub untouched: Vec<Obj>,
-    /// About these there is a warning that names a reference across namespaces.
-    pub warned: Vec<Obj>,
-    /// About these there is no event.
-    pub unmentioned: Vec<Obj>,
-}
-
-impl Outcome {
-    /// Fails unless all of it is true. Only for a warning it waits: those are
-    /// written aside.
-    pub async fn check(&self, cluster: &Cluster) -> Result<()> {
-        cluster.assert_gone(&self.gone).await?;
-        for (object, owners) in &self.kept {
-            let now = cluster.fresh(object).await?;
-            ensure!(now.owner_uids() == *owners, "{now} has other references: {}", now.raw["metadata"]);
-            ensure!(!now.is_terminating(), "{now} is being deleted");
-        }
-        for object in &self.untouched {
-            let now = cluster.fresh(object).await?;
-            ensure!(now.resource_version == object.resource_version, "{now} was written to: {}", now.raw);
-        }
-        for object in &self.warned {
-            warned_about(cluster, object).await?;
-        }
-        for object in &self.unmentioned {
-            let events = cluster.events(object).await?;
-            ensure!(events.is_empty(), "events about {object}: {events:?}");
-        }
-        Ok(())
-    }
-}
-
-/// Waits for the warning that a reference of this object crosses namespaces.
-pub async fn warned_about(cluster: &Cluster, object: &Obj) -> Result<()> {
-    poll(&format!("an event about {object}"), async || Ok(!cluster.events(object).await?.is_empty())).await?;
-    let events = cluster.events(object).await?;
-    for event in &events {
-        let about = &event.involved_object;
-        ensure!(event.reason.as_deref() == Some("OwnerRefInvalidNamespace"), "{event:?}");
-        ensure!(event.type_.as_deref() == Some("Warning"), "{event:?}");
-        let source = event.source.as_ref().and_then(|source| source.component.as_deref());
-        ensure!(source == Some("garbage-collector-controller"), "{event:?}");
-        ensure!(about.name.as_deref() == Some(&object.name), "{event:?}");
-        ensure!(about.kind.as_deref() == Some(&object.resource.kind), "{event:?}");
-        ensure!(about.api_version.as_deref() == Some(&object.resource.api_version), "{event:?}");
-        ensure!(
-            about.namespace.as_deref().unwrap_or_default() == object.namespace.as_deref().unwrap_or_default()
-        );
-        let expected = object.namespace.as_deref().unwrap_or("default");
-        ensure!(event.metadata.namespace.as_deref() == Some(expected), "{event:?}");
-        let message = event.message.as_deref().unwrap_or_default();
-        let named = object.owner_uids().iter().any(|uid| message.contains(uid));
-        ensure!(named && message.contains(object.namespace.as_deref().unwrap_or_default()), "{message}");
-    }
-    Ok(())
-}
-
-/// A collector, if it is there yet, while a scenario is being made.
-pub struct Scene<'a> {
-    pub stage: &'a Stage,
-    collector: Option<&'a Collector>,
-}
-
-impl Scene<'_> {
-    /// The client.
-    pub fn cluster(&self) -> &Cluster {
-        &self.stage.cluster
-    }
-
-    /// The collector, if it is there yet.
-    pub fn collector(&self) -> Option<&Collector> {
-        self.collector
-    }
-
-    /// Waits until the collector, if there is one, has seen everything.
-    pub async fn caught_up(&self) -> Result<()> {
-        match self.collector {
-            Some(collector) => self.stage.cluster.settled_with_parked(collector).await,
-            None => Ok(()),
-        }
-    }
-}
-
-/// Plays a scenario in both orders, and checks its outcome when the collector
-/// is idle, and again when another one has started and is idle.
-pub async fn in_both_orders(rest: Rest, make: impl AsyncFn(&Scene<'_>) -> Result<Outcome>) -> Result<()> {
-    for order in [Order::ObjectsFirst, Order::CollectorFirst] {
-        Box::pin(play(order, rest, &make)).await.with_context(|| format!("{order:?}"))?;
-    }
-    Ok(())
-}
-
-async fn play(order: Order, rest: Rest, make: &impl AsyncFn(&Scene<'_>) -> Result<Outcome>) -> Result<()> {
+/// Plays a scenario in three orders at the same time: objects created and step
+/// 0 done before the collector comes; objects created before and step 0 done
+/// after; and all done under its eyes. Each outcome must hold after a restart.
+pub async fn play<S: Scene>() -> Result<()> {
     let stage = Stage::set().await?;
-    let (collector, outcome) = match order {
-        Order::ObjectsFirst => {
-            let outcome = make(&Scene { stage: &stage, collector: None }).await?;
-            (stage.collector().await?, outcome)
-        }
-        Order::CollectorFirst => {
-            let collector = stage.collector().await?;
-            let outcome = make(&Scene { stage: &stage, collector: Some(&collector) }).await?;
-            (collector, outcome)
-        }
-    };
-    stage.settled(&collector, rest).await?;
-    outcome.check(&stage.cluster).await?;
-    collector.stop().await?;
-
-    let collector = stage.collector().await?;
-    stage.settled(&collector, rest).await.context("after a restart")?;
-    outcome.check(&stage.cluster).await.context("after a restart")?;
-    collector.stop().await?;
-    stage.clear().await
-}
-
-/// An owner reference.
-pub fn reference(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
-    json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid })
-}
-
-/// The object's own reference with one field changed.
-pub fn reference_but(object: &Obj, field: &str, value: &str) -> Value {
-    let mut reference = object.reference();
-    reference[field] = json!(value);
-    reference
-}
-
-/// A uid that no object has or will have.
-pub fn unused_uid() -> String {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map(|now| now.as_micros()).unwrap_or_default();
-    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let mut uid = format!("{now:016x}{count:016x}");
-    for at in [8, 13, 18, 23] {
-        uid.insert(at, '-');
+    let cluster = &stage.cluster;
+    let behind_its_back = S::plant(cluster).await?;
+    behind_its_back.step(cluster, 0).await?;
+    let found = S::plant(cluster).await?;
+    let mut collector = stage.collector().await?;
+    let watched = S::plant(cluster).await?;
+    cluster.settled(&collector).await?;
+    for scene in [&found, &watched] {
+        untouched(cluster, scene.all()).await.context("before anything was deleted")?;
     }
-    uid
+
+    let scenes = [
+        ("step 0 before the collector came", behind_its_back),
+        ("created before the collector came", found),
+        ("all after the collector came", watched),
+    ];
+    for step in 0..S::STEPS {
+        for (order, scene) in &scenes[usize::from(step == 0)..] {
+            scene.step(cluster, step).await.with_context(|| format!("step {step}, {order}"))?;
+        }
+        cluster.settled(&collector).await.with_context(|| format!("after step {step}"))?;
+        for (order, scene) in &scenes {
+            scene.holds(cluster, step).await.with_context(|| format!("after step {step}, {order}"))?;
+        }
+        collector = stage.restarted(collector).await?;
+        for (order, scene) in &scenes {
+            let holds = scene.holds(cluster, step).await;
+            holds.with_context(|| format!("after step {step} and a restart, {order}"))?;
+        }
+    }
+    collector.stop().await
 }
 
-/// The uids of objects, as [`Outcome::kept`] wants them.
-pub fn uids<'a>(objects: impl IntoIterator<Item = &'a Obj>) -> Vec<String> {
-    objects.into_iter().map(|object| object.uid.clone()).collect()
-}
-
-/// Fails unless the collector names each of these among what cannot be done,
-/// with a text.
-pub async fn reported_as_failing(collector: &Collector, objects: &[&Obj], text: &str) -> Result<()> {
-    let queues = collector.get_debug("/debug/queues").await?.json()?;
-    let queues = queues.as_array().cloned().unwrap_or_default();
-    let failing: Vec<&Value> =
-        queues.iter().filter_map(|queue| queue["failing"].as_array()).flatten().collect();
+/// Fails unless nobody has written to these objects since they were read.
+pub async fn untouched<'a>(cluster: &Cluster, objects: impl IntoIterator<Item = &'a Obj>) -> Result<()> {
     for object in objects {
-        let found = failing.iter().find(|item| {
-            let named = item["object"].as_str().unwrap_or_default();
-            named.contains(&object.name) && object.namespace.iter().all(|namespace| named.contains(namespace))
-        });
-        let found = found.with_context(|| format!("{object} is not in /debug/queues: {failing:?}"))?;
-        ensure!(
-            found["last_error"].as_str().is_some_and(|error| error.contains(text)),
-            "no {text:?}: {found}"
-        );
+        let now = cluster.fresh(object).await?;
+        ensure!(now.resource_version == object.resource_version, "{object} was changed to {}", now.raw);
     }
     Ok(())
 }
 
-/// Every request for a resource that the API server has answered, by verb.
-pub async fn requests_for(cluster: &Cluster, resource: &str) -> Result<String> {
-    let counts = cluster.request_counts().await?;
-    let mut text = String::new();
-    for verb in VERBS {
-        write!(text, "{verb}: {}, ", counts.get(verb, resource))?;
+/// Fails unless an object lives and has exactly these owners.
+pub async fn lives_with(cluster: &Cluster, object: &Obj, owners: &[&Obj]) -> Result<()> {
+    let now = cluster.fresh(object).await?;
+    let owners: Vec<&str> = owners.iter().map(|owner| owner.uid.as_str()).collect();
+    ensure!(!now.is_terminating(), "{object} is being deleted: {}", now.raw);
+    ensure!(now.owner_uids() == owners, "not owned by {owners:?}: {}", now.raw);
+    Ok(())
+}
+
+/// Fails unless an object is being deleted and has exactly these finalizers.
+pub async fn terminating_with(cluster: &Cluster, object: &Obj, finalizers: &[&str]) -> Result<()> {
+    let now = cluster.fresh(object).await?;
+    ensure!(now.is_terminating(), "{object} is not being deleted: {}", now.raw);
+    ensure!(now.finalizers() == finalizers, "finalizers are not {finalizers:?}: {}", now.raw);
+    Ok(())
+}
+
+/// Lets an object own others of its kind, itself perhaps.
+pub async fn own(cluster: &Cluster, owner: &Obj, dependent: &Obj, blocking: bool) -> Result<Obj> {
+    let mut reference = owner.reference();
+    reference["blockOwnerDeletion"] = json!(blocking);
+    cluster.set_owner_references(dependent, &[reference]).await
+}
+
+/// Many ConfigMaps with one owner, which they block or not.
+pub async fn crowd(ns: &Ns, owner: &Obj, count: usize, blocking: bool) -> Result<Vec<Obj>> {
+    create_all((0..count).map(|number| {
+        let builder = ns.configmap(format!("dependent-{number}")).owned_by(owner);
+        if blocking { builder.blocking() } else { builder }
+    }))
+    .await
+}
+
+/// How many ConfigMaps a namespace has. One object is read, however many there are.
+pub async fn configmaps(cluster: &Cluster, ns: &Ns) -> Result<usize> {
+    let path = format!("/api/v1/namespaces/{}/configmaps?limit=1", ns.name());
+    let page = cluster.send("GET", &path, None, None).await?;
+    let shown = page["items"].as_array().map_or(0, Vec::len);
+    let more = page["metadata"]["remainingItemCount"].as_u64().unwrap_or_default();
+    Ok(shown + usize::try_from(more)?)
+}
+
+/// The ConfigMaps of a namespace.
+pub async fn list_configmaps(cluster: &Cluster, ns: &Ns) -> Result<Vec<Obj>> {
+    cluster.list(&ApiResource::erase::<ConfigMap>(&()), Some(ns.name())).await
+}
+
+/// Waits until a count that falls has left nine tenths of `total` behind, and
+/// fails if a tenth is not still to come: returns how many are left.
+pub async fn midway(total: usize, mut left: impl AsyncFnMut() -> Result<usize>) -> Result<usize> {
+    let mut now = total;
+    poll("the collector to be in the middle of it", async || {
+        now = left().await?;
+        Ok(now * 10 <= total * 9)
+    })
+    .await?;
+    ensure!(now * 10 >= total, "too late for the middle: {now} of {total} left");
+    Ok(now)
+}
+
+/// Removes all ConfigMaps of a namespace: what a scenario of thousands leaves
+/// behind would slow down all that come after it.
+pub async fn clear(cluster: &Cluster, ns: &Ns) -> Result<()> {
+    let left = list_configmaps(cluster, ns).await?;
+    cluster.delete_all(&left, Policy::Background).await
+}
+
+/// What has happened to the objects of one resource in a namespace since a
+/// resourceVersion: the type of each event, and the object.
+pub async fn history(
+    cluster: &Cluster,
+    resource: &ApiResource,
+    ns: &Ns,
+    since: &str,
+) -> Result<Vec<(String, Value)>> {
+    let root = if resource.group.is_empty() { "/api" } else { "/apis" };
+    let path = format!(
+        "{root}/{}/namespaces/{}/{}?watch=true&resourceVersion={since}&timeoutSeconds=1",
+        resource.api_version,
+        ns.name(),
+        resource.plural
+    );
+    let request = http::Request::get(path).body(Vec::new())?;
+    let mut events = Vec::new();
+    for line in cluster.client().request_text(request).await?.lines() {
+        let mut event: Value = serde_json::from_str(line)?;
+        ensure!(event["type"] != "ERROR", "no history since {since}: {event}");
+        let kind = event["type"].as_str().unwrap_or_default().to_owned();
+        events.push((kind, event["object"].take()));
     }
-    Ok(text)
+    Ok(events)
+}
+
+/// A custom resource that can be made impossible to list: its objects are
+/// stored in one version and watched in another, and for the conversion the
+/// API server is sent to a webhook that nobody answers for.
+pub struct Breakable {
+    cluster: Cluster,
+    crd: Crd,
+}
+
+impl Breakable {
+    /// Creates it, sound.
+    pub async fn create(cluster: &Cluster, name: &str) -> Result<Self> {
+        let crd = cluster.crd(name, Scope::Namespaced, &["v1beta1", "v1"]).await?;
+        Ok(Self { cluster: cluster.clone(), crd })
+    }
+
+    /// The resource in the version that is stored.
+    pub fn resource(&self) -> &ApiResource {
+        self.crd.resource()
+    }
+
+    /// Breaks it: needs an object to fail on.
+    pub async fn break_it(&self) -> Result<()> {
+        let webhook =
+            json!({ "clientConfig": { "url": "https://127.0.0.1:1/" }, "conversionReviewVersions": ["v1"] });
+        self.convert(&json!({ "strategy": "Webhook", "webhook": webhook }), false).await
+    }
+
+    /// Mends it.
+    pub async fn mend(&self) -> Result<()> {
+        self.convert(&json!({ "strategy": "None", "webhook": null }), true).await
+    }
+
+    async fn convert(&self, conversion: &Value, works: bool) -> Result<()> {
+        let patch = json!({ "spec": { "conversion": conversion } });
+        // Not by way of `patch`: a type that cannot be listed cannot be settled.
+        self.cluster.forget(self.resource());
+        self.cluster.send("PATCH", &self.crd.definition().path(), MERGE_PATCH, Some(&patch)).await?;
+        let watched = self.crd.resource_at("v1");
+        poll("the change of the conversion to take effect", async || {
+            Ok(self.cluster.list(&watched, None).await.is_ok() == works)
+        })
+        .await
+    }
+
+    /// Removes it with its objects, which needs it to be sound.
+    pub async fn remove(&self) -> Result<()> {
+        self.mend().await?;
+        self.crd.remove().await
+    }
+}
+
+/// A configuration for scenarios in which some type cannot be listed: nobody
+/// wants to wait long for that one.
+pub fn impatient() -> Options {
+    Options::config(
+        "[startup]\nsync_timeout = \"1s\"\n[watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n",
+    )
+}
+
+/// A configuration for a collector that is easily interrupted: so many requests
+/// a second.
+pub fn slow(requests_per_second: u32) -> Options {
+    Options::config(format!("[client]\nqps = {requests_per_second}\nburst = 1\n"))
 }

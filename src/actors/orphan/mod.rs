@@ -56,7 +56,9 @@ impl OrphanWork {
         if identity.namespace.is_none() {
             self.context.graph.fence().await?;
         }
-        let released = self.release_known(&owner).await?;
+        let Some(released) = self.release_known(&owner).await? else {
+            return Ok(());
+        };
         let round = self.rounds.confirm(identity).await?;
         // The policy may have been changed by a second DELETE meanwhile.
         if self.orphaning(key).await?.is_none() {
@@ -100,7 +102,9 @@ impl OrphanWork {
 
     /// Releases every dependent that the graph knows, page by page. One that fails
     /// does not stop the others; what was done stays done when the owner is retried.
-    async fn release_known(&self, owner: &ObjectSnapshot) -> Result<usize, Interrupted> {
+    /// `None` if the policy was changed by a second DELETE meanwhile: the rest is
+    /// no longer to be released.
+    async fn release_known(&self, owner: &ObjectSnapshot) -> Result<Option<usize>, Interrupted> {
         let key = owner.identity.key();
         let (mut released, mut failed) = (0, None);
         let mut after: Option<Cursor> = None;
@@ -119,8 +123,11 @@ impl OrphanWork {
             if after.is_none() {
                 break;
             }
+            if self.orphaning(&key).await?.is_none() {
+                return Ok(None);
+            }
         }
-        failed.map_or(Ok(released), Err)
+        failed.map_or(Ok(Some(released)), Err)
     }
 
     async fn release_one(&self, owner: &Identity, dependent: DependentView) -> Result<(), Interrupted> {

@@ -1,0 +1,362 @@
+//! Foreground deletion: who is waited for, who is not, and until when.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::stage::{
+    FOREGROUND, HOLD, Scene, Stage, clear, configmaps, crowd, history, lives_with, play, terminating_with,
+    untouched,
+};
+use crate::support::{Cluster, Ns, Obj, Policy};
+
+/// Sends a foreground deletion and returns the finalizers that its answer
+/// shows: what the API server made of it, before the collector could act.
+async fn delete_in_foreground(cluster: &Cluster, object: &Obj) -> Result<Vec<String>> {
+    let options = serde_json::json!({ "propagationPolicy": "Foreground" });
+    let answer = cluster.send("DELETE", &object.path(), None, Some(&options)).await?;
+    let finalizers = &answer["metadata"]["finalizers"];
+    Ok(serde_json::from_value(finalizers.clone()).unwrap_or_default())
+}
+
+/// How a dependent that holds its owner can set it free.
+#[derive(Clone, Copy, Debug)]
+enum WayOut {
+    Goes,
+    DropsTheReference,
+    StopsBlocking,
+}
+
+/// An owner, the dependent that holds it, and one that does not.
+struct Held {
+    owner: Obj,
+    holds: Obj,
+    goes_at_once: Obj,
+    way_out: WayOut,
+}
+
+/// One held owner for each way out.
+pub struct WaysOut(Vec<Held>);
+
+impl Scene for WaysOut {
+    const STEPS: usize = 2;
+
+    async fn plant(cluster: &Cluster) -> Result<Self> {
+        let ns = cluster.namespace().await?;
+        let mut all = Vec::new();
+        for way_out in [WayOut::Goes, WayOut::DropsTheReference, WayOut::StopsBlocking] {
+            let name = format!("{way_out:?}").to_lowercase();
+            let owner = ns.configmap(&name).create().await?;
+            let holds = ns.secret(&name).owned_by(&owner).blocking().finalizer(HOLD).create().await?;
+            let goes_at_once = ns.pod(&name).owned_by(&owner).blocking().create().await?;
+            all.push(Held { owner, holds, goes_at_once, way_out });
+        }
+        Ok(Self(all))
+    }
+
+    fn all(&self) -> Vec<&Obj> {
+        self.0.iter().flat_map(|held| [&held.owner, &held.holds, &held.goes_at_once]).collect()
+    }
+
+    async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {
+        for Held { owner, holds, way_out, .. } in &self.0 {
+            if step == 0 {
+                cluster.delete(owner, Policy::Foreground).await?;
+                continue;
+            }
+            match way_out {
+                WayOut::Goes => cluster.set_finalizers(holds, &[]).await?,
+                WayOut::DropsTheReference => cluster.set_owner_references(holds, &[]).await?,
+                WayOut::StopsBlocking => crate::stage::own(cluster, owner, holds, false).await?,
+            };
+        }
+        Ok(())
+    }
+
+    async fn holds(&self, cluster: &Cluster, step: usize) -> Result<()> {
+        for Held { owner, holds, goes_at_once, way_out } in &self.0 {
+            let check = async {
+                cluster.assert_gone([goes_at_once]).await?;
+                if step == 0 {
+                    terminating_with(cluster, owner, &[FOREGROUND]).await?;
+                    return terminating_with(cluster, holds, &[HOLD]).await;
+                }
+                cluster.assert_gone([owner]).await?;
+                match way_out {
+                    WayOut::Goes => cluster.assert_gone([holds]).await,
+                    WayOut::DropsTheReference | WayOut::StopsBlocking => {
+                        terminating_with(cluster, holds, &[HOLD]).await
+                    }
+                }
+            };
+            check.await.with_context(|| format!("{way_out:?}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Scenario 2: the owner stays, with `deletionTimestamp`, as long as a blocking
+/// dependent with a foreign finalizer holds it. Each way out frees it: the
+/// dependent goes, drops the reference, or stops blocking.
+#[tokio::test]
+async fn a_blocking_dependent_holds_its_owner_until_it_goes_or_lets_go() -> Result<()> {
+    play::<WaysOut>().await
+}
+
+/// Dependents that hold nothing, under a foreign finalizer.
+pub struct NotBlocking {
+    owner: Obj,
+    dependents: Vec<Obj>,
+}
+
+impl Scene for NotBlocking {
+    const STEPS: usize = 2;
+
+    async fn plant(cluster: &Cluster) -> Result<Self> {
+        let ns = cluster.namespace().await?;
+        let owner = ns.configmap("owner").create().await?;
+        let dependents = vec![
+            ns.secret("false").owned_by(&owner).not_blocking().finalizer(HOLD).create().await?,
+            ns.secret("unset").owned_by(&owner).finalizer(HOLD).create().await?,
+        ];
+        Ok(Self { owner, dependents })
+    }
+
+    fn all(&self) -> Vec<&Obj> {
+        self.dependents.iter().chain([&self.owner]).collect()
+    }
+
+    async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {
+        if step == 0 {
+            return cluster.delete(&self.owner, Policy::Foreground).await;
+        }
+        for dependent in &self.dependents {
+            cluster.set_finalizers(dependent, &[]).await?;
+        }
+        Ok(())
+    }
+
+    async fn holds(&self, cluster: &Cluster, step: usize) -> Result<()> {
+        cluster.assert_gone([&self.owner]).await?;
+        if step == 1 {
+            return cluster.assert_gone(&self.dependents).await;
+        }
+        for dependent in &self.dependents {
+            terminating_with(cluster, dependent, &[HOLD]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Scenario 3: the owner does not wait for dependents whose
+/// `blockOwnerDeletion` is false or unset; they stay terminating.
+#[tokio::test]
+async fn a_dependent_that_does_not_block_is_not_waited_for() -> Result<()> {
+    play::<NotBlocking>().await
+}
+
+/// Dependents of an owner in foreground deletion and of a solid one.
+pub struct SolidOwner {
+    /// Nothing but shared dependents.
+    owner: Obj,
+    /// Held by somebody else.
+    held_owner: Obj,
+    holds: Obj,
+    keeper: Obj,
+    of_owner: Obj,
+    of_held_owner: Obj,
+}
+
+impl Scene for SolidOwner {
+    const STEPS: usize = 2;
+
+    async fn plant(cluster: &Cluster) -> Result<Self> {
+        let ns = cluster.namespace().await?;
+        let owner = ns.configmap("owner").create().await?;
+        let held_owner = ns.configmap("held-owner").create().await?;
+        let holds = ns.secret("holds").owned_by(&held_owner).blocking().finalizer(HOLD).create().await?;
+        let keeper = ns.secret("keeper").create().await?;
+        let of_owner =
+            ns.configmap("of-owner").owned_by(&owner).blocking().owned_by(&keeper).create().await?;
+        let of_held_owner = ns
+            .configmap("of-held-owner")
+            .owned_by(&keeper)
+            .blocking()
+            .owned_by(&held_owner)
+            .blocking()
+            .create()
+            .await?;
+        Ok(Self { owner, held_owner, holds, keeper, of_owner, of_held_owner })
+    }
+
+    fn all(&self) -> Vec<&Obj> {
+        vec![&self.owner, &self.held_owner, &self.holds, &self.keeper, &self.of_owner, &self.of_held_owner]
+    }
+
+    async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {
+        if step == 1 {
+            return cluster.set_finalizers(&self.holds, &[]).await.map(drop);
+        }
+        cluster.delete(&self.owner, Policy::Foreground).await?;
+        cluster.delete(&self.held_owner, Policy::Foreground).await
+    }
+
+    async fn holds(&self, cluster: &Cluster, step: usize) -> Result<()> {
+        cluster.assert_gone([&self.owner]).await?;
+        match step {
+            0 => terminating_with(cluster, &self.held_owner, &[FOREGROUND]).await?,
+            _ => cluster.assert_gone([&self.held_owner, &self.holds]).await?,
+        }
+        untouched(cluster, [&self.keeper]).await?;
+        lives_with(cluster, &self.of_owner, &[&self.keeper]).await?;
+        lives_with(cluster, &self.of_held_owner, &[&self.keeper]).await
+    }
+}
+
+/// Scenario 4: a dependent that also has a solid owner loses the waiting
+/// reference, lives, and does not block, also while somebody else does.
+#[tokio::test]
+async fn a_dependent_with_a_solid_owner_leaves_the_waiting_one() -> Result<()> {
+    play::<SolidOwner>().await
+}
+
+/// A chain of blocking ConfigMaps whose leaf is held.
+pub struct Chain {
+    ns: Ns,
+    levels: Vec<Obj>,
+}
+
+impl Scene for Chain {
+    const STEPS: usize = 2;
+
+    async fn plant(cluster: &Cluster) -> Result<Self> {
+        let ns = cluster.namespace().await?;
+        let mut levels = vec![ns.configmap("level-0").create().await?];
+        for depth in 1..4 {
+            let level = ns.configmap(format!("level-{depth}")).owned_by(&levels[depth - 1]).blocking();
+            levels.push(if depth == 3 { level.finalizer(HOLD) } else { level }.create().await?);
+        }
+        Ok(Self { ns, levels })
+    }
+
+    fn all(&self) -> Vec<&Obj> {
+        self.levels.iter().collect()
+    }
+
+    async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {
+        match step {
+            0 => cluster.delete(&self.levels[0], Policy::Foreground).await,
+            _ => cluster.set_finalizers(&self.levels[3], &[]).await.map(drop),
+        }
+    }
+
+    async fn holds(&self, cluster: &Cluster, step: usize) -> Result<()> {
+        if step == 0 {
+            for level in &self.levels[..3] {
+                terminating_with(cluster, level, &[FOREGROUND]).await?;
+            }
+            return terminating_with(cluster, &self.levels[3], &[HOLD]).await;
+        }
+        cluster.assert_gone(&self.levels).await?;
+        let leaf = &self.levels[3];
+        let events = history(cluster, &leaf.resource, &self.ns, &leaf.resource_version).await?;
+        let gone: Vec<&str> = events
+            .iter()
+            .filter(|(kind, _)| kind == "DELETED")
+            .filter_map(|(_, object)| object["metadata"]["name"].as_str())
+            .collect();
+        ensure!(gone == ["level-3", "level-2", "level-1", "level-0"], "gone in this order: {gone:?}");
+        Ok(())
+    }
+}
+
+/// Scenario 5: down a chain each level is deleted in foreground itself, and the
+/// leaves go first.
+#[tokio::test]
+async fn foreground_deletion_goes_down_a_chain_and_comes_back_up() -> Result<()> {
+    play::<Chain>().await
+}
+
+/// An owner that a foreign finalizer holds, and what it owns at each time.
+pub struct Twice {
+    owner: Obj,
+    dependent: Obj,
+    ns: Ns,
+}
+
+impl Twice {
+    async fn later_dependent(&self, cluster: &Cluster) -> Result<Option<Obj>> {
+        let resource = &self.dependent.resource;
+        let all = cluster.list(resource, Some(self.ns.name())).await?;
+        Ok(all.into_iter().find(|object| object.name == "later"))
+    }
+}
+
+impl Scene for Twice {
+    const STEPS: usize = 4;
+
+    async fn plant(cluster: &Cluster) -> Result<Self> {
+        let ns = cluster.namespace().await?;
+        let owner = ns.configmap("owner").finalizer(HOLD).create().await?;
+        let dependent = ns.secret("dependent").owned_by(&owner).blocking().create().await?;
+        Ok(Self { owner, dependent, ns })
+    }
+
+    fn all(&self) -> Vec<&Obj> {
+        vec![&self.owner, &self.dependent]
+    }
+
+    async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {
+        match step {
+            // An owner that terminates without waiting for anybody is solid.
+            1 => self.ns.secret("later").owned_by(&self.owner).blocking().create().await.map(drop),
+            3 => cluster.set_finalizers(&self.owner, &[]).await.map(drop),
+            _ => {
+                let mut finalizers = delete_in_foreground(cluster, &self.owner).await?;
+                finalizers.sort();
+                ensure!(finalizers == [HOLD, FOREGROUND], "not in foreground: {finalizers:?}");
+                Ok(())
+            }
+        }
+    }
+
+    async fn holds(&self, cluster: &Cluster, step: usize) -> Result<()> {
+        cluster.assert_gone([&self.dependent]).await?;
+        let later = self.later_dependent(cluster).await?;
+        ensure!(later.is_some() == (step == 1), "step {step}: {later:?}");
+        if step == 3 {
+            return cluster.assert_gone([&self.owner]).await;
+        }
+        terminating_with(cluster, &self.owner, &[HOLD]).await
+    }
+}
+
+/// Scenario 7: two foreground deletions in a row on an object with a foreign
+/// finalizer: `foregroundDeletion` is removed each time, and each time the
+/// dependents go, also one that came in between.
+#[tokio::test]
+async fn an_object_can_be_deleted_in_foreground_twice() -> Result<()> {
+    play::<Twice>().await
+}
+
+/// Scenario 2: the owner goes after the last of a thousand blocking dependents.
+#[tokio::test]
+async fn the_owner_of_a_thousand_blocking_dependents_goes_last() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let collector = stage.collector().await?;
+    let ns = cluster.namespace().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let since = crowd(&ns, &owner, 1000, true).await?.pop().context("nobody")?.resource_version;
+    cluster.delete(&owner, Policy::Foreground).await?;
+    cluster.settled(&collector).await?;
+    ensure!(configmaps(cluster, &ns).await? == 0);
+
+    let events = history(cluster, &owner.resource, &ns, &since).await?;
+    let name = |event: &Value| event["metadata"]["name"].as_str().map(str::to_owned);
+    let gone: Vec<_> =
+        events.iter().filter(|(kind, _)| kind == "DELETED").map(|(_, object)| name(object)).collect();
+    ensure!(gone.len() == 1001, "{} are gone", gone.len());
+    ensure!(gone[1000].as_deref() == Some("owner"), "{:?} went last", gone[1000]);
+    clear(cluster, &ns).await?;
+    collector.stop().await
+}

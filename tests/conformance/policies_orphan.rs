@@ -1,0 +1,330 @@
+//! Orphaning, late dependents, and changes of mind in the middle.
+
+use anyhow::{Context as _, Result, ensure};
+use futures::future::try_join_all;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use serde_json::json;
+
+use crate::stage::{
+    Breakable, FOREGROUND, HOLD, ORPHAN, Scene, Stage, clear, configmaps, crowd, impatient, list_configmaps,
+    lives_with, midway, play, terminating_with, untouched,
+};
+use crate::support::cluster::{create_all, poll};
+use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy};
+use crate::user::User;
+
+/// Owners with 10 and with 100 dependents, and what else they own.
+pub struct Orphans {
+    owners: Vec<Obj>,
+    dependents: Vec<Obj>,
+    shared: Obj,
+    keeper: Obj,
+    grandchild: Obj,
+    held: Obj,
+    of_held: Obj,
+}
+
+impl Scene for Orphans {
+    const STEPS: usize = 2;
+
+    async fn plant(cluster: &Cluster) -> Result<Self> {
+        let ns = cluster.namespace().await?;
+        let (mut owners, mut dependents) = (Vec::new(), Vec::new());
+        for count in [10, 100] {
+            let owner = ns.configmap(format!("of-{count}")).create().await?;
+            let mut family = create_all((0..count).map(|number| {
+                let name = format!("of-{count}-{number}");
+                let builder = match number % 3 {
+                    0 => ns.configmap(name),
+                    1 => ns.secret(name),
+                    _ => ns.pod(name),
+                };
+                let builder = builder.owned_by(&owner);
+                if number % 2 == 0 { builder.blocking() } else { builder }
+            }))
+            .await?;
+            owners.push(owner);
+            dependents.append(&mut family);
+        }
+        let keeper = ns.configmap("keeper").create().await?;
+        let shared = ns.secret("shared").owned_by(&keeper).blocking().owned_by(&owners[0]).create().await?;
+        let grandchild = ns.secret("grandchild").owned_by(&dependents[0]).create().await?;
+        let held = ns.secret("held").finalizer(HOLD).create().await?;
+        let of_held = ns.secret("of-held").owned_by(&held).create().await?;
+        Ok(Self { owners, dependents, shared, keeper, grandchild, held, of_held })
+    }
+
+    fn all(&self) -> Vec<&Obj> {
+        [&self.shared, &self.keeper, &self.grandchild, &self.held, &self.of_held]
+            .into_iter()
+            .chain(&self.owners)
+            .chain(&self.dependents)
+            .collect()
+    }
+
+    async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {
+        if step == 1 {
+            return cluster.set_finalizers(&self.held, &[]).await.map(drop);
+        }
+        cluster.delete_all(&self.owners, Policy::Orphan).await?;
+        cluster.delete(&self.held, Policy::Orphan).await
+    }
+
+    async fn holds(&self, cluster: &Cluster, step: usize) -> Result<()> {
+        cluster.assert_gone(&self.owners).await?;
+        for dependent in self.dependents.iter().chain([&self.of_held]) {
+            lives_with(cluster, dependent, &[]).await?;
+        }
+        lives_with(cluster, &self.shared, &[&self.keeper]).await?;
+        untouched(cluster, [&self.keeper, &self.grandchild]).await?;
+        match step {
+            0 => terminating_with(cluster, &self.held, &[HOLD]).await,
+            _ => cluster.assert_gone([&self.held]).await,
+        }
+    }
+}
+
+/// Scenario 8: dependents, 10 and 100 of them, lose the reference and live; the
+/// owner goes, or stays with nothing but its own finalizer.
+#[tokio::test]
+async fn orphaning_releases_the_dependents_and_the_owner_goes() -> Result<()> {
+    play::<Orphans>().await
+}
+
+/// Scenario 8: 5,000 dependents.
+#[tokio::test]
+async fn orphaning_releases_five_thousand_dependents() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let owner = ns.secret("owner").create().await?;
+    crowd(&ns, &owner, 5000, true).await?;
+    let collector = stage.collector().await?;
+    cluster.delete(&owner, Policy::Orphan).await?;
+    cluster.settled(&collector).await?;
+    let collector = stage.restarted(collector).await?;
+    cluster.assert_gone([&owner]).await?;
+    ensure!(released(cluster, &ns).await? == 5000);
+    clear(cluster, &ns).await?;
+    collector.stop().await
+}
+
+/// How many ConfigMaps a namespace has; fails unless all live, without owner.
+pub async fn released(cluster: &Cluster, ns: &Ns) -> Result<usize> {
+    let all = list_configmaps(cluster, ns).await?;
+    for object in &all {
+        ensure!(!object.is_terminating() && object.owner_uids().is_empty(), "not released: {}", object.raw);
+    }
+    Ok(all.len())
+}
+
+/// How many ConfigMaps of a namespace still have an owner.
+pub async fn unreleased(cluster: &Cluster, ns: &Ns) -> Result<usize> {
+    let all = list_configmaps(cluster, ns).await?;
+    Ok(all.iter().filter(|object| !object.owner_uids().is_empty()).count())
+}
+
+/// Scenario 8: dependents whose creation was answered before the DELETE was
+/// sent live too. Their watches race with the owner's: many owners, many types,
+/// no pause.
+#[tokio::test]
+async fn a_dependent_created_right_before_the_deletion_lives() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let owners = create_all((0..40).map(|number| ns.configmap(format!("owner-{number}")))).await?;
+    let collector = stage.collector().await?;
+    cluster.settled(&collector).await?;
+    let dependents = try_join_all(owners.iter().map(async |owner| {
+        let name = &owner.name;
+        let late = [
+            ns.configmap(format!("{name}-dependent")),
+            ns.secret(name),
+            ns.pod(name),
+            ns.of::<ServiceAccount>(name),
+            ns.of::<Lease>(name),
+        ];
+        let late = create_all(late.map(|builder| builder.owned_by(owner).blocking())).await?;
+        cluster.delete(owner, Policy::Orphan).await?;
+        anyhow::Ok(late)
+    }))
+    .await?;
+    cluster.settled(&collector).await?;
+    let collector = stage.restarted(collector).await?;
+    cluster.assert_gone(&owners).await?;
+    for dependent in dependents.iter().flatten() {
+        lives_with(cluster, dependent, &[]).await?;
+    }
+    collector.stop().await
+}
+
+/// Scenario 8: the same, where the watch is late for certain: the collector may
+/// list Secrets, and may not watch them.
+#[tokio::test]
+async fn a_dependent_that_no_watch_has_shown_lives() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let rules = json!([
+        { "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "create", "update", "patch", "delete"] },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch"] },
+    ]);
+    let user = User::create(stage.plane, cluster, &ns, rules).await?;
+    let owner = ns.configmap("owner").create().await?;
+    // The pauses after a failure are so long that none ends before the test does.
+    let patient = "[startup]\nsync_timeout = \"1s\"\n[watch]\nmin_backoff = \"1h\"\nmax_backoff = \"1h\"\n";
+    let collector = Collector::start_with(user.kubeconfig(), Options::config(patient)).await?;
+    collector.ready().await?;
+
+    let unwatched = ns.secret("unwatched").owned_by(&owner).create().await?;
+    // Nobody can wait until a watch has shown what it never will.
+    cluster.forget(&unwatched.resource);
+    cluster.delete(&owner, Policy::Orphan).await?;
+    poll("the owner to go", async || Ok(!cluster.exists_with_uid(&owner).await?)).await?;
+    lives_with(cluster, &unwatched, &[]).await?;
+    collector.stop().await?;
+
+    let collector = stage.collector().await?;
+    cluster.settled(&collector).await?;
+    lives_with(cluster, &unwatched, &[]).await?;
+    collector.stop().await
+}
+
+/// Scenario 8: a type that cannot list does not hold orphaning up, be it broken
+/// from the start or later; and its object, which turns up after its owner is
+/// gone, loses the reference and lives.
+#[tokio::test]
+async fn a_type_that_cannot_list_does_not_hold_orphaning_up() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let widgets = Breakable::create(cluster, "widgets.orphaning.example.com").await?;
+    let any = ns.object(widgets.resource(), "any").create().await?;
+    let collector = stage.collector_with(impatient()).await?;
+    orphan_while_broken(cluster, &ns, &collector, &widgets, "sound-before").await?;
+    collector.stop().await?;
+
+    // Broken before the collector comes.
+    widgets.break_it().await?;
+    let collector = stage.collector_with(impatient()).await?;
+    orphan_while_broken(cluster, &ns, &collector, &widgets, "broken-before").await?;
+    lives_with(cluster, &any, &[]).await?;
+    widgets.remove().await?;
+    collector.stop().await
+}
+
+async fn orphan_while_broken(
+    cluster: &Cluster,
+    ns: &Ns,
+    collector: &Collector,
+    widgets: &Breakable,
+    name: &str,
+) -> Result<()> {
+    let owner = ns.configmap(name).create().await?;
+    let listed = ns.secret(name).owned_by(&owner).create().await?;
+    widgets.break_it().await?;
+    // Only now, when no watch shows it any more. Creating needs no conversion.
+    poll("the collector to notice that widgets cannot be listed", async || {
+        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
+        let mut monitors = monitors.as_array().into_iter().flatten();
+        let widgets = monitors.find(|monitor| monitor["group"] == widgets.resource().group.as_str());
+        Ok(widgets.is_some_and(|widgets| widgets["synced"] == false && widgets["last_error"].is_string()))
+    })
+    .await?;
+    let hidden = ns.object(widgets.resource(), name).owned_by(&owner).create().await?;
+    cluster.forget(widgets.resource());
+    cluster.delete(&owner, Policy::Orphan).await?;
+    poll("the owner to go", async || Ok(!cluster.exists_with_uid(&owner).await?)).await?;
+    lives_with(cluster, &listed, &[]).await?;
+
+    widgets.mend().await?;
+    poll("the hidden dependent to lose its owner", async || {
+        Ok(cluster.fresh(&hidden).await?.owner_uids().is_empty())
+    })
+    .await?;
+    cluster.settled(collector).await?;
+    lives_with(cluster, &hidden, &[]).await
+}
+
+/// Scenario 10: orphaning is asked for in the middle of a foreground cascade of
+/// 5,000: from then on the dependents live.
+#[tokio::test]
+async fn orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let collector = stage.collector().await?;
+    let ns = cluster.namespace().await?;
+    let owner = ns.secret("owner").create().await?;
+    crowd(&ns, &owner, 5000, true).await?;
+    cluster.delete(&owner, Policy::Foreground).await?;
+    midway(5000, async || configmaps(cluster, &ns).await).await?;
+    terminating_with(cluster, &owner, &[FOREGROUND]).await?;
+    cluster.delete(&owner, Policy::Orphan).await?;
+    let left = configmaps(cluster, &ns).await?;
+    cluster.settled(&collector).await?;
+
+    let collector = stage.restarted(collector).await?;
+    cluster.assert_gone([&owner]).await?;
+    let saved = released(cluster, &ns).await?;
+    // The collector learns of it by its watch, behind what is on its way there.
+    ensure!(saved * 2 >= left && saved > 0, "of {left} dependents only {saved} live");
+    clear(cluster, &ns).await?;
+    collector.stop().await
+}
+
+/// Scenario 10, the reverse: a foreground deletion in the middle of orphaning
+/// 5,000 dependents: what was released lives, the rest goes before the owner.
+#[tokio::test]
+async fn a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let collector = stage.collector().await?;
+    let ns = cluster.namespace().await?;
+    let owner = ns.secret("owner").create().await?;
+    crowd(&ns, &owner, 5000, true).await?;
+    cluster.delete(&owner, Policy::Orphan).await?;
+    midway(5000, async || unreleased(cluster, &ns).await).await?;
+    terminating_with(cluster, &owner, &[ORPHAN]).await?;
+    cluster.delete(&owner, Policy::Foreground).await?;
+    let left = unreleased(cluster, &ns).await?;
+    cluster.settled(&collector).await?;
+
+    let collector = stage.restarted(collector).await?;
+    cluster.assert_gone([&owner]).await?;
+    let live = released(cluster, &ns).await?;
+    let taken = 5000 - live;
+    ensure!(taken <= left, "{taken} are gone, only {left} were not released");
+    ensure!(taken * 2 >= left && taken > 0, "of {left} dependents only {taken} are gone");
+    clear(cluster, &ns).await?;
+    collector.stop().await
+}
+
+/// Scenario 10: the changes of mind that leave nothing to chance: nobody acts
+/// in between.
+#[tokio::test]
+async fn of_two_deletions_the_later_policy_holds() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let mut cases = Vec::new();
+    for (first, second) in [(Policy::Foreground, Policy::Orphan), (Policy::Orphan, Policy::Foreground)] {
+        let name = format!("{second:?}").to_lowercase();
+        let owner = ns.configmap(&name).create().await?;
+        let dependent = ns.secret(&name).owned_by(&owner).blocking().create().await?;
+        cluster.delete(&owner, first).await?;
+        cluster.delete(&owner, second).await?;
+        cases.push((owner, dependent, second));
+    }
+    let collector = stage.collector().await?;
+    cluster.settled(&collector).await?;
+    for (owner, dependent, policy) in &cases {
+        cluster.assert_gone([owner]).await?;
+        match policy {
+            Policy::Orphan => lives_with(cluster, dependent, &[]).await,
+            _ => cluster.assert_gone([dependent]).await,
+        }
+        .with_context(|| format!("finally {policy:?}"))?;
+    }
+    collector.stop().await
+}

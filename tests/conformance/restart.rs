@@ -1,0 +1,175 @@
+//! Scenario 11: the collector is restarted in the middle of each of the others,
+//! killed and asked to end in turn, and it finishes correctly.
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+
+use crate::policies::{Family, MixedChain, Rings, SelfOwners};
+use crate::policies_foreground::{Chain, NotBlocking, SolidOwner, Twice, WaysOut};
+use crate::policies_orphan::{Orphans, released, unreleased};
+use crate::stage::{Scene, Stage, clear, configmaps, crowd, midway, slow};
+use crate::support::cluster::poll;
+use crate::support::{Cluster, Collector, Obj, Policy};
+
+/// How often a collector is interrupted in each step of a scenario, if the step
+/// has so much to do.
+const INTERRUPTIONS: usize = 4;
+
+/// Ends a collector: the first, third, fifth one with SIGKILL, the others with
+/// SIGTERM.
+async fn end(collector: Collector, number: usize) -> Result<()> {
+    if number.is_multiple_of(2) { collector.kill() } else { collector.stop().await }
+}
+
+/// The resourceVersion of each object, if it is still there.
+async fn states(cluster: &Cluster, objects: &[&Obj]) -> Result<Vec<Option<String>>> {
+    stream::iter(objects.iter().map(async |object| {
+        let now = cluster.get(object).await?.filter(|now| now.uid == object.uid);
+        anyhow::Ok(now.map(|now| now.resource_version))
+    }))
+    .buffered(8)
+    .try_collect()
+    .await
+}
+
+/// Plays a scenario with a collector that is so slow that it can be ended
+/// whenever it has done something, again and again.
+async fn interrupt<S: Scene>() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let scene = S::plant(cluster).await?;
+    let mut interrupted = 0;
+    for step in 0..S::STEPS {
+        scene.step(cluster, step).await?;
+        for _ in 0..INTERRUPTIONS {
+            let before = states(cluster, &scene.all()).await?;
+            let collector = Collector::start(stage.plane, slow(4)).await?;
+            let mut over = false;
+            poll("the collector to do something", async || {
+                over = scene.holds(cluster, step).await.is_ok();
+                Ok(over || states(cluster, &scene.all()).await? != before)
+            })
+            .await?;
+            end(collector, interrupted).await?;
+            if over {
+                break;
+            }
+            interrupted += 1;
+        }
+        let collector = stage.collector().await?;
+        cluster.settled(&collector).await?;
+        let holds = scene.holds(cluster, step).await;
+        holds.with_context(|| format!("after step {step}, interrupted {interrupted} times so far"))?;
+        collector.stop().await?;
+    }
+    ensure!(interrupted > 0, "nothing was interrupted");
+    Ok(())
+}
+
+/// Scenario 11 in the middle of scenario 1.
+#[tokio::test]
+async fn a_background_deletion_is_finished_after_restarts() -> Result<()> {
+    interrupt::<Family>().await
+}
+
+/// Scenario 11 in the middle of scenario 2.
+#[tokio::test]
+async fn held_owners_are_set_free_after_restarts() -> Result<()> {
+    interrupt::<WaysOut>().await
+}
+
+/// Scenario 11 in the middle of scenario 3.
+#[tokio::test]
+async fn dependents_that_do_not_block_are_not_waited_for_after_restarts() -> Result<()> {
+    interrupt::<NotBlocking>().await
+}
+
+/// Scenario 11 in the middle of scenario 4.
+#[tokio::test]
+async fn dependents_leave_a_waiting_owner_after_restarts() -> Result<()> {
+    interrupt::<SolidOwner>().await
+}
+
+/// Scenario 11 in the middle of scenario 5.
+#[tokio::test]
+async fn a_foreground_chain_is_finished_after_restarts() -> Result<()> {
+    interrupt::<Chain>().await
+}
+
+/// Scenario 11 in the middle of scenario 6.
+#[tokio::test]
+async fn rings_are_taken_apart_after_restarts() -> Result<()> {
+    interrupt::<Rings>().await
+}
+
+/// Scenario 11 in the middle of scenario 6.
+#[tokio::test]
+async fn objects_that_own_themselves_go_after_restarts() -> Result<()> {
+    interrupt::<SelfOwners>().await
+}
+
+/// Scenario 11 in the middle of scenario 7.
+#[tokio::test]
+async fn an_object_is_deleted_in_foreground_twice_after_restarts() -> Result<()> {
+    interrupt::<Twice>().await
+}
+
+/// Scenario 11 in the middle of scenario 8.
+#[tokio::test]
+async fn orphaning_is_finished_after_restarts() -> Result<()> {
+    interrupt::<Orphans>().await
+}
+
+/// Scenario 11 in the middle of scenario 9.
+#[tokio::test]
+async fn an_orphan_finalizer_in_a_chain_is_honoured_after_restarts() -> Result<()> {
+    interrupt::<MixedChain>().await
+}
+
+/// Deletes an owner of 5,000 blocking dependents, ends the collector twice in
+/// the middle, and expects so many dependents to live.
+async fn interrupt_thousands(policy: Policy, live: usize) -> Result<()> {
+    const DEPENDENTS: usize = 5000;
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let mut collector = stage.collector().await?;
+    let ns = cluster.namespace().await?;
+    let owner = ns.secret("owner").create().await?;
+    crowd(&ns, &owner, DEPENDENTS, true).await?;
+    cluster.settled(&collector).await?;
+    cluster.delete(&owner, policy).await?;
+    let mut left = DEPENDENTS;
+    for number in 0..2 {
+        left = midway(left, async || match policy {
+            Policy::Orphan => unreleased(cluster, &ns).await,
+            Policy::Background | Policy::Foreground => configmaps(cluster, &ns).await,
+        })
+        .await?;
+        end(collector, number).await?;
+        collector = stage.collector().await?;
+    }
+    cluster.settled(&collector).await?;
+    collector = stage.restarted(collector).await?;
+    cluster.assert_gone([&owner]).await?;
+    ensure!(released(cluster, &ns).await? == live);
+    clear(cluster, &ns).await?;
+    collector.stop().await
+}
+
+/// Scenario 11 in the middle of a cascade of 5,000.
+#[tokio::test]
+async fn a_background_cascade_of_five_thousand_is_finished_after_restarts() -> Result<()> {
+    interrupt_thousands(Policy::Background, 0).await
+}
+
+/// Scenario 11 in the middle of a cascade of 5,000.
+#[tokio::test]
+async fn a_foreground_cascade_of_five_thousand_is_finished_after_restarts() -> Result<()> {
+    interrupt_thousands(Policy::Foreground, 0).await
+}
+
+/// Scenario 11 in the middle of orphaning 5,000 dependents.
+#[tokio::test]
+async fn orphaning_five_thousand_is_finished_after_restarts() -> Result<()> {
+    interrupt_thousands(Policy::Orphan, 5000).await
+}

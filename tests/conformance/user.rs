@@ -1,0 +1,63 @@
+//! Users who may do less than everything.
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+
+use crate::support::{Cluster, ControlPlane, Ns};
+
+/// A service account with a ClusterRole of its own.
+pub struct User {
+    kubeconfig: NamedTempFile,
+}
+
+impl User {
+    /// Creates one that may do what these rules say.
+    pub async fn create(plane: &ControlPlane, cluster: &Cluster, ns: &Ns, rules: Value) -> Result<Self> {
+        let account = ns.of::<ServiceAccount>("collector").create().await?;
+        let role = format!("{}-collector", ns.name());
+        cluster.of::<ClusterRole>(&role).field("rules", rules).create().await?;
+        let api_group = "rbac.authorization.k8s.io";
+        cluster
+            .of::<ClusterRoleBinding>(&role)
+            .field("roleRef", json!({ "apiGroup": api_group, "kind": "ClusterRole", "name": role }))
+            .field(
+                "subjects",
+                json!([{ "kind": "ServiceAccount", "namespace": ns.name(), "name": account.name }]),
+            )
+            .create()
+            .await?;
+        let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
+        let path = account.path() + "/token";
+        let answer = cluster.send("POST", &path, None, Some(&request)).await?;
+        let token = answer["status"]["token"].as_str().context("no token")?;
+        Self::with_token(plane, token)
+    }
+
+    /// Somebody who shows this token, be it valid or not.
+    pub fn with_token(plane: &ControlPlane, token: &str) -> Result<Self> {
+        let info = plane.info();
+        let content = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{
+                "name": "test",
+                "cluster": { "server": info.url, "certificate-authority": info.dir.join("ca.crt") },
+            }],
+            "users": [{ "name": "user", "user": { "token": token } }],
+            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "user" } }],
+            "current-context": "test",
+        });
+        let kubeconfig = NamedTempFile::new()?;
+        // JSON is YAML.
+        serde_json::to_writer(&kubeconfig, &content)?;
+        Ok(Self { kubeconfig })
+    }
+
+    /// The kubeconfig to act as this user.
+    pub fn kubeconfig(&self) -> &std::path::Path {
+        self.kubeconfig.path()
+    }
+}

@@ -1,0 +1,351 @@
+//! `kube-gc run` itself: how it ends, what it says when it cannot work, and
+//! what its pages show.
+
+#[path = "conformance/user.rs"]
+mod user;
+
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use support::cluster::poll;
+use support::{Cluster, Collector, ControlPlane, Options, Policy};
+use tempfile::NamedTempFile;
+use tokio::process::Command;
+use tokio::time::timeout;
+use user::User;
+
+/// A run that ended by itself.
+struct Ended {
+    code: Option<i32>,
+    stderr: String,
+}
+
+impl Ended {
+    /// Fails unless it ended with this code and said all of this.
+    fn expect(&self, code: i32, said: &[&str]) -> Result<()> {
+        let Self { code: found, stderr } = self;
+        ensure!(*found == Some(code), "ended with {found:?}, not {code}:\n{stderr}");
+        // The log may be coloured, and a person reads the end of it.
+        let last = stderr.trim_end().lines().rev().take(3).collect::<Vec<_>>().join("\n");
+        for said in said {
+            ensure!(last.contains(said), "does not say {said:?} in the end:\n{stderr}");
+        }
+        ensure!(!stderr.contains("panicked"), "{stderr}");
+        Ok(())
+    }
+}
+
+/// `kube-gc run` with these arguments, which are expected not to work.
+async fn run(args: &[&str]) -> Result<Ended> {
+    let output = Command::new(env!("CARGO_BIN_EXE_kube-gc"))
+        .arg("run")
+        .args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0"])
+        .args(args)
+        .env_remove("KUBECONFIG")
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(Duration::from_secs(60), output).await.context("it does not end")??;
+    Ok(Ended { code: output.status.code(), stderr: String::from_utf8_lossy(&output.stderr).into_owned() })
+}
+
+async fn run_as(kubeconfig: &Path) -> Result<Ended> {
+    run(&["--kubeconfig", kubeconfig.to_str().context("not UTF-8")?]).await
+}
+
+fn file(content: &str) -> Result<NamedTempFile> {
+    let file = tempfile::Builder::new().prefix("kube-gc-").suffix(".toml").tempfile()?;
+    std::fs::write(&file, content)?;
+    Ok(file)
+}
+
+fn path(file: &NamedTempFile) -> Result<&str> {
+    file.path().to_str().context("not UTF-8")
+}
+
+/// On SIGTERM and SIGINT it ends with exit code 0.
+#[tokio::test]
+async fn it_ends_cleanly_when_asked_to() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    for signal in ["TERM", "INT"] {
+        let collector = Collector::start(plane, Options::default()).await?;
+        collector.ready().await?;
+        collector.signal(signal)?;
+        let status = collector.wait().await?;
+        ensure!(status.success(), "SIG{signal}: {status}");
+        // Already over, so this does no more than keep the log quiet.
+        collector.kill()?;
+    }
+    // Also before it has connected.
+    let collector = Collector::start(plane, Options::default()).await?;
+    collector.stop().await
+}
+
+/// A configuration that is wrong: exit code 2, and what is wrong where.
+#[tokio::test]
+async fn a_wrong_configuration_is_refused() -> Result<()> {
+    let unknown = file("[workers]\ndelet = 3\n")?;
+    let ended = run(&["--config", path(&unknown)?]).await?;
+    ended.expect(2, &["workers.delet", path(&unknown)?, "workers.delete"])?;
+
+    let value = file("[workers]\ndelete = \"many\"\n")?;
+    run(&["--config", path(&value)?]).await?.expect(2, &["workers.delete", "many", path(&value)?])?;
+
+    run(&["--config", "/no/such/file.toml"]).await?.expect(2, &["/no/such/file.toml"])?;
+    run(&["--delete-workers", "0"]).await?.expect(2, &["--delete-workers", "1 to 1000"])?;
+    run(&["--no-such-flag"]).await?.expect(2, &[])
+}
+
+/// A kubeconfig that cannot be used: exit code 3, and why.
+#[tokio::test]
+async fn a_kubeconfig_that_cannot_be_used_is_refused() -> Result<()> {
+    run_as(Path::new("/no/such/kubeconfig")).await?.expect(3, &["/no/such/kubeconfig"])?;
+
+    let malformed = file("clusters: [{name: x, cluster: {server: ")?;
+    run_as(malformed.path()).await?.expect(3, &[path(&malformed)?])?;
+
+    let plane = ControlPlane::shared()?;
+    let kubeconfig = plane.kubeconfig().to_str().context("not UTF-8")?;
+    let ended = run(&["--kubeconfig", kubeconfig, "--context", "elsewhere"]).await?;
+    ended.expect(3, &["elsewhere"])
+}
+
+/// Nobody answers: exit code 4, and where it looked.
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_is_named() -> Result<()> {
+    let nobody = file(
+        &json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{ "name": "test", "cluster": { "server": "https://127.0.0.1:1" } }],
+            "users": [{ "name": "user", "user": {} }],
+            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "user" } }],
+            "current-context": "test",
+        })
+        .to_string(),
+    )?;
+    run_as(nobody.path()).await?.expect(4, &["127.0.0.1:1"])
+}
+
+/// The server does not know who this is: exit code 5.
+#[tokio::test]
+async fn wrong_credentials_are_refused() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let stranger = User::with_token(plane, "nobody")?;
+    run_as(stranger.kubeconfig()).await?.expect(5, &["401"])
+}
+
+/// The server knows who this is and lets nothing be listed: exit code 6.
+#[tokio::test]
+async fn a_user_who_may_list_nothing_is_told_so() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let cluster = Cluster::new(plane.client().await?);
+    let ns = cluster.namespace().await?;
+    let user = User::create(plane, &cluster, &ns, json!([])).await?;
+    run_as(user.kubeconfig()).await?.expect(6, &["listed", "role", "deploy/README.md"])
+}
+
+/// `--dry-run` decides, reports, and writes nothing.
+#[tokio::test]
+async fn a_dry_run_decides_and_writes_nothing() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let cluster = Cluster::new(plane.client().await?);
+    let ns = cluster.namespace().await?;
+
+    let owner = ns.configmap("owner").create().await?;
+    let keeper = ns.configmap("keeper").create().await?;
+    let garbage = ns.secret("garbage").owned_by(&owner).create().await?;
+    let shared = ns.secret("shared").owned_by(&owner).owned_by(&keeper).create().await?;
+    cluster.delete(&owner, Policy::Background).await?;
+
+    let waiting = ns.configmap("waiting").create().await?;
+    let blocks = ns.secret("blocks").owned_by(&waiting).blocking().create().await?;
+    let alone = ns.configmap("alone").finalizer("example.com/hold").create().await?;
+    for object in [&waiting, &alone] {
+        cluster.delete(object, Policy::Foreground).await?;
+    }
+    let orphaned = ns.configmap("orphaned").create().await?;
+    let orphan = ns.secret("orphan").owned_by(&orphaned).create().await?;
+    cluster.delete(&orphaned, Policy::Orphan).await?;
+
+    let mut all = Vec::new();
+    for object in [&keeper, &garbage, &shared, &waiting, &blocks, &alone, &orphaned, &orphan] {
+        all.push(cluster.fresh(object).await?);
+    }
+    let before = cluster.request_counts().await?;
+    let collector = Collector::start(plane, Options::default().arg("--dry-run")).await?;
+    collector.ready().await?;
+    collector.idle_with_parked(&cluster.seen()).await?;
+    let requests = cluster.request_counts().await?.since(&before);
+    ensure!(requests.writes() == 0, "it has written: {requests:?}");
+    for object in &all {
+        let now = cluster.fresh(object).await?;
+        ensure!(now.resource_version == object.resource_version, "it has changed {object} to {}", now.raw);
+    }
+    // What it would have done is in the log, object by object.
+    for object in [&garbage, &shared, &blocks, &alone, &orphaned] {
+        let line = collector.log_line(&object.uid).await?;
+        ensure!(line.contains("dry"), "not said to be dry: {line}");
+    }
+    collector.stop().await
+}
+
+/// The probes.
+#[tokio::test]
+async fn the_probes_answer() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let collector = Collector::start(plane, Options::default()).await?;
+    ensure!(collector.get("/livez").await?.status == 200);
+    let early = collector.get("/readyz").await?;
+    ensure!(early.status == 200 || early.body.contains("[-]"), "{early:?}");
+    collector.ready().await?;
+    let verbose = collector.get("/readyz?verbose").await?;
+    ensure!(verbose.status == 200, "{verbose:?}");
+    for line in ["[+]discovery ok", "[+]sync ok", "readyz check passed"] {
+        ensure!(verbose.body.contains(line), "no {line:?}: {}", verbose.body);
+    }
+    ensure!(collector.get("/nowhere").await?.status == 404);
+    collector.stop().await
+}
+
+/// The metrics: Kubernetes' own names, so that existing alerts work, and ours.
+#[tokio::test]
+async fn the_metrics_count_what_happens() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let cluster = Cluster::new(plane.client().await?);
+    let ns = cluster.namespace().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let dependents = support::cluster::create_all(
+        (0..10).map(|number| ns.secret(format!("dependent-{number}")).owned_by(&owner)),
+    )
+    .await?;
+    let collector = Collector::start(plane, Options::default()).await?;
+    collector.ready().await?;
+    cluster.delete(&owner, Policy::Background).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_gone(&dependents).await?;
+
+    let metrics = collector.metrics().await?;
+    for queue in ["graph_changes", "attempt_to_delete", "attempt_to_orphan"] {
+        for family in ["workqueue_adds_total", "workqueue_depth", "workqueue_retries_total"] {
+            let series = format!("{family}{{name=\"garbage_collector_{queue}\"}}");
+            ensure!(metrics.contains_key(&series), "no {series}: {:?}", metrics.keys());
+        }
+    }
+    let added = metrics["workqueue_adds_total{name=\"garbage_collector_attempt_to_delete\"}"];
+    ensure!(added >= 10.0, "{added}");
+    let depth = metrics["workqueue_depth{name=\"garbage_collector_attempt_to_delete\"}"];
+    ensure!(depth == 0.0, "{depth}");
+    ensure!(metrics.contains_key("garbagecollector_controller_resources_sync_error_total"));
+    // The sizes are sampled.
+    poll("the size of the graph", async || Ok(collector.metric("kube_gc_graph_nodes").await? > 0.0)).await?;
+    collector.stop().await
+}
+
+/// `/debug/monitors`: an array with exactly these fields.
+#[tokio::test]
+async fn the_monitors_are_listed() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let collector = Collector::start(plane, Options::default()).await?;
+    collector.ready().await?;
+    let answer = collector.get_debug("/debug/monitors").await?.json()?;
+    let monitors = answer.as_array().context("no array")?;
+    for monitor in monitors {
+        let fields = monitor.as_object().context("no object")?;
+        let mut names: Vec<&str> = fields.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        ensure!(names == ["group", "last_error", "resource", "since", "synced", "version"], "{monitor}");
+        ensure!(monitor["synced"] == true && monitor["last_error"].is_null(), "{monitor}");
+        let since = monitor["since"].as_str().context("no text")?;
+        ensure!(since.len() == 20 && since.ends_with('Z') && since.contains('T'), "{since}");
+    }
+    let find = |group: &str, resource: &str| {
+        monitors.iter().find(|monitor| monitor["group"] == group && monitor["resource"] == resource)
+    };
+    ensure!(find("", "configmaps").context("no configmaps")?["version"] == "v1");
+    ensure!(find("apps", "deployments").context("no deployments")?["version"] == "v1");
+    ensure!(find("", "events").is_none() && find("events.k8s.io", "events").is_none(), "{answer}");
+    collector.stop().await
+}
+
+/// `/debug/graph`: DOT, JSON, and the connected component of given uids.
+#[tokio::test]
+async fn the_graph_is_shown() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let cluster = Cluster::new(plane.client().await?);
+    let ns = cluster.namespace().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let child = ns.secret("child").owned_by(&owner).blocking().create().await?;
+    let grandchild = ns.pod("grandchild").owned_by(&child).finalizer("example.com/hold").create().await?;
+    let other = ns.configmap("other").create().await?;
+    let others = ns.secret("others").owned_by(&other).create().await?;
+    let alone = ns.configmap("alone").create().await?;
+    let collector = Collector::start(plane, Options::default()).await?;
+    collector.ready().await?;
+    cluster.settled(&collector).await?;
+
+    let dot = collector.get_debug("/debug/graph").await?;
+    ensure!(dot.status == 200 && dot.body.trim_start().starts_with("strict digraph"), "{dot:?}");
+    for object in [&owner, &child, &grandchild, &other, &others] {
+        ensure!(dot.body.contains(&object.uid), "no {object}");
+    }
+    // Only nodes that have an edge.
+    ensure!(!dot.body.contains(&alone.uid), "{}", dot.body);
+    let fields = ["label", "group", "version", "kind", "namespace", "name", "uid"];
+    let flags = ["missing", "beingDeleted", "deletingDependents", "virtual"];
+    for field in fields.iter().chain(&flags) {
+        ensure!(dot.body.contains(&format!("{field}=")), "no {field}: {}", dot.body);
+    }
+
+    let one = collector.get_debug(&format!("/debug/graph?uid={}", child.uid)).await?;
+    for (object, shown) in [(&owner, true), (&child, true), (&grandchild, true), (&other, false)] {
+        ensure!(one.body.contains(&object.uid) == shown, "{object}: {}", one.body);
+    }
+    let both = format!("/debug/graph?uid={}&uid={}", child.uid, others.uid);
+    let both = collector.get_debug(&both).await?;
+    ensure!(both.body.contains(&owner.uid) && both.body.contains(&other.uid), "{}", both.body);
+
+    let path = format!("/debug/graph?uid={}&format=json", grandchild.uid);
+    let json = collector.get_debug(&path).await?.json()?;
+    let nodes = json["nodes"].as_array().with_context(|| format!("no nodes: {json}"))?;
+    ensure!(nodes.len() == 3, "{json}");
+    let node = nodes.iter().find(|node| node["uid"] == child.uid.as_str()).context("no child")?;
+    for (field, value) in [("kind", "Secret"), ("name", "child"), ("namespace", ns.name()), ("version", "v1")]
+    {
+        ensure!(node[field] == value, "{field}: {node}");
+    }
+    for flag in flags {
+        ensure!(node[flag] == Value::Bool(false), "{flag}: {node}");
+    }
+
+    let unknown = "/debug/graph?uid=00000000-0000-4000-8000-000000000000";
+    ensure!(collector.get_debug(unknown).await?.status == 404);
+    // One that is known is enough.
+    let known = collector.get_debug(&format!("{unknown}&uid={}", child.uid)).await?;
+    ensure!(known.status == 200, "{known:?}");
+
+    // It follows what happens.
+    cluster.delete(&child, Policy::Foreground).await?;
+    let path = format!("/debug/graph?uid={}&format=json", child.uid);
+    poll("the graph to show the deletion", async || {
+        let json = collector.get_debug(&path).await?.json()?;
+        let nodes = json["nodes"].as_array().cloned().unwrap_or_default();
+        let child = nodes.into_iter().find(|node| node["uid"] == child.uid.as_str());
+        Ok(child.is_some_and(|child| child["beingDeleted"] == true))
+    })
+    .await?;
+    cluster.set_finalizers(&grandchild, &[]).await?;
+    cluster.settled(&collector).await?;
+    collector.stop().await
+}
