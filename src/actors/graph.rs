@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::memory::Memory;
 use super::messages::{
-    AskDump, AskOwner, AskStatus, Enqueue, Expect, Fence, Finding, FromPeer, Locate, Look, Page,
+    AskDump, AskOwner, AskStatus, Enqueue, Expect, Fence, Finding, FromPeer, Identify, Locate, Look, Page,
     PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
 };
 use super::outbox::{Outbox, Sequence};
@@ -266,6 +266,14 @@ impl Handler<Locate> for GraphActor {
 
     fn handle(&mut self, Locate(uid): Locate, _: &mut Self::Context) -> Self::Result {
         MessageResult(self.partition.observed(&uid))
+    }
+}
+
+impl Handler<Identify> for GraphActor {
+    type Result = MessageResult<Identify>;
+
+    fn handle(&mut self, Identify(key): Identify, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.partition.identify(&key))
     }
 }
 

@@ -189,10 +189,17 @@ impl Partition {
                 self.store.nodes[id].resource_version.as_ref().is_some_and(|seen| seen >= version)
             }
         };
-        if !shows {
+        if shows {
+            return;
+        }
+        // An object served twice goes under all its names, and each watch says so in
+        // its own time: the view that takes over must not be deleted once more.
+        // (Versions of the views need not be comparable.)
+        let views = if change == ExpectedChange::Removed { self.group(id) } else { smallvec::smallvec![id] };
+        for view in views {
             // Whoever was put off for an earlier write waits for this one.
-            let asked = self.expected.get(&id).is_some_and(|earlier| earlier.asked);
-            self.expected.insert(id, Expectation { change, asked });
+            let asked = self.expected.get(&view).is_some_and(|earlier| earlier.asked);
+            self.expected.insert(view, Expectation { change: change.clone(), asked });
         }
     }
 

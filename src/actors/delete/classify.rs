@@ -12,7 +12,7 @@ use super::look_ups::LookedUp;
 use crate::actors::context::Interrupted;
 use crate::api::{ErrorClass, LookUp};
 use crate::graph::{ObjectSnapshot, OwnerState, OwnerView, ReferenceSnapshot};
-use crate::object::Identity;
+use crate::object::{Identity, OwnerReference};
 use crate::telemetry::record;
 use crate::verdict::{Confirmation, GraphClass, ReferenceClass, from_graph, from_live, from_state};
 
@@ -65,6 +65,13 @@ impl Classified {
     const fn new(class: ReferenceClass, evidence: Evidence, identity: Option<Identity>) -> Self {
         Self { class, evidence, identity, confirmed: None, error: None, retry_after: None }
     }
+
+    /// A kind that the catalog does not know.
+    fn not_served(reference: &OwnerReference) -> Self {
+        let OwnerReference { api_version, kind, .. } = reference;
+        let error = format!("the API server serves no {kind} in {api_version}");
+        Self { error: Some(error.into()), ..Self::new(ReferenceClass::Unresolved, Evidence::Catalog, None) }
+    }
 }
 
 impl DeleteWork {
@@ -82,14 +89,12 @@ impl DeleteWork {
                 let state = self.context.graph.owner_state(identity).await?;
                 Ok(self.classify_identity(identity, &state).await)
             }
-            GraphClass::Known(class)
-                if matches!(seen.owner, OwnerView::Unresolved | OwnerView::InvalidScope) =>
-            {
+            GraphClass::Known(class) if seen.owner == OwnerView::InvalidScope => {
                 Ok(Classified::new(class, Evidence::Catalog, None))
             }
             _ => match &seen.owner {
                 OwnerView::Local { identity, state } => Ok(self.classify_identity(identity, state).await),
-                _ => Ok(Classified::new(ReferenceClass::Unresolved, Evidence::Catalog, None)),
+                _ => Ok(Classified::not_served(&seen.reference)),
             },
         }
     }

@@ -19,7 +19,7 @@ use crate::graph::{
 use crate::mailbox::Completion;
 use crate::object::{DeletionState, Key};
 use crate::telemetry::Queue;
-use crate::verdict::{Decision, FirstLook, decide, first_look};
+use crate::verdict::{Decision, FirstLook, ReferenceClass, decide, first_look};
 
 pub use self::classify::Classified;
 pub use self::deletion::Dropped;
@@ -160,7 +160,9 @@ impl DeleteWork {
             }
             Decision::Report { .. } => {
                 // The graph reported it when the reference came; nothing can change
-                // that but a change of the object itself.
+                // that but a change of the object itself. But the owner's own
+                // partition knows its namespace.
+                self.report_misplaced(item, &classified).await?;
                 DecisionLine::new(&item.identity, "keep").owners(item, &classified).parked(&"invalid scope");
                 Ok(Completion::Done)
             }
@@ -215,14 +217,15 @@ impl DeleteWork {
         Ok(())
     }
 
-    /// A dependent whose owner lives in another namespace is about to suffer for it.
+    /// A dependent whose owner lives in another namespace is about to suffer for it;
+    /// one that lives in none gains nothing by it.
     async fn report_misplaced(
         &self,
         item: &ObjectSnapshot,
         classified: &[Classified],
     ) -> Result<(), Interrupted> {
         for (seen, owner) in item.references.iter().zip(classified) {
-            if owner.class == crate::verdict::ReferenceClass::Absent {
+            if matches!(owner.class, ReferenceClass::Absent | ReferenceClass::InvalidScope) {
                 self.context.report_misplaced(&item.identity, &seen.reference).await?;
             }
         }
