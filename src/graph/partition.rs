@@ -195,12 +195,11 @@ impl Partition {
         // An object served twice goes under all its names, and each watch says so in
         // its own time: the view that takes over must not be deleted once more.
         // (Versions of the views need not be comparable.)
-        if change == ExpectedChange::Removed {
-            for other in self.group(id) {
-                self.expected.insert(other, Expectation { change: change.clone(), asked: false });
-            }
-        } else {
-            self.expected.insert(id, Expectation { change, asked: false });
+        let views = if change == ExpectedChange::Removed { self.group(id) } else { smallvec::smallvec![id] };
+        for view in views {
+            // Whoever was put off for an earlier write waits for this one.
+            let asked = self.expected.get(&view).is_some_and(|earlier| earlier.asked);
+            self.expected.insert(view, Expectation { change: change.clone(), asked });
         }
     }
 

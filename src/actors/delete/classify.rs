@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
 
 use super::DeleteWork;
+use super::look_ups::LookedUp;
 use crate::actors::context::Interrupted;
-use crate::api::LookUp;
+use crate::api::{ErrorClass, LookUp};
 use crate::graph::{ObjectSnapshot, OwnerState, OwnerView, ReferenceSnapshot};
 use crate::object::{Identity, OwnerReference};
 use crate::telemetry::record;
@@ -55,11 +57,13 @@ pub struct Classified {
     pub confirmed: Option<Confirmation>,
     /// Why it could not be looked up.
     pub error: Option<Arc<str>>,
+    /// How long the API server asks to be left alone with it.
+    pub retry_after: Option<Duration>,
 }
 
 impl Classified {
     const fn new(class: ReferenceClass, evidence: Evidence, identity: Option<Identity>) -> Self {
-        Self { class, evidence, identity, confirmed: None, error: None }
+        Self { class, evidence, identity, confirmed: None, error: None, retry_after: None }
     }
 
     /// A kind that the catalog does not know.
@@ -125,17 +129,27 @@ impl DeleteWork {
     }
 
     async fn look_up_owner(&self, identity: &Identity, state: &OwnerState) -> Classified {
-        let asked = self.confirmations.now();
         let classified = |class| Classified::new(class, Evidence::Live, Some(identity.clone()));
-        match self.look_ups.look_up(identity).await {
+        let LookedUp { sent, answer } = self.look_ups.look_up(identity).await;
+        match answer {
             Ok(LookUp::Found(facts)) => Classified {
-                confirmed: self.confirmations.confirm(identity, state.clone(), &facts, asked),
+                confirmed: self.confirmations.confirm(
+                    identity,
+                    state.clone(),
+                    &facts,
+                    self.confirmations.at(sent),
+                ),
                 ..classified(from_live(&facts))
             },
             Ok(LookUp::Absent(_)) => classified(ReferenceClass::Absent),
-            Err(error) => {
-                Classified { error: Some(error.to_string().into()), ..classified(ReferenceClass::Unresolved) }
-            }
+            Err(error) => Classified {
+                error: Some(error.to_string().into()),
+                retry_after: match error.class {
+                    ErrorClass::Throttled { retry_after } => retry_after,
+                    _ => None,
+                },
+                ..classified(ReferenceClass::Unresolved)
+            },
         }
     }
 }

@@ -50,3 +50,18 @@ fn nobody_is_queued_for_an_event_that_nobody_waited_for() {
     w.see(&[&a.at(12)]);
     assert!(w.queued().is_empty());
 }
+
+#[test]
+fn a_second_write_does_not_make_anybody_forgotten_who_waits_for_the_first() {
+    let mut w = World::new(1);
+    let a = pod("a").owned(&config("owner"));
+    w.see(&[&config("owner"), &a]);
+    w.partition("ns").expect_event(&a.key(), version(12));
+    assert_eq!(w.snapshot(&a), Snapshot::Written);
+    w.partition("ns").expect_event(&a.key(), version(13));
+    w.forget();
+    w.see(&[&a.clone().at(12)]);
+    assert!(w.queued().is_empty());
+    w.see(&[&a.clone().at(13)]);
+    assert_eq!(w.queued(), ["a"]);
+}
