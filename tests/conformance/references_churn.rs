@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::outcome::Rest;
 use crate::stage::{Stage, slow};
 use crate::support::cluster::{create_all, is_status, poll};
-use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy, Scope};
+use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy};
 
 /// A hundred updates a second.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -156,7 +156,6 @@ async fn churn_does_not_starve_collection() -> Result<()> {
 async fn churn_does_not_starve_a_collector_that_is_slower() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
-    let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
     let collector = stage.collector_with(slow(20)).await?;
     for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
         let ns = cluster.namespace().await?;
@@ -164,9 +163,8 @@ async fn churn_does_not_starve_a_collector_that_is_slower() -> Result<()> {
         let other = ns.configmap("other").create().await?;
         let churned = create_all([
             ns.secret("sole").owned_by(&owner).blocking(),
-            ns.object(widgets.resource(), "sole").owned_by(&owner).blocking(),
+            ns.pod("sole").owned_by(&owner).blocking(),
             ns.secret("shared").owned_by(&owner).owned_by(&other),
-            ns.object(widgets.resource(), "shared").owned_by(&owner).owned_by(&other),
         ])
         .await?;
         cluster.settled(&collector).await?;
