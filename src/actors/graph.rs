@@ -281,7 +281,7 @@ impl Handler<Expect> for GraphActor {
     type Result = ();
 
     fn handle(&mut self, Expect(key, change): Expect, _: &mut Self::Context) {
-        self.partition.expect_event(&key, change);
+        self.partition.expect_event(&key, &change);
     }
 }
 

@@ -80,7 +80,7 @@ fn an_object_served_twice_is_deleted_once_whichever_watch_says_so_first() {
         let mut w = World::new(1);
         let owner = config("owner");
         w.see(&[&owner, &old("i").owned(&owner), &new("i").owned(&owner)]);
-        w.partition("ns").expect_event(&old("i").key(), ExpectedChange::Removed);
+        w.partition("ns").expect_event(&old("i").key(), &ExpectedChange::Removed);
         w.delete(&first);
         assert_eq!(w.snapshot(&second), Snapshot::Written);
         w.forget();
