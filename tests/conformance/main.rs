@@ -19,6 +19,7 @@ mod references;
 mod references_churn;
 mod references_identity;
 mod references_kinds;
+mod references_races;
 mod resources;
 mod resources_crd;
 mod restart;

@@ -1,9 +1,12 @@
 //! References to what is not there, or not where they say.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ApiResource;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::outcome::{
     Outcome, Rest, in_both_orders, reference, reference_but, reported_as_failing, uids, unused_uid,
@@ -15,6 +18,8 @@ use crate::support::{Obj, Policy, Scope};
 
 /// How many unresolvable references one object has.
 const UNRESOLVABLE: usize = 25;
+/// How soon an object beside it is collected. Without it, it takes milliseconds.
+const NOT_DELAYED: Duration = Duration::from_secs(2);
 
 /// A reference to an object as if it were of another kind of the core group.
 fn of_kind(owner: &Obj, kind: &str) -> Value {
@@ -196,6 +201,11 @@ async fn many_unresolvable_references_delay_no_other_object() -> Result<()> {
             .await?;
         scene.caught_up().await?;
         let first = there.secret("first").owned_by(&owner).create().await?;
+        if scene.collector().is_some() {
+            let created = Instant::now();
+            poll("the garbage to go", async || Ok(!scene.cluster().exists_with_uid(&first).await?)).await?;
+            ensure!(created.elapsed() < NOT_DELAYED, "{:?}", created.elapsed());
+        }
         Ok(Outcome {
             gone: vec![first.clone()],
             warned: vec![first],

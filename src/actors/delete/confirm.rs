@@ -76,7 +76,7 @@ impl DeleteWork {
                 return Err(Interrupted::Changed("a waiting owner was not confirmed"));
             };
             let state = self.context.graph.owner_state(identity).await?;
-            if !confirmed.holds(&state, self.confirmations.now()) {
+            if !confirmed.stands(&state, self.confirmations.now()) {
                 return Err(Interrupted::Changed("an owner that was waiting has changed"));
             }
         }
