@@ -113,8 +113,8 @@ async fn a_dependent_that_is_seen_while_the_finalizer_goes_loses_its_reference()
     collector.stop().await
 }
 
-/// Semantics, section 5: what was created with the owner's uid in mind but with a
-/// solid owner besides loses only the orphaned one.
+/// Semantics, section 5: a late dependent with a solid owner besides loses only
+/// the reference to the orphaned one. Fails if the round takes the others along.
 #[tokio::test]
 async fn a_late_dependent_keeps_its_other_owner() -> Result<()> {
     let stage = Stage::set().await?;
@@ -127,6 +127,7 @@ async fn a_late_dependent_keeps_its_other_owner() -> Result<()> {
     events.caught().await?;
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     stage.gone(&owner).await?;
+    stage.assert_owners(&late, &[&other]).await?;
     events.release();
     stage.cluster.settled(&collector).await?;
     stage.assert_owners(&late, &[&other]).await?;
