@@ -1,12 +1,13 @@
 //! What the workers of both pools work with.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use dashmap::DashMap;
 use tokio::time::Instant;
 
 use super::graph_handle::{GraphHandle, PartitionEnded};
+use super::health::TypeHealth;
 use super::memory::Memory;
 use super::pool::{Outcome, RetryReason};
 use super::reporter::Reporter;
@@ -31,14 +32,23 @@ pub struct WorkerContext {
     pub memory: Arc<Memory>,
     /// Events and log lines for people.
     pub reporter: Reporter,
-    located: Arc<Mutex<HashMap<Uid, (Instant, Arc<[Identity]>)>>>,
+    /// Types that are left alone for a while.
+    pub health: Arc<TypeHealth>,
+    located: Arc<DashMap<Uid, Located>>,
+}
+
+/// The answer to "who has this uid?".
+#[derive(Debug)]
+struct Located {
+    at: Instant,
+    found: Arc<[Identity]>,
 }
 
 impl WorkerContext {
     /// Puts it together.
     #[must_use]
     pub fn new(api: Api, graph: GraphHandle, memory: Arc<Memory>, reporter: Reporter) -> Self {
-        Self { api, graph, memory, reporter, located: Arc::default() }
+        Self { api, graph, memory, reporter, health: Arc::default(), located: Arc::default() }
     }
 
     /// Before anything follows from an owner's absence: if its uid is alive in
@@ -52,11 +62,8 @@ impl WorkerContext {
         reference: &OwnerReference,
     ) -> Result<(), PartitionEnded> {
         let found = self.locate(&reference.uid).await?;
-        let misplaced = found.iter().any(|owner| {
-            owner.namespace.is_some()
-                && owner.namespace != dependent.namespace
-                && owner.name == reference.name
-        });
+        let misplaced =
+            found.iter().any(|owner| owner.namespace.is_some() && owner.namespace != dependent.namespace);
         if misplaced {
             self.reporter.report(Report::NamespaceMismatch {
                 dependent: dependent.clone(),
@@ -68,21 +75,17 @@ impl WorkerContext {
 
     async fn locate(&self, uid: &Uid) -> Result<Arc<[Identity]>, PartitionEnded> {
         let now = Instant::now();
+        if let Some(located) = self.located.get(uid)
+            && now.duration_since(located.at) < LOCATED_FOR
         {
-            let located = self.located.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((at, found)) = located.get(uid)
-                && now.duration_since(*at) < LOCATED_FOR
-            {
-                return Ok(Arc::clone(found));
-            }
+            return Ok(Arc::clone(&located.found));
         }
         let found: Arc<[Identity]> = self.graph.locate(uid).await?.into();
-        let mut located = self.located.lock().unwrap_or_else(PoisonError::into_inner);
-        if located.len() >= LOCATED_AT_MOST {
-            located.retain(|_, (at, _)| now.duration_since(*at) < LOCATED_FOR);
+        if self.located.len() >= LOCATED_AT_MOST {
+            self.located.retain(|_, located| now.duration_since(located.at) < LOCATED_FOR);
         }
-        if located.len() < LOCATED_AT_MOST {
-            located.insert(uid.clone(), (now, Arc::clone(&found)));
+        if self.located.len() < LOCATED_AT_MOST {
+            self.located.insert(uid.clone(), Located { at: now, found: Arc::clone(&found) });
         }
         Ok(found)
     }

@@ -14,6 +14,7 @@ use super::delete::DeleteWork;
 use super::discovery::{Discovery, DiscoveryMeans, DiscoverySettings, PoolDoors, StopMonitors};
 use super::graph::{GraphActor, Introduce, Outlets};
 use super::graph_handle::GraphHandle;
+use super::graph_queue::GraphQueue;
 use super::memory::Memory;
 use super::messages::{Close, Enqueue};
 use super::metrics::MetricsActor;
@@ -66,6 +67,7 @@ impl Controller {
         let threads = Threads::default();
         let memory = Arc::new(Memory::new(settings.absent_owners));
         let registry = Registry::default();
+        let graph_queue = GraphQueue::new();
         let (reporter, reporting) = Reporter::new(api.clone(), ending.clone());
         watched("reporter", tokio::spawn(reporting), ending.clone());
 
@@ -93,12 +95,13 @@ impl Controller {
             api,
             graph: graph.clone(),
             memory: Arc::clone(&memory),
+            graph_queue: graph_queue.clone(),
             high_water: HighWater::default(),
             registry: registry.clone(),
             pools: vec![doors(&delete), doors(&orphan)],
         };
         let discovery = Discovery::new(means, settings.discovery, status, types).start();
-        let view = View { graph, delete, orphan, registry, memory, discovery: discovery_status };
+        let view = View { graph, graph_queue, delete, orphan, registry, memory, discovery: discovery_status };
         MetricsActor::new(view.clone(), exporter).start();
         Ok(Self { view, discovery, threads, ending })
     }

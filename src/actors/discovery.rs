@@ -1,5 +1,6 @@
 //! The Discovery actor: keeps the set of monitors equal to the set of types.
 
+mod monitors;
 mod rebuild;
 
 use std::collections::HashMap;
@@ -15,15 +16,15 @@ use tokio::sync::watch;
 
 use super::expectations::Expectations;
 use super::graph_handle::GraphHandle;
+use super::graph_queue::GraphQueue;
 use super::memory::Memory;
-use super::messages::{
-    Close, Drain, MonitorDrained, Open, ServedTypesChanged, Stop, SyncChanged, TakeIn, WakeUnresolved,
-};
-use super::monitor::{Monitor, MonitorContext};
+use super::messages::{Close, MonitorDrained, Open, ServedTypesChanged, Stop, SyncChanged, WakeUnresolved};
+use super::monitor::Monitor;
 use super::orphan::RoundTypes;
 use super::registry::Registry;
-use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater};
-use crate::graph::{DeletesProve, Epoch, Intake};
+use super::supervision::Vital;
+use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater, Watchable};
+use crate::graph::{DeletesProve, Epoch};
 use crate::object::{GroupResource, ResourceType};
 use crate::telemetry::record;
 
@@ -50,6 +51,8 @@ pub struct DiscoveryMeans {
     pub graph: GraphHandle,
     /// What the workers remember.
     pub memory: Arc<Memory>,
+    /// Counts what is on its way into the graph.
+    pub graph_queue: GraphQueue,
     /// The last version seen of every type.
     pub high_water: HighWater,
     /// How the monitors are doing.
@@ -98,11 +101,22 @@ pub struct DiscoveryStatus {
 #[derive(Debug)]
 struct Running {
     resource: Arc<ResourceType>,
+    deletes_prove: DeletesProve,
     address: Addr<Monitor>,
     epoch: Epoch,
     draining: bool,
-    /// Whether the next monitor of the type follows at once: only its version changed.
+    /// Whether the next monitor of the type follows at once: it is still served.
     replaced: bool,
+}
+
+impl Running {
+    fn is_for(&self, watchable: &Watchable) -> bool {
+        self.resource == watchable.resource && self.deletes_prove == worth_of_deletes(watchable)
+    }
+}
+
+const fn worth_of_deletes(watchable: &Watchable) -> DeletesProve {
+    if watchable.aggregated { DeletesProve::Nothing } else { DeletesProve::Absence }
 }
 
 /// Looks at the served types every interval, and at once when a CRD or an
@@ -122,6 +136,7 @@ pub struct Discovery {
     next_look: Option<SpawnHandle>,
     retry: Duration,
     sync_deadline: Option<SpawnHandle>,
+    _vital: Vital,
 }
 
 impl Discovery {
@@ -147,6 +162,7 @@ impl Discovery {
             next_look: None,
             retry: FIRST_RETRY,
             sync_deadline: None,
+            _vital: Vital("discovery"),
         }
     }
 
@@ -266,147 +282,6 @@ impl Discovery {
             discovery.look_ended(wait, ctx);
         }));
     }
-
-    /// Starts monitors of new types, drains those of types that went, replaces
-    /// those whose version changed.
-    fn reconcile(&mut self, ctx: &mut Context<Self>) {
-        let Some(discovered) = self.discovered.clone() else { return };
-        let wanted: HashMap<_, _> = discovered
-            .watchable
-            .iter()
-            .filter(|watchable| !self.settings.ignored.contains(&watchable.resource.group_resource))
-            .map(|watchable| (watchable.resource.group_resource.clone(), watchable))
-            .collect();
-        let mut outdated = Vec::new();
-        for (name, running) in &mut self.monitors {
-            match wanted.get(name) {
-                Some(watchable) if watchable.resource == running.resource => {}
-                _ if running.draining => {}
-                Some(_) => {
-                    tracing::info!(resource = %name, "the version to watch changed");
-                    running.draining = true;
-                    running.replaced = true;
-                    outdated.push((name.clone(), running.epoch, running.address.clone()));
-                }
-                None => {
-                    tracing::info!(resource = %name, "type is no longer served; its monitor is drained");
-                    running.draining = true;
-                    running.address.do_send(Drain);
-                }
-            }
-        }
-        for (name, epoch, address) in outdated {
-            // It would not end by itself: its type is still served.
-            let stop = address.send(Stop).into_actor(self);
-            ctx.spawn(stop.map(move |_, discovery, ctx| discovery.monitor_ended(&name, epoch, ctx)));
-        }
-        let mut new: Vec<_> = wanted
-            .into_iter()
-            .filter(|(name, _)| !self.monitors.contains_key(name))
-            .map(|(_, new)| new)
-            .collect();
-        new.sort_by(|a, b| a.resource.group_resource.cmp(&b.resource.group_resource));
-        for watchable in new {
-            let deletes_prove =
-                if watchable.aggregated { DeletesProve::Nothing } else { DeletesProve::Absence };
-            self.start_monitor(&watchable.resource, deletes_prove, ctx);
-        }
-        if self.sync_deadline.is_none() && self.phase() != Phase::Collecting {
-            let timeout = self.settings.sync_timeout;
-            self.sync_deadline = Some(ctx.run_later(timeout, |discovery, _| discovery.open("timeout")));
-        }
-        self.synced_changed();
-    }
-
-    fn start_monitor(
-        &mut self,
-        resource: &Arc<ResourceType>,
-        deletes_prove: DeletesProve,
-        ctx: &mut Context<Self>,
-    ) {
-        self.last_epoch += 1;
-        let epoch = Epoch(self.last_epoch);
-        tracing::debug!(resource = %resource.group_resource, version = %resource.version, "monitor started");
-        let address = ctx.address();
-        let context = MonitorContext {
-            api: self.means.api.clone(),
-            graph: self.means.graph.clone(),
-            high_water: self.means.high_water.clone(),
-            registry: self.means.registry.clone(),
-            synced: address.clone().recipient(),
-            drained: address.clone().recipient(),
-            types_changed: address.clone().recipient(),
-            restored: address.recipient(),
-        };
-        let address = Monitor::start(context, Arc::clone(resource), epoch, deletes_prove);
-        let running =
-            Running { resource: Arc::clone(resource), address, epoch, draining: false, replaced: false };
-        self.monitors.insert(resource.group_resource.clone(), running);
-    }
-
-    /// A monitor has ended: its type leaves the graph, unless another version of
-    /// it is watched from now on.
-    fn monitor_ended(&mut self, name: &GroupResource, epoch: Epoch, ctx: &mut Context<Self>) {
-        if self.monitors.get(name).is_none_or(|running| running.epoch != epoch) {
-            return;
-        }
-        let Some(running) = self.monitors.remove(name) else { return };
-        self.means.registry.ended(name);
-        if running.replaced {
-            return self.reconcile(ctx);
-        }
-        let (graph, resource) = (self.means.graph.clone(), running.resource);
-        let leave = async move {
-            let removed = || {
-                let resource = Arc::clone(&resource);
-                TakeIn(vec![Intake::TypeRemoved { resource, epoch }])
-            };
-            // An error means that the graph, and with it the process, is ending.
-            let _ = graph.take_in_everywhere(removed).await;
-        };
-        // It may have come back while it was drained: then it is monitored afresh.
-        ctx.spawn(leave.into_actor(self).map(|(), discovery, ctx| discovery.reconcile(ctx)));
-    }
-
-    /// Publishes which types are synced, and opens the pools when all are.
-    fn synced_changed(&mut self) {
-        let catalog = self.discovered.as_ref().map(|discovered| Arc::clone(&discovered.catalog));
-        let mut types: Vec<_> = self
-            .monitors
-            .iter()
-            .map(|(name, running)| (Arc::clone(&running.resource), self.means.registry.is_synced(name)))
-            .collect();
-        types.sort_by(|(a, _), (b, _)| a.group_resource.cmp(&b.group_resource));
-        let all = !types.is_empty() && types.iter().all(|(_, synced)| *synced);
-        self.round_types.send_replace(Arc::new(RoundTypes { types, catalog: catalog.unwrap_or_default() }));
-        if all {
-            self.open("synced");
-        }
-    }
-
-    /// Lets the workers begin; what was queued before is derived anew.
-    fn open(&mut self, why: &str) {
-        if self.phase() == Phase::Collecting {
-            return;
-        }
-        self.status.send_modify(|status| status.phase = Phase::Collecting);
-        let unsynced: Vec<_> = self
-            .monitors
-            .keys()
-            .filter(|name| !self.means.registry.is_synced(name))
-            .map(ToString::to_string)
-            .collect();
-        tracing::info!(why, monitors = self.monitors.len(), ?unsynced, "collecting");
-        self.means.api.gate().resume();
-        let (graph, pools) = (self.means.graph.clone(), self.means.pools.clone());
-        actix::spawn(async move {
-            for pool in &pools {
-                pool.open.do_send(Open);
-            }
-            // An error means that the graph, and with it the process, is ending.
-            let _ = graph.rederive().await;
-        });
-    }
 }
 
 impl Actor for Discovery {
@@ -433,8 +308,15 @@ impl Handler<SyncChanged> for Discovery {
     type Result = ();
 
     fn handle(&mut self, SyncChanged(resource): SyncChanged, _: &mut Self::Context) {
-        tracing::debug!(%resource, synced = self.means.registry.is_synced(&resource), "monitor");
+        let synced = self.means.registry.is_synced(&resource);
+        tracing::debug!(%resource, synced, "monitor");
         self.synced_changed();
+        if synced {
+            // Owners of this type that could not be looked up may be answered for now.
+            for pool in &self.means.pools {
+                pool.wake.do_send(WakeUnresolved);
+            }
+        }
     }
 }
 

@@ -16,6 +16,8 @@ mod discovery;
 mod expectations;
 mod graph;
 mod graph_handle;
+mod graph_queue;
+mod health;
 mod introspection;
 mod lanes;
 mod memory;

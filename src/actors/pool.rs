@@ -1,13 +1,17 @@
 //! A pool of workers around one backoff mailbox.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult, SpawnHandle, Supervisor};
+use actix::{
+    Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult, Recipient, SpawnHandle, Supervisor,
+};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::messages::{Close, Enqueue, Open, WakeUnresolved};
+use super::supervision::Vital;
 use super::worker::{Assign, Worker};
 use crate::mailbox::{Added, Backoff, Completion, Mailbox, Time};
 use crate::object::Key;
@@ -64,7 +68,32 @@ pub trait Work: Send + Sync + 'static {
     const QUEUE: Queue;
 
     /// Works on one key: reads the state at this moment, decides, acts.
-    fn work(&self, key: Key) -> impl Future<Output = Outcome> + Send;
+    fn work(&self, key: Key, place: Place) -> impl Future<Output = Outcome> + Send;
+}
+
+/// How many workers may have stepped aside at a time; more of them keep their
+/// place while they wait.
+const ASIDE_AT_MOST: usize = 128;
+
+/// The place of the worker that works on a key.
+#[derive(Debug, Clone)]
+pub struct Place {
+    worker: usize,
+    pool: Recipient<StepAside>,
+}
+
+impl Place {
+    /// The place of a worker in its pool.
+    #[must_use]
+    pub const fn new(worker: usize, pool: Recipient<StepAside>) -> Self {
+        Self { worker, pool }
+    }
+
+    /// Lets another worker have this place. For one that from here on waits for
+    /// what the keys behind its own are to take part in.
+    pub fn step_aside(&self) {
+        self.pool.do_send(StepAside(self.worker));
+    }
 }
 
 /// Owns the mailbox and hands one key at a time to each idle worker.
@@ -75,11 +104,16 @@ pub struct Pool<W: Work> {
     mailbox: Mailbox<Key, RetryReason>,
     workers: Vec<Addr<Worker<W>>>,
     idle: Vec<usize>,
+    /// Those that work on a key and have given up their place.
+    aside: HashSet<usize>,
+    /// Those that came back from there: all places are taken.
+    spare: Vec<usize>,
     open: bool,
     closing: Vec<oneshot::Sender<()>>,
     alarm: Option<(Time, SpawnHandle)>,
     epoch: Instant,
     metrics: QueueMetrics,
+    _vital: Vital,
 }
 
 impl<W: Work> Pool<W> {
@@ -92,11 +126,14 @@ impl<W: Work> Pool<W> {
             mailbox: Mailbox::new(backoff),
             workers: Vec::new(),
             idle: Vec::new(),
+            aside: HashSet::new(),
+            spare: Vec::new(),
             open: false,
             closing: Vec::new(),
             alarm: None,
             epoch: Instant::now(),
             metrics: QueueMetrics::new(W::QUEUE),
+            _vital: Vital(W::QUEUE.name()),
         }
     }
 
@@ -130,6 +167,13 @@ impl<W: Work> Pool<W> {
         self.set_alarm(ctx);
     }
 
+    /// Starts one more worker.
+    fn hire(&mut self, ctx: &Context<Self>) -> usize {
+        let (index, work, pool) = (self.workers.len(), Arc::clone(&self.work), ctx.address());
+        self.workers.push(Supervisor::start(move |_| Worker::new(index, work, pool)));
+        index
+    }
+
     fn set_alarm(&mut self, ctx: &mut Context<Self>) {
         let due = self.mailbox.next_due();
         if self.alarm.map(|(at, _)| at) == due {
@@ -152,10 +196,9 @@ impl<W: Work> Actor for Pool<W> {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        for index in 0..self.size {
-            let (work, pool) = (Arc::clone(&self.work), ctx.address());
-            self.workers.push(Supervisor::start(move |_| Worker::new(index, work, pool)));
-            self.idle.push(index);
+        for _ in 0..self.size {
+            let worker = self.hire(ctx);
+            self.idle.push(worker);
         }
     }
 }
@@ -199,8 +242,26 @@ impl<W: Work> Handler<Finished> for Pool<W> {
             self.metrics.retried();
         }
         self.mailbox.finish(&key, outcome, now);
-        self.idle.push(worker);
+        let place = if self.aside.remove(&worker) { &mut self.spare } else { &mut self.idle };
+        place.push(worker);
         self.pump(ctx);
+    }
+}
+
+/// A worker lets another one have its place until it is done with its key.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct StepAside(usize);
+
+impl<W: Work> Handler<StepAside> for Pool<W> {
+    type Result = ();
+
+    fn handle(&mut self, StepAside(worker): StepAside, ctx: &mut Self::Context) {
+        if self.aside.len() < ASIDE_AT_MOST && self.aside.insert(worker) {
+            let next = self.spare.pop().unwrap_or_else(|| self.hire(ctx));
+            self.idle.push(next);
+            self.pump(ctx);
+        }
     }
 }
 
@@ -248,7 +309,7 @@ pub struct AskPool {
     pub failing: usize,
 }
 
-/// The answer to [`AskPool`].
+/// What a pool says of itself.
 #[derive(Clone, Debug, Default)]
 pub struct PoolStatus {
     /// Whether keys are handed out.
@@ -312,7 +373,7 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
                 reason: item.reason,
                 attempts: item.attempts,
                 failing_for: now.since(item.since),
-                error: Arc::clone(&item.error),
+                error: Arc::clone(item.error),
                 next_retry: item.next_retry.map(|at| at.since(now)).unwrap_or_default(),
             })
             .collect();

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::delete::DeleteWork;
 use super::discovery::{DiscoveryStatus, Phase};
 use super::graph_handle::{GraphHandle, PartitionEnded};
+use super::graph_queue::GraphQueue;
 use super::memory::Memory;
 use super::messages::PartitionStatus;
 use super::orphan::OrphanWork;
@@ -24,6 +25,7 @@ const POOLS: usize = 2;
 #[derive(Clone, Debug)]
 pub struct View {
     pub(super) graph: GraphHandle,
+    pub(super) graph_queue: GraphQueue,
     pub(super) delete: Addr<Pool<DeleteWork>>,
     pub(super) orphan: Addr<Pool<OrphanWork>>,
     pub(super) registry: Registry,
@@ -42,6 +44,12 @@ impl View {
     #[must_use]
     pub fn memory(&self) -> &Memory {
         &self.memory
+    }
+
+    /// What is on its way into the graph.
+    #[must_use]
+    pub const fn graph_queue(&self) -> &GraphQueue {
+        &self.graph_queue
     }
 
     /// The graph.
@@ -121,6 +129,10 @@ impl View {
             } else if !monitor.synced && monitor.last_error.is_none() {
                 reasons.push(format!("{resource} is not synced yet"));
             }
+        }
+        let changes = self.graph_queue.len();
+        if changes > 0 {
+            reasons.push(format!("{changes} changes are on their way into the graph"));
         }
         let discovery = self.discovery();
         if discovery.busy {

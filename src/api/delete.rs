@@ -85,3 +85,58 @@ impl Api {
         Ok(if object.is_held { Deleted::Pending(object.facts) } else { Deleted::Removed })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::scripted::{Reply, Server, widget, widget_json};
+
+    async fn delete(reply: Reply) -> Result<Deleted, ApiError> {
+        let server = Server::replying([reply]);
+        server.api().delete(&widget(), PropagationPolicy::Background, None).await
+    }
+
+    #[tokio::test]
+    async fn preconditions_and_policy_go_with_it() {
+        let server =
+            Server::replying([Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#)]);
+        let version = ResourceVersion::number(7);
+        let deleted = server.api().delete(&widget(), PropagationPolicy::Orphan, Some(&version)).await;
+        assert_eq!(deleted, Ok(Deleted::Removed));
+        let request = &server.seen()[0];
+        assert_eq!(request.line(), "DELETE /apis/example.com/v1/namespaces/ns/widgets/w");
+        assert_eq!(
+            request.json(),
+            json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan",
+                   "preconditions": {"uid": "u", "resourceVersion": "7"}})
+        );
+        assert!(request.header("accept").contains("as=PartialObjectMetadata;"));
+    }
+
+    #[tokio::test]
+    async fn an_answered_object_is_pending_only_while_something_holds_it() {
+        let held =
+            delete(Reply::ok(widget_json(r#","deletionTimestamp":"t","finalizers":["foregroundDeletion"]"#)))
+                .await;
+        assert!(matches!(held, Ok(Deleted::Pending(facts)) if facts.finalizers.foreground));
+        assert_eq!(delete(Reply::ok(widget_json(""))).await, Ok(Deleted::Removed));
+        assert_eq!(delete(Reply::not_found()).await, Ok(Deleted::AlreadyGone));
+    }
+
+    #[tokio::test]
+    async fn what_says_nothing_is_an_error() {
+        for (reply, class) in [
+            (Reply::code(404, "404 page not found"), ErrorClass::NotServed),
+            (Reply::status(409, "the UID in the precondition", "{}"), ErrorClass::Conflict),
+            (
+                Reply::ok(r#"{"kind":"Widget","metadata":{"name":"w","namespace":"ns"}}"#),
+                ErrorClass::Unusable,
+            ),
+            (Reply::ok("<html>"), ErrorClass::Unusable),
+        ] {
+            assert_eq!(delete(reply).await.unwrap_err().class, class);
+        }
+    }
+}

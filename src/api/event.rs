@@ -23,7 +23,7 @@ const LONGEST_NAME: usize = 200;
 
 impl Api {
     /// Records a warning about an object: a core/v1 Event of the component
-    /// [`EVENT_COMPONENT`](super::EVENT_COMPONENT), in the object's namespace or,
+    /// [`EVENT_COMPONENT`], in the object's namespace or,
     /// for cluster-scoped ones, in `default`. The same warning again only counts up.
     ///
     /// # Errors
@@ -158,4 +158,50 @@ fn event_name(about: &Identity, reason: &str, message: &str) -> String {
     let name = name.trim_start_matches('-');
     let name = if name.is_empty() { "object" } else { name };
     format!("{name}.{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::scripted::{Reply, Server, widget};
+
+    #[tokio::test]
+    async fn a_warning_is_an_event_of_the_control_planes_component() {
+        let server = Server::replying([Reply::code(201, "{}")]);
+        server.api().warn(&widget(), "OwnerRefInvalidNamespace", "no such owner").await.unwrap();
+        let request = &server.seen()[0];
+        assert_eq!(request.line(), "POST /api/v1/namespaces/ns/events?fieldManager=kube-gc");
+        let event = request.json();
+        assert_eq!(event["source"]["component"], "garbage-collector-controller");
+        assert_eq!(event["involvedObject"]["apiVersion"], "example.com/v1");
+        assert_eq!(event["involvedObject"]["uid"], "u");
+        assert_eq!(
+            (&event["type"], &event["reason"]),
+            (&json!("Warning"), &json!("OwnerRefInvalidNamespace"))
+        );
+    }
+
+    #[tokio::test]
+    async fn cluster_scoped_objects_warn_in_default() {
+        let mut about = widget();
+        about.namespace = None;
+        about.name = "System:Node".into();
+        let server = Server::replying([Reply::code(201, "{}")]);
+        server.api().warn(&about, "r", "m").await.unwrap();
+        let request = &server.seen()[0];
+        assert!(request.path.starts_with("/api/v1/namespaces/default/events"));
+        assert!(request.json()["metadata"]["name"].as_str().unwrap().starts_with("system-node."));
+    }
+
+    #[tokio::test]
+    async fn the_same_warning_counts_up() {
+        let exists = Reply::status(409, "already exists", "{}");
+        let event = Reply::ok(r#"{"metadata":{"resourceVersion":"4"},"count":2}"#);
+        let server = Server::replying([exists, event, Reply::ok("{}")]);
+        server.api().warn(&widget(), "r", "m").await.unwrap();
+        let requests = server.seen();
+        assert_eq!(requests[2].method, "PATCH");
+        assert_eq!(requests[2].json()["count"], 3);
+        assert_eq!(requests[2].json()["metadata"]["resourceVersion"], "4");
+    }
 }

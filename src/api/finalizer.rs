@@ -92,3 +92,69 @@ impl Api {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::scripted::{Reply, Server, widget, widget_json};
+
+    fn live(finalizers: &str) -> Reply {
+        Reply::ok(widget_json(&format!(r#","deletionTimestamp":"t","finalizers":{finalizers}"#)))
+    }
+
+    async fn remove(server: &Server) -> Result<FinalizerRemoval, ApiError> {
+        server.api().remove_finalizer(&widget(), Finalizer::Orphan).await
+    }
+
+    #[tokio::test]
+    async fn the_rest_stays_and_uid_and_version_hold() {
+        let server = Server::replying([live(r#"["x/y","orphan","z"]"#), live(r#"["x/y","z"]"#)]);
+        assert!(matches!(remove(&server).await, Ok(FinalizerRemoval::Removed(_))));
+        let request = &server.seen()[1];
+        assert_eq!(request.header("content-type"), "application/merge-patch+json");
+        assert_eq!(
+            request.json(),
+            json!({"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": ["x/y", "z"]}})
+        );
+        let server = Server::replying([live(r#"["orphan"]"#), live("[]")]);
+        remove(&server).await.unwrap();
+        assert_eq!(server.seen()[1].json()["metadata"]["finalizers"], Value::Null);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_patched_that_should_not_be() {
+        let other = widget_json(r#","deletionTimestamp":"t","finalizers":["orphan"]"#)
+            .replace(r#""uid":"u""#, r#""uid":"v""#);
+        for (reply, outcome) in [
+            (live(r#"["z"]"#), FinalizerRemoval::NotPresent),
+            (live("null"), FinalizerRemoval::NotPresent),
+            (Reply::ok(widget_json(r#","finalizers":["orphan"]"#)), FinalizerRemoval::NotBeingDeleted),
+            (Reply::not_found(), FinalizerRemoval::Gone),
+            (Reply::ok(other), FinalizerRemoval::Gone),
+        ] {
+            let server = Server::replying([reply]);
+            assert_eq!(remove(&server).await, Ok(outcome));
+            assert_eq!(server.seen().len(), 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn conflicts_are_read_afresh_but_not_for_ever() {
+        let conflict = || Reply::status(409, "conflict", "{}");
+        let holding = || live(r#"["orphan"]"#);
+        let server = Server::replying([holding(), conflict(), holding(), live("[]")]);
+        assert!(matches!(remove(&server).await, Ok(FinalizerRemoval::Removed(_))));
+        let server = Server::answering(move |seen| if seen.method == "GET" { holding() } else { conflict() });
+        assert_eq!(remove(&server).await.unwrap_err().class, ErrorClass::Conflict);
+        assert_eq!(server.seen().len(), 10);
+    }
+
+    #[tokio::test]
+    async fn an_object_re_created_in_between_is_left_alone() {
+        let other_uid = Reply::status(422, "no", r#"{"causes":[{"field":"metadata.uid"}]}"#);
+        let server = Server::replying([live(r#"["orphan"]"#), other_uid]);
+        assert_eq!(remove(&server).await, Ok(FinalizerRemoval::Gone));
+    }
+}

@@ -189,3 +189,74 @@ pub(super) fn read_object(
 pub(super) fn unusable(action: &'static str, target: String, message: String, code: u16) -> ApiError {
     ApiError { class: ErrorClass::Unusable, action, target, message, code: Some(code) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::scripted::{Reply, Server, widget, widget_json, widgets};
+
+    async fn look_up(reply: Reply) -> Result<LookUp, ApiError> {
+        Server::replying([reply]).api().look_up(&widget()).await
+    }
+
+    #[tokio::test]
+    async fn presence_and_absence_need_proof() {
+        assert!(matches!(look_up(Reply::ok(widget_json(""))).await, Ok(LookUp::Found(_))));
+        assert_eq!(look_up(Reply::not_found()).await, Ok(LookUp::Absent(Evidence::NotFound)));
+        let other = Reply::ok(widget_json("").replace(r#""uid":"u""#, r#""uid":"v""#));
+        let evidence = Evidence::OtherUid(Uid::parse("v").unwrap());
+        assert_eq!(look_up(other).await, Ok(LookUp::Absent(evidence)));
+        for (reply, class) in [
+            (Reply::code(404, "404 page not found"), ErrorClass::NotServed),
+            (Reply::status(404, "no", r#"{"name":"w","kind":"widgets"}"#), ErrorClass::NotServed),
+            (Reply::status(404, "no", r#"{"name":"ns","kind":"namespaces"}"#), ErrorClass::NamespaceGone),
+            (Reply::ok(widget_json("").replace(r#""uid":"u","#, "")), ErrorClass::Unusable),
+            (
+                Reply::ok(
+                    widget_json("")
+                        .replace(r#""uid":"u""#, r#""uid":"v""#)
+                        .replace(r#""name":"w""#, r#""name":"x""#),
+                ),
+                ErrorClass::Unusable,
+            ),
+            (Reply::ok("{}"), ErrorClass::Unusable),
+        ] {
+            assert_eq!(look_up(reply).await.unwrap_err().class, class);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_look_up_is_live_and_asks_for_metadata_only() {
+        let server = Server::replying([Reply::ok(widget_json(r#","labels":{"a":"b"}"#))]);
+        server.api().look_up(&widget()).await.unwrap();
+        let request = &server.seen()[0];
+        assert_eq!(request.line(), "GET /apis/example.com/v1/namespaces/ns/widgets/w");
+        assert_eq!(
+            request.header("accept"),
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_list_shows_every_page_and_starts_anew_when_it_expires() {
+        let page = |version: u64, next: &str, name: &str| {
+            Reply::ok(format!(
+                r#"{{"kind":"WidgetList","metadata":{{"resourceVersion":"{version}","continue":"{next}"}},
+                    "items":[{{"metadata":{{"uid":"{name}","name":"{name}","namespace":"ns"}}}}]}}"#
+            ))
+        };
+        let expired = Reply::status(410, "expired", "{}");
+        let server = Server::replying([page(3, "t", "a"), expired, page(5, "u&", "a"), page(6, "", "b")]);
+        let mut names = Vec::new();
+        let namespace = Namespace::parse("ns");
+        let listed =
+            server.api().list(&widgets(), namespace.as_ref(), |facts| names.push(facts.name)).await.unwrap();
+        assert_eq!(listed.resource_version, Some(ResourceVersion::number(5)));
+        assert_eq!(names.iter().map(|name| &**name).collect::<Vec<_>>(), ["a", "a", "b"]);
+        let path = "GET /apis/example.com/v1/namespaces/ns/widgets?limit=500";
+        assert_eq!(
+            server.requests(),
+            [path.to_owned(), format!("{path}&continue=t"), path.to_owned(), format!("{path}&continue=u%26")]
+        );
+    }
+}

@@ -94,13 +94,16 @@ impl<T> Default for Arena<T> {
 }
 
 impl<T> Arena<T> {
+    /// The size of a slot.
+    pub(super) const SLOT: usize = size_of::<Entry<T>>();
+
     pub(super) const fn len(&self) -> usize {
         self.used
     }
 
     /// What the slots take up, used or not.
     pub(super) const fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry<T>>()
+        self.entries.capacity() * Self::SLOT
     }
 
     pub(super) fn insert(&mut self, value: T) -> Id<T> {

@@ -4,8 +4,8 @@ use crate::object::{DeletionState, ObjectFacts};
 
 use super::attach::Extent;
 use super::intern::TypeId;
-use super::node::{NodeId, Presence, Target};
-use super::{Effects, Layout, Partition};
+use super::node::{EdgeId, NodeId, Presence, Target};
+use super::{Effects, Partition};
 
 impl Partition {
     /// A list or a watch showed an object.
@@ -88,7 +88,8 @@ impl Partition {
         }
         self.entered(id, was, out);
         // A dependent that was parked for an invalid reference would stay so for ever.
-        if (rewritten || moved) && !self.store.owners(id).all(|edge| self.needs_no_look(edge)) {
+        let returned = was.is_being_deleted() && !deletion.is_being_deleted();
+        if (rewritten || moved || returned) && !self.store.owners(id).all(|edge| self.needs_no_look(edge)) {
             self.queue(id, out);
         }
         self.unlink_lost(id, remote, out);
@@ -104,7 +105,7 @@ impl Partition {
     }
 
     /// Whether nothing could come of looking at a reference.
-    pub(super) fn needs_no_look(&self, edge: super::node::EdgeId) -> bool {
+    pub(super) fn needs_no_look(&self, edge: EdgeId) -> bool {
         self.is_known_solid(edge) || self.is_invalid_scope(edge)
     }
 
@@ -162,13 +163,8 @@ impl Partition {
     /// References to owners in partition 0 are judged there, so every partition
     /// must be asked.
     pub fn rederive(&self, out: &mut Effects) {
-        debug_assert!(self.id == Layout::CLUSTER || !self.has_linked());
         for (id, _) in self.store.nodes.iter() {
             self.derive_work(id, out);
         }
-    }
-
-    fn has_linked(&self) -> bool {
-        self.store.nodes.iter().any(|(_, node)| node.presence == Presence::Linked)
     }
 }

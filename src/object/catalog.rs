@@ -23,10 +23,13 @@ pub struct ServedKind {
 pub struct Catalog {
     /// (group, version, kind in lower case) → type. Where one group version has
     /// two resources of a kind, the builder keeps the one that can be deleted.
-    kinds: HashMap<(Box<str>, Box<str>, Box<str>), KindEntry>,
+    kinds: HashMap<KindKey, KindEntry>,
     /// Every type once.
     types: BTreeMap<GroupResource, Arc<ResourceType>>,
 }
+
+/// Group, version, kind in lower case.
+type KindKey = (Box<str>, Box<str>, Box<str>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct KindEntry {

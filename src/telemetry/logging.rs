@@ -42,7 +42,7 @@ where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let builder = SubscriberBuilder::default()
-        .with_env_filter(EnvFilter::try_new(&settings.filter)?)
+        .with_env_filter(EnvFilter::try_new(with_quiet_client(&settings.filter))?)
         .with_span_events(FmtSpan::NONE)
         .with_ansi(colours)
         .with_writer(writer);
@@ -50,6 +50,14 @@ where
         LogFormat::Text => Box::new(builder.finish()),
         LogFormat::Json => Box::new(builder.json().flatten_event(true).with_span_list(false).finish()),
     })
+}
+
+/// The client library logs each answer that is an error, without saying to what;
+/// what matters of it is said here, with the object and the server's words. A
+/// filter that names the library gets what it asks for.
+fn with_quiet_client(filter: &str) -> String {
+    const CLIENT: &str = "kube_client";
+    if filter.contains(CLIENT) { filter.to_owned() } else { format!("{filter},{CLIENT}=off") }
 }
 
 /// The filter that `-v`, `-vv` and `-vvv` stand for; `None` without any.

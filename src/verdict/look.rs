@@ -23,7 +23,7 @@ pub enum FirstLook {
     /// A ring of foreground deletions waits for itself. This object patches its
     /// own blocking references to non-blocking, which lets one owner go.
     BreakDeadlock,
-    /// Its owners decide: classify every reference, then [`decide`](super::decide).
+    /// Its owners decide: classify every reference, then [`decide`](super::decide()).
     Classify,
 }
 

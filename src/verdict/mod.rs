@@ -3,7 +3,7 @@
 //! A worker goes through it in order: [`first_look`] at the snapshot; then a
 //! class for every reference, from the graph ([`from_graph`], [`from_state`])
 //! and, where the graph cannot say, from a live read ([`from_live`]); then
-//! [`decide`]. When the API server answers 409, [`after_conflict`] says how it
+//! [`decide()`]. When the API server answers 409, [`after_conflict`] says how it
 //! goes on; after a patch, [`after_patch`] says what the DELETE may be bound to.
 //! The rules are those of the Kubernetes garbage collector; no I/O, no clock.
 

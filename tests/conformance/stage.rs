@@ -29,13 +29,14 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Waits for the scenario's turn.
+    /// Waits for the scenario's turn, and clears what the one before has left.
     pub async fn set() -> Result<Self> {
         let plane = ControlPlane::shared()?;
         let turn = plane.exclusive().await;
         let cluster = Cluster::new(plane.client().await?);
-        cluster.remove_leftover_crds().await?;
-        Ok(Self { plane, cluster, _turn: turn })
+        let stage = Self { plane, cluster, _turn: turn };
+        stage.clear().await.context("cannot clear the stage")?;
+        Ok(stage)
     }
 
     /// Starts the collector.

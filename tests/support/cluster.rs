@@ -569,12 +569,9 @@ impl Ns {
     /// Ends a deletion of the namespace the way the namespace controller does
     /// once all in it is gone.
     pub async fn finalize(&self) -> Result<()> {
-        let body = json!({
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": { "name": self.name() },
-            "spec": { "finalizers": [] },
-        });
+        // As it is now: the finalizers in its metadata are not this controller's.
+        let mut body = self.cluster.send("GET", &self.object.path(), None, None).await?;
+        body["spec"]["finalizers"] = json!([]);
         self.cluster.send("PUT", &(self.object.path() + "/finalize"), None, Some(&body)).await?;
         Ok(())
     }

@@ -7,6 +7,7 @@
 pub mod cluster;
 pub mod collector;
 pub mod control_plane;
+pub mod proxy;
 
 pub use cluster::{Cluster, Crd, Ns, Obj, Policy, RequestCounts, Scope};
 pub use collector::{Collector, Options};

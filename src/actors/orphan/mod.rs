@@ -7,7 +7,7 @@ use futures::stream;
 
 use super::context::{Interrupted, WorkerContext};
 use super::decision::DecisionLine;
-use super::pool::{Outcome, Work};
+use super::pool::{Outcome, Place, Work};
 use super::release::{after_removal, release};
 use crate::api::{Finalizer, FinalizerRemoval, References};
 use crate::graph::{Cursor, DependentView, ObjectSnapshot, Snapshot};
@@ -33,8 +33,8 @@ pub struct OrphanWork {
 impl Work for OrphanWork {
     const QUEUE: Queue = Queue::AttemptToOrphan;
 
-    async fn work(&self, key: Key) -> Outcome {
-        match self.attempt(&key).await {
+    async fn work(&self, key: Key, place: Place) -> Outcome {
+        match self.attempt(&key, &place).await {
             Ok(()) => Completion::Done,
             Err(interrupted) => interrupted.outcome(),
         }
@@ -48,7 +48,7 @@ impl OrphanWork {
         Self { context, rounds }
     }
 
-    async fn attempt(&self, key: &Key) -> Result<(), Interrupted> {
+    async fn attempt(&self, key: &Key, place: &Place) -> Result<(), Interrupted> {
         let Some(owner) = self.orphaning(key).await? else {
             return Ok(());
         };
@@ -59,6 +59,8 @@ impl OrphanWork {
         let Some(released) = self.release_known(&owner).await? else {
             return Ok(());
         };
+        // Or a round would serve no more owners than there are workers.
+        place.step_aside();
         let round = self.rounds.confirm(identity).await?;
         // The policy may have been changed by a second DELETE meanwhile.
         if self.orphaning(key).await?.is_none() {
@@ -96,7 +98,9 @@ impl OrphanWork {
                 self.context.memory.orphaned.forget(&item.identity);
                 None
             }
-            Snapshot::Virtual(_) | Snapshot::Gone | Snapshot::Written => None,
+            Snapshot::Virtual(_) | Snapshot::Gone => None,
+            // Its event may show it orphaning or not, and only the delete pool is woken by it.
+            Snapshot::Written => return Err(Interrupted::Changed("a write of ours has not been seen yet")),
         })
     }
 

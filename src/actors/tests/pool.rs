@@ -7,7 +7,7 @@ use tokio::sync::{Notify, watch};
 
 use super::{in_system, key};
 use crate::actors::messages::{Close, Enqueue, Open, WakeUnresolved};
-use crate::actors::pool::{AskPool, Outcome, Pool, PoolStatus, RetryReason, Work};
+use crate::actors::pool::{AskPool, Outcome, Place, Pool, PoolStatus, RetryReason, Work};
 use crate::mailbox::{Backoff, Completion};
 use crate::object::Key;
 use crate::telemetry::{Exporter, Queue};
@@ -24,7 +24,7 @@ struct Scripted {
 impl Work for Scripted {
     const QUEUE: Queue = Queue::AttemptToDelete;
 
-    async fn work(&self, key: Key) -> Outcome {
+    async fn work(&self, key: Key, place: Place) -> Outcome {
         let name = key.uid.to_string();
         self.tries.send_modify(|tries| *tries.entry(name.clone()).or_default() += 1);
         let retry = |reason, error: &str| Completion::Retry { reason, error: error.into() };
@@ -33,6 +33,11 @@ impl Work for Scripted {
             Some("denied") => retry(RetryReason::Failed, "403 Forbidden: no, says the webhook"),
             Some("unresolved") if *self.served.lock().unwrap() => Completion::Done,
             Some("unresolved") => retry(RetryReason::Unresolved, "no such kind"),
+            Some("waits") => {
+                place.step_aside();
+                self.release.notified().await;
+                Completion::Done
+            }
             Some("held") => {
                 self.release.notified().await;
                 Completion::Done
@@ -164,5 +169,32 @@ fn a_discovery_change_wakes_what_is_unresolved_and_nothing_else() {
         assert_eq!(before.elapsed(), Duration::ZERO);
         until(&pool, |status| (status.parked, status.delayed, status.processing) == (0, 1, 0)).await;
         assert_eq!(tries(&work.tries.borrow(), "a/denied"), tries(&earlier, "a/denied"));
+    });
+}
+
+#[test]
+fn one_that_steps_aside_keeps_nobody_waiting_and_takes_nobodys_place() {
+    in_system(async {
+        let (work, pool) = start(1);
+        pool.do_send(Open);
+        for namespace in ["x", "y", "z"] {
+            pool.do_send(Enqueue(vec![key(namespace, "waits"), key(namespace, "fine")]));
+            tried(&work, |tries| tries.contains_key(&format!("{namespace}/fine"))).await;
+        }
+        assert_eq!(until(&pool, |status| status.processing == 3).await.ready, 0);
+        // The one place is taken by one that does not step aside.
+        pool.do_send(Enqueue(vec![key("a", "held"), key("a", "last")]));
+        tried(&work, |tries| tries.contains_key("a/held")).await;
+        let status = until(&pool, |status| (status.ready, status.processing) == (1, 4)).await;
+        assert_eq!(status.delayed, 0);
+        work.release.notify_waiters();
+        tried(&work, |tries| tries.contains_key("a/last")).await;
+        until(&pool, |status| (status.ready, status.processing) == (0, 0)).await;
+        // Those that came back are not more than the places that there are.
+        pool.do_send(Enqueue(vec![key("b", "held"), key("b", "fine")]));
+        tried(&work, |tries| tries.contains_key("b/held")).await;
+        assert_eq!(until(&pool, |status| status.processing == 1).await.ready, 1);
+        work.release.notify_one();
+        tried(&work, |tries| tries.contains_key("b/fine")).await;
     });
 }

@@ -45,6 +45,8 @@ pub struct ListScanner {
     escaped: bool,
     /// All but the items.
     around: Vec<u8>,
+    /// How much of `around` stands before the items.
+    head: Option<usize>,
     /// Where the last string at the list's first level stands in `around`.
     key: (usize, usize),
     /// The beginning of an item that a chunk's end tore apart.
@@ -155,6 +157,7 @@ impl ListScanner {
         match byte {
             b'[' if self.depth == 1 && &self.around[self.key.0..self.key.1] == b"\"items\"" => {
                 self.section = Section::Between;
+                self.head = Some(self.around.len());
             }
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {
@@ -169,7 +172,7 @@ impl ListScanner {
     /// What is known of the envelope before the first item is: Go writes the
     /// metadata first, so a list that is too old is told before it is read.
     pub fn preview(&self) -> Option<Envelope> {
-        let mut text = self.around.clone();
+        let mut text = self.around[..self.head?].to_vec();
         text.extend_from_slice(b"]}");
         read_envelope(&text).ok().filter(|envelope| envelope.resource_version.is_some())
     }

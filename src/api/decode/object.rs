@@ -49,14 +49,14 @@ impl ObjectView<'_> {
         ResourceVersion::parse(&self.metadata.resource_version)
     }
 
-    /// True when a finalizer of anybody's, or a grace period, keeps an object
-    /// that is being deleted. What a DELETE answered without either is the last
-    /// state of an object that is gone.
+    /// True when something keeps an object that is being deleted: a finalizer of
+    /// anybody's, a grace period, or, for a Namespace, what its spec says. What a
+    /// DELETE answers without is the last state of an object that is gone: one
+    /// without a deletion timestamp, or with a grace period that is over.
     pub fn is_held(&self) -> bool {
         let MetadataView { finalizers, deletion_timestamp, deletion_grace_period_seconds, .. } =
             &self.metadata;
-        deletion_timestamp.is_some()
-            && (finalizers.any || deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0))
+        deletion_timestamp.is_some() && (finalizers.any || *deletion_grace_period_seconds != Some(0))
     }
 }
 
@@ -196,5 +196,172 @@ impl<'de> Deserialize<'de> for FinalizersView {
         }
 
         deserializer.deserialize_any(FinalizersVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// The facts as somebody would read them who has the whole object as a tree.
+    fn naive(object: &Value) -> Option<ObjectFacts> {
+        let metadata = &object["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let empty = Vec::new();
+        let list = |name: &str| metadata[name].as_array().unwrap_or(&empty).clone();
+        let owners = list("ownerReferences").into_iter().filter_map(|owner| {
+            Some(OwnerReference {
+                api_version: text(&owner["apiVersion"]).into(),
+                kind: text(&owner["kind"]).into(),
+                name: text(&owner["name"]).into(),
+                uid: Uid::parse(&text(&owner["uid"]))?,
+                controller: owner["controller"] == true,
+                block_owner_deletion: owner["blockOwnerDeletion"] == true,
+            })
+        });
+        let finalizers = list("finalizers");
+        Some(ObjectFacts {
+            uid: Uid::parse(&text(&metadata["uid"]))?,
+            namespace: Namespace::parse(&text(&metadata["namespace"])),
+            name: text(&metadata["name"]).into(),
+            resource_version: ResourceVersion::parse(&text(&metadata["resourceVersion"])),
+            owners: owners.collect(),
+            being_deleted: !metadata["deletionTimestamp"].is_null(),
+            finalizers: Finalizers {
+                foreground: finalizers.iter().any(|name| name == "foregroundDeletion"),
+                orphan: finalizers.iter().any(|name| name == "orphan"),
+            },
+        })
+    }
+
+    fn text() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            4 => "[a-z0-9.-]{1,12}".prop_map(Value::from),
+            2 => any::<String>().prop_map(Value::from),
+            1 => Just(json!("")),
+            1 => Just(Value::Null),
+        ]
+    }
+
+    fn anything() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from)
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::hash_map(any::<String>(), inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn flag() -> impl Strategy<Value = Value> {
+        prop_oneof![any::<bool>().prop_map(Value::from), Just(Value::Null)]
+    }
+
+    /// A field that may be absent.
+    fn field(
+        name: &'static str,
+        value: impl Strategy<Value = Value> + 'static,
+    ) -> BoxedStrategy<Option<(String, Value)>> {
+        prop::option::weighted(0.8, value.prop_map(move |value| (name.to_owned(), value))).boxed()
+    }
+
+    fn object_of(fields: Vec<BoxedStrategy<Option<(String, Value)>>>) -> impl Strategy<Value = Value> {
+        fields.prop_map(|fields| Value::Object(fields.into_iter().flatten().collect()))
+    }
+
+    fn object() -> impl Strategy<Value = Value> {
+        let owner = object_of(vec![
+            field("apiVersion", text()),
+            field("kind", text()),
+            field("name", text()),
+            field("uid", text()),
+            field("controller", flag()),
+            field("blockOwnerDeletion", flag()),
+            field("unknown", anything()),
+        ]);
+        let finalizer = prop_oneof![
+            Just(json!("orphan")),
+            Just(json!("foregroundDeletion")),
+            "[a-z/]{1,9}".prop_map(Value::from)
+        ];
+        let list = |entry: BoxedStrategy<Value>| prop_oneof![4 => prop::collection::vec(entry, 0..4).prop_map(Value::from), 1 => Just(Value::Null)];
+        let metadata = object_of(vec![
+            field("name", text()),
+            field("namespace", text()),
+            field("uid", text()),
+            field("resourceVersion", text()),
+            field("ownerReferences", list(owner.boxed())),
+            field("finalizers", list(finalizer.boxed())),
+            field("deletionTimestamp", prop_oneof![Just(Value::Null), Just(json!("2026-01-01T00:00:00Z"))]),
+            field("labels", anything()),
+            field("annotations", anything()),
+            field("managedFields", anything()),
+        ]);
+        object_of(vec![
+            field("metadata", metadata),
+            field("spec", anything()),
+            field("status", anything()),
+            field("message", anything()),
+            field("code", anything()),
+        ])
+    }
+
+    proptest! {
+        #[test]
+        fn lean_reading_agrees_with_naive_reading(object in object(), pretty in any::<bool>()) {
+            let text = if pretty { serde_json::to_string_pretty(&object) } else { serde_json::to_string(&object) };
+            let text = text.unwrap();
+            let view: ObjectView<'_> = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(FactsReader::default().facts(view), naive(&object));
+        }
+
+        #[test]
+        fn nothing_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = serde_json::from_slice::<ObjectView<'_>>(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_deleted_object_is_held_by_finalizers_or_grace_or_its_spec() {
+        let held = |metadata: &str| {
+            serde_json::from_str::<ObjectView<'_>>(&format!(r#"{{"metadata":{{{metadata}}}}}"#))
+                .unwrap()
+                .is_held()
+        };
+        assert!(held(r#""deletionTimestamp":"t","finalizers":["foreign"]"#));
+        assert!(held(r#""deletionTimestamp":"t","deletionGracePeriodSeconds":30"#));
+        assert!(held(r#""deletionTimestamp":"t""#), "a Namespace");
+        assert!(!held(r#""deletionTimestamp":"t","deletionGracePeriodSeconds":0"#));
+        assert!(!held(r#""finalizers":["foreign"]"#));
+    }
+
+    #[test]
+    fn depth_is_no_danger() {
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        let json = format!(r#"{{"spec":{deep},"metadata":{{"uid":"u","annotations":{deep}}}}}"#);
+        assert!(serde_json::from_str::<ObjectView<'_>>(&json).is_ok());
+    }
+
+    #[test]
+    fn objects_in_a_row_share_their_namespace() {
+        let mut reader = FactsReader::default();
+        let mut read = |namespace: &str| {
+            let json = format!(r#"{{"metadata":{{"uid":"u","namespace":"{namespace}"}}}}"#);
+            let view: ObjectView<'_> = serde_json::from_str(&json).unwrap();
+            reader.facts(view).unwrap().namespace
+        };
+        let (a, b, none) = (read("a"), read("a"), read(""));
+        let (Some(a), Some(b)) = (a, b) else { panic!("no namespace") };
+        assert!(std::ptr::eq(a.as_str(), b.as_str()));
+        assert_eq!(none, None);
     }
 }

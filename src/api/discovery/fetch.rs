@@ -62,21 +62,7 @@ pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, Api
         .collect();
     let asked: Vec<_> = unread
         .iter()
-        .map(|&(g, v)| {
-            let (group, version) = (&groups[g].name, &groups[g].versions[v].name);
-            let path = if group.is_empty() {
-                let mut path = String::from("/api/");
-                path::encode(&mut path, version);
-                path
-            } else {
-                let mut path = String::from("/apis/");
-                path::encode(&mut path, group);
-                path.push('/');
-                path::encode(&mut path, version);
-                path
-            };
-            resources(api, path)
-        })
+        .map(|&(g, v)| resources(api.clone(), version_path(&groups[g].name, &groups[g].versions[v].name)))
         .collect();
     // In order: the outcome must not depend on which answer is first.
     let answers: Vec<_> = futures::stream::iter(asked).buffered(AT_ONCE).collect().await;
@@ -122,7 +108,17 @@ async fn root(api: &Api, path: &str) -> Result<Vec<Group>, ApiError> {
     document::root(&answer.body).map_err(|fault| unusable("GET", path.into(), fault, answer.code))
 }
 
-async fn resources(api: &Api, path: String) -> Result<Arc<[Served]>, ApiError> {
+fn version_path(group: &str, version: &str) -> String {
+    let mut path = String::from(if group.is_empty() { "/api/" } else { "/apis/" });
+    if !group.is_empty() {
+        path::encode(&mut path, group);
+        path.push('/');
+    }
+    path::encode(&mut path, version);
+    path
+}
+
+async fn resources(api: Api, path: String) -> Result<Arc<[Served]>, ApiError> {
     let discovery = discovery();
     let answer = api.call(Call::get(Verb::Discover, path.clone(), JSON, &discovery)).await?;
     document::resources(&answer.body).map_err(|fault| unusable("GET", path, fault, answer.code))

@@ -1,7 +1,7 @@
 //! What the API server serves.
 //!
-//! [`fetch`] asks, [`document`] reads the answers, [`services`] finds out who
-//! serves what, and [`select`] makes a catalog of it. A part that cannot be
+//! `fetch` asks, `document` reads the answers, `services` finds out who serves
+//! what, and `select` makes a catalog of it. A part that cannot be
 //! discovered is unknown, which is never the same as gone: what was known of it
 //! is kept.
 

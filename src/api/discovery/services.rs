@@ -13,11 +13,13 @@ use crate::api::settings::Verb;
 /// The group versions that have an `APIService`, and whether it hands them on to
 /// another API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Services(HashMap<(Box<str>, Box<str>), bool>);
+pub(super) struct Services(HashMap<GroupVersion, bool>);
+
+type GroupVersion = (Box<str>, Box<str>);
 
 /// The groups of the Kubernetes API server itself. An aggregated API in one of
 /// them shows only in the `APIService`s.
-const BUILT_IN: [&str; 22] = [
+const BUILT_IN: [&str; 24] = [
     "",
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -33,6 +35,7 @@ const BUILT_IN: [&str; 22] = [
     "events.k8s.io",
     "extensions",
     "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
     "networking.k8s.io",
     "node.k8s.io",
     "policy",
@@ -40,6 +43,7 @@ const BUILT_IN: [&str; 22] = [
     "resource.k8s.io",
     "scheduling.k8s.io",
     "storage.k8s.io",
+    "storagemigration.k8s.io",
 ];
 
 impl Services {
@@ -66,7 +70,7 @@ pub(super) async fn read(api: &Api) -> Option<Services> {
     }
 }
 
-fn services(body: &[u8]) -> Option<HashMap<(Box<str>, Box<str>), bool>> {
+fn services(body: &[u8]) -> Option<HashMap<GroupVersion, bool>> {
     #[derive(Deserialize)]
     struct List<'a> {
         #[serde(borrow)]

@@ -281,7 +281,8 @@ impl Machine {
                 Step::WatchEnded
             }
             End::Failed(error) => {
-                if error.code.is_some() {
+                // Not what passes: a busy server must not be listed in addition.
+                if error.class == ErrorClass::Refused || error.code == Some(500) {
                     self.fruitless += 1;
                 }
                 if error.class == ErrorClass::Unusable || self.fruitless >= FRUITLESS_WATCHES {

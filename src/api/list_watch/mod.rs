@@ -1,11 +1,13 @@
 //! Following one resource type: list, watch, and what goes wrong in between.
 //!
-//! [`machine`] holds the rules, as a state machine without I/O; [`driver`] makes
-//! the requests that it asks for and tells it what came of them.
+//! `machine` holds the rules, as a state machine without I/O; `driver` makes the
+//! requests that it asks for, `reading` reads their answers, and both tell it
+//! what came of them.
 
 mod driver;
 mod high_water;
 mod machine;
+mod reading;
 #[cfg(test)]
 mod tests;
 

@@ -1,0 +1,174 @@
+//! The set of monitors: started, drained and replaced as types come and go.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+
+use super::{Discovery, Phase, Running, worth_of_deletes};
+use crate::actors::messages::{Drain, Open, Stop, TakeIn};
+use crate::actors::monitor::{Monitor, MonitorContext};
+use crate::actors::orphan::RoundTypes;
+use crate::graph::{DeletesProve, Epoch, Intake};
+use crate::object::{GroupResource, ResourceType};
+
+impl Discovery {
+    /// Starts monitors of new types, drains those of types that went, replaces
+    /// those whose version changed.
+    pub(super) fn reconcile(&mut self, ctx: &mut Context<Self>) {
+        let Some(discovered) = self.discovered.clone() else { return };
+        // What is started now would be forgotten with the graph.
+        if self.phase() == Phase::Rebuilding {
+            return;
+        }
+        let wanted: HashMap<_, _> = discovered
+            .watchable
+            .iter()
+            .filter(|watchable| !self.settings.ignored.contains(&watchable.resource.group_resource))
+            .map(|watchable| (watchable.resource.group_resource.clone(), watchable))
+            .collect();
+        let mut outdated = Vec::new();
+        for (name, running) in &mut self.monitors {
+            match wanted.get(name) {
+                Some(watchable) if running.is_for(watchable) => {}
+                _ if running.draining => {}
+                Some(_) => {
+                    tracing::info!(resource = %name, "the version to watch, or who serves it, changed");
+                    running.draining = true;
+                    running.replaced = true;
+                    outdated.push((name.clone(), running.epoch, running.address.clone()));
+                }
+                None => {
+                    tracing::info!(resource = %name, "type is no longer served; its monitor is drained");
+                    running.draining = true;
+                    running.address.do_send(Drain);
+                }
+            }
+        }
+        for (name, epoch, address) in outdated {
+            // It would not end by itself: its type is still served.
+            let stop = address.send(Stop).into_actor(self);
+            ctx.spawn(stop.map(move |_, discovery, ctx| discovery.monitor_ended(&name, epoch, ctx)));
+        }
+        let mut new: Vec<_> = wanted
+            .into_iter()
+            .filter(|(name, _)| !self.monitors.contains_key(name))
+            .map(|(_, new)| new)
+            .collect();
+        new.sort_by(|a, b| a.resource.group_resource.cmp(&b.resource.group_resource));
+        for watchable in new {
+            self.start_monitor(&watchable.resource, worth_of_deletes(watchable), ctx);
+        }
+        if self.sync_deadline.is_none() && self.phase() != Phase::Collecting {
+            let timeout = self.settings.sync_timeout;
+            self.sync_deadline = Some(ctx.run_later(timeout, |discovery, _| discovery.open("timeout")));
+        }
+        self.synced_changed();
+    }
+
+    pub(super) fn start_monitor(
+        &mut self,
+        resource: &Arc<ResourceType>,
+        deletes_prove: DeletesProve,
+        ctx: &mut Context<Self>,
+    ) {
+        self.last_epoch += 1;
+        let epoch = Epoch(self.last_epoch);
+        tracing::debug!(resource = %resource.group_resource, version = %resource.version, "monitor started");
+        let address = ctx.address();
+        let context = MonitorContext {
+            api: self.means.api.clone(),
+            graph: self.means.graph.clone(),
+            graph_queue: self.means.graph_queue.clone(),
+            high_water: self.means.high_water.clone(),
+            registry: self.means.registry.clone(),
+            synced: address.clone().recipient(),
+            drained: address.clone().recipient(),
+            types_changed: address.clone().recipient(),
+            restored: address.recipient(),
+        };
+        let address = Monitor::start(context, Arc::clone(resource), epoch, deletes_prove);
+        let running = Running {
+            resource: Arc::clone(resource),
+            deletes_prove,
+            address,
+            epoch,
+            draining: false,
+            replaced: false,
+        };
+        self.monitors.insert(resource.group_resource.clone(), running);
+    }
+
+    /// A monitor has ended: its type leaves the graph, unless another version of
+    /// it is watched from now on.
+    pub(super) fn monitor_ended(&mut self, name: &GroupResource, epoch: Epoch, ctx: &mut Context<Self>) {
+        if self.monitors.get(name).is_none_or(|running| running.epoch != epoch) {
+            return;
+        }
+        let Some(running) = self.monitors.remove(name) else { return };
+        self.means.registry.ended(name);
+        if running.replaced {
+            if running.deletes_prove == DeletesProve::Nothing {
+                // Another server's versions are no measure for the next one's.
+                self.means.high_water.forget(name);
+            }
+            self.reconcile(ctx);
+            if self.monitors.contains_key(name) {
+                return;
+            }
+        }
+        let (graph, resource) = (self.means.graph.clone(), running.resource);
+        let leave = async move {
+            let removed = || {
+                let resource = Arc::clone(&resource);
+                TakeIn(vec![Intake::TypeRemoved { resource, epoch }])
+            };
+            // An error means that the graph, and with it the process, is ending.
+            let _ = graph.take_in_everywhere(removed).await;
+        };
+        // It may have come back while it was drained: then it is monitored afresh.
+        ctx.spawn(leave.into_actor(self).map(|(), discovery, ctx| discovery.reconcile(ctx)));
+    }
+
+    /// Publishes which types are synced, and opens the pools when all are.
+    pub(super) fn synced_changed(&mut self) {
+        let catalog = self.discovered.as_ref().map(|discovered| Arc::clone(&discovered.catalog));
+        // A type that is being drained answers no list any more.
+        let mut types: Vec<_> = self
+            .monitors
+            .iter()
+            .filter(|(_, running)| !running.draining)
+            .map(|(name, running)| (Arc::clone(&running.resource), self.means.registry.is_synced(name)))
+            .collect();
+        types.sort_by(|(a, _), (b, _)| a.group_resource.cmp(&b.group_resource));
+        let all = !types.is_empty() && types.iter().all(|(_, synced)| *synced);
+        self.round_types.send_replace(Arc::new(RoundTypes { types, catalog: catalog.unwrap_or_default() }));
+        if all {
+            self.open("synced");
+        }
+    }
+
+    /// Lets the workers begin; what was queued before is derived anew.
+    pub(super) fn open(&mut self, why: &str) {
+        if self.phase() != Phase::Syncing {
+            return;
+        }
+        self.status.send_modify(|status| status.phase = Phase::Collecting);
+        let unsynced: Vec<_> = self
+            .monitors
+            .keys()
+            .filter(|name| !self.means.registry.is_synced(name))
+            .map(ToString::to_string)
+            .collect();
+        tracing::info!(why, monitors = self.monitors.len(), ?unsynced, "collecting");
+        self.means.api.gate().resume();
+        let (graph, pools) = (self.means.graph.clone(), self.means.pools.clone());
+        actix::spawn(async move {
+            for pool in &pools {
+                pool.open.do_send(Open);
+            }
+            // An error means that the graph, and with it the process, is ending.
+            let _ = graph.rederive().await;
+        });
+    }
+}

@@ -1,0 +1,104 @@
+use std::sync::Mutex;
+
+use super::*;
+use crate::api::RequestObserver;
+use crate::api::scripted::{Part, Reply, Server, widget, widget_json};
+use crate::object::PropagationPolicy;
+
+#[tokio::test(start_paused = true)]
+async fn every_call_ends_in_time() {
+    for reply in [Reply::never(), Reply::stream([Part::Data("{".into()), Part::Hang])] {
+        let server = Server::replying([reply]);
+        let begun = Instant::now();
+        let error = server.api().look_up(&widget()).await.unwrap_err();
+        assert_eq!((error.class, error.code), (ErrorClass::Transient, None));
+        assert_eq!(begun.elapsed(), Duration::from_secs(30));
+    }
+}
+
+#[tokio::test]
+async fn no_write_passes_a_closed_gate() {
+    for (gate, class) in
+        [(WriteGate::dry_run(), ErrorClass::DryRun), (WriteGate::open(), ErrorClass::GateClosed)]
+    {
+        gate.pause();
+        let server = Server::replying([Reply::ok(widget_json(""))]);
+        let api = server.api_with(ApiSettings::default(), gate);
+        let widget = widget();
+        let error = api.delete(&widget, PropagationPolicy::Background, None).await.unwrap_err();
+        assert_eq!(error.class, class);
+        assert_eq!(api.warn(&widget, "r", "m").await.unwrap_err().class, class);
+        assert!(server.seen().is_empty());
+        assert!(api.look_up(&widget).await.is_ok(), "reads need no gate");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gate_is_asked_after_the_wait_for_the_rate_limit() {
+    let server = Server::answering(|_| Reply::ok(widget_json("")));
+    let gate = WriteGate::open();
+    let settings = ApiSettings { qps: 1, burst: 1, ..ApiSettings::default() };
+    let api = server.api_with(settings, gate.clone());
+    let widget = widget();
+    api.look_up(&widget).await.unwrap();
+    let (deleted, ()) = tokio::join!(api.delete(&widget, PropagationPolicy::Background, None), async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        gate.pause();
+    });
+    assert_eq!(deleted.unwrap_err().class, ErrorClass::GateClosed);
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_gate_that_closes_in_the_clients_queue_is_told_as_such() {
+    use tower::Layer as _;
+
+    let below = WriteGate::open();
+    below.pause();
+    let transport = tower::service_fn(|_: Request<Body>| async {
+        Ok::<_, tower::BoxError>(Response::new(Body::empty()))
+    });
+    let client = || {
+        let layer = crate::api::gate_layer::GateLayer(below.clone());
+        kube::Client::new(layer.layer(transport), "default")
+    };
+    let api = Api::from_clients(client(), client(), ApiSettings::default(), WriteGate::open());
+    let error = api.delete(&widget(), PropagationPolicy::Background, None).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::GateClosed);
+}
+
+#[test]
+fn everything_may_move_between_threads() {
+    fn sendable<T: Send>(_: T) {}
+    fn check(api: &Api, watch: &mut crate::api::ListWatch) {
+        let widget = widget();
+        sendable(watch.next());
+        sendable(api.discover(None));
+        sendable(api.look_up(&widget));
+        sendable(api.stop_blocking(&widget, &[], None));
+        sendable(api.list(&widget.resource, None, drop));
+    }
+    let _ = check;
+}
+
+#[derive(Debug, Default)]
+struct Notes(Mutex<Vec<(Verb, String, Option<u16>)>>);
+
+impl RequestObserver for Notes {
+    fn request(&self, verb: Verb, resource: &GroupResource, code: Option<u16>, _: Duration) {
+        self.0.lock().unwrap().push((verb, resource.to_string(), code));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_observer_hears_of_every_request() {
+    let server = Server::replying([Reply::ok(widget_json("")), Reply::not_found(), Reply::never()]);
+    let notes = Arc::new(Notes::default());
+    let settings = ApiSettings { observer: Arc::clone(&notes) as Arc<_>, ..ApiSettings::default() };
+    let api = server.api_with(settings, WriteGate::open());
+    for _ in 0..3 {
+        let _ = api.look_up(&widget()).await;
+    }
+    let expected = [Some(200), Some(404), None].map(|code| (Verb::Get, "widgets.example.com".into(), code));
+    assert_eq!(*notes.0.lock().unwrap(), expected);
+}

@@ -1,0 +1,132 @@
+//! A server that does anything at all.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::object::Uid;
+
+/// A store of objects with a version, behind a server that fails at random.
+#[derive(Default)]
+struct Store {
+    version: u64,
+    objects: BTreeMap<String, u64>,
+    /// What happened: version, kind of event, name.
+    log: Vec<(u64, &'static str, String)>,
+}
+
+impl Store {
+    fn change(&mut self, dice: u64) {
+        self.version += 1;
+        let name = format!("o{}", dice % 5);
+        let kind = if dice.is_multiple_of(3) && self.objects.remove(&name).is_some() {
+            "DELETED"
+        } else if self.objects.insert(name.clone(), self.version).is_some() {
+            "MODIFIED"
+        } else {
+            "ADDED"
+        };
+        self.log.push((self.version, kind, name));
+    }
+
+    fn list(&self) -> Reply {
+        let items: Vec<String> = self.objects.iter().map(|(name, version)| item(name, *version)).collect();
+        list_next(self.version, "", &items)
+    }
+
+    fn watch(&self, from: u64, ending: Vec<Part>) -> Reply {
+        let mut parts: Vec<Part> = self
+            .log
+            .iter()
+            .filter(|(version, ..)| *version > from)
+            .map(|(version, kind, name)| lines([&event(kind, name, *version)]))
+            .collect();
+        parts.extend(ending);
+        Reply::stream(parts)
+    }
+}
+
+fn reply(store: &mut Store, seen: &Seen, dice: u64) -> Reply {
+    store.change(dice / 11);
+    let from = seen.query("resourceVersion").and_then(|version| version.parse().ok()).unwrap_or(0);
+    let watch = seen.query("watch").is_some();
+    match dice % 11 {
+        0 => Reply::code(503, "no"),
+        1 => Reply::status(410, "expired", "{}"),
+        2 => Reply::status(429, "slow", r#"{"retryAfterSeconds":3}"#),
+        3 => Reply::never(),
+        4 if watch => store.watch(from, vec![lines([GONE])]),
+        5 if watch => store.watch(from, vec![Part::Break]),
+        6 if watch => store.watch(from, vec![lines(["nonsense"])]),
+        7 if watch => store.watch(
+            from,
+            vec![Part::Pause(Duration::from_secs(40)), lines([&bookmark(store.version)]), Part::Hang],
+        ),
+        _ if watch => store.watch(from, Vec::new()),
+        8 => Reply::stream([Part::Data(r#"{"kind":"WidgetList","items":[{"#.into()), Part::Break]),
+        9 => Reply::status(504, "Too large resource version", "{}"),
+        _ => store.list(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Whatever the server did, once it behaves the picture is right, no store was
+    /// taken for restored, and it was never hammered.
+    #[test]
+    fn after_any_trouble_the_picture_is_right(dice in prop::collection::vec(any::<u64>(), 0..60), seed in any::<u64>()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let store = Arc::new(Mutex::new(Store { version: 10, ..Store::default() }));
+            let calm = Arc::new(AtomicBool::new(false));
+            let (served, calmed, mut rolls) = (Arc::clone(&store), Arc::clone(&calm), dice.into_iter());
+            let server = Server::answering(move |seen| {
+                let mut store = served.lock().unwrap();
+                let from = seen.query("resourceVersion").and_then(|v| v.parse().ok()).unwrap_or(0);
+                match rolls.next() {
+                    Some(dice) => reply(&mut store, seen, dice),
+                    None if seen.query("watch").is_some() => {
+                        calmed.store(true, Ordering::SeqCst);
+                        let quiet = vec![lines([&bookmark(store.version)]), Part::Hang];
+                        store.watch(from, quiet)
+                    }
+                    None => store.list(),
+                }
+            });
+            let settings = ApiSettings { seed, ..ApiSettings::default() };
+            let mut watch = server.api_with(settings, WriteGate::open()).watch(widgets(), start(&HighWater::default()));
+            let mut picture: BTreeMap<Uid, Option<ResourceVersion>> = BTreeMap::new();
+            let mut listing = BTreeMap::new();
+            let mut until = Instant::now() + Duration::from_secs(1_000_000);
+            while let Ok(step) = tokio::time::timeout_at(until, watch.next()).await {
+                match step.unwrap() {
+                    Step::ListBegan => listing.clear(),
+                    Step::Items(items) => listing.extend(items.into_iter().map(|o| (o.uid, o.resource_version))),
+                    Step::ListEnded { .. } => picture = std::mem::take(&mut listing),
+                    Step::Events(events) => for event in events {
+                        match event {
+                            Sighting::Seen(object) => { picture.insert(object.uid, object.resource_version); }
+                            Sighting::Deleted(object) => { picture.remove(&object.uid); }
+                        }
+                    },
+                    Step::StoreRestored { .. } => panic!("no store was restored"),
+                    Step::Bookmark | Step::WatchEnded | Step::Failed { .. } => {}
+                }
+                if calm.load(Ordering::SeqCst) {
+                    until = Instant::now() + Duration::from_secs(100);
+                }
+            }
+            let expected: BTreeMap<_, _> = store.lock().unwrap().objects.iter()
+                .map(|(name, version)| (Uid::parse(name).unwrap(), Some(ResourceVersion::number(*version)))).collect();
+            assert_eq!(picture, expected);
+            let watches: Vec<Duration> = server.seen().iter()
+                .filter(|seen| seen.query("watch").is_some()).map(|seen| seen.at).collect();
+            let least = WatchSettings::default().least_backoff;
+            assert!(watches.windows(2).all(|pair| pair[1] - pair[0] >= least), "{watches:?}");
+        });
+    }
+}

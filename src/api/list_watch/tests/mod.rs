@@ -1,0 +1,104 @@
+//! Scripted servers, paused clocks.
+
+mod chaos;
+mod list;
+mod watch;
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::*;
+use crate::api::scripted::{Part, Reply, Seen, Server, lines, widgets};
+use crate::api::{Api, ApiSettings, ErrorClass, WatchSettings, WriteGate};
+use crate::object::ResourceVersion;
+
+fn item(name: &str, version: u64) -> String {
+    format!(
+        r#"{{"metadata":{{"name":"{name}","namespace":"ns","uid":"{name}","resourceVersion":"{version}"}}}}"#
+    )
+}
+
+fn list_next(version: u64, next: &str, items: &[String]) -> Reply {
+    Reply::ok(format!(
+        r#"{{"kind":"WidgetList","metadata":{{"resourceVersion":"{version}","continue":"{next}"}},"items":[{}]}}"#,
+        items.join(",")
+    ))
+}
+
+fn list(version: u64, names: &[&str]) -> Reply {
+    let items: Vec<String> = names.iter().map(|name| item(name, 1)).collect();
+    list_next(version, "", &items)
+}
+
+fn event(kind: &str, name: &str, version: u64) -> String {
+    format!(r#"{{"type":"{kind}","object":{}}}"#, item(name, version))
+}
+
+fn bookmark(version: u64) -> String {
+    format!(r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"{version}"}}}}}}"#)
+}
+
+const GONE: &str =
+    r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
+
+fn start(high_water: &HighWater) -> WatchStart {
+    WatchStart { high_water: high_water.clone(), aggregated: false }
+}
+
+fn watch(server: &Server) -> ListWatch {
+    server.api().watch(widgets(), start(&HighWater::default()))
+}
+
+/// A step in a line.
+fn text(step: Option<Step>) -> String {
+    let names = |facts: &[crate::object::ObjectFacts]| {
+        facts.iter().map(|facts| facts.name.to_string()).collect::<Vec<_>>().join(",")
+    };
+    match step {
+        None => "ended".into(),
+        Some(Step::ListBegan) => "began".into(),
+        Some(Step::Items(items)) => format!("items {}", names(&items)),
+        Some(Step::ListEnded { resource_version }) => {
+            format!("listed {}", resource_version.map_or_else(|| "-".into(), |v| v.to_string()))
+        }
+        Some(Step::Events(events)) => events
+            .into_iter()
+            .map(|event| match event {
+                Sighting::Seen(facts) => format!("+{}", facts.name),
+                Sighting::Deleted(facts) => format!("-{}", facts.name),
+            })
+            .collect::<Vec<_>>()
+            .join(" "),
+        Some(Step::Bookmark) => "bookmark".into(),
+        Some(Step::WatchEnded) => "watch ended".into(),
+        Some(Step::Failed { error, .. }) => format!("failed {}", error.class.name()),
+        Some(Step::StoreRestored { seen, found }) => format!("restored {seen} {found}"),
+    }
+}
+
+async fn steps(watch: &mut ListWatch, count: usize) -> Vec<String> {
+    let mut steps = Vec::new();
+    for _ in 0..count {
+        steps.push(text(watch.next().await));
+    }
+    steps
+}
+
+/// The kind of each request: list with its version, page, watch with its version.
+fn kinds(server: &Server) -> Vec<String> {
+    server.seen().iter().map(kind).collect()
+}
+
+fn kind(seen: &Seen) -> String {
+    let version = seen.query("resourceVersion");
+    if seen.query("watch").is_some() {
+        format!("watch {}", version.unwrap_or("-"))
+    } else if let Some(token) = seen.query("continue") {
+        format!("page {token}")
+    } else if seen.query("limit") == Some("1") {
+        "check".into()
+    } else {
+        format!("list {}", version.unwrap_or("store"))
+    }
+}

@@ -1,0 +1,186 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::scripted::{Reply, Server, widget, widget_json};
+
+const OWNERS: &str = r#","ownerReferences":[
+    {"apiVersion":"v1","kind":"A","name":"a","uid":"ua","blockOwnerDeletion":true,"later":{"x": 1.0}},
+    {"apiVersion":"v1","kind":"B","name":"b","uid":"ub","controller":true},
+    {"apiVersion":"v2","kind":"B","name":"b","uid":"ub"}]"#;
+
+fn uid(text: &str) -> Uid {
+    Uid::parse(text).unwrap()
+}
+
+fn reference(api_version: &str, name: &str, blocks: bool) -> OwnerReference {
+    OwnerReference {
+        api_version: api_version.into(),
+        kind: name.to_uppercase().into(),
+        name: name.into(),
+        uid: uid(&format!("u{name}")),
+        controller: false,
+        block_owner_deletion: blocks,
+    }
+}
+
+fn unsupported() -> Reply {
+    Reply::status(415, "the body of the request was in an unknown format", "{}")
+}
+
+fn changed(patched: Result<Patched, ApiError>) -> ObjectFacts {
+    match patched {
+        Ok(Patched::Changed(facts)) => facts,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_strategic_patch_names_uid_version_and_owners() {
+    let server = Server::replying([Reply::ok(widget_json(""))]);
+    let version = ResourceVersion::number(7);
+    let owners = [uid("ua"), uid("uc")];
+    let patched =
+        server.api().remove_references(&widget(), References::OfOwners(&owners), Some(&version)).await;
+    assert_eq!(changed(patched).owners, []);
+    let request = &server.seen()[0];
+    assert_eq!(request.line(), "PATCH /apis/example.com/v1/namespaces/ns/widgets/w?fieldManager=kube-gc");
+    assert_eq!(request.header("content-type"), "application/strategic-merge-patch+json");
+    assert!(request.header("user-agent").starts_with("kube-gc/"));
+    assert_eq!(
+        request.json(),
+        json!({"metadata": {"uid": "u", "resourceVersion": "7", "ownerReferences": [
+            {"$patch": "delete", "uid": "ua"}, {"$patch": "delete", "uid": "uc"}]}})
+    );
+}
+
+#[tokio::test]
+async fn custom_resources_get_the_rest_of_the_list_verbatim_and_are_remembered() {
+    let live = || Reply::ok(widget_json(OWNERS));
+    let done = || Reply::ok(widget_json(""));
+    let server = Server::replying([unsupported(), live(), done(), live(), done()]);
+    let api = server.api();
+    let owners = [uid("ub")];
+    let version = ResourceVersion::number(7);
+    changed(api.remove_references(&widget(), References::OfOwners(&owners), Some(&version)).await);
+    changed(api.remove_references(&widget(), References::OfOwners(&owners), None).await);
+    let seen = server.seen();
+    let methods: Vec<_> = seen.iter().map(|request| request.method.as_str()).collect();
+    assert_eq!(methods, ["PATCH", "GET", "PATCH", "GET", "PATCH"]);
+    assert_eq!(seen[2].header("content-type"), "application/merge-patch+json");
+    assert!(
+        seen[2].body.contains(r#"{"apiVersion":"v1","kind":"A","name":"a","uid":"ua","blockOwnerDeletion":true,"later":{"x": 1.0}}"#),
+        "{}", seen[2].body
+    );
+    assert_eq!(seen[2].json()["metadata"]["ownerReferences"].as_array().unwrap().len(), 1);
+    assert_eq!(seen[2].json()["metadata"]["uid"], "u");
+    assert_eq!(seen[2].json()["metadata"]["resourceVersion"], "7");
+}
+
+#[tokio::test]
+async fn what_was_decided_on_another_version_is_not_patched() {
+    let server = Server::replying([unsupported(), Reply::ok(widget_json(OWNERS))]);
+    let version = ResourceVersion::number(6);
+    let owners = [uid("ua")];
+    let error =
+        server.api().remove_references(&widget(), References::OfOwners(&owners), Some(&version)).await;
+    assert_eq!(error.unwrap_err().class, ErrorClass::Conflict);
+    assert_eq!(server.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn exact_references_go_alone_though_they_share_a_uid() {
+    let server = Server::replying([Reply::ok(widget_json(OWNERS)), Reply::ok(widget_json(""))]);
+    let unwanted = [reference("v2", "b", false)];
+    changed(server.api().remove_references(&widget(), References::Exactly(&unwanted), None).await);
+    let json = server.seen()[1].json();
+    let left: Vec<_> = json["metadata"]["ownerReferences"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|owner| owner["apiVersion"].as_str().unwrap())
+        .collect();
+    assert_eq!(left, ["v1", "v1"]);
+}
+
+#[tokio::test]
+async fn the_last_reference_leaves_null_behind() {
+    let one = r#","ownerReferences":[{"apiVersion":"v1","kind":"A","name":"a","uid":"ua"}]"#;
+    let server = Server::replying([Reply::ok(widget_json(one)), Reply::ok(widget_json(""))]);
+    changed(
+        server
+            .api()
+            .remove_references(&widget(), References::Exactly(&[reference("v1", "a", true)]), None)
+            .await,
+    );
+    assert_eq!(server.seen()[1].json()["metadata"]["ownerReferences"], Value::Null);
+}
+
+#[tokio::test]
+async fn what_is_gone_already_needs_nothing() {
+    let owners = [uid("uz")];
+    // Old servers merge the entry in as an incomplete reference, and refuse it.
+    let refused = Reply::status(422, "invalid", r#"{"causes":[{"field":"metadata.ownerReferences.name"}]}"#);
+    let server = Server::replying([refused, Reply::ok(widget_json(""))]);
+    let patched = server.api().remove_references(&widget(), References::OfOwners(&owners), None).await;
+    assert!(matches!(patched, Ok(Patched::Unneeded(_))), "{patched:?}");
+}
+
+#[tokio::test]
+async fn an_object_that_is_gone_or_another_is_gone() {
+    let owners = [uid("ua")];
+    let other = Reply::ok(widget_json("").replace(r#""uid":"u""#, r#""uid":"other""#));
+    let other_uid = Reply::status(422, "no", r#"{"causes":[{"field":"metadata.uid"}]}"#);
+    for replies in [
+        vec![Reply::not_found()],
+        vec![other_uid],
+        vec![unsupported(), Reply::not_found()],
+        vec![unsupported(), other],
+    ] {
+        let server = Server::replying(replies);
+        let patched = server.api().remove_references(&widget(), References::OfOwners(&owners), None).await;
+        assert_eq!(patched, Ok(Patched::Gone));
+    }
+    let namespace_gone = Reply::status(404, "no", r#"{"name":"ns","kind":"namespaces"}"#);
+    let server = Server::replying([namespace_gone]);
+    let error = server.api().remove_references(&widget(), References::OfOwners(&owners), None).await;
+    assert_eq!(error.unwrap_err().class, ErrorClass::NamespaceGone);
+}
+
+#[tokio::test]
+async fn a_conflict_is_the_callers_when_it_named_a_version_and_ours_otherwise() {
+    let conflict = || Reply::status(409, "conflict", "{}");
+    let live = || Reply::ok(widget_json(OWNERS));
+    let unwanted = [reference("v1", "a", true)];
+    let server = Server::replying([live(), conflict(), live(), Reply::ok(widget_json(""))]);
+    changed(server.api().remove_references(&widget(), References::Exactly(&unwanted), None).await);
+    let server = Server::replying([live(), conflict()]);
+    let version = ResourceVersion::number(7);
+    let error =
+        server.api().remove_references(&widget(), References::Exactly(&unwanted), Some(&version)).await;
+    assert_eq!(error.unwrap_err().class, ErrorClass::Conflict);
+}
+
+#[tokio::test]
+async fn blocking_stops_by_uid_or_by_the_whole_list() {
+    let server = Server::replying([Reply::ok(widget_json(""))]);
+    let references = [reference("v1", "a", true), reference("v1", "c", false)];
+    changed(server.api().stop_blocking(&widget(), &references, None).await);
+    assert_eq!(
+        server.seen()[0].json(),
+        json!({"metadata": {"uid": "u", "ownerReferences": [{"uid": "ua", "blockOwnerDeletion": false}]}})
+    );
+    // Two share a uid: merging by uid would miss one.
+    let twins =
+        OWNERS.replace(r#""name":"b","uid":"ub""#, r#""name":"b","uid":"ub","blockOwnerDeletion":true"#);
+    let server = Server::replying([Reply::ok(widget_json(&twins)), Reply::ok(widget_json(""))]);
+    let references = [reference("v1", "b", true), reference("v2", "b", true)];
+    changed(server.api().stop_blocking(&widget(), &references, None).await);
+    let json = server.seen()[1].json();
+    let flags: Vec<_> = json["metadata"]["ownerReferences"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|owner| owner["blockOwnerDeletion"].as_bool().unwrap())
+        .collect();
+    assert_eq!(flags, [true, false, false], "ua was not among the given references");
+}

@@ -1,0 +1,140 @@
+//! What proves that an owner is absent, and what does not.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::stage::{Stage, requests};
+use crate::support::proxy::{How, On, Reply, Verb};
+use crate::support::{Obj, Options};
+
+const UID: &str = "3b0a1c52-77aa-4d29-9a4f-0123456789ab";
+
+/// A dependent of a configmap that never existed, and a collector that is told
+/// something else about it than the truth.
+async fn told(reply: impl Fn(&Stage) -> Reply) -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector_with(Options::config("[retry]\nmax = \"500ms\"\n")).await?;
+    let ghost = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "ghost", "uid": UID });
+    let get = stage.here(Verb::Get).of("configmaps").named("ghost");
+    let rule = stage.proxy.always(get.clone(), How::Instead(reply(&stage)));
+    let dependent = ns.secret("dependent").owner_reference(ghost).create().await?;
+
+    // It asked, was not convinced, and asked again, several times.
+    rule.hit(4).await?;
+    kept(&stage, &dependent).await?;
+    // A restarted collector is not convinced either.
+    collector.stop().await?;
+    let collector = crate::support::Collector::start_with(
+        stage.proxy.kubeconfig(),
+        Options::config("[retry]\nmax = \"500ms\"\n"),
+    )
+    .await?;
+    rule.hit(rule.hits() + 3).await?;
+    kept(&stage, &dependent).await?;
+
+    rule.remove();
+    stage.gone(&dependent).await?;
+    for get in requests(stage.proxy.all(&get)) {
+        // An answer from the API server's cache would be as old as that.
+        ensure!(!get.query.contains("resourceVersion"), "{get}");
+    }
+    stage.cluster.settled(&collector).await?;
+    collector.stop().await
+}
+
+async fn kept(stage: &Stage, dependent: &Obj) -> Result<()> {
+    ensure!(stage.of(Verb::Delete, dependent).is_empty(), "{:#?}", stage.of(Verb::Delete, dependent));
+    stage.cluster.assert_kept([dependent]).await
+}
+
+/// Semantics, section 1: a 404 means that an object is absent only when
+/// `Status.details` names it. Fails, as the next seven, if the code is enough.
+#[tokio::test]
+async fn a_404_without_details_proves_nothing() -> Result<()> {
+    told(|_| Reply::status(404, "NotFound", "not found")).await
+}
+
+/// Semantics, section 1: the path is not served.
+#[tokio::test]
+async fn a_404_of_the_path_proves_nothing() -> Result<()> {
+    told(|_| Reply::text(404, "404 page not found\n")).await
+}
+
+/// Semantics, section 1: as an API server answers for a path that it knows in
+/// another version.
+#[tokio::test]
+async fn a_404_of_the_resource_proves_nothing() -> Result<()> {
+    told(|_| Reply::status(404, "NotFound", "the server could not find the requested resource")).await
+}
+
+/// Semantics, section 1: the namespace's 404.
+#[tokio::test]
+async fn a_404_of_the_namespace_proves_nothing() -> Result<()> {
+    told(|stage| {
+        let details = json!({ "name": stage.ns.name(), "kind": "namespaces" });
+        Reply::status_with(404, "NotFound", "namespaces not found", &details)
+    })
+    .await
+}
+
+/// Semantics, section 1: name and resource, but another group.
+#[tokio::test]
+async fn a_404_of_another_group_proves_nothing() -> Result<()> {
+    told(|_| {
+        let details = json!({ "name": "ghost", "group": "example.com", "kind": "configmaps" });
+        Reply::status_with(404, "NotFound", "configmaps.example.com \"ghost\" not found", &details)
+    })
+    .await
+}
+
+/// Semantics, section 1: another name.
+#[tokio::test]
+async fn a_404_of_another_name_proves_nothing() -> Result<()> {
+    told(|_| {
+        let details = json!({ "name": "host", "kind": "configmaps" });
+        Reply::status_with(404, "NotFound", "configmaps \"host\" not found", &details)
+    })
+    .await
+}
+
+/// Semantics, section 1: an answer without a uid proves nothing; here the
+/// "other uid" would be none at all.
+#[tokio::test]
+async fn an_object_without_a_uid_proves_nothing() -> Result<()> {
+    told(|stage| {
+        let metadata = json!({ "name": "ghost", "namespace": stage.ns.name() });
+        Reply::json(200, &json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata }))
+    })
+    .await
+}
+
+/// Semantics, section 4: a look-up that fails leaves the reference unresolved.
+#[tokio::test]
+async fn an_error_proves_nothing() -> Result<()> {
+    told(|_| Reply::broken()).await?;
+    told(|_| Reply::status(403, "Forbidden", "a refusal made by the test")).await
+}
+
+/// Semantics, section 1: the object's own 404 and another uid are proof. The
+/// counterpart of the others: fails if these are not taken for what they are.
+#[tokio::test]
+async fn the_owners_own_404_and_another_uid_are_proof() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let namesake = ns.configmap("namesake").create().await?;
+    let ghost = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "ghost", "uid": UID });
+    let mut other = namesake.reference();
+    other["uid"] = json!("00000000-0000-4000-8000-000000000000");
+    let of_ghost = ns.secret("of-ghost").owner_reference(ghost).create().await?;
+    let of_other = ns.secret("of-other").owner_reference(other).create().await?;
+    let of_namesake = ns.secret("of-namesake").owned_by(&namesake).create().await?;
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&of_ghost, &of_other]).await?;
+    stage.cluster.assert_kept([&of_namesake]).await?;
+    for get in requests(stage.proxy.all(&On::verb(Verb::Get))) {
+        ensure!(!get.query.contains("resourceVersion"), "{get}");
+    }
+    collector.stop().await
+}

@@ -1,0 +1,152 @@
+//! DELETEs that meet a 409 though nothing that matters has changed.
+
+use anyhow::{Result, ensure};
+
+use crate::stage::Stage;
+use crate::support::proxy::{Held, How, On, Reply, Request, Verb};
+use crate::support::{Obj, Policy};
+
+/// Sets another label on an object and lets the held request pass.
+async fn churn(stage: &Stage, object: &Obj, count: usize, held: Held) -> Result<(Obj, Request)> {
+    let now = stage.cluster.set_label(object, "churn", &count.to_string()).await?;
+    let request = held.request.clone();
+    held.pass();
+    Ok((now, request))
+}
+
+/// Semantics, section 4: only unrelated fields changed, so DELETE goes out again
+/// at once with the version just read. Fails if it is decided afresh, by the
+/// reads of owner and object that this would cost, or backed off.
+#[tokio::test]
+async fn a_label_that_changes_costs_one_more_delete_at_the_version_just_read() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let dependent = ns.secret("dependent").owned_by(&owner).create().await?;
+    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &dependent));
+    stage.cluster.delete(&owner, Policy::Background).await?;
+
+    let (changed, first) = churn(&stage, &dependent, 0, deletes.next().await?).await?;
+    ensure!(first.precondition_version() == Some(&dependent.resource_version), "{first}");
+    let second = deletes.next().await?;
+    ensure!(second.request.precondition_version() == Some(&changed.resource_version), "{}", second.request);
+    ensure!(second.request.precondition_uid() == Some(&dependent.uid), "{}", second.request);
+    second.pass();
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&dependent]).await?;
+    ensure!(stage.of(Verb::Delete, &dependent).len() == 2);
+    ensure!(stage.of(Verb::Get, &dependent).len() == 1, "one read after one conflict");
+    collector.stop().await
+}
+
+/// Semantics, section 4: after 5 such conflicts in a row, `uid` alone. Fails, by
+/// waiting for a DELETE that succeeds, if there is no such end to it.
+#[tokio::test]
+async fn after_five_conflicts_over_nothing_the_uid_alone_is_enough() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let dependent = ns.secret("dependent").owned_by(&owner).create().await?;
+    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &dependent));
+    stage.cluster.delete(&owner, Policy::Background).await?;
+
+    let mut expected = dependent.resource_version.clone();
+    for count in 0..5 {
+        let (changed, request) = churn(&stage, &dependent, count, deletes.next().await?).await?;
+        ensure!(request.precondition_version() == Some(&expected), "{count}: {request}, not {expected}");
+        expected = changed.resource_version;
+    }
+    let (_, last) = churn(&stage, &dependent, 5, deletes.next().await?).await?;
+    ensure!(last.precondition_version().is_none(), "{last}");
+    ensure!(last.precondition_uid() == Some(&dependent.uid), "{last}");
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&dependent]).await?;
+    ensure!(stage.of(Verb::Delete, &dependent).len() == 6);
+    collector.stop().await
+}
+
+/// Semantics, section 4: an owner that comes among such conflicts saves the object
+/// at any of them, the last included. Fails if the references are compared only
+/// the first time.
+#[tokio::test]
+async fn an_owner_that_comes_after_four_conflicts_over_nothing_saves_the_object() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let (owner, saviour) = (ns.configmap("owner").create().await?, ns.configmap("saviour").create().await?);
+    let dependent = ns.secret("dependent").owned_by(&owner).create().await?;
+    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &dependent));
+    stage.cluster.delete(&owner, Policy::Background).await?;
+
+    for count in 0..4 {
+        churn(&stage, &dependent, count, deletes.next().await?).await?;
+    }
+    let fifth = deletes.next().await?;
+    stage.cluster.set_owner_references(&dependent, &[owner.reference(), saviour.reference()]).await?;
+    fifth.pass();
+    drop(deletes);
+    stage.cluster.settled(&collector).await?;
+    stage.assert_owners(&dependent, &[&saviour]).await?;
+    collector.stop().await
+}
+
+/// Semantics, section 4: a 409 to the DELETE with the uid alone, or one after which
+/// the very same version is read, has no cause that could be removed: backoff,
+/// and a new decision. Fails if the collector goes round in the same loop: the
+/// next DELETE must carry a version again.
+#[tokio::test]
+async fn a_conflict_without_a_visible_cause_is_backed_off() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let dependent = ns.secret("dependent").owned_by(&owner).create().await?;
+    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &dependent));
+    stage.cluster.delete(&owner, Policy::Background).await?;
+
+    for count in 0..5 {
+        churn(&stage, &dependent, count, deletes.next().await?).await?;
+    }
+    let uid_alone = deletes.next().await?;
+    ensure!(uid_alone.request.precondition_version().is_none(), "{}", uid_alone.request);
+    uid_alone.end(How::Instead(Reply::conflict()));
+    let afresh = deletes.next().await?;
+    ensure!(afresh.request.precondition_version().is_some(), "{}", afresh.request);
+    // The version is right, and the answer is 409 all the same.
+    afresh.end(How::Instead(Reply::conflict()));
+    let again = deletes.next().await?;
+    ensure!(again.request.precondition_version().is_some(), "{}", again.request);
+    again.pass();
+    drop(deletes);
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&dependent]).await?;
+    ensure!(!collector.logged("no visible cause").is_empty(), "the log does not say so");
+    collector.stop().await
+}
+
+/// Semantics, section 4: 409 → read it; being deleted → stop. Fails if the
+/// collector deletes what a client has just deleted in its own way: with
+/// Background it would wipe the finalizer `orphan`.
+#[tokio::test]
+async fn what_a_client_deletes_between_decision_and_delete_is_left_to_its_policy() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let middle = ns.secret("middle").owned_by(&owner).create().await?;
+    let leaf = ns.configmap("leaf").owned_by(&middle).create().await?;
+    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &middle));
+    stage.cluster.delete(&owner, Policy::Background).await?;
+
+    let held = deletes.next().await?;
+    stage.cluster.delete(&middle, Policy::Orphan).await?;
+    held.pass();
+    drop(deletes);
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&middle]).await?;
+    stage.assert_owners(&leaf, &[]).await?;
+    ensure!(stage.of(Verb::Delete, &middle).len() == 1);
+    collector.stop().await
+}

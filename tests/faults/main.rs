@@ -1,0 +1,21 @@
+//! What the collector does when the API server refuses, fails, is late, or when
+//! clients change the world between a decision and its effect.
+//!
+//! Each test puts a [proxy](support::proxy) between the collector and a real API
+//! server, by which it sees every request, and holds or spoils those that it
+//! names. Waiting is for conditions, never for time.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod absence;
+mod conflicts;
+mod foreground;
+mod orphan_late;
+mod orphan_rounds;
+mod patches;
+mod preconditions;
+mod races;
+mod refusals;
+mod stage;
+mod watches;

@@ -1,0 +1,135 @@
+//! Dependents that turn up late for the orphaning of their owner
+//! (kubernetes/kubernetes#26120).
+
+use anyhow::{Result, ensure};
+
+use crate::stage::Stage;
+use crate::support::Policy;
+use crate::support::proxy::{On, Verb};
+
+/// Semantics, section 5, and invariant 3: the dependent was created before the
+/// DELETE was sent, and its watch event is late. Fails without the confirming
+/// lists: the finalizer goes, and the dependent with it when it turns up.
+#[tokio::test]
+async fn a_dependent_whose_event_is_late_is_found_before_the_finalizer_goes() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.secret("owner").create().await?;
+    let known = ns.configmap("known").owned_by(&owner).create().await?;
+    stage.cluster.settled(&collector).await?;
+    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()).named("late"));
+    let late = ns.configmap("late").owned_by(&owner).create().await?;
+    events.caught().await?;
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+    stage.gone(&owner).await?;
+
+    // Not only when it turns up: the owner goes after its last reference.
+    stage.assert_owners(&late, &[]).await?;
+    events.release();
+    stage.cluster.settled(&collector).await?;
+    stage.assert_owners(&late, &[]).await?;
+    stage.assert_owners(&known, &[]).await?;
+    ensure!(stage.of(Verb::Delete, &late).is_empty());
+    ensure!(!collector.logged(r#""late_dependents":1"#).is_empty(), "the log does not say so");
+    collector.stop().await
+}
+
+/// The same for an owner without namespace, whose dependents live in many.
+#[tokio::test]
+async fn a_late_dependent_of_a_cluster_scoped_owner_is_found_in_any_namespace() -> Result<()> {
+    let stage = Stage::set().await?;
+    let collector = stage.collector().await?;
+    let owner = stage.cluster.node(format!("owner-{}", stage.ns.name())).create().await?;
+    let other = stage.cluster.namespace().await?;
+    let known = stage.ns.configmap("known").owned_by(&owner).create().await?;
+    stage.cluster.settled(&collector).await?;
+    let events = stage.proxy.hold_events(On::resource("configmaps").within(other.name()));
+    let late = other.configmap("late").owned_by(&owner).create().await?;
+    events.caught().await?;
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+    stage.gone(&owner).await?;
+
+    stage.assert_owners(&late, &[]).await?;
+    events.release();
+    stage.cluster.settled(&collector).await?;
+    for dependent in [&late, &known] {
+        stage.assert_owners(dependent, &[]).await?;
+    }
+    collector.stop().await
+}
+
+/// Semantics, section 5: the orphaned identity is remembered. The dependent is
+/// created after the round, is in no list, and is seen only when the owner is
+/// gone. Fails without that memory: it would be deleted.
+#[tokio::test]
+async fn a_dependent_that_turns_up_when_the_owner_is_gone_loses_its_reference() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.secret("owner").create().await?;
+    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &owner));
+    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()));
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+
+    let held = patches.next().await?;
+    let late = ns.configmap("late").owned_by(&owner).create().await?;
+    events.caught().await?;
+    held.pass();
+    drop(patches);
+    stage.gone(&owner).await?;
+    // All but the configmaps: their watch is held back.
+    stage.cluster.forget(&late.resource);
+    stage.cluster.settled(&collector).await?;
+    stage.assert_owners(&late, &[&owner]).await?;
+    events.release();
+    stage.cluster.settled(&collector).await?;
+    stage.assert_owners(&late, &[]).await?;
+    ensure!(stage.of(Verb::Delete, &late).is_empty());
+    collector.stop().await
+}
+
+/// The same where the event of the dependent comes while the finalizer is on its
+/// way out.
+#[tokio::test]
+async fn a_dependent_that_is_seen_while_the_finalizer_goes_loses_its_reference() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.secret("owner").create().await?;
+    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &owner));
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+
+    let held = patches.next().await?;
+    let late = ns.configmap("late").owned_by(&owner).create().await?;
+    // Seen, and nothing else: the orphan pool is busy with the finalizer.
+    stage.seen(&collector, &late).await?;
+    held.pass();
+    drop(patches);
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&owner]).await?;
+    stage.assert_owners(&late, &[]).await?;
+    ensure!(stage.of(Verb::Delete, &late).is_empty());
+    collector.stop().await
+}
+
+/// Semantics, section 5: a late dependent with a solid owner besides loses only
+/// the reference to the orphaned one. Fails if the round takes the others along.
+#[tokio::test]
+async fn a_late_dependent_keeps_its_other_owner() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let (owner, other) = (ns.secret("owner").create().await?, ns.secret("other").create().await?);
+    stage.cluster.settled(&collector).await?;
+    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()));
+    let late = ns.configmap("late").owned_by(&owner).owned_by(&other).create().await?;
+    events.caught().await?;
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+    stage.gone(&owner).await?;
+    stage.assert_owners(&late, &[&other]).await?;
+    events.release();
+    stage.cluster.settled(&collector).await?;
+    stage.assert_owners(&late, &[&other]).await?;
+    collector.stop().await
+}

@@ -1,0 +1,109 @@
+//! What it costs to orphan many owners at once.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::stage::{Stage, requests};
+use crate::support::cluster::create_all;
+use crate::support::proxy::Verb;
+use crate::support::{Options, Policy};
+
+const OWNERS: usize = 50;
+/// One that is under way when the deletions come, and a few for those that come
+/// while it, or the next one, is under way.
+const ROUNDS: usize = 6;
+
+/// Semantics, section 5: one round serves all owners of a namespace whose deletion
+/// was seen before it began. Fails if every owner costs a round of its own (50),
+/// and if only those owners share one that the workers happen to hold at the
+/// same time (10 or more, with 5 workers).
+#[tokio::test]
+async fn orphaning_fifty_owners_at_once_costs_a_few_rounds() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owners = create_all((0..OWNERS).map(|n| ns.secret(format!("owner-{n}")))).await?;
+    let dependents =
+        create_all(owners.iter().map(|owner| ns.configmap(owner.name.clone()).owned_by(owner))).await?;
+    stage.cluster.settled(&collector).await?;
+    // No round comes to its end before all deletions have been seen.
+    let mut lists = stage.proxy.hold(stage.here(Verb::List));
+    stage.cluster.delete_all(&owners, Policy::Orphan).await?;
+    let first = lists.next().await?;
+    for owner in &owners {
+        let owner = stage.cluster.fresh(owner).await?;
+        stage.seen(&collector, &owner).await?;
+    }
+    first.pass();
+    drop(lists);
+    stage.cluster.settled(&collector).await?;
+
+    stage.cluster.assert_gone(&owners).await?;
+    for dependent in &dependents {
+        stage.assert_owners(dependent, &[]).await?;
+    }
+    let mut by_type: BTreeMap<String, usize> = BTreeMap::new();
+    for list in requests(stage.proxy.all(&stage.here(Verb::List))) {
+        *by_type.entry(list.resource).or_default() += 1;
+    }
+    let rounds = by_type.values().max().copied().context("no round at all")?;
+    ensure!(rounds <= ROUNDS, "{rounds} rounds: {by_type:#?}");
+    collector.stop().await
+}
+
+/// Semantics, section 5: for a namespaced owner a round lists its own namespace
+/// only, namespaced types only, consistently. Fails if a round reads from the
+/// API server's cache (`resourceVersion`), which may be as late as the watch.
+#[tokio::test]
+async fn a_round_lists_one_namespace_and_consistently() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.secret("owner").create().await?;
+    stage.cluster.settled(&collector).await?;
+    let mark = stage.proxy.mark();
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+    stage.cluster.settled(&collector).await?;
+
+    stage.cluster.assert_gone([&owner]).await?;
+    let lists = requests(stage.proxy.since(mark, &crate::support::proxy::On::verb(Verb::List)));
+    let lists: Vec<_> = lists.into_iter().filter(|list| list.is_full_list()).collect();
+    ensure!(!lists.is_empty(), "no round");
+    for list in &lists {
+        ensure!(list.namespace.as_deref() == Some(ns.name()), "{list}");
+        ensure!(!list.query.contains("resourceVersion"), "{list}");
+    }
+    ensure!(lists.iter().any(|list| list.resource == "configmaps"));
+    ensure!(lists.iter().all(|list| list.resource != "nodes"), "a cluster-scoped type in a namespace");
+    collector.stop().await
+}
+
+/// Semantics, section 5: a list that fails keeps the finalizer if the type's
+/// monitor is synced, as it can hold late dependents. Fails if the failed type
+/// is passed over: `late` would lose its owner and then its life.
+#[tokio::test]
+async fn a_round_that_cannot_list_a_synced_type_is_repeated() -> Result<()> {
+    use crate::support::proxy::{How, On, Reply};
+
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector_with(Options::config("[retry]\nmax = \"1s\"\n")).await?;
+    let owner = ns.secret("owner").create().await?;
+    stage.cluster.settled(&collector).await?;
+    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()));
+    let late = ns.configmap("late").owned_by(&owner).create().await?;
+    events.caught().await?;
+    let broken = stage.proxy.always(stage.here(Verb::List).of("configmaps"), How::Instead(Reply::broken()));
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+    broken.hit(3).await?;
+    ensure!(stage.of(Verb::Patch, &owner).is_empty(), "the finalizer went before the round was done");
+    stage.cluster.assert_kept([&owner]).await?;
+    broken.remove();
+    stage.gone(&owner).await?;
+    stage.assert_owners(&late, &[]).await?;
+    events.release();
+    stage.cluster.settled(&collector).await?;
+    stage.assert_owners(&late, &[]).await?;
+    collector.stop().await
+}

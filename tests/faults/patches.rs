@@ -1,0 +1,219 @@
+//! Answers to patches, and to DELETEs of what is gone or is another object.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::stage::Stage;
+use crate::support::proxy::{How, On, Reply, Request, Verb};
+use crate::support::{Options, Policy, Scope};
+
+const SOON: &str = "[retry]\nmax = \"300ms\"\n";
+
+/// Semantics, section 6: 422 with `metadata.uid` among the causes means another
+/// object. The API server's own answer: the dependent is re-created while the
+/// patch is on its way. Fails if the owner is retried for it, or the new object
+/// is written to.
+#[tokio::test]
+async fn a_dependent_that_is_recreated_under_its_patch_is_another_object() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.secret("owner").create().await?;
+    let first = ns.configmap("dependent").owned_by(&owner).create().await?;
+    stage.cluster.settled(&collector).await?;
+    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &first));
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+    let held = patches.next().await?;
+    stage.cluster.delete(&first, Policy::Background).await?;
+    let second = ns.configmap("dependent").create().await?;
+    held.pass();
+    drop(patches);
+    stage.cluster.settled(&collector).await?;
+
+    stage.cluster.assert_gone([&owner]).await?;
+    let now = stage.cluster.fresh(&second).await?;
+    ensure!(now.resource_version == second.resource_version, "it was written to: {}", now.raw);
+    let patches = stage.proxy.all(&On::object(Verb::Patch, &first));
+    ensure!(patches.len() == 1, "{patches:#?}");
+    ensure!(matches!(patches[0].served, Some(409 | 422)), "{patches:#?}");
+    collector.stop().await
+}
+
+/// The same where a test makes the answer, so that it is known to be 422.
+#[tokio::test]
+async fn a_422_about_the_uid_is_another_object() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.secret("owner").create().await?;
+    let dependent = ns.configmap("dependent").owned_by(&owner).create().await?;
+    stage.cluster.settled(&collector).await?;
+    let causes = json!([{ "reason": "FieldValueInvalid", "message": "m", "field": "metadata.uid" }]);
+    let reply = Reply::status_with(422, "Invalid", "made by the test", &json!({ "causes": causes }));
+    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &dependent));
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+    patches.next().await?.end(How::Instead(reply));
+    // The round before the finalizer goes finds it still, and tries again.
+    let again = patches.next().await?;
+    ensure!(stage.of(Verb::Get, &dependent).is_empty(), "the answer was not believed");
+    again.pass();
+    drop(patches);
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&owner]).await?;
+    stage.assert_owners(&dependent, &[]).await?;
+    collector.stop().await
+}
+
+/// Semantics, section 6: any other 422 is a refused write, retried and reported.
+/// Fails if it counts as another object: the owner would go while its dependent
+/// still refers to it.
+#[tokio::test]
+async fn another_422_is_a_refusal_that_is_reported_and_retried() -> Result<()> {
+    const MESSAGE: &str = "spec.x is invalid: the test says so";
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector_with(Options::config(SOON)).await?;
+    let owner = ns.secret("owner").create().await?;
+    let dependent = ns.configmap("dependent").owned_by(&owner).create().await?;
+    stage.cluster.settled(&collector).await?;
+    let causes = json!([{ "reason": "FieldValueInvalid", "message": "m", "field": "spec.x" }]);
+    let reply = Reply::status_with(422, "Invalid", MESSAGE, &json!({ "causes": causes }));
+    let rule = stage.proxy.always(On::object(Verb::Patch, &dependent), How::Instead(reply));
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+    rule.hit(6).await?;
+    stage.assert_owners(&dependent, &[&owner]).await?;
+    stage.cluster.assert_kept([&owner]).await?;
+    collector.log_line(MESSAGE).await?;
+    let queues = collector.get_debug("/debug/queues").await?.body;
+    ensure!(queues.contains(MESSAGE), "{queues}");
+    rule.remove();
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&owner]).await?;
+    stage.assert_owners(&dependent, &[]).await?;
+    collector.stop().await
+}
+
+/// Semantics, section 4: 404 → absent. The DELETE is the last request about the
+/// object, though its watch has not told yet. Fails if it is retried, or if the
+/// object is decided on again and again.
+#[tokio::test]
+async fn a_delete_of_what_is_gone_is_the_last_request_about_it() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.secret("owner").create().await?;
+    let dependent = ns.configmap("dependent").owned_by(&owner).create().await?;
+    let below = ns.pod("below").owned_by(&dependent).create().await?;
+    stage.cluster.settled(&collector).await?;
+    let mark = stage.proxy.mark();
+    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &dependent));
+    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()));
+    stage.cluster.delete(&owner, Policy::Background).await?;
+    let held = deletes.next().await?;
+    stage.cluster.delete(&dependent, Policy::Background).await?;
+    events.caught().await?;
+    held.pass();
+    drop(deletes);
+    // It is proved absent by that answer, so what it owns goes before its watch tells.
+    stage.gone(&below).await?;
+    stage.cluster.forget(&dependent.resource);
+    stage.cluster.settled(&collector).await?;
+    let about = stage.proxy.since(mark, &On::resource("configmaps").within(ns.name()).named("dependent"));
+    ensure!(about.len() == 1 && about[0].served == Some(404), "{about:#?}");
+    events.release();
+    stage.cluster.assert_gone([&dependent]).await?;
+    stage.cluster.settled(&collector).await?;
+    let about = stage.proxy.since(mark, &On::resource("configmaps").within(ns.name()).named("dependent"));
+    ensure!(about.len() == 1, "{about:#?}");
+    collector.stop().await
+}
+
+/// Semantics, section 1: a 404 of a DELETE that is not the object's own is no
+/// proof that it is gone. Fails if it is: the object would stay for ever.
+#[tokio::test]
+async fn a_delete_answered_with_anothers_404_is_repeated() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector_with(Options::config(SOON)).await?;
+    let owner = ns.secret("owner").create().await?;
+    let dependent = ns.configmap("dependent").owned_by(&owner).create().await?;
+    let below = ns.pod("below").owned_by(&dependent).create().await?;
+    stage.cluster.settled(&collector).await?;
+    let not_served = How::Instead(Reply::text(404, "404 page not found\n"));
+    let rule = stage.proxy.always(On::object(Verb::Delete, &dependent), not_served);
+    stage.cluster.delete(&owner, Policy::Background).await?;
+    rule.hit(3).await?;
+    stage.cluster.assert_kept([&dependent, &below]).await?;
+    ensure!(stage.of(Verb::Delete, &below).is_empty(), "its dependent was taken for garbage");
+    rule.remove();
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&dependent, &below]).await?;
+    collector.stop().await
+}
+
+/// Semantics, section 6: never finalize an object that was re-created under the
+/// same name. Fails if the finalizer patch does not carry the uid, or takes the
+/// version from nowhere.
+#[tokio::test]
+async fn an_object_that_is_recreated_under_the_finalizer_patch_keeps_its_finalizers() -> Result<()> {
+    for policy in [Policy::Orphan, Policy::Foreground] {
+        let stage = Stage::set().await?;
+        let ns = &stage.ns;
+        let collector = stage.collector().await?;
+        let finalizer = if policy == Policy::Orphan { "orphan" } else { "foregroundDeletion" };
+        let first = ns.secret("owner").create().await?;
+        stage.cluster.settled(&collector).await?;
+        let mut patches = stage.proxy.hold(On::object(Verb::Patch, &first));
+        stage.cluster.delete(&first, policy).await?;
+        let held = patches.next().await?;
+        ensure!(held.request.is_of_finalizers(), "{}", held.request);
+        stage.cluster.set_finalizers(&first, &[]).await?;
+        stage.cluster.assert_gone([&first]).await?;
+        let second = ns.secret("owner").finalizer(finalizer).finalizer("example.com/hold").create().await?;
+        // And even if it is being deleted in the same way.
+        let dependent = ns.configmap("dependent").owned_by(&second).finalizer("example.com/hold");
+        let dependent = dependent.blocking().create().await?;
+        held.pass();
+        drop(patches);
+        stage.cluster.settled(&collector).await?;
+        let now = stage.cluster.fresh(&second).await?;
+        ensure!(now.resource_version == second.resource_version, "{policy:?}: written to: {}", now.raw);
+        stage.assert_owners(&dependent, &[&second]).await?;
+        let patches = stage.proxy.all(&On::object(Verb::Patch, &first));
+        ensure!(patches.len() == 1, "{policy:?}: {patches:#?}");
+        collector.stop().await?;
+    }
+    Ok(())
+}
+
+/// Semantics, section 6: 415 is remembered per resource. Fails if each dependent
+/// costs a strategic merge patch that cannot be.
+#[tokio::test]
+async fn a_type_that_takes_no_strategic_patch_is_asked_once() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let widgets = stage.cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
+    let collector = stage.collector().await?;
+    let strategic = |request: &Request| request.is_strategic();
+    for count in 0..3 {
+        let owner = ns.secret(format!("owner-{count}")).create().await?;
+        let custom = ns.object(widgets.resource(), format!("w-{count}")).owned_by(&owner).create().await?;
+        let builtin = ns.configmap(format!("c-{count}")).owned_by(&owner).create().await?;
+        stage.cluster.settled(&collector).await?;
+        stage.cluster.delete(&owner, Policy::Orphan).await?;
+        stage.cluster.settled(&collector).await?;
+        stage.cluster.assert_gone([&owner]).await?;
+        stage.assert_owners(&custom, &[]).await?;
+        stage.assert_owners(&builtin, &[]).await?;
+        ensure!(stage.of(Verb::Patch, &builtin).iter().all(strategic), "of another type, too");
+    }
+    let patches = stage.proxy.all(&stage.here(Verb::Patch).of("widgets.example.com").when(strategic));
+    ensure!(patches.len() == 1 && patches[0].served == Some(415), "{patches:#?}");
+    let merged = stage.here(Verb::Patch).of("widgets.example.com").when(|request| !request.is_strategic());
+    let merged = stage.proxy.all(&merged);
+    ensure!(merged.len() == 3, "{merged:#?}");
+    // A JSON merge patch replaces the list, so it is bound to what was read.
+    ensure!(merged.iter().all(|patch| patch.request.patched_version().is_some()), "{merged:#?}");
+    widgets.remove().await?;
+    collector.stop().await
+}

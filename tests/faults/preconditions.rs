@@ -1,0 +1,133 @@
+//! What every write carries, so that it takes effect on nothing but what was
+//! decided on.
+
+use anyhow::{Result, ensure};
+
+use crate::stage::Stage;
+use crate::support::proxy::Verb;
+use crate::support::{Policy, Scope};
+
+/// Semantics, sections 4 and 5: DELETE carries `uid` and `resourceVersion`. Fails
+/// if either is left out, and, as nothing else has changed the objects, if any
+/// other version than the one that the watch showed is sent.
+#[tokio::test]
+async fn every_delete_names_the_object_and_the_version_decided_on() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let mut objects = vec![ns.pod("pod").owned_by(&owner).create().await?];
+    for count in 0..3 {
+        let above = ns.secret(format!("level-1-{count}")).owned_by(&owner).blocking().create().await?;
+        objects.push(ns.configmap(format!("level-2-{count}")).owned_by(&above).create().await?);
+        objects.push(above);
+    }
+    stage.cluster.delete(&owner, Policy::Background).await?;
+    stage.cluster.settled(&collector).await?;
+
+    stage.cluster.assert_gone(&objects).await?;
+    for object in &objects {
+        let delete = stage.only(Verb::Delete, object)?;
+        ensure!(delete.precondition_uid() == Some(&object.uid), "{delete}");
+        ensure!(delete.precondition_version() == Some(&object.resource_version), "{delete}");
+        ensure!(delete.policy() == "Background", "{delete}");
+        // Steady state: one request for each collected object.
+        ensure!(stage.of(Verb::Get, object).is_empty(), "{object} was read first");
+    }
+    collector.stop().await
+}
+
+/// Semantics, section 4: the same in the foreground, where the owner itself is
+/// deleted by a client and only loses its finalizer.
+#[tokio::test]
+async fn deletes_of_a_foreground_deletion_name_object_and_version_too() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let middle = ns.secret("middle").owned_by(&owner).blocking().create().await?;
+    let leaf = ns.configmap("leaf").owned_by(&middle).blocking().create().await?;
+    stage.cluster.delete(&owner, Policy::Foreground).await?;
+    stage.cluster.settled(&collector).await?;
+
+    stage.cluster.assert_gone([&owner, &middle, &leaf]).await?;
+    ensure!(stage.of(Verb::Delete, &owner).is_empty(), "the collector deleted {owner}");
+    for (object, policy) in [(&middle, "Foreground"), (&leaf, "Background")] {
+        let delete = stage.only(Verb::Delete, object)?;
+        ensure!(delete.precondition_uid() == Some(&object.uid), "{delete}");
+        ensure!(delete.precondition_version() == Some(&object.resource_version), "{delete}");
+        ensure!(delete.policy() == policy, "{delete}");
+    }
+    for object in [&owner, &middle] {
+        // Semantics, section 6: finalizer patches carry both.
+        let patch = stage.only(Verb::Patch, object)?;
+        ensure!(patch.is_of_finalizers() && patch.patched_uid() == Some(&object.uid), "{patch}");
+        ensure!(patch.patched_version().is_some(), "{patch}");
+    }
+    collector.stop().await
+}
+
+/// Semantics, section 4: every patch that follows a verdict carries the
+/// resourceVersion that was decided on. Fails if it is sent without, or if the
+/// version of a later read is put in.
+#[tokio::test]
+async fn a_patch_after_a_verdict_names_the_version_decided_on() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let crd = stage.cluster.crd("gizmos.example.com", Scope::Namespaced, &["v1"]).await?;
+    let collector = stage.collector().await?;
+    let (keeps, goes) = (ns.configmap("keeps").create().await?, ns.configmap("goes").create().await?);
+    let waits = ns.configmap("waits").finalizer("example.com/hold").create().await?;
+    let of_absent = ns.secret("of-absent").owned_by(&keeps).owned_by(&goes).create().await?;
+    let of_waiting = ns.secret("of-waiting").owned_by(&waits).blocking().owned_by(&keeps).create().await?;
+    let custom = ns.object(crd.resource(), "custom").owned_by(&goes).owned_by(&keeps).create().await?;
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.delete(&goes, Policy::Background).await?;
+    stage.cluster.delete(&waits, Policy::Foreground).await?;
+    stage.cluster.settled(&collector).await?;
+
+    for object in [&of_absent, &of_waiting, &custom] {
+        stage.assert_owners(object, &[&keeps]).await?;
+        for patch in stage.of(Verb::Patch, object) {
+            ensure!(patch.patched_uid() == Some(&object.uid), "{patch}");
+            ensure!(patch.patched_version() == Some(&object.resource_version), "{patch}");
+        }
+        ensure!(!stage.of(Verb::Patch, object).is_empty());
+        ensure!(stage.of(Verb::Delete, object).is_empty(), "the collector tried to delete {object}");
+    }
+    ensure!(stage.cluster.fresh(&waits).await?.finalizers() == ["example.com/hold"]);
+    stage.cluster.set_finalizers(&waits, &[]).await?;
+    stage.cluster.settled(&collector).await?;
+    crd.remove().await?;
+    collector.stop().await
+}
+
+/// Semantics, sections 5 and 6: patches that orphan carry the dependent's uid, so
+/// that another object of its name is left alone, and no version: whatever else
+/// changes about the dependent, it loses the reference.
+#[tokio::test]
+async fn patches_that_orphan_name_the_object_and_no_version() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let mut dependents = Vec::new();
+    for count in 0..5 {
+        dependents.push(ns.secret(format!("dependent-{count}")).owned_by(&owner).create().await?);
+    }
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+    stage.cluster.settled(&collector).await?;
+
+    stage.cluster.assert_gone([&owner]).await?;
+    for dependent in &dependents {
+        stage.assert_owners(dependent, &[]).await?;
+        let patch = stage.only(Verb::Patch, dependent)?;
+        ensure!(patch.patched_uid() == Some(&dependent.uid), "{patch}");
+        ensure!(patch.patched_version().is_none(), "{patch}");
+    }
+    let patch = stage.only(Verb::Patch, &owner)?;
+    ensure!(patch.is_of_finalizers() && patch.patched_uid() == Some(&owner.uid), "{patch}");
+    ensure!(patch.patched_version().is_some(), "{patch}");
+    collector.stop().await
+}

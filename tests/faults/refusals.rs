@@ -1,0 +1,200 @@
+//! Writes that the API server refuses, fails, or does not answer in time.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::stage::Stage;
+use crate::support::cluster::poll;
+use crate::support::proxy::{How, On, Reply, Verb};
+use crate::support::{Collector, Obj, Options, Policy};
+
+/// Failures are tried again soon, and an answer that does not come is not waited
+/// for for long.
+const SOON: &str = "[retry]\nmax = \"300ms\"\n[client]\nrequest_timeout = \"2s\"\n";
+
+/// Scenario 29: `Retry-After` is obeyed, and others do not wait for it. Fails if
+/// the object is tried again before that: the least time is checked, never the
+/// most.
+#[tokio::test]
+async fn a_429_is_waited_out_by_its_object_alone() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let slow = ns.secret("slow").owned_by(&owner).create().await?;
+    let quick = ns.secret("quick").owned_by(&owner).create().await?;
+    stage.cluster.settled(&collector).await?;
+    let mark = stage.proxy.mark();
+    let throttled = Reply::status(429, "TooManyRequests", "made by the test").retry_after(2);
+    let _rule = stage.proxy.times(1, On::object(Verb::Delete, &slow), How::Instead(throttled));
+    stage.cluster.delete(&owner, Policy::Background).await?;
+    stage.cluster.settled(&collector).await?;
+
+    stage.cluster.assert_gone([&slow, &quick]).await?;
+    let about = stage.proxy.since(mark, &On::resource("secrets").within(ns.name()).named("slow"));
+    ensure!(about.len() == 2, "{about:#?}");
+    let waited = about[1].arrived - about[0].answered.context("no answer")?;
+    ensure!(waited >= Duration::from_secs(2), "tried again after {waited:?}");
+    let quick = stage.proxy.since(mark, &On::object(Verb::Delete, &quick));
+    ensure!(quick[0].arrived < about[1].arrived, "others had to wait");
+    collector.stop().await
+}
+
+/// A family that is deleted in each way, and so makes every kind of write.
+struct Family {
+    background: Obj,
+    foreground: Obj,
+    orphan: Obj,
+    solid: Obj,
+    go: Vec<Obj>,
+    orphaned: Obj,
+    keeps_one: Obj,
+}
+
+impl Family {
+    async fn set(stage: &Stage) -> Result<Self> {
+        let ns = &stage.ns;
+        let background = ns.configmap("background").create().await?;
+        let foreground = ns.configmap("foreground").create().await?;
+        let orphan = ns.configmap("orphan").create().await?;
+        let solid = ns.configmap("solid").create().await?;
+        let below = ns.secret("of-background").owned_by(&background).create().await?;
+        let under = ns.pod("below").owned_by(&below).create().await?;
+        let blocks = ns.secret("of-foreground").owned_by(&foreground).blocking().create().await?;
+        let orphaned = ns.secret("of-orphan").owned_by(&orphan).create().await?;
+        let keeps_one = ns.secret("of-two").owned_by(&background).owned_by(&solid).create().await?;
+        let go = vec![below, under, blocks];
+        Ok(Self { background, foreground, orphan, solid, go, orphaned, keeps_one })
+    }
+
+    async fn play_and_check(&self, stage: &Stage, collector: &Collector) -> Result<()> {
+        stage.cluster.settled(collector).await?;
+        stage.cluster.delete(&self.background, Policy::Background).await?;
+        stage.cluster.delete(&self.foreground, Policy::Foreground).await?;
+        stage.cluster.delete(&self.orphan, Policy::Orphan).await?;
+        stage.cluster.settled(collector).await?;
+        stage.cluster.assert_gone([&self.background, &self.foreground, &self.orphan]).await?;
+        stage.cluster.assert_gone(&self.go).await?;
+        stage.assert_owners(&self.orphaned, &[]).await?;
+        stage.assert_owners(&self.keeps_one, &[&self.solid]).await?;
+        stage.cluster.assert_kept([&self.solid]).await
+    }
+}
+
+/// Plays it all while something becomes of the first writes about every object.
+async fn spoiled(how: How, times: usize) -> Result<()> {
+    let stage = Stage::set().await?;
+    let collector = stage.collector_with(Options::config(SOON)).await?;
+    let family = Family::set(&stage).await?;
+    let mut rules = Vec::new();
+    for verb in [Verb::Delete, Verb::Patch] {
+        for object in
+            family.go.iter().chain([&family.foreground, &family.orphan, &family.orphaned, &family.keeps_one])
+        {
+            rules.push(stage.proxy.times(times, On::object(verb, object), how.clone()));
+        }
+    }
+    family.play_and_check(&stage, &collector).await?;
+    let hits: usize = rules.iter().map(crate::support::proxy::Rule::hits).sum();
+    // Three deletes, two finalizers, two references.
+    ensure!(hits >= 7, "only {hits} writes were spoiled");
+    collector.stop().await
+}
+
+/// Scenario 29: as any that follow, it finishes with everything right.
+#[tokio::test]
+async fn writes_that_fail_are_repeated() -> Result<()> {
+    spoiled(How::Instead(Reply::broken()), 3).await
+}
+
+/// Scenario 29. Fails if a 500 is taken for a write that had no effect, and the
+/// next one relies on that.
+#[tokio::test]
+async fn writes_that_fail_after_they_took_effect_do_no_harm() -> Result<()> {
+    spoiled(How::After(Reply::broken()), 1).await
+}
+
+/// Scenario 29.
+#[tokio::test]
+async fn writes_whose_answer_is_lost_do_no_harm() -> Result<()> {
+    spoiled(How::AnswerLost, 1).await
+}
+
+/// Scenario 29. Fails if an answer is waited for for ever.
+#[tokio::test]
+async fn writes_whose_answer_is_late_do_no_harm() -> Result<()> {
+    spoiled(How::AnswerLate, 1).await
+}
+
+/// Scenario 29: 409s on every write for a while, for no reason at all.
+#[tokio::test]
+async fn conflicts_with_nobody_pass() -> Result<()> {
+    spoiled(How::Instead(Reply::conflict()), 7).await
+}
+
+/// Semantics, section 4: a 409 that hides a DELETE which took effect.
+#[tokio::test]
+async fn conflicts_with_ourselves_pass() -> Result<()> {
+    spoiled(How::After(Reply::conflict()), 1).await
+}
+
+/// Scenario 29: every second read fails, too.
+#[tokio::test]
+async fn reads_that_fail_are_repeated() -> Result<()> {
+    let stage = Stage::set().await?;
+    let collector = stage.collector_with(Options::config(SOON)).await?;
+    let family = Family::set(&stage).await?;
+    let _gets = stage.proxy.times(6, stage.here(Verb::Get), How::Instead(Reply::broken()));
+    let _lists = stage.proxy.times(9, stage.here(Verb::List), How::AnswerLost);
+    family.play_and_check(&stage, &collector).await?;
+    collector.stop().await
+}
+
+/// Scenario 30, invariants 5 and 6: a write that is denied is backed off, named
+/// with the server's message in the log, the metrics and the debug API, holds up
+/// nobody else, and is done once it is allowed.
+#[tokio::test]
+async fn a_denied_delete_is_reported_and_done_once_it_is_allowed() -> Result<()> {
+    const MESSAGE: &str = "secrets \\\"denied\\\" is forbidden: the test says no";
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector_with(Options::config(SOON)).await?;
+    let owner = ns.configmap("owner").create().await?;
+    let denied = ns.secret("denied").owned_by(&owner).create().await?;
+    let others = ns.secret("other").owned_by(&owner).create().await?;
+    let reply = Reply::status(403, "Forbidden", &MESSAGE.replace('\\', ""));
+    let rule = stage.proxy.always(On::object(Verb::Delete, &denied), How::Instead(reply));
+    stage.cluster.delete(&owner, Policy::Background).await?;
+
+    rule.hit(3).await?;
+    stage.gone(&others).await?;
+    stage.cluster.assert_kept([&denied]).await?;
+    collector.log_line(MESSAGE).await?;
+    poll("the refusal to be on the debug page", async || {
+        let queues = collector.get_debug("/debug/queues").await?.json()?;
+        Ok(failing(&queues).iter().any(|(object, error)| {
+            object.contains(&denied.uid) && error.contains(&MESSAGE.replace('\\', ""))
+        }))
+    })
+    .await?;
+    let decisions = collector.metrics().await?;
+    let denials = decisions.iter().filter(|(series, _)| series.contains("denied")).map(|(_, count)| count);
+    ensure!(denials.sum::<f64>() >= 3.0, "no metric tells: {decisions:#?}");
+
+    rule.remove();
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&denied]).await?;
+    let queues = collector.get_debug("/debug/queues").await?.json()?;
+    ensure!(!queues.to_string().contains("the test says no"), "still failing: {queues:#}");
+    collector.stop().await
+}
+
+/// The failing items of all queues and their last errors.
+fn failing(queues: &Value) -> Vec<(String, String)> {
+    let queues = queues.as_array().or_else(|| queues["queues"].as_array()).cloned().unwrap_or_default();
+    let items = queues.iter().flat_map(|queue| queue["failing"].as_array().cloned().unwrap_or_default());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    items.map(|item| (text(&item["object"]), text(&item["last_error"]))).collect()
+}

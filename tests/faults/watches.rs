@@ -1,0 +1,222 @@
+//! Watches that end.
+
+use anyhow::{Result, ensure};
+
+use crate::stage::{Stage, requests};
+use crate::support::proxy::{Cut, Hold, How, On, Reply, Request, Verb};
+use crate::support::{Collector, Obj, Policy};
+
+/// A collector whose watch of secrets has been ended, and what happened since.
+struct Gap {
+    stage: Stage,
+    collector: Collector,
+    mark: usize,
+    resumed: Hold,
+    kept: Obj,
+    dependents: Vec<Obj>,
+    created: Obj,
+    late: Obj,
+}
+
+impl Gap {
+    /// Ends the watch, and lets it be resumed only after an owner was deleted, a
+    /// dependent of another type was orphaned by that, and things were created.
+    async fn open(cut: Cut) -> Result<Self> {
+        let stage = Stage::set().await?;
+        let ns = &stage.ns;
+        let collector = stage.collector().await?;
+        let owner = ns.secret("owner").create().await?;
+        let other = ns.secret("other").create().await?;
+        let kept = ns.secret("kept").create().await?;
+        let dependents = vec![
+            ns.configmap("of-owner").owned_by(&owner).create().await?,
+            ns.secret("of-owner").owned_by(&owner).create().await?,
+            ns.pod("of-other").owned_by(&other).create().await?,
+        ];
+        stage.cluster.settled(&collector).await?;
+        stage.proxy.watching("secrets").await?;
+        let mark = stage.proxy.mark();
+        let resumed = stage.proxy.hold(On::verb(Verb::Watch).of("secrets"));
+        ensure!(stage.proxy.cut(Some("secrets"), cut) == 1, "there was no watch to cut");
+        stage.cluster.delete(&owner, Policy::Background).await?;
+        stage.cluster.delete(&other, Policy::Background).await?;
+        // The namesake is another object.
+        let created = ns.secret("other").owned_by(&kept).create().await?;
+        let late = ns.secret("late").owned_by(&owner).create().await?;
+        Ok(Self { stage, collector, mark, resumed, kept, dependents, created, late })
+    }
+
+    /// Waits for the attempt to resume, and says how it went on.
+    async fn resume(mut self, how: Option<How>) -> Result<Resumed> {
+        let held = self.resumed.next().await?;
+        let request = held.request.clone();
+        match how {
+            None => held.pass(),
+            Some(how) => held.end(how),
+        }
+        let Self { stage, collector, mark, resumed, kept, dependents, created, late } = self;
+        drop(resumed);
+        stage.cluster.settled(&collector).await?;
+        stage.cluster.assert_gone(&dependents).await?;
+        stage.cluster.assert_gone([&late]).await?;
+        stage.assert_owners(&created, &[&kept]).await?;
+        stage.cluster.delete(&kept, Policy::Background).await?;
+        stage.cluster.settled(&collector).await?;
+        stage.cluster.assert_gone([&created]).await?;
+        let lists = requests(stage.proxy.since(mark, &On::verb(Verb::List).when(Request::is_full_list)));
+        collector.stop().await?;
+        Ok(Resumed { request, lists })
+    }
+}
+
+struct Resumed {
+    request: Request,
+    lists: Vec<Request>,
+}
+
+impl Resumed {
+    fn without_a_list(&self) -> Result<()> {
+        ensure!(self.request.query.contains("resourceVersion="), "{}", self.request);
+        ensure!(self.lists.is_empty(), "{:#?}", self.lists);
+        Ok(())
+    }
+
+    /// The one type was listed, once, and not from any cache that is older.
+    fn with_one_list(&self) -> Result<()> {
+        ensure!(self.lists.len() == 1 && self.lists[0].resource == "secrets", "{:#?}", self.lists);
+        let query = &self.lists[0].query;
+        let not_older =
+            query.contains("resourceVersionMatch=NotOlderThan") && !query.contains("resourceVersion=0");
+        ensure!(not_older || !query.contains("resourceVersion"), "{query}");
+        Ok(())
+    }
+}
+
+/// Scenario 28: nothing is lost, and nothing listed. Fails if a watch that ends is
+/// begun anew.
+#[tokio::test]
+async fn a_watch_that_ends_cleanly_is_resumed_without_a_list() -> Result<()> {
+    Gap::open(Cut::Cleanly).await?.resume(None).await?.without_a_list()
+}
+
+/// Scenario 28.
+#[tokio::test]
+async fn a_watch_that_breaks_is_resumed_without_a_list() -> Result<()> {
+    Gap::open(Cut::Abruptly).await?.resume(None).await?.without_a_list()
+}
+
+/// Scenario 28: the resumption is answered with an error. Once more, at the same
+/// version.
+#[tokio::test]
+async fn a_watch_that_cannot_be_resumed_at_once_is_resumed_later() -> Result<()> {
+    Gap::open(Cut::Abruptly).await?.resume(Some(How::Instead(Reply::broken()))).await?.without_a_list()
+}
+
+/// Scenario 28, semantics, section 1: the version is too old, so this type is
+/// listed, and what the list no longer has is gone. Fails if the graph keeps what
+/// a list does not show, or if every type is listed.
+#[tokio::test]
+async fn a_watch_that_is_answered_with_410_costs_one_list() -> Result<()> {
+    Gap::open(Cut::Cleanly).await?.resume(Some(How::Instead(Reply::expired()))).await?.with_one_list()
+}
+
+/// The same by an ERROR event in the middle of a watch: the list comes at once,
+/// and so is held in place of a watch.
+#[tokio::test]
+async fn a_watch_that_ends_with_a_410_event_costs_one_list() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.secret("owner").create().await?;
+    let dependent = ns.configmap("dependent").owned_by(&owner).create().await?;
+    let solid = ns.secret("solid").create().await?;
+    let kept = ns.configmap("kept").owned_by(&solid).create().await?;
+    stage.cluster.settled(&collector).await?;
+    let mark = stage.proxy.mark();
+    let mut lists = stage.proxy.hold(On::verb(Verb::List).of("secrets"));
+    ensure!(stage.proxy.cut(Some("secrets"), Cut::Expired) == 1);
+    let list = lists.next().await?;
+    stage.cluster.delete(&owner, Policy::Background).await?;
+    list.pass();
+    drop(lists);
+    stage.cluster.settled(&collector).await?;
+
+    stage.cluster.assert_gone([&dependent]).await?;
+    stage.assert_owners(&kept, &[&solid]).await?;
+    let lists = requests(stage.proxy.since(mark, &On::verb(Verb::List).when(Request::is_full_list)));
+    ensure!(lists.len() == 1 && lists[0].resource == "secrets", "{lists:#?}");
+    ensure!(lists[0].query.contains("resourceVersionMatch=NotOlderThan"), "{}", lists[0]);
+    collector.stop().await
+}
+
+/// Scenario 28: all watches break at once, in the middle of a cascade, several
+/// times. Nothing is listed, nobody dies who has an owner.
+#[tokio::test]
+async fn all_watches_may_break_in_the_middle_of_a_cascade() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.secret("owner").create().await?;
+    let solid = ns.secret("solid").create().await?;
+    let (mut go, mut stay) = (Vec::new(), Vec::new());
+    for count in 0..20 {
+        let parent = ns.configmap(format!("parent-{count}")).owned_by(&owner).blocking().create().await?;
+        go.push(ns.pod(format!("child-{count}")).owned_by(&parent).blocking().create().await?);
+        let two = ns.pod(format!("two-{count}")).owned_by(&parent).owned_by(&solid);
+        stay.push(two.create().await?);
+        go.push(parent);
+    }
+    stage.cluster.settled(&collector).await?;
+    let mark = stage.proxy.mark();
+    let mut deletes = stage.proxy.hold(stage.here(Verb::Delete));
+    stage.cluster.delete(&owner, Policy::Foreground).await?;
+    for _ in 0..3 {
+        let held = deletes.next().await?;
+        let cut = stage.proxy.cut(None, Cut::Abruptly);
+        ensure!(cut > 0);
+        held.pass();
+        stage.proxy.watching("configmaps").await?;
+        stage.proxy.watching("pods").await?;
+    }
+    drop(deletes);
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone(&go).await?;
+    stage.cluster.assert_gone([&owner]).await?;
+    for object in &stay {
+        stage.assert_owners(object, &[&solid]).await?;
+    }
+    let lists = requests(stage.proxy.since(mark, &On::verb(Verb::List).when(Request::is_full_list)));
+    ensure!(lists.is_empty(), "{lists:#?}");
+    collector.stop().await
+}
+
+/// Semantics, section 1: a list that breaks off says nothing about what it did not
+/// come to. Fails if the objects that are missing in it are taken for gone.
+#[tokio::test]
+async fn a_list_that_fails_proves_nothing() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.secret("owner").create().await?;
+    let dependent = ns.configmap("dependent").owned_by(&owner).create().await?;
+    stage.cluster.settled(&collector).await?;
+    let empty = serde_json::json!({ "kind": "SecretList", "apiVersion": "v1", "items": [] });
+    let broken_off = empty.to_string();
+    let mut lists = stage.proxy.hold(On::verb(Verb::List).of("secrets"));
+    ensure!(stage.proxy.cut(Some("secrets"), Cut::Expired) == 1);
+    let ends = [
+        How::Instead(Reply::broken()),
+        How::Instead(Reply::status(403, "Forbidden", "made by the test")),
+        How::Instead(Reply::status(404, "NotFound", "made by the test")),
+        How::Instead(Reply::text(200, &broken_off[..broken_off.len() - 2])),
+        How::AnswerLost,
+    ];
+    for end in ends {
+        lists.next().await?.end(end);
+    }
+    drop(lists);
+    stage.cluster.settled(&collector).await?;
+    stage.assert_owners(&dependent, &[&owner]).await?;
+    ensure!(stage.of(Verb::Delete, &dependent).is_empty(), "the collector tried to delete {dependent}");
+    collector.stop().await
+}

@@ -1,0 +1,337 @@
+//! A proxy between the collector and the API server, by which a test sees every
+//! request, and decides what becomes of it and when.
+//!
+//! The collector reaches it by plain HTTP and without credentials; it reaches
+//! the API server as a user in `system:masters`. It runs on the test's own
+//! runtime and ends with its value.
+
+mod request;
+mod rules;
+mod stream;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use bytes::Bytes;
+use futures::stream::unfold;
+use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::{HeaderMap, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tempfile::NamedTempFile;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, timeout};
+
+use super::control_plane::ControlPlane;
+
+pub use request::{Exchange, On, Request, Verb};
+pub use rules::{Held, Hold, How, Reply, Rule, WatchHold};
+pub use stream::Cut;
+
+/// How long anything may take before the test fails.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// The headers that are passed on, in both directions.
+const HEADERS: [HeaderName; 5] =
+    [http::header::ACCEPT, CONTENT_TYPE, http::header::USER_AGENT, http::header::WARNING, RETRY_AFTER];
+
+type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
+
+/// A running proxy.
+#[derive(Debug)]
+pub struct Proxy {
+    shared: Shared,
+    kubeconfig: NamedTempFile,
+    server: JoinHandle<()>,
+}
+
+/// What the proxy, its connections and the rules of the test share.
+#[derive(Clone)]
+struct Shared {
+    state: Arc<Mutex<State>>,
+    /// Counts what happened, to wait for more of it.
+    changes: watch::Sender<u64>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    log: Vec<Exchange>,
+    rules: Vec<rules::Entry>,
+    event_holds: Vec<rules::EventHold>,
+    streams: Vec<stream::Stream>,
+    last_id: u64,
+}
+
+impl State {
+    fn hits(&self, rule: u64) -> usize {
+        self.rules.iter().find(|entry| entry.id == rule).map_or(0, |entry| entry.hits)
+    }
+
+    fn watching(&self, resource: &str) -> usize {
+        self.streams.iter().filter(|stream| stream.resource == resource).count()
+    }
+}
+
+impl Shared {
+    /// Does something with the state and says that something has changed.
+    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        self.with_quietly(|state| (change(state), true))
+    }
+
+    /// The same, if something has changed.
+    fn with_quietly<T>(&self, change: impl FnOnce(&mut State) -> (T, bool)) -> T {
+        // A panic elsewhere says nothing about what the lock guards.
+        let (result, changed) = change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        if changed {
+            self.changes.send_modify(|count| *count += 1);
+        }
+        result
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        self.with_quietly(|state| (look(state), false))
+    }
+
+    async fn until(&self, what: &str, condition: impl Fn(&State) -> bool) -> Result<()> {
+        let mut changes = self.changes.subscribe();
+        let met = timeout(DEADLINE, changes.wait_for(|_| self.look(&condition))).await;
+        met.with_context(|| format!("waited {DEADLINE:?} for {what}"))?.context("the proxy ended")?;
+        Ok(())
+    }
+}
+
+impl Proxy {
+    /// Starts one in front of a control plane.
+    pub async fn start(plane: &ControlPlane) -> Result<Self> {
+        let kubeconfig = Kubeconfig::read_from(plane.kubeconfig())?;
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        config.default_retry = false;
+        // Bodies are read here.
+        config.disable_compression = true;
+        let client = Client::try_from(config)?;
+
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let kubeconfig = tempfile::Builder::new().prefix("kube-gc-proxy-").tempfile()?;
+        let text = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{ "name": "proxy", "cluster": { "server": url } }],
+            "users": [{ "name": "nobody", "user": {} }],
+            "contexts": [{ "name": "proxy", "context": { "cluster": "proxy", "user": "nobody" } }],
+            "current-context": "proxy",
+        });
+        std::fs::write(&kubeconfig, text.to_string())?;
+
+        let shared = Shared { state: Arc::default(), changes: watch::Sender::new(0) };
+        let server = tokio::spawn(serve(listener, shared.clone(), client));
+        Ok(Self { shared, kubeconfig, server })
+    }
+
+    /// The kubeconfig for the collector.
+    pub fn kubeconfig(&self) -> &Path {
+        self.kubeconfig.path()
+    }
+
+    /// A place in the record: what comes [from](Self::since) here on.
+    pub fn mark(&self) -> usize {
+        self.shared.look(|state| state.log.len())
+    }
+
+    /// The requests that are meant, in the order in which they came.
+    pub fn all(&self, on: &On) -> Vec<Exchange> {
+        self.since(0, on)
+    }
+
+    /// Those of them that came after a mark.
+    pub fn since(&self, mark: usize, on: &On) -> Vec<Exchange> {
+        self.shared.look(|state| {
+            state.log.iter().skip(mark).filter(|exchange| on.means(&exchange.request)).cloned().collect()
+        })
+    }
+
+    /// Waits until so many requests that are meant have been answered.
+    pub async fn answered(&self, times: usize, on: &On) -> Result<()> {
+        let is_answered = |exchange: &&Exchange| exchange.status.is_some() && on.means(&exchange.request);
+        let what = format!("{times} answers to {on:?}");
+        self.shared.until(&what, |state| state.log.iter().filter(is_answered).count() >= times).await
+    }
+
+    /// Waits until a resource is being watched.
+    pub async fn watching(&self, resource: &str) -> Result<()> {
+        self.shared.until(&format!("a watch of {resource}"), |state| state.watching(resource) > 0).await
+    }
+
+    /// Ends the open watches of a resource, or of all, and returns how many.
+    pub fn cut(&self, resource: Option<&str>, how: Cut) -> usize {
+        self.shared.with(|state| {
+            let (cut, kept) = std::mem::take(&mut state.streams)
+                .into_iter()
+                .partition(|stream| resource.is_none_or(|resource| stream.resource == resource));
+            state.streams = kept;
+            let cut: Vec<stream::Stream> = cut;
+            cut.iter().filter(|stream| stream.cut.send(how).is_ok()).count()
+        })
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, shared: Shared, client: Client) {
+    // Ends with this future.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let Ok((stream, _)) = accepted else { continue };
+                let (shared, client) = (shared.clone(), client.clone());
+                let service = service_fn(move |request| answer(shared.clone(), client.clone(), request));
+                // A connection that ends in the middle is the collector's business, or ours.
+                connections.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Answers one request.
+async fn answer(shared: Shared, client: Client, incoming: http::Request<Incoming>) -> Result<Answer> {
+    let (parts, body) = incoming.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let request = Request::new(&parts.method, &parts.uri, &parts.headers, &body);
+    let (index, rule) = shared.with(|state| {
+        let arrived = Instant::now();
+        let request = request.clone();
+        state.log.push(Exchange { request, arrived, status: None, answered: None, served: None });
+        (state.log.len() - 1, state.rule_for(&state.log[state.log.len() - 1].request.clone()))
+    });
+    let how = match rule {
+        None => None,
+        Some(Met::How(how)) => Some(how),
+        Some(Met::Held(verdict)) => verdict.await.unwrap_or(None),
+    };
+    if let Some(How::Instead(reply)) = how {
+        shared.answered(index, reply.status);
+        return reply.into_response();
+    }
+
+    let mut forwarded = http::Request::builder()
+        .method(parts.method)
+        .uri(parts.uri.path_and_query().map_or("/", |uri| uri.as_str()));
+    if let Some(headers) = forwarded.headers_mut() {
+        *headers = passed_on(&parts.headers);
+    }
+    let served = client.send(forwarded.body(Body::from(body))?).await?;
+    let (head, body) = served.into_parts();
+    let status = head.status.as_u16();
+    shared.with(|state| state.log[index].served = Some(status));
+
+    let is_watch = request.verb == Verb::Watch && head.status.is_success();
+    let body: UnsyncBoxBody<Bytes, io::Error> = if is_watch {
+        let (to, from) = mpsc::channel(16);
+        shared.follow(request.resource, body, to);
+        let frames = unfold(from, async |mut from| Some((from.recv().await?, from)));
+        StreamBody::new(frames).boxed_unsync()
+    } else {
+        Full::new(body.collect_bytes().await?).map_err(|never: Infallible| match never {}).boxed_unsync()
+    };
+    match how {
+        Some(How::After(reply)) => {
+            shared.answered(index, reply.status);
+            return reply.into_response();
+        }
+        Some(How::AnswerLost) => bail!("the answer is lost"),
+        Some(How::AnswerLate) => tokio::time::sleep(rules::NEVER).await,
+        Some(How::Instead(_)) | None => {}
+    }
+    let mut response = Response::builder().status(head.status).body(body)?;
+    *response.headers_mut() = passed_on(&head.headers);
+    shared.answered(index, status);
+    Ok(response)
+}
+
+fn passed_on(headers: &HeaderMap) -> HeaderMap {
+    HEADERS.iter().filter_map(|name| Some((name.clone(), headers.get(name)?.clone()))).collect()
+}
+
+/// What a rule says about a request.
+enum Met {
+    How(How),
+    Held(oneshot::Receiver<Option<How>>),
+}
+
+impl State {
+    /// The first rule that means a request takes it.
+    fn rule_for(&mut self, request: &Request) -> Option<Met> {
+        let rule = self.rules.iter_mut().find(|rule| rule.left != Some(0) && rule.on.means(request))?;
+        rule.left = rule.left.map(|left| left - 1);
+        rule.hits += 1;
+        Some(match &rule.then {
+            rules::Do::How(how) => Met::How(how.clone()),
+            rules::Do::Hold(sender) => {
+                let (verdict, held) = oneshot::channel();
+                // Without a receiver it is dropped, and passes.
+                let _ = sender.send(Held { request: request.clone(), verdict });
+                Met::Held(held)
+            }
+        })
+    }
+}
+
+impl Shared {
+    fn answered(&self, index: usize, status: u16) {
+        self.with(|state| {
+            let exchange = &mut state.log[index];
+            (exchange.status, exchange.answered) = (Some(status), Some(Instant::now()));
+        });
+    }
+
+    fn follow(&self, resource: String, body: Body, to: stream::Sender) {
+        let (cut, cuts) = mpsc::unbounded_channel();
+        let id = self.with(|state| {
+            state.last_id += 1;
+            let id = state.last_id;
+            state.streams.push(stream::Stream { id, resource: resource.clone(), cut });
+            id
+        });
+        let shared = self.clone();
+        tokio::spawn(async move {
+            stream::forward(shared.clone(), resource, body, to, cuts).await;
+            shared.with(|state| state.streams.retain(|stream| stream.id != id));
+        });
+    }
+}
+
+impl Reply {
+    fn into_response(self) -> Result<Answer> {
+        let mut response = Response::builder().status(self.status).header(CONTENT_TYPE, "application/json");
+        if let Some(seconds) = self.retry_after {
+            response = response.header(RETRY_AFTER, seconds);
+        }
+        let body = Full::new(self.body).map_err(|never: Infallible| match never {}).boxed_unsync();
+        Ok(response.body(body)?)
+    }
+}

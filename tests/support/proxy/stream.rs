@@ -1,0 +1,123 @@
+//! The body of a watch, line by line.
+
+use std::collections::VecDeque;
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use http_body::Frame;
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::Shared;
+
+/// How a watch ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// As servers end it when its time is over.
+    Cleanly,
+    /// The connection breaks.
+    Abruptly,
+    /// With an ERROR event that says 410.
+    Expired,
+}
+
+pub(super) type Sender = mpsc::Sender<Result<Frame<Bytes>, io::Error>>;
+
+/// An open watch.
+pub(super) struct Stream {
+    pub id: u64,
+    pub resource: String,
+    pub cut: mpsc::UnboundedSender<Cut>,
+}
+
+/// Brings the events of one watch to the collector, until either side ends it.
+pub(super) async fn forward(
+    shared: Shared,
+    resource: String,
+    mut body: Body,
+    to: Sender,
+    mut cuts: mpsc::UnboundedReceiver<Cut>,
+) {
+    let mut changes = shared.changes.subscribe();
+    let mut partial = BytesMut::new();
+    let mut lines: VecDeque<Bytes> = VecDeque::new();
+    let mut ended = false;
+    loop {
+        changes.borrow_and_update();
+        while let Some(line) = lines.front() {
+            if shared.holds_back(&resource, line) {
+                break;
+            }
+            if to.send(Ok(Frame::data(line.clone()))).await.is_err() {
+                return;
+            }
+            lines.pop_front();
+        }
+        if ended && lines.is_empty() {
+            return;
+        }
+        tokio::select! {
+            biased;
+            cut = cuts.recv() => {
+                match cut {
+                    None | Some(Cut::Cleanly) => {}
+                    Some(Cut::Abruptly) => {
+                        let _ = to.send(Err(io::Error::other("cut by the test"))).await;
+                    }
+                    Some(Cut::Expired) => {
+                        let _ = to.send(Ok(Frame::data(expired()))).await;
+                    }
+                }
+                return;
+            }
+            () = to.closed() => return,
+            _ = changes.changed() => {}
+            frame = body.frame(), if !ended => match frame {
+                Some(Ok(frame)) => {
+                    partial.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new()));
+                    while let Some(end) = partial.iter().position(|byte| *byte == b'\n') {
+                        lines.push_back(partial.split_to(end + 1).freeze());
+                    }
+                }
+                Some(Err(error)) => {
+                    let _ = to.send(Err(io::Error::other(error))).await;
+                    return;
+                }
+                None => ended = true,
+            },
+        }
+    }
+}
+
+fn expired() -> Bytes {
+    let event = json!({
+        "type": "ERROR",
+        "object": {
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "too old resource version: 1 (2)", "reason": "Expired", "code": 410,
+        },
+    });
+    Bytes::from(format!("{event}\n"))
+}
+
+impl Shared {
+    /// Whether an event has to wait, and with it all that follow.
+    fn holds_back(&self, resource: &str, line: &[u8]) -> bool {
+        self.with_quietly(|state| {
+            if state.event_holds.is_empty() {
+                return (false, false);
+            }
+            let event: Value = serde_json::from_slice(line).unwrap_or_default();
+            let (mut held, mut news) = (false, false);
+            for hold in &mut state.event_holds {
+                if hold.on.means_event(resource, &event["object"]) {
+                    news |= !hold.caught;
+                    (held, hold.caught) = (true, true);
+                }
+            }
+            (held, news)
+        })
+    }
+}
