@@ -279,7 +279,9 @@ pub fn impatient() -> Options {
 }
 
 /// A configuration for a collector that is easily interrupted: so many requests
-/// a second.
+/// a second, and those that still wait for their turn in the end are abandoned.
 pub fn slow(requests_per_second: u32) -> Options {
-    Options::config(format!("[client]\nqps = {requests_per_second}\nburst = 1\n"))
+    Options::config(format!(
+        "[client]\nqps = {requests_per_second}\nburst = 1\n[shutdown]\ngrace = \"200ms\"\n"
+    ))
 }
