@@ -47,10 +47,19 @@ async fn a_plane_answers_and_goes_with_its_value() -> Result<()> {
     Ok(())
 }
 
+/// Runs itself again in another process, which holds a plane until it is killed.
 #[test]
 fn a_plane_goes_with_a_killed_process() -> Result<()> {
+    if std::env::var_os(HOLDER).is_some() {
+        let plane = ControlPlane::start()?;
+        let info = plane.info();
+        println!("pids: {} {}", info.apiserver_pid.context("no pid")?, info.etcd_pid.context("no pid")?);
+        loop {
+            thread::park();
+        }
+    }
     let mut holder = Command::new(std::env::current_exe()?)
-        .args(["--exact", "holds_a_plane_until_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "a_plane_goes_with_a_killed_process", "--nocapture"])
         .env(HOLDER, "1")
         .stdout(Stdio::piped())
         .spawn()?;
@@ -62,20 +71,6 @@ fn a_plane_goes_with_a_killed_process() -> Result<()> {
     holder.kill()?;
     holder.wait()?;
     assert_gone(&said.context("the holder did not say its pids")?)
-}
-
-#[test]
-#[ignore = "the part of a_plane_goes_with_a_killed_process that runs in another process"]
-fn holds_a_plane_until_killed() -> Result<()> {
-    if std::env::var_os(HOLDER).is_none() {
-        return Ok(());
-    }
-    let plane = ControlPlane::start()?;
-    let info = plane.info();
-    println!("pids: {} {}", info.apiserver_pid.context("no pid")?, info.etcd_pid.context("no pid")?);
-    loop {
-        thread::park();
-    }
 }
 
 #[tokio::test]

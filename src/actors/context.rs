@@ -7,6 +7,7 @@ use dashmap::DashMap;
 use tokio::time::Instant;
 
 use super::graph_handle::{GraphHandle, PartitionEnded};
+use super::health::TypeHealth;
 use super::memory::Memory;
 use super::pool::{Outcome, RetryReason};
 use super::reporter::Reporter;
@@ -31,6 +32,8 @@ pub struct WorkerContext {
     pub memory: Arc<Memory>,
     /// Events and log lines for people.
     pub reporter: Reporter,
+    /// Types that are left alone for a while.
+    pub health: Arc<TypeHealth>,
     located: Arc<DashMap<Uid, Located>>,
 }
 
@@ -45,7 +48,7 @@ impl WorkerContext {
     /// Puts it together.
     #[must_use]
     pub fn new(api: Api, graph: GraphHandle, memory: Arc<Memory>, reporter: Reporter) -> Self {
-        Self { api, graph, memory, reporter, located: Arc::default() }
+        Self { api, graph, memory, reporter, health: Arc::default(), located: Arc::default() }
     }
 
     /// Before anything follows from an owner's absence: if its uid is alive in
@@ -59,11 +62,8 @@ impl WorkerContext {
         reference: &OwnerReference,
     ) -> Result<(), PartitionEnded> {
         let found = self.locate(&reference.uid).await?;
-        let misplaced = found.iter().any(|owner| {
-            owner.namespace.is_some()
-                && owner.namespace != dependent.namespace
-                && owner.name == reference.name
-        });
+        let misplaced =
+            found.iter().any(|owner| owner.namespace.is_some() && owner.namespace != dependent.namespace);
         if misplaced {
             self.reporter.report(Report::NamespaceMismatch {
                 dependent: dependent.clone(),

@@ -133,7 +133,11 @@ impl<'a> DecisionLine<'a> {
         match why {
             Interrupted::Api(error) => self.failed(error),
             Interrupted::Graph(error) => self.write("failed", Some(error)),
-            Interrupted::Changed(what) => self.write("decided_afresh", Some(what)),
+            Interrupted::Changed(what) => {
+                // Nothing is wrong and nothing was done; the next line says what was.
+                record::decision(self.action, "decided_afresh", &self.object.resource.group_resource);
+                tracing::debug!(object = %self.object, action = self.action, %what, "decided afresh");
+            }
         }
     }
 

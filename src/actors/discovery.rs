@@ -22,6 +22,7 @@ use super::messages::{Close, MonitorDrained, Open, ServedTypesChanged, Stop, Syn
 use super::monitor::Monitor;
 use super::orphan::RoundTypes;
 use super::registry::Registry;
+use super::supervision::Vital;
 use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater, Watchable};
 use crate::graph::{DeletesProve, Epoch};
 use crate::object::{GroupResource, ResourceType};
@@ -135,6 +136,7 @@ pub struct Discovery {
     next_look: Option<SpawnHandle>,
     retry: Duration,
     sync_deadline: Option<SpawnHandle>,
+    _vital: Vital,
 }
 
 impl Discovery {
@@ -160,6 +162,7 @@ impl Discovery {
             next_look: None,
             retry: FIRST_RETRY,
             sync_deadline: None,
+            _vital: Vital("discovery"),
         }
     }
 
@@ -305,8 +308,15 @@ impl Handler<SyncChanged> for Discovery {
     type Result = ();
 
     fn handle(&mut self, SyncChanged(resource): SyncChanged, _: &mut Self::Context) {
-        tracing::debug!(%resource, synced = self.means.registry.is_synced(&resource), "monitor");
+        let synced = self.means.registry.is_synced(&resource);
+        tracing::debug!(%resource, synced, "monitor");
         self.synced_changed();
+        if synced {
+            // Owners of this type that could not be looked up may be answered for now.
+            for pool in &self.means.pools {
+                pool.wake.do_send(WakeUnresolved);
+            }
+        }
     }
 }
 

@@ -28,8 +28,10 @@ impl Expectations {
             }
             other => other,
         };
-        self.open.insert(expected);
-        self.looked = 0;
+        // Somebody who keeps changing the same thing does not keep discovery busy.
+        if self.open.insert(expected) {
+            self.looked = 0;
+        }
     }
 
     /// Discovery has shown this. How long to wait before the next look, if one is

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::memory::Memory;
 use super::messages::{
-    AskDump, AskOwner, AskStatus, Enqueue, Expect, Fence, Finding, FromPeer, Locate, Look, Page,
+    AskDump, AskOwner, AskStatus, Enqueue, Expect, Fence, Finding, FromPeer, Identify, Locate, Look, Page,
     PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
 };
 use super::outbox::{Outbox, Sequence};
@@ -269,11 +269,19 @@ impl Handler<Locate> for GraphActor {
     }
 }
 
+impl Handler<Identify> for GraphActor {
+    type Result = MessageResult<Identify>;
+
+    fn handle(&mut self, Identify(key): Identify, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.partition.identify(&key))
+    }
+}
+
 impl Handler<Expect> for GraphActor {
     type Result = ();
 
     fn handle(&mut self, Expect(key, change): Expect, _: &mut Self::Context) {
-        self.partition.expect_event(&key, change);
+        self.partition.expect_event(&key, &change);
     }
 }
 

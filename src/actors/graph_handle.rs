@@ -8,7 +8,7 @@ use futures::future::{join_all, try_join_all};
 
 use super::graph::GraphActor;
 use super::messages::{
-    AskDump, AskOwner, AskStatus, Expect, Fence, Finding, Locate, Look, Page, PageOfDependents,
+    AskDump, AskOwner, AskStatus, Expect, Fence, Finding, Identify, Locate, Look, Page, PageOfDependents,
     PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
 };
 use crate::graph::{
@@ -122,6 +122,11 @@ impl GraphHandle {
     pub async fn locate(&self, uid: &Uid) -> Answer<Vec<Identity>> {
         let found = self.ask_all(|| Locate(uid.clone())).await?;
         Ok(found.into_iter().flatten().collect())
+    }
+
+    /// The object of a key, for people; of an owner that is to be verified, the guess.
+    pub async fn identify(&self, key: &Key) -> Answer<Option<Identity>> {
+        self.ask(self.layout.of(key.namespace.as_ref()), Identify(key.clone())).await
     }
 
     /// Notes that an event of this object is to be expected.

@@ -12,7 +12,7 @@ use crate::http::{
     Facts, FailingItem, GraphFormat, IdleQuery, IdleReport, Introspection, MonitorStatus, QueueStatus,
     Readiness, Timestamp,
 };
-use crate::object::Uid;
+use crate::object::{Key, Uid};
 
 /// How many failing items a queue names.
 const FAILING: usize = 100;
@@ -49,9 +49,19 @@ impl Introspected {
     async fn queue_statuses(&self) -> Vec<QueueStatus> {
         let now = SystemTime::now();
         let ago = |duration: Duration| Timestamp(now.checked_sub(duration).unwrap_or(now));
-        let pools = self.view.pools(FAILING).await.into_iter();
-        pools
-            .map(|(queue, status)| QueueStatus {
+        let mut queues = Vec::new();
+        for (queue, status) in self.view.pools(FAILING).await {
+            let mut failing = Vec::new();
+            for item in &status.failing {
+                failing.push(FailingItem {
+                    object: self.named(&item.key).await,
+                    attempts: item.attempts,
+                    since: ago(item.failing_for),
+                    last_error: format!("{}: {}", item.reason.as_str(), item.error),
+                    next_retry_seconds: Some(item.next_retry.as_secs_f64()),
+                });
+            }
+            queues.push(QueueStatus {
                 name: queue.name().to_owned(),
                 counts: counts(&status),
                 adds_total: status.adds,
@@ -59,19 +69,18 @@ impl Introspected {
                 oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
                 longest_running_seconds: (status.processing > 0)
                     .then_some(status.longest_running.as_secs_f64()),
-                failing: status
-                    .failing
-                    .into_iter()
-                    .map(|item| FailingItem {
-                        object: item.key.to_string(),
-                        attempts: item.attempts,
-                        since: ago(item.failing_for),
-                        last_error: format!("{}: {}", item.reason.as_str(), item.error),
-                        next_retry_seconds: Some(item.next_retry.as_secs_f64()),
-                    })
-                    .collect(),
-            })
-            .collect()
+                failing,
+            });
+        }
+        queues
+    }
+
+    /// An object for people: a key has no name.
+    async fn named(&self, key: &Key) -> String {
+        match self.view.graph().identify(key).await {
+            Ok(Some(identity)) => identity.to_string(),
+            Ok(None) | Err(_) => key.to_string(),
+        }
     }
 
     async fn rendered(&self, uids: Vec<Uid>, format: GraphFormat) -> Option<String> {

@@ -54,6 +54,8 @@ struct Lane {
     since: Option<Instant>,
     /// How many changes are on their way.
     sent: usize,
+    /// Ends of lists that wait, and that are on their way.
+    list_ends: (usize, usize),
 }
 
 impl Lanes {
@@ -82,6 +84,7 @@ impl Lanes {
 
     fn put_in(&mut self, lane: usize, change: Change) {
         if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.list_ends.0 += usize::from(matches!(change, Change::ListEnded { .. }));
             lane.changes.push(change);
             lane.since.get_or_insert_with(Instant::now);
             self.waiting += 1;
@@ -101,6 +104,8 @@ impl Lanes {
             let waited = lane.since.map(|since| now - since).unwrap_or_default();
             lane.since = (!lane.changes.is_empty()).then_some(now);
             lane.sent = changes.len();
+            let ends = changes.iter().filter(|change| matches!(change, Change::ListEnded { .. })).count();
+            lane.list_ends = (lane.list_ends.0 - ends, ends);
             self.waiting -= changes.len();
             self.queue.sent(changes.len(), waited);
             let Envelope { resource, epoch } = self.make.clone();
@@ -118,6 +123,12 @@ impl Lanes {
     #[must_use]
     pub const fn has_room(&self) -> bool {
         self.waiting < CHANGES_WAITING
+    }
+
+    /// Whether every list that has ended is in the graph, whatever came after it.
+    #[must_use]
+    pub fn lists_are_applied(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.list_ends == (0, 0))
     }
 
     /// Whether everything has been applied.
@@ -138,6 +149,7 @@ impl Lanes {
                 self.queue.applied(changes, took);
                 if let Some(lane) = self.lanes.get_mut(usize::from(lane.0)) {
                     lane.sent = 0;
+                    lane.list_ends.1 = 0;
                 }
                 self.flush();
                 result

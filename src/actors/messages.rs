@@ -92,6 +92,11 @@ pub struct Page {
 #[rtype(result = "Option<Identity>")]
 pub struct Locate(pub Uid);
 
+/// Which object is this key?
+#[derive(Debug, Message)]
+#[rtype(result = "Option<Identity>")]
+pub struct Identify(pub Key);
+
 /// A write of ours succeeded: an event of the object is to be expected.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]

@@ -1,11 +1,13 @@
 //! The Metrics actor: samples what cannot be counted as it happens.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, AsyncContext, Context, ContextFutureSpawner, WrapFuture};
+use actix::{Actor, ActorFutureExt, AsyncContext, Context, ContextFutureSpawner, WrapFuture};
 
 use super::view::View;
+use crate::object::GroupResource;
 use crate::telemetry::{Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, record};
 
 /// How often the gauges are set. Prometheus scrapes less often than this.
@@ -17,7 +19,11 @@ pub struct MetricsActor {
     view: View,
     exporter: Exporter,
     queues: Arc<[(Queue, QueueMetrics)]>,
+    unsynced: Unsynced,
 }
+
+/// Types that are reported as not synced, with their version.
+type Unsynced = BTreeSet<(GroupResource, Box<str>)>;
 
 impl MetricsActor {
     /// Samples this view.
@@ -25,23 +31,26 @@ impl MetricsActor {
     pub fn new(view: View, exporter: Exporter) -> Self {
         let queues = [Queue::AttemptToDelete, Queue::AttemptToOrphan];
         let queues = queues.into_iter().map(|queue| (queue, QueueMetrics::new(queue))).collect();
-        Self { view, exporter, queues }
+        Self { view, exporter, queues, unsynced: Unsynced::new() }
     }
 
     fn sample(&mut self, ctx: &mut Context<Self>) {
         let (view, exporter) = (self.view.clone(), self.exporter.clone());
         let queues = Arc::clone(&self.queues);
+        let mut unsynced = std::mem::take(&mut self.unsynced);
         let sampling = async move {
             // On the thread pool: histograms are compacted here.
             let sampled = tokio::spawn(async move {
-                set_gauges(&view, &queues).await;
+                set_gauges(&view, &queues, &mut unsynced).await;
                 exporter.run_upkeep();
+                unsynced
             });
-            if let Err(error) = sampled.await {
+            sampled.await.unwrap_or_else(|error| {
                 tracing::error!(%error, "metrics could not be sampled");
-            }
+                Unsynced::new()
+            })
         };
-        sampling.into_actor(self).wait(ctx);
+        sampling.into_actor(self).map(|unsynced, actor, _| actor.unsynced = unsynced).wait(ctx);
     }
 }
 
@@ -53,7 +62,7 @@ impl Actor for MetricsActor {
     }
 }
 
-async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)]) {
+async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &mut Unsynced) {
     let pools = view.pools(0).await;
     for (queue, metrics) in metrics {
         let Some((_, status)) = pools.iter().find(|(of, _)| of == queue) else { continue };
@@ -83,15 +92,20 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)]) {
     for state in MonitorState::ALL {
         record::monitors(state, all.iter().filter(|monitor| state_of(monitor) == state).count());
     }
-    for monitor in &all {
-        let resource = &monitor.resource.group_resource;
-        record::resource_synced(
-            &resource.group,
-            &monitor.resource.version,
-            &resource.resource,
-            monitor.synced,
-        );
+    let unsynced: Unsynced = all
+        .iter()
+        .filter(|monitor| !monitor.synced)
+        .map(|monitor| (monitor.resource.group_resource.clone(), monitor.resource.version.clone()))
+        .collect();
+    // Only types that are, or were, unsynced have a series; one that is gone is
+    // nobody's problem any more.
+    for (resource, version) in reported.difference(&unsynced) {
+        record::resource_synced(&resource.group, version, &resource.resource, true);
     }
+    for (resource, version) in &unsynced {
+        record::resource_synced(&resource.group, version, &resource.resource, false);
+    }
+    *reported = unsynced;
     record::absent_owner_entries(view.memory().absent.len());
     record::orphaned_owner_entries(view.memory().orphaned.len());
 }

@@ -17,6 +17,7 @@ mod expectations;
 mod graph;
 mod graph_handle;
 mod graph_queue;
+mod health;
 mod introspection;
 mod lanes;
 mod memory;

@@ -27,6 +27,10 @@ use crate::telemetry::{EventSource, record};
 /// deletions of a deleted CRD's objects are still on their way.
 const DRAIN_AT_MOST: Duration = Duration::from_secs(30);
 
+/// How long a monitor that failed unexpectedly waits: what it failed at may be
+/// there again.
+const RESTART_AFTER: Duration = Duration::from_secs(5);
+
 /// What every monitor needs.
 #[derive(Debug, Clone)]
 pub struct MonitorContext {
@@ -105,8 +109,10 @@ impl Monitor {
             Ok(Some(Err(PartitionEnded))) => ctx.stop(),
             Err(error) => {
                 record::monitor_restarted();
-                tracing::error!(resource = %monitor.resource.group_resource, %error, "monitor failed; it starts anew");
-                monitor.run(ctx);
+                let resource = &monitor.resource.group_resource;
+                tracing::error!(%resource, %error, "monitor failed; it starts anew");
+                monitor.context.registry.failed(resource, format!("the monitor failed: {error}"));
+                ctx.run_later(RESTART_AFTER, |monitor, ctx| monitor.run(ctx));
             }
         }));
     }
@@ -155,7 +161,7 @@ struct Feed {
 
 impl Feed {
     /// Runs until it has been drained.
-    async fn run(mut self) -> Result<(), PartitionEnded> {
+    async fn run(self) -> Result<(), PartitionEnded> {
         let (resource, epoch, deletes_prove) = (Arc::clone(&self.resource), self.epoch, self.deletes_prove);
         self.context
             .graph
@@ -175,6 +181,7 @@ impl Feed {
         };
         let mut list_watch = self.context.api.watch(Arc::clone(&self.resource), start);
         let mut progress = Progress::default();
+        let mut draining = self.draining.clone();
         let mut deadline: Option<Instant> = None;
         loop {
             tokio::select! {
@@ -183,7 +190,7 @@ impl Feed {
                     result?;
                     self.applied(&lanes, &mut progress);
                 }
-                Ok(()) = self.draining.changed(), if deadline.is_none() => {
+                true = asked_to_drain(&mut draining), if deadline.is_none() => {
                     list_watch.drain();
                     deadline = Some(Instant::now() + DRAIN_AT_MOST);
                 }
@@ -248,6 +255,8 @@ impl Feed {
                 }
             }
             Step::StoreRestored { seen, found } => {
+                // At once: until discovery gets to it, much could be written.
+                self.context.api.gate().pause();
                 let detail = format!("{resource}: the list is at version {found}, {seen} had been seen");
                 self.context.restored.do_send(StoreRestored { detail });
             }
@@ -266,17 +275,14 @@ impl Feed {
 
     /// Notes how far the graph has come.
     fn applied(&self, lanes: &Lanes, progress: &mut Progress) {
-        if !lanes.is_empty() {
-            return;
-        }
         let resource = &self.resource.group_resource;
-        if progress.list_ended {
+        if progress.list_ended && lanes.lists_are_applied() {
             progress.list_ended = false;
             progress.listed = true;
             self.context.registry.synced(resource);
             self.context.synced.do_send(SyncChanged(resource.clone()));
         }
-        if progress.applied != progress.received {
+        if lanes.is_empty() && progress.applied != progress.received {
             progress.applied.clone_from(&progress.received);
             self.context.registry.update(resource, |state| state.applied.clone_from(&progress.applied));
         }
@@ -305,6 +311,11 @@ struct Progress {
     list_ended: bool,
     /// Whether any list is in the graph.
     listed: bool,
+}
+
+/// Also true for a feed that starts anew while its type is being drained.
+async fn asked_to_drain(draining: &mut watch::Receiver<bool>) -> bool {
+    draining.wait_for(|draining| *draining).await.is_ok()
 }
 
 async fn until(deadline: Option<Instant>) {

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::messages::{Close, Enqueue, Open, WakeUnresolved};
+use super::supervision::Vital;
 use super::worker::{Assign, Worker};
 use crate::mailbox::{Added, Backoff, Completion, Mailbox, Time};
 use crate::object::Key;
@@ -112,6 +113,7 @@ pub struct Pool<W: Work> {
     alarm: Option<(Time, SpawnHandle)>,
     epoch: Instant,
     metrics: QueueMetrics,
+    _vital: Vital,
 }
 
 impl<W: Work> Pool<W> {
@@ -131,6 +133,7 @@ impl<W: Work> Pool<W> {
             alarm: None,
             epoch: Instant::now(),
             metrics: QueueMetrics::new(W::QUEUE),
+            _vital: Vital(W::QUEUE.name()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Tells people what the graph noticed: log lines, events, counters.
 
 use std::collections::{HashSet, VecDeque};
+use std::mem::{Discriminant, discriminant};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -57,20 +58,22 @@ async fn run(api: Api, mut inbox: mpsc::Receiver<Report>, ending: CancellationTo
                 None => return,
             },
         };
+        // One pair can be told of for more than one reason.
+        let why = discriminant(&report);
         match report {
             Report::NamespaceMismatch { dependent, reference } => {
-                if told.first(&dependent, &reference.uid) {
+                if told.first(why, &dependent, &reference.uid) {
                     namespace_mismatch(&api, &dependent, &reference).await;
                 }
             }
             Report::UidCollision { first, second } => {
-                if told.first(&first, &second.uid) {
+                if told.first(why, &first, &second.uid) {
                     record::uid_collision();
                     tracing::warn!(%first, %second, "two objects show one uid; each is handled by itself");
                 }
             }
             Report::InvalidScope { dependent, reference } => {
-                if told.first(&dependent, &reference.uid) {
+                if told.first(why, &dependent, &reference.uid) {
                     record::invalid_reference(InvalidReference::InvalidScope);
                     tracing::warn!(
                         %dependent,
@@ -112,13 +115,13 @@ impl std::fmt::Display for Written<'_> {
 /// What has been told lately.
 #[derive(Debug, Default)]
 struct Told {
-    pairs: HashSet<(Uid, Uid)>,
-    order: VecDeque<(Uid, Uid)>,
+    pairs: HashSet<(Discriminant<Report>, Uid, Uid)>,
+    order: VecDeque<(Discriminant<Report>, Uid, Uid)>,
 }
 
 impl Told {
-    fn first(&mut self, about: &Identity, other: &Uid) -> bool {
-        let pair = (about.uid.clone(), other.clone());
+    fn first(&mut self, why: Discriminant<Report>, about: &Identity, other: &Uid) -> bool {
+        let pair = (why, about.uid.clone(), other.clone());
         if !self.pairs.insert(pair.clone()) {
             return false;
         }

@@ -18,6 +18,11 @@ pub enum Fatal {
         /// What happened.
         detail: String,
     },
+    /// An actor that holds work or starts it panicked.
+    Actor {
+        /// Which.
+        name: &'static str,
+    },
     /// A thread that carries actors ended.
     Thread {
         /// What ran on it.
@@ -29,6 +34,7 @@ impl fmt::Display for Fatal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Graph { detail } => write!(f, "the graph is not to be trusted any more: {detail}"),
+            Self::Actor { name } => write!(f, "{name} panicked, and its work would never be done"),
             Self::Thread { name } => write!(f, "the thread of {name} has ended"),
         }
     }
@@ -40,6 +46,20 @@ pub fn die(why: &Fatal) -> ! {
     tracing::error!(exit_code = FATAL_EXIT_CODE, "ending: {why}; a restart rebuilds the graph");
     say(why);
     std::process::exit(FATAL_EXIT_CODE)
+}
+
+/// Held by an actor that nothing can do without: its panic is the process's end.
+/// actix drops an actor that panicked and goes on; whoever sends it something is
+/// not told.
+#[derive(Debug)]
+pub struct Vital(pub &'static str);
+
+impl Drop for Vital {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            die(&Fatal::Actor { name: self.0 });
+        }
+    }
 }
 
 #[expect(clippy::print_stderr, reason = "the last words must be heard whatever the log's filter is")]

@@ -185,12 +185,14 @@ impl Api {
         &self.0.no_strategic_merge
     }
 
-    /// Makes a unary call: waits for its turn, asks the gate if it writes, and
-    /// reads the whole answer, all but the waiting within the timeout.
+    /// Makes a unary call: waits for its turn if it is about a single object, asks
+    /// the gate if it writes, and reads the whole answer, all but the waiting
+    /// within the timeout.
     pub(super) async fn call(&self, mut call: Call<'_>) -> Result<Answer, ApiError> {
         // Discovery of an old server is a hundred small requests, all at once and
-        // then none for long: no load that a limit is for.
-        if call.verb != Verb::Discover {
+        // then none for long: no load that a limit is for. And a list that a watch
+        // needs to go on must not wait behind a thousand deletions.
+        if !matches!(call.verb, Verb::Discover | Verb::List) {
             self.0.limiter.turn().await;
         }
         let request = call.request()?;

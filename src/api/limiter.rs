@@ -1,4 +1,4 @@
-//! The rate limit of unary requests.
+//! The rate limit of requests about single objects.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -14,10 +14,11 @@ use tokio::time::Instant;
 pub(super) struct Limiter(Option<RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>>);
 
 impl Limiter {
-    /// A limiter of so many requests per second and at once; 0 per second: none.
+    /// A limiter of so many requests per second and at once; 0 per second: none, 0
+    /// at once: as many as per second.
     pub fn new(qps: u32, burst: u32) -> Self {
         let Some(qps) = NonZeroU32::new(qps) else { return Self(None) };
-        let quota = Quota::per_second(qps).allow_burst(NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN));
+        let quota = Quota::per_second(qps).allow_burst(NonZeroU32::new(burst).unwrap_or(qps));
         Self(Some(RateLimiter::direct_with_clock(quota, TokioClock(Instant::now()))))
     }
 
@@ -59,6 +60,18 @@ mod tests {
         }
         let elapsed = start.elapsed();
         assert!((Duration::from_millis(990)..Duration::from_millis(1100)).contains(&elapsed), "{elapsed:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_burst_of_its_own_a_second_is_one() {
+        let start = Instant::now();
+        let limiter = Limiter::new(10, 0);
+        for _ in 0..10 {
+            limiter.turn().await;
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        limiter.turn().await;
+        assert!(start.elapsed() >= Duration::from_millis(90), "{:?}", start.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

@@ -23,9 +23,10 @@ pub struct ApiSettings {
     pub request_timeout: Duration,
     /// Objects per page of a paged list, and per delivered batch of any list.
     pub page_size: u32,
-    /// Unary requests per second; 0: unlimited.
+    /// Requests about single objects per second; 0: unlimited.
     pub qps: u32,
-    /// Unary requests at once, when [`qps`](Self::qps) limits; at least 1.
+    /// So many of these at once, when [`qps`](Self::qps) limits; 0: as many as
+    /// in a second.
     pub burst: u32,
     /// Lists and watches.
     pub watch: WatchSettings,

@@ -156,6 +156,9 @@ impl Partition {
         if self.is_invalid_scope(edge) {
             let reference = self.store.written(edge);
             out.reports.push(Report::InvalidScope { dependent: self.store.identity(dependent), reference });
+            // Nothing will be done, but a worker can ask who has the owner's uid, and
+            // warn of the namespace.
+            self.queue(dependent, out);
             return;
         }
         match self.store.nodes[owner].presence {

@@ -49,7 +49,8 @@ impl Partition {
             let node = &self.store.nodes[id];
             let order = node.resource_version.as_ref().zip(version).and_then(|(a, b)| a.partial_cmp(b));
             match order {
-                Some(Ordering::Greater) => {}
+                // Created after the list's version; unless the versions mean nothing.
+                Some(Ordering::Greater) if deletes_prove == DeletesProve::Absence => {}
                 Some(_) => self.vanish(id, deletes_prove, out),
                 // Versions that cannot be compared prove nothing.
                 None => self.vanish(id, DeletesProve::Nothing, out),

@@ -179,18 +179,27 @@ impl Partition {
     ///
     /// Until the event comes the node is not decided on again: what is known of it
     /// is outdated for certain, and a second DELETE or patch would only be refused.
-    pub fn expect_event(&mut self, key: &Key, change: ExpectedChange) {
+    pub fn expect_event(&mut self, key: &Key, change: &ExpectedChange) {
         let Some(id) = self.store.find_key(key).filter(|&id| self.store.nodes[id].is_observed()) else {
             return;
         };
-        let shows = match &change {
+        let shows = match change {
             ExpectedChange::Removed => false,
             ExpectedChange::Version(version) => {
                 self.store.nodes[id].resource_version.as_ref().is_some_and(|seen| seen >= version)
             }
         };
-        if !shows {
-            self.expected.insert(id, Expectation { change, asked: false });
+        if shows {
+            return;
+        }
+        // An object served twice goes under all its names, and each watch says so in
+        // its own time: the view that takes over must not be deleted once more.
+        // (Versions of the views need not be comparable.)
+        let views = if *change == ExpectedChange::Removed { self.group(id) } else { smallvec::smallvec![id] };
+        for view in views {
+            // Whoever was put off for an earlier write waits for this one.
+            let asked = self.expected.get(&view).is_some_and(|earlier| earlier.asked);
+            self.expected.insert(view, Expectation { change: change.clone(), asked });
         }
     }
 

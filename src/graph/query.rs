@@ -202,6 +202,13 @@ impl Partition {
             || self.store.owners(dependent).any(|other| other != edge && uid(other) == uid(edge))
     }
 
+    /// The identity of a key's node: what was observed or, of an owner that is to be
+    /// verified, what is guessed.
+    #[must_use]
+    pub fn identify(&self, key: &Key) -> Option<Identity> {
+        self.store.find_key(key).map(|id| self.store.identity(id))
+    }
+
     /// An observed object with this uid in this partition, under its primary name.
     #[must_use]
     pub fn observed(&self, uid: &Uid) -> Option<Identity> {

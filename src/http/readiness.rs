@@ -77,25 +77,29 @@ impl Readiness {
             Ok(()) => Check::fine("discovery"),
             Err(why) => Check::failed("discovery", why),
         });
-        let unsynced: Vec<_> = facts.monitors.iter().filter(|monitor| !monitor.synced).collect();
+        let unsynced = facts.monitors.iter().filter(|monitor| !monitor.synced).count();
         checks.push(if facts.started && facts.discovery.is_ok() {
             Check::fine("sync")
         } else if facts.discovery.is_err() {
             Check::failed("sync", format!("waiting for discovery since {}", facts.since))
         } else {
-            let (unsynced, all) = (unsynced.len(), facts.monitors.len());
+            let all = facts.monitors.len();
             Check::failed(
                 "sync",
                 format!("{unsynced} of {all} resource types are not synced, waiting since {}", facts.since),
             )
         });
-        checks.extend(unsynced.into_iter().map(|monitor| {
-            let MonitorStatus { version, since, last_error, .. } = monitor;
-            let error = last_error.as_deref().unwrap_or("no error so far");
-            Check::warning(
-                format!("monitor/{}", monitor.group_resource()),
-                format!("{version} is not synced since {since}: {error}"),
-            )
+        checks.extend(facts.monitors.iter().filter_map(|monitor| {
+            let MonitorStatus { version, since, synced, last_error, .. } = monitor;
+            let why = match (synced, last_error) {
+                (true, None) => return None,
+                (true, Some(error)) => {
+                    format!("{version} was synced at {since} and cannot be watched now: {error}")
+                }
+                (false, Some(error)) => format!("{version} is not synced since {since}: {error}"),
+                (false, None) => format!("{version} is not synced since {since}: no error so far"),
+            };
+            Some(Check::warning(format!("monitor/{}", monitor.group_resource()), why))
         }));
         checks.extend(facts.ignored.iter().map(|ignored| Check::warning("ignored", ignored.as_str())));
         Self { checks }

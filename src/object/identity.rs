@@ -121,13 +121,17 @@ pub struct Key {
     pub uid: Uid,
     /// The resource type.
     pub resource: Arc<ResourceType>,
-    /// Chooses the graph partition and the queue's fairness lane; not part of equality.
+    /// Chooses the graph partition and the queue's fairness lane. Part of equality:
+    /// two partitions can have a node for one uid, if dependents in two namespaces
+    /// name it, and each has to be looked at.
     pub namespace: Option<Namespace>,
 }
 
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
-        self.uid == other.uid && self.resource.group_resource == other.resource.group_resource
+        self.uid == other.uid
+            && self.namespace == other.namespace
+            && self.resource.group_resource == other.resource.group_resource
     }
 }
 
@@ -148,5 +152,35 @@ impl fmt::Display for Key {
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{GroupResource, Scope};
+
+    fn identity(namespace: &str, name: &str, version: &str) -> Identity {
+        let resource = Arc::new(ResourceType {
+            group_resource: GroupResource::parse("widgets.example.com"),
+            version: version.into(),
+            kind: "Widget".into(),
+            scope: Scope::Namespaced,
+        });
+        let uid = Uid::parse("u").unwrap();
+        Identity { resource, namespace: Namespace::parse(namespace), name: name.into(), uid }
+    }
+
+    #[test]
+    fn the_version_that_requests_use_is_no_part_of_an_identity() {
+        assert_eq!(identity("a", "w", "v1"), identity("a", "w", "v2"));
+        assert_ne!(identity("a", "w", "v1"), identity("b", "w", "v1"));
+        assert_ne!(identity("a", "w", "v1"), identity("a", "x", "v1"));
+    }
+
+    #[test]
+    fn one_uid_that_is_named_in_two_namespaces_has_two_keys() {
+        assert_ne!(identity("a", "w", "v1").key(), identity("b", "w", "v1").key());
+        assert_eq!(identity("a", "w", "v1").key(), identity("a", "x", "v2").key());
     }
 }

@@ -45,8 +45,7 @@ impl Confirmation {
     /// as that stays so.
     #[must_use]
     pub fn holds(&self, state: &OwnerState, now: Duration) -> bool {
-        let young = now.checked_sub(self.asked).is_some_and(|age| age < Self::LIFETIME);
-        young
+        self.is_young(now)
             && match state {
                 OwnerState::Observed { deletion: DeletionState::DeletingDependents, resource_version } => {
                     // Without a version no event can be told from another.
@@ -55,5 +54,24 @@ impl Confirmation {
                 OwnerState::Observed { .. } | OwnerState::Absent => false,
                 OwnerState::Unknown => self.seen == OwnerState::Unknown,
             }
+    }
+
+    /// Whether a decision that was made while it [held](Self::holds) may be carried
+    /// out now: it is younger than a second, and the owner's node is still deleting
+    /// dependents. Whatever else has changed about the owner is no reason to decide
+    /// afresh: one whose status changes all the time would keep its dependents for
+    /// ever.
+    #[must_use]
+    pub fn stands(&self, state: &OwnerState, now: Duration) -> bool {
+        self.is_young(now)
+            && match state {
+                OwnerState::Observed { deletion, .. } => *deletion == DeletionState::DeletingDependents,
+                OwnerState::Absent => false,
+                OwnerState::Unknown => self.seen == OwnerState::Unknown,
+            }
+    }
+
+    fn is_young(&self, now: Duration) -> bool {
+        now.checked_sub(self.asked).is_some_and(|age| age < Self::LIFETIME)
     }
 }

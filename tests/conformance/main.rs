@@ -5,11 +5,21 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod etcd;
+mod outcome;
 mod stage;
 mod user;
 
+mod cluster_scoped;
 mod counts;
 mod policies;
 mod policies_foreground;
 mod policies_orphan;
+mod references;
+mod references_churn;
+mod references_identity;
+mod references_kinds;
+mod references_races;
+mod resources;
+mod resources_crd;
 mod restart;

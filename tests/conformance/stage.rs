@@ -29,13 +29,14 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Waits for the scenario's turn.
+    /// Waits for the scenario's turn, and clears what the one before has left.
     pub async fn set() -> Result<Self> {
         let plane = ControlPlane::shared()?;
         let turn = plane.exclusive().await;
         let cluster = Cluster::new(plane.client().await?);
-        cluster.remove_leftover_crds().await?;
-        Ok(Self { plane, cluster, _turn: turn })
+        let stage = Self { plane, cluster, _turn: turn };
+        stage.clear().await.context("cannot clear the stage")?;
+        Ok(stage)
     }
 
     /// Starts the collector.
@@ -278,7 +279,9 @@ pub fn impatient() -> Options {
 }
 
 /// A configuration for a collector that is easily interrupted: so many requests
-/// a second.
+/// a second, and those that still wait for their turn in the end are abandoned.
 pub fn slow(requests_per_second: u32) -> Options {
-    Options::config(format!("[client]\nqps = {requests_per_second}\nburst = 1\n"))
+    Options::config(format!(
+        "[client]\nqps = {requests_per_second}\nburst = 1\n[shutdown]\ngrace = \"200ms\"\n"
+    ))
 }

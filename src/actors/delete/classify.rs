@@ -2,15 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
 
 use super::DeleteWork;
+use super::look_ups::LookedUp;
 use crate::actors::context::Interrupted;
-use crate::api::LookUp;
+use crate::api::{ErrorClass, LookUp};
 use crate::graph::{ObjectSnapshot, OwnerState, OwnerView, ReferenceSnapshot};
-use crate::object::Identity;
+use crate::object::{Identity, OwnerReference};
 use crate::telemetry::record;
 use crate::verdict::{Confirmation, GraphClass, ReferenceClass, from_graph, from_live, from_state};
 
@@ -55,11 +57,20 @@ pub struct Classified {
     pub confirmed: Option<Confirmation>,
     /// Why it could not be looked up.
     pub error: Option<Arc<str>>,
+    /// How long the API server asks to be left alone with it.
+    pub retry_after: Option<Duration>,
 }
 
 impl Classified {
     const fn new(class: ReferenceClass, evidence: Evidence, identity: Option<Identity>) -> Self {
-        Self { class, evidence, identity, confirmed: None, error: None }
+        Self { class, evidence, identity, confirmed: None, error: None, retry_after: None }
+    }
+
+    /// A kind that the catalog does not know.
+    fn not_served(reference: &OwnerReference) -> Self {
+        let OwnerReference { api_version, kind, .. } = reference;
+        let error = format!("the API server serves no {kind} in {api_version}");
+        Self { error: Some(error.into()), ..Self::new(ReferenceClass::Unresolved, Evidence::Catalog, None) }
     }
 }
 
@@ -78,14 +89,12 @@ impl DeleteWork {
                 let state = self.context.graph.owner_state(identity).await?;
                 Ok(self.classify_identity(identity, &state).await)
             }
-            GraphClass::Known(class)
-                if matches!(seen.owner, OwnerView::Unresolved | OwnerView::InvalidScope) =>
-            {
+            GraphClass::Known(class) if seen.owner == OwnerView::InvalidScope => {
                 Ok(Classified::new(class, Evidence::Catalog, None))
             }
             _ => match &seen.owner {
                 OwnerView::Local { identity, state } => Ok(self.classify_identity(identity, state).await),
-                _ => Ok(Classified::new(ReferenceClass::Unresolved, Evidence::Catalog, None)),
+                _ => Ok(Classified::not_served(&seen.reference)),
             },
         }
     }
@@ -120,17 +129,27 @@ impl DeleteWork {
     }
 
     async fn look_up_owner(&self, identity: &Identity, state: &OwnerState) -> Classified {
-        let asked = self.confirmations.now();
         let classified = |class| Classified::new(class, Evidence::Live, Some(identity.clone()));
-        match self.look_ups.look_up(identity).await {
+        let LookedUp { sent, answer } = self.look_ups.look_up(identity).await;
+        match answer {
             Ok(LookUp::Found(facts)) => Classified {
-                confirmed: self.confirmations.confirm(identity, state.clone(), &facts, asked),
+                confirmed: self.confirmations.confirm(
+                    identity,
+                    state.clone(),
+                    &facts,
+                    self.confirmations.at(sent),
+                ),
                 ..classified(from_live(&facts))
             },
             Ok(LookUp::Absent(_)) => classified(ReferenceClass::Absent),
-            Err(error) => {
-                Classified { error: Some(error.to_string().into()), ..classified(ReferenceClass::Unresolved) }
-            }
+            Err(error) => Classified {
+                error: Some(error.to_string().into()),
+                retry_after: match error.class {
+                    ErrorClass::Throttled { retry_after } => retry_after,
+                    _ => None,
+                },
+                ..classified(ReferenceClass::Unresolved)
+            },
         }
     }
 }

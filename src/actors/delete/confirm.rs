@@ -37,6 +37,11 @@ impl Confirmations {
         self.origin.elapsed()
     }
 
+    /// A moment, on the clock of the confirmations.
+    pub fn at(&self, moment: Instant) -> Duration {
+        moment.duration_since(self.origin)
+    }
+
     /// The confirmation that holds for an owner in this state.
     pub fn get(&self, owner: &Identity, state: &OwnerState) -> Option<Confirmation> {
         let now = self.now();
@@ -71,7 +76,7 @@ impl DeleteWork {
                 return Err(Interrupted::Changed("a waiting owner was not confirmed"));
             };
             let state = self.context.graph.owner_state(identity).await?;
-            if !confirmed.holds(&state, self.confirmations.now()) {
+            if !confirmed.stands(&state, self.confirmations.now()) {
                 return Err(Interrupted::Changed("an owner that was waiting has changed"));
             }
         }
@@ -84,7 +89,7 @@ impl DeleteWork {
         let Some(identity) = &owner.identity else {
             return Err(Interrupted::Changed("a solid owner has no identity"));
         };
-        match self.look_ups.look_up(identity).await? {
+        match self.look_ups.look_up(identity).await.answer? {
             LookUp::Found(facts) if from_live(&facts) == ReferenceClass::Solid => Ok(()),
             LookUp::Found(_) | LookUp::Absent(_) => {
                 Err(Interrupted::Changed("the owner that was solid is not solid any more"))

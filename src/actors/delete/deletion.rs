@@ -68,7 +68,8 @@ impl DeleteWork {
         let mut conflicts = 0;
         loop {
             self.still_waiting(classified).await?;
-            match self.context.api.delete(&item.identity, policy, precondition.version()).await {
+            let deletion = self.context.api.delete(&item.identity, policy, precondition.version());
+            match self.context.health.request(&item.identity.resource.group_resource, deletion).await {
                 Ok(deleted) => return Ok(Done::Deleted(deleted)),
                 Err(error) if matches!(error.class, ErrorClass::Conflict) => {}
                 Err(error) => return Err(error.into()),
@@ -119,7 +120,7 @@ impl DeleteWork {
             return Ok(Precondition::UidAlone);
         };
         let decided_on = item.references.iter().map(|seen| &seen.reference);
-        if !live.owners.iter().eq(decided_on) || live.finalizers != item.finalizers {
+        if live.being_deleted || !live.owners.iter().eq(decided_on) || live.finalizers != item.finalizers {
             return Err(Interrupted::Changed(CHANGED));
         }
         Ok(live.resource_version.map_or(Precondition::UidAlone, Precondition::Version))

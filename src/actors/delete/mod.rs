@@ -5,23 +5,21 @@ mod confirm;
 mod deletion;
 mod look_ups;
 
-use std::sync::Arc;
-
 use self::confirm::Confirmations;
 use self::look_ups::LookUps;
-use super::context::{Interrupted, WorkerContext};
+use super::context::{Interrupted, WorkerContext, api_outcome};
 use super::decision::DecisionLine;
 use super::messages::Finding;
 use super::pool::{Outcome, Place, RetryReason, Work};
 use super::release::{Removal, after_removal};
-use crate::api::{ErrorClass, Finalizer, FinalizerRemoval, LookUp, Patched};
+use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, Patched};
 use crate::graph::{
     ExpectedChange, ForegroundProgress, ObjectSnapshot, Snapshot, Verification, VirtualSnapshot,
 };
 use crate::mailbox::Completion;
 use crate::object::{DeletionState, Key};
 use crate::telemetry::Queue;
-use crate::verdict::{Decision, FirstLook, decide, first_look};
+use crate::verdict::{Decision, FirstLook, ReferenceClass, decide, first_look};
 
 pub use self::classify::Classified;
 pub use self::deletion::Dropped;
@@ -50,7 +48,7 @@ impl DeleteWork {
     /// The work, on these means.
     #[must_use]
     pub fn new(context: WorkerContext) -> Self {
-        let look_ups = LookUps::new(context.api.clone(), Arc::clone(&context.memory));
+        let look_ups = LookUps::new(context.clone());
         Self { context, look_ups, confirmations: Confirmations::default() }
     }
 
@@ -66,7 +64,7 @@ impl DeleteWork {
     /// Finds out whether an owner exists that no monitor shows.
     async fn verify(&self, owner: &VirtualSnapshot) -> Result<Outcome, Interrupted> {
         let VirtualSnapshot { identity, generation } = owner;
-        let finding = match self.look_ups.look_up(identity).await {
+        let finding = match self.look_ups.look_up(identity).await.answer {
             Ok(LookUp::Found(_)) => {
                 return Ok(Completion::Retry {
                     reason: RetryReason::NotObserved,
@@ -78,7 +76,7 @@ impl DeleteWork {
                 Finding::Absent
             }
             Err(error) if matches!(error.class, ErrorClass::NotServed) => Finding::NotServed,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Ok(not_looked_up(&error)),
         };
         match self.context.graph.verified(identity, *generation, finding).await? {
             Verification::Applied | Verification::Stale => Ok(Completion::Done),
@@ -112,7 +110,8 @@ impl DeleteWork {
             return Ok(Completion::Done);
         }
         let line = DecisionLine::new(&item.identity, "remove_finalizer").finalizer(Finalizer::Foreground);
-        let removal = self.context.api.remove_finalizer(&item.identity, Finalizer::Foreground).await;
+        let removal = self.context.api.remove_finalizer(&item.identity, Finalizer::Foreground);
+        let removal = self.context.health.request(&item.identity.resource.group_resource, removal).await;
         line.finish(&removal);
         self.after_finalizer(item, removal?).await
     }
@@ -144,7 +143,8 @@ impl DeleteWork {
         let line = DecisionLine::new(&item.identity, "stop_blocking");
         let references: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
         let version = item.resource_version.as_ref();
-        let patched = self.context.api.stop_blocking(&item.identity, &references, version).await;
+        let patched = self.context.api.stop_blocking(&item.identity, &references, version);
+        let patched = self.context.health.request(&item.identity.resource.group_resource, patched).await;
         line.finish(&patched);
         self.expect_patch(item, &patched?).await?;
         Ok(Completion::Done)
@@ -160,15 +160,20 @@ impl DeleteWork {
             }
             Decision::Report { .. } => {
                 // The graph reported it when the reference came; nothing can change
-                // that but a change of the object itself.
+                // that but a change of the object itself. But the owner's own
+                // partition knows its namespace.
+                self.report_misplaced(item, &classified).await?;
                 DecisionLine::new(&item.identity, "keep").owners(item, &classified).parked(&"invalid scope");
                 Ok(Completion::Done)
             }
             Decision::Park(reason) => {
                 DecisionLine::new(&item.identity, "keep").owners(item, &classified).parked(&reason);
                 let errors = classified.iter().filter_map(|owner| owner.error.as_deref());
-                let error = errors.fold(reason.to_string(), |text, error| format!("{text}; {error}"));
-                Ok(Completion::Retry { reason: RetryReason::Unresolved, error: error.into() })
+                let error = errors.fold(reason.to_string(), |text, error| format!("{text}; {error}")).into();
+                Ok(match classified.iter().filter_map(|owner| owner.retry_after).max() {
+                    Some(after) => Completion::RetryAfter { after, reason: RetryReason::Throttled, error },
+                    None => Completion::Retry { reason: RetryReason::Unresolved, error },
+                })
             }
             Decision::RemoveReferences { remove, confirm_solid } => {
                 self.remove_references(item, &classified, &remove, confirm_solid).await
@@ -196,7 +201,8 @@ impl DeleteWork {
         let all = item.references.iter().map(|seen| &seen.reference);
         let removal = Removal::of(all, remove);
         let version = item.resource_version.as_ref();
-        let patched = self.context.api.remove_references(&item.identity, removal.references(), version).await;
+        let patched = self.context.api.remove_references(&item.identity, removal.references(), version);
+        let patched = self.context.health.request(&item.identity.resource.group_resource, patched).await;
         line.finish(&patched);
         self.expect_patch(item, &patched?).await?;
         Ok(Completion::Done)
@@ -211,17 +217,29 @@ impl DeleteWork {
         Ok(())
     }
 
-    /// A dependent whose owner lives in another namespace is about to suffer for it.
+    /// A dependent whose owner lives in another namespace is about to suffer for it;
+    /// one that lives in none gains nothing by it.
     async fn report_misplaced(
         &self,
         item: &ObjectSnapshot,
         classified: &[Classified],
     ) -> Result<(), Interrupted> {
         for (seen, owner) in item.references.iter().zip(classified) {
-            if owner.class == crate::verdict::ReferenceClass::Absent {
+            if matches!(owner.class, ReferenceClass::Absent | ReferenceClass::InvalidScope) {
                 self.context.report_misplaced(&item.identity, &seen.reference).await?;
             }
         }
         Ok(())
+    }
+}
+
+/// An owner could not be looked up: it is tried again with backoff, at once when
+/// discovery changes or a type can be listed again, and not before the API server
+/// wants to hear of it.
+fn not_looked_up(error: &ApiError) -> Outcome {
+    match (error.class, api_outcome(error)) {
+        (ErrorClass::Throttled { .. }, outcome) => outcome,
+        (_, Completion::Retry { error, .. }) => Completion::Retry { reason: RetryReason::Unresolved, error },
+        (_, outcome) => outcome,
     }
 }

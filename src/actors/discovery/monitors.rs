@@ -17,6 +17,10 @@ impl Discovery {
     /// those whose version changed.
     pub(super) fn reconcile(&mut self, ctx: &mut Context<Self>) {
         let Some(discovered) = self.discovered.clone() else { return };
+        // What is started now would be forgotten with the graph.
+        if self.phase() == Phase::Rebuilding {
+            return;
+        }
         let wanted: HashMap<_, _> = discovered
             .watchable
             .iter()
@@ -104,7 +108,14 @@ impl Discovery {
         let Some(running) = self.monitors.remove(name) else { return };
         self.means.registry.ended(name);
         if running.replaced {
-            return self.reconcile(ctx);
+            if running.deletes_prove == DeletesProve::Nothing {
+                // Another server's versions are no measure for the next one's.
+                self.means.high_water.forget(name);
+            }
+            self.reconcile(ctx);
+            if self.monitors.contains_key(name) {
+                return;
+            }
         }
         let (graph, resource) = (self.means.graph.clone(), running.resource);
         let leave = async move {
@@ -122,9 +133,11 @@ impl Discovery {
     /// Publishes which types are synced, and opens the pools when all are.
     pub(super) fn synced_changed(&mut self) {
         let catalog = self.discovered.as_ref().map(|discovered| Arc::clone(&discovered.catalog));
+        // A type that is being drained answers no list any more.
         let mut types: Vec<_> = self
             .monitors
             .iter()
+            .filter(|(_, running)| !running.draining)
             .map(|(name, running)| (Arc::clone(&running.resource), self.means.registry.is_synced(name)))
             .collect();
         types.sort_by(|(a, _), (b, _)| a.group_resource.cmp(&b.group_resource));
@@ -137,7 +150,7 @@ impl Discovery {
 
     /// Lets the workers begin; what was queued before is derived anew.
     pub(super) fn open(&mut self, why: &str) {
-        if self.phase() == Phase::Collecting {
+        if self.phase() != Phase::Syncing {
             return;
         }
         self.status.send_modify(|status| status.phase = Phase::Collecting);

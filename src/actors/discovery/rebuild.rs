@@ -33,10 +33,14 @@ impl Handler<StoreRestored> for Discovery {
             for running in &monitors {
                 means.registry.ended(&running.resource.group_resource);
             }
+            // Links that are on their way must not arrive in a graph that has been
+            // emptied, and what the last changes proved must not be remembered after
+            // everything has been forgotten. (An error means that the graph, and with
+            // it the process, is ending.)
+            let _ = means.graph.fence().await;
+            let _ = means.graph.reset().await;
             means.memory.clear();
             means.high_water.forget_all();
-            // An error means that the graph, and with it the process, is ending.
-            let _ = means.graph.reset().await;
         };
         ctx.spawn(forget.into_actor(self).map(|(), discovery, ctx| discovery.begin_anew(ctx)));
     }

@@ -98,7 +98,9 @@ impl OrphanWork {
                 self.context.memory.orphaned.forget(&item.identity);
                 None
             }
-            Snapshot::Virtual(_) | Snapshot::Gone | Snapshot::Written => None,
+            Snapshot::Virtual(_) | Snapshot::Gone => None,
+            // Its event may show it orphaning or not, and only the delete pool is woken by it.
+            Snapshot::Written => return Err(Interrupted::Changed("a write of ours has not been seen yet")),
         })
     }
 

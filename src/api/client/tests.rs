@@ -49,6 +49,24 @@ async fn the_gate_is_asked_after_the_wait_for_the_rate_limit() {
     assert_eq!(server.seen().len(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn only_requests_about_single_objects_wait_for_the_rate_limit() {
+    let server = Server::answering(|seen| {
+        let list = r#"{"kind":"List","metadata":{"resourceVersion":"1"},"items":[]}"#;
+        Reply::ok(if seen.path.contains("limit=") { list.into() } else { widget_json("") })
+    });
+    let settings = ApiSettings { qps: 1, burst: 1, ..ApiSettings::default() };
+    let api = server.api_with(settings, WriteGate::open());
+    let (widget, start) = (widget(), tokio::time::Instant::now());
+    api.look_up(&widget).await.unwrap();
+    for _ in 0..10 {
+        api.list(&widget.resource, None, |_| ()).await.unwrap();
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    api.look_up(&widget).await.unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(900), "{:?}", start.elapsed());
+}
+
 #[tokio::test]
 async fn a_gate_that_closes_in_the_clients_queue_is_told_as_such() {
     use tower::Layer as _;

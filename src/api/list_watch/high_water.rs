@@ -24,6 +24,11 @@ impl HighWater {
         self.0.clear();
     }
 
+    /// Forgets one type: another server serves it from now on.
+    pub fn forget(&self, resource: &GroupResource) {
+        self.0.remove(resource);
+    }
+
     /// A version has been seen. Never goes back; versions that cannot be compared
     /// follow each other as they come.
     pub(super) fn advance(&self, resource: &GroupResource, version: &ResourceVersion) {

@@ -120,9 +120,9 @@ impl Api {
             uid: &'a Uid,
             block_owner_deletion: bool,
         }
-        let mut uids = HashSet::new();
+        let uids: HashSet<_> = references.iter().map(|reference| &reference.uid).collect();
         // Merged by uid, a patch would reach only one of two that share it.
-        if references.iter().all(|reference| uids.insert(&reference.uid)) {
+        if uids.len() == references.len() {
             let entries: Vec<_> = references
                 .iter()
                 .filter(|reference| reference.block_owner_deletion)

@@ -113,19 +113,22 @@ fn any_served_version_and_the_lower_case_kind_name_the_same_owner() {
 }
 
 #[test]
-fn an_invalid_scope_is_reported_and_never_a_reason_to_do_anything() {
+fn an_invalid_scope_is_looked_at_once_and_never_a_reason_to_do_anything() {
     let mut w = World::new(1);
     let bad = node("n").owned(&config("owner"));
     w.see(&[&bad]);
-    assert!(w.queued().is_empty());
+    assert_eq!(w.queued(), ["n"], "for the warning");
     let reference = config("owner").reference();
     assert_eq!(w.reports(), [Report::InvalidScope { dependent: bad.identity(), reference }]);
     assert_eq!(w.object(&bad).references[0].owner, OwnerView::InvalidScope);
+    w.forget();
     w.see(&[&config("owner"), &pod("p").owned(&bad).uid("owner")]);
     w.delete(&config("owner"));
-    w.see(&[&bad.clone().owned(&config("second")).at(11)]);
+    w.see(&[&bad.clone().at(11)]);
     w.partition("").rederive(&mut Effects::default());
     assert!(w.queued().is_empty());
+    w.see(&[&bad.clone().owned(&config("second")).at(12)]);
+    assert_eq!(w.queued(), ["n"], "for another warning");
 }
 
 #[test]

@@ -75,6 +75,22 @@ fn the_next_view_takes_over_when_the_first_type_goes() {
 }
 
 #[test]
+fn an_object_served_twice_is_deleted_once_whichever_watch_says_so_first() {
+    for (first, second) in [(old("i"), new("i")), (new("i"), old("i"))] {
+        let mut w = World::new(1);
+        let owner = config("owner");
+        w.see(&[&owner, &old("i").owned(&owner), &new("i").owned(&owner)]);
+        w.partition("ns").expect_event(&old("i").key(), &ExpectedChange::Removed);
+        w.delete(&first);
+        assert_eq!(w.snapshot(&second), Snapshot::Written);
+        w.forget();
+        w.delete(&second);
+        assert!(w.queued().is_empty());
+        assert_eq!(w.snapshot(&second), Snapshot::Gone);
+    }
+}
+
+#[test]
 fn any_other_shared_uid_is_a_collision_reported_once() {
     let mut w = World::new(1);
     let (a, b) = (config("x").uid("u"), pod("x").uid("u"));

@@ -151,7 +151,7 @@ fn an_identity_that_changes_makes_its_dependents_suspicious() {
 fn a_write_is_unseen_until_its_event_arrives() {
     let mut w = World::new(1);
     let a = pod("a");
-    let expect = |w: &mut World, change| w.partition("ns").expect_event(&pod("a").key(), change);
+    let expect = |w: &mut World, change| w.partition("ns").expect_event(&pod("a").key(), &change);
     let unseen = |w: &mut World| w.partition("ns").stats().unseen_writes;
     let version = |number| ExpectedChange::Version(ResourceVersion::number(number));
     expect(&mut w, ExpectedChange::Removed);

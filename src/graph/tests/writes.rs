@@ -14,7 +14,7 @@ fn what_we_deleted_is_not_decided_on_again_before_its_event() {
     let owner = config("owner");
     let a = pod("a").blocking(&owner);
     w.see(&[&owner, &a, &owner.clone().foreground().at(11)]);
-    w.partition("ns").expect_event(&a.key(), ExpectedChange::Removed);
+    w.partition("ns").expect_event(&a.key(), &ExpectedChange::Removed);
     // The owner's look queues it once more; a second DELETE would be wasted.
     let _ = w.snapshot(&owner);
     assert_eq!(w.snapshot(&a), Snapshot::Written);
@@ -29,7 +29,7 @@ fn a_key_that_was_put_off_for_our_own_write_is_queued_when_the_event_comes() {
     let mut w = World::new(1);
     let a = pod("a").owned(&config("owner"));
     w.see(&[&config("owner"), &a]);
-    w.partition("ns").expect_event(&a.key(), version(12));
+    w.partition("ns").expect_event(&a.key(), &version(12));
     assert_eq!(w.snapshot(&a), Snapshot::Written);
     w.forget();
     w.see(&[&a.clone().at(11)]);
@@ -45,8 +45,23 @@ fn nobody_is_queued_for_an_event_that_nobody_waited_for() {
     let mut w = World::new(1);
     let a = pod("a");
     w.see(&[&a]);
-    w.partition("ns").expect_event(&a.key(), version(12));
+    w.partition("ns").expect_event(&a.key(), &version(12));
     w.forget();
     w.see(&[&a.at(12)]);
     assert!(w.queued().is_empty());
+}
+
+#[test]
+fn a_second_write_does_not_make_anybody_forgotten_who_waits_for_the_first() {
+    let mut w = World::new(1);
+    let a = pod("a").owned(&config("owner"));
+    w.see(&[&config("owner"), &a]);
+    w.partition("ns").expect_event(&a.key(), &version(12));
+    assert_eq!(w.snapshot(&a), Snapshot::Written);
+    w.partition("ns").expect_event(&a.key(), &version(13));
+    w.forget();
+    w.see(&[&a.clone().at(12)]);
+    assert!(w.queued().is_empty());
+    w.see(&[&a.clone().at(13)]);
+    assert_eq!(w.queued(), ["a"]);
 }

@@ -217,9 +217,22 @@ fn the_owner_must_still_be_deleting_dependents_right_before_each_delete() {
     let confirmation = confirmed(waiting(5), 5);
     for deletion in [DeletionState::Live, DeletionState::Terminating, DeletionState::Orphaning] {
         assert!(!confirmation.holds(&observed(version(5), deletion), ASKED));
+        assert!(!confirmation.stands(&observed(version(5), deletion), ASKED));
     }
-    assert!(!confirmation.holds(&OwnerState::Absent, ASKED));
-    assert!(!confirmation.holds(&OwnerState::Unknown, ASKED));
+    for state in [OwnerState::Absent, OwnerState::Unknown] {
+        assert!(!confirmation.holds(&state, ASKED));
+        assert!(!confirmation.stands(&state, ASKED));
+    }
+}
+
+#[test]
+fn an_owner_that_changes_all_the_time_does_not_undo_what_was_decided() {
+    let confirmation = confirmed(waiting(5), 7);
+    for at in 5..9 {
+        assert!(confirmation.stands(&waiting(at), ASKED));
+    }
+    assert!(!confirmation.stands(&waiting(8), ASKED + Confirmation::LIFETIME));
+    assert!(!confirmation.stands(&observed(version(8), DeletionState::Orphaning), ASKED));
 }
 
 #[test]

@@ -1,0 +1,211 @@
+//! Owners that live in no namespace.
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::outcome::{Order, Outcome, Rest, uids};
+use crate::stage::Stage;
+use crate::support::cluster::create_all;
+use crate::support::{Cluster, Crd, Ns, Obj, Policy, Scope};
+
+/// In how many namespaces an owner has dependents.
+const NAMESPACES: usize = 10;
+const POLICIES: [Policy; 3] = [Policy::Background, Policy::Foreground, Policy::Orphan];
+/// A finalizer that nobody removes but the scenario.
+const HOLD: &str = "example.com/hold";
+
+/// What kind of owner a scenario is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Namespace,
+    Node,
+    Custom,
+}
+
+/// An owner and what it owns.
+struct Family {
+    policy: Policy,
+    owner: Obj,
+    /// The owner as a namespace, if it is one.
+    as_namespace: Option<Ns>,
+    /// They have no other owner.
+    sole: Vec<Obj>,
+    /// They have another one, that lives.
+    shared: Vec<Obj>,
+    /// The last of `sole`: in a foreground deletion, the owner waits for it.
+    held: Obj,
+}
+
+impl Family {
+    async fn make(
+        cluster: &Cluster,
+        kind: Kind,
+        policy: Policy,
+        gadgets: &Crd,
+        namespaces: &[Ns],
+        other: &Obj,
+    ) -> Result<Self> {
+        let name = format!("{policy:?}").to_lowercase();
+        let mut as_namespace = None;
+        let owner = match kind {
+            Kind::Namespace => {
+                let namespace = cluster.namespace().await?;
+                let owner = namespace.as_object().clone();
+                as_namespace = Some(namespace);
+                owner
+            }
+            Kind::Node => cluster.node(format!("owner-{name}")).create().await?,
+            Kind::Custom => cluster.object(gadgets.resource(), format!("owner-{name}")).create().await?,
+        };
+        let blocking = |ns: &Ns| ns.configmap(format!("blocking-{name}")).owned_by(&owner).blocking();
+        let plain = |ns: &Ns| ns.secret(format!("plain-{name}")).owned_by(&owner);
+        let shared =
+            |ns: &Ns| ns.configmap(format!("shared-{name}")).owned_by(&owner).blocking().owned_by(other);
+        let mut sole = create_all(namespaces.iter().flat_map(|ns| [blocking(ns), plain(ns)])).await?;
+        let shared = create_all(namespaces.iter().map(shared)).await?;
+        // A dependent in the cluster itself, too.
+        sole.push(cluster.node(format!("dependent-{name}")).owned_by(&owner).blocking().create().await?);
+        let held = namespaces[NAMESPACES - 1].configmap(format!("held-{name}")).owned_by(&owner).blocking();
+        let held = match policy {
+            Policy::Foreground => held.finalizer(HOLD),
+            Policy::Background | Policy::Orphan => held,
+        };
+        let held = held.create().await?;
+        sole.push(held.clone());
+        Ok(Self { policy, owner, as_namespace, sole, shared, held })
+    }
+
+    async fn delete(&self, cluster: &Cluster) -> Result<()> {
+        cluster.delete(&self.owner, self.policy).await?;
+        if let Some(namespace) = &self.as_namespace {
+            // No namespace controller runs here.
+            namespace.finalize().await?;
+        }
+        Ok(())
+    }
+
+    /// A foreground deletion waits for the one dependent that is held, and for
+    /// nothing else.
+    async fn check_waiting(&self, cluster: &Cluster) -> Result<()> {
+        if self.policy != Policy::Foreground {
+            return Ok(());
+        }
+        let owner = cluster.fresh(&self.owner).await?;
+        ensure!(owner.is_terminating() && owner.finalizers() == ["foregroundDeletion"], "{}", owner.raw);
+        ensure!(cluster.fresh(&self.held).await?.is_terminating());
+        cluster.assert_gone(self.sole.iter().filter(|object| object.uid != self.held.uid)).await
+    }
+
+    async fn let_go(&self, cluster: &Cluster) -> Result<()> {
+        match self.policy {
+            Policy::Foreground => cluster.set_finalizers(&self.held, &[]).await.map(drop),
+            Policy::Background | Policy::Orphan => Ok(()),
+        }
+    }
+
+    async fn check(&self, cluster: &Cluster, other: &Obj) -> Result<()> {
+        let mut outcome = Outcome { gone: vec![self.owner.clone()], ..Outcome::default() };
+        outcome.kept = self.shared.iter().map(|object| (object.clone(), uids([other]))).collect();
+        match self.policy {
+            Policy::Orphan => {
+                outcome.kept.extend(self.sole.iter().map(|object| (object.clone(), Vec::new())));
+            }
+            Policy::Background | Policy::Foreground => outcome.gone.extend(self.sole.iter().cloned()),
+        }
+        outcome.check(cluster).await.with_context(|| format!("{:?}", self.policy))
+    }
+}
+
+async fn play(kind: Kind, order: Order) -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let mut collector = None;
+    if order == Order::CollectorFirst {
+        collector = Some(stage.collector().await?);
+    }
+    let gadgets = cluster.crd("gadgets.example.com", Scope::Cluster, &["v1"]).await?;
+    let other = cluster.node("other").create().await?;
+    let mut namespaces = Vec::new();
+    for _ in 0..NAMESPACES {
+        namespaces.push(cluster.namespace().await?);
+    }
+    let mut families = Vec::new();
+    for policy in POLICIES {
+        families.push(Family::make(cluster, kind, policy, &gadgets, &namespaces, &other).await?);
+    }
+    if let Some(collector) = &collector {
+        cluster.settled(collector).await?;
+        for family in &families {
+            cluster.assert_kept(family.sole.iter().chain(&family.shared)).await?;
+        }
+    }
+    for family in &families {
+        family.delete(cluster).await?;
+    }
+    let collector = match collector {
+        Some(collector) => collector,
+        None => stage.collector().await?,
+    };
+    cluster.settled(&collector).await?;
+    for family in &families {
+        family.check_waiting(cluster).await?;
+        family.let_go(cluster).await?;
+    }
+    cluster.settled(&collector).await?;
+    for family in &families {
+        family.check(cluster, &other).await?;
+    }
+    collector.stop().await?;
+
+    let collector = stage.collector().await?;
+    cluster.settled(&collector).await?;
+    for family in &families {
+        family.check(cluster, &other).await.context("after a restart")?;
+    }
+    cluster.assert_kept(namespaces.iter().map(Ns::as_object).chain([&other])).await?;
+    collector.stop().await?;
+    stage.clear().await
+}
+
+async fn in_both_orders(kind: Kind) -> Result<()> {
+    for order in [Order::ObjectsFirst, Order::CollectorFirst] {
+        Box::pin(play(kind, order)).await.with_context(|| format!("{order:?}"))?;
+    }
+    Ok(())
+}
+
+/// 21: a Namespace owns objects in ten others, under all policies.
+#[tokio::test]
+async fn a_namespace_owns_objects_in_other_namespaces() -> Result<()> {
+    in_both_orders(Kind::Namespace).await
+}
+
+/// 21: a Node owns objects in ten namespaces, under all policies.
+#[tokio::test]
+async fn a_node_owns_objects_in_namespaces() -> Result<()> {
+    in_both_orders(Kind::Node).await
+}
+
+/// 21: a custom resource of the cluster owns objects in ten namespaces, under
+/// all policies.
+#[tokio::test]
+async fn a_custom_resource_of_the_cluster_owns_objects_in_namespaces() -> Result<()> {
+    in_both_orders(Kind::Custom).await
+}
+
+/// 21: what is in a namespace is not owned by it. A namespace that goes is
+/// emptied by another controller.
+#[tokio::test]
+async fn a_namespace_does_not_own_what_is_in_it() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let collector = stage.collector().await?;
+    let ns = cluster.namespace().await?;
+    let inside = ns.configmap("inside").create().await?;
+    let owned = ns.configmap("owned").owned_by(&inside).create().await?;
+    cluster.delete(ns.as_object(), Policy::Background).await?;
+    stage.settled(&collector, Rest::Empty).await?;
+    cluster.assert_kept([ns.as_object(), &inside, &owned]).await?;
+    collector.stop().await?;
+    ns.finalize().await?;
+    stage.clear().await
+}

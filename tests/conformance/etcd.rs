@@ -1,0 +1,56 @@
+//! Writing past the API server.
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::support::{ControlPlane, Obj};
+
+/// Makes a copy of a custom resource as it is stored, under another name and
+/// with another uid, which the API server would never give.
+pub async fn copy_with_uid(plane: &ControlPlane, object: &Obj, name: &str, uid: &str) -> Result<()> {
+    let mut stored = get(plane, &key(object, &object.name)).await?;
+    stored["metadata"]["name"] = json!(name);
+    stored["metadata"]["uid"] = json!(uid);
+    put(plane, &key(object, name), &stored).await
+}
+
+/// Where a custom resource is stored.
+fn key(object: &Obj, name: &str) -> String {
+    let namespace = object.namespace.as_ref().map(|namespace| format!("/{namespace}")).unwrap_or_default();
+    format!("/registry/{}/{}{namespace}/{name}", object.resource.group, object.resource.plural)
+}
+
+async fn get(plane: &ControlPlane, key: &str) -> Result<Value> {
+    let answer = post(plane, "/v3/kv/range", &json!({ "key": base64(key.as_bytes())? })).await?;
+    let value = serde_json::from_value::<ByteString>(answer["kvs"][0]["value"].clone())
+        .with_context(|| format!("{key} is not in etcd: {answer}"))?;
+    serde_json::from_slice(&value.0).with_context(|| format!("{key} is not stored as JSON"))
+}
+
+async fn put(plane: &ControlPlane, key: &str, value: &Value) -> Result<()> {
+    let body = json!({ "key": base64(key.as_bytes())?, "value": base64(&serde_json::to_vec(value)?)? });
+    post(plane, "/v3/kv/put", &body).await?;
+    Ok(())
+}
+
+fn base64(bytes: &[u8]) -> Result<Value> {
+    Ok(serde_json::to_value(ByteString(bytes.to_vec()))?)
+}
+
+/// One exchange with etcd's JSON gateway; by HTTP/1.0, so that the answer ends
+/// with the connection.
+async fn post(plane: &ControlPlane, path: &str, body: &Value) -> Result<Value> {
+    let address = plane.etcd().trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).await?;
+    let body = body.to_string();
+    let head = format!("POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all((head + &body).as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").with_context(|| format!("cut off: {answer}"))?;
+    ensure!(head.lines().next().is_some_and(|status| status.contains(" 200 ")), "{path}: {answer}");
+    Ok(serde_json::from_str(body)?)
+}

@@ -1,0 +1,307 @@
+//! What must be true in the end of a scenario, in whichever order collector and
+//! objects have come.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::Resource as _;
+use kube::api::ApiResource;
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+use crate::support::cluster::{is_status, poll};
+use crate::support::{Cluster, Collector, Obj, Policy};
+
+/// How many requests are under way at a time.
+const PARALLEL: usize = 16;
+/// The verbs by which the API server counts requests.
+const VERBS: [&str; 8] = ["GET", "LIST", "WATCH", "POST", "PUT", "PATCH", "APPLY", "DELETE"];
+
+/// What comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The collector finds everything in its first lists.
+    ObjectsFirst,
+    /// The collector sees everything happen.
+    CollectorFirst,
+}
+
+/// Whether the scenario leaves objects about which nothing can be decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Every queue ends up empty.
+    Empty,
+    /// Some objects wait for their next attempt.
+    Parked,
+}
+
+impl Stage {
+    /// Waits until the collector has nothing to do.
+    pub async fn settled(&self, collector: &Collector, rest: Rest) -> Result<()> {
+        match rest {
+            Rest::Empty => self.cluster.settled(collector).await,
+            Rest::Parked => self.cluster.settled_with_parked(collector).await,
+        }
+    }
+
+    /// Makes garbage of a type that scenarios do not use otherwise, and fails
+    /// unless it is collected. Returns when the collector is idle again.
+    pub async fn prove_alive(&self, collector: &Collector, rest: Rest) -> Result<()> {
+        let ns = self.cluster.namespace().await?;
+        let owner = ns.of::<ServiceAccount>("owner").create().await?;
+        let dependent = ns.of::<ServiceAccount>("dependent").owned_by(&owner).create().await?;
+        self.cluster.delete(&owner, Policy::Background).await?;
+        self.settled(collector, rest).await?;
+        self.cluster.assert_gone([&dependent]).await
+    }
+
+    /// Removes what scenarios leave: custom types, and all that may be
+    /// garbage. What stays parked in one scenario would keep the collector of
+    /// the next one from ever being idle.
+    pub async fn clear(&self) -> Result<()> {
+        self.cluster.remove_leftover_crds().await?;
+        for resource in [
+            ApiResource::erase::<ConfigMap>(&()),
+            ApiResource::erase::<Secret>(&()),
+            ApiResource::erase::<Pod>(&()),
+            ApiResource::erase::<ServiceAccount>(&()),
+            ApiResource::erase::<Ingress>(&()),
+            ApiResource::erase::<Node>(&()),
+            ApiResource::erase::<Namespace>(&()),
+        ] {
+            let all = self.cluster.list(&resource, None).await?;
+            let ours = all.into_iter().filter(is_ours);
+            stream::iter(ours.map(async |object| self.remove(&object).await))
+                .buffer_unordered(PARALLEL)
+                .try_collect::<()>()
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes an object, whatever may hold it. The resource does not count as
+    /// used.
+    async fn remove(&self, object: &Obj) -> Result<()> {
+        let path = object.path();
+        let none = json!({ "metadata": { "finalizers": null, "ownerReferences": null } });
+        let background = json!({ "propagationPolicy": "Background" });
+        let finalized = json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": { "name": object.name },
+            "spec": { "finalizers": [] },
+        });
+        let mut steps = vec![("DELETE", path.clone(), None, background)];
+        if !object.finalizers().is_empty() || !object.owner_uids().is_empty() {
+            steps.insert(0, ("PATCH", path.clone(), Some("application/merge-patch+json"), none));
+        }
+        if object.resource.kind == Namespace::kind(&()) {
+            steps.push(("PUT", path + "/finalize", None, finalized));
+        }
+        for (method, path, content_type, body) in steps {
+            match self.cluster.send(method, &path, content_type, Some(&body)).await {
+                Err(error) if !is_status(&error, 404) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a scenario has made the object. (Markers are the client's own.)
+fn is_ours(object: &Obj) -> bool {
+    match (&object.namespace, object.resource.kind.as_str()) {
+        (Some(namespace), _) => namespace.starts_with("test-"),
+        (None, "Namespace") => object.name.starts_with("test-"),
+        (None, _) => !object.name.ends_with("marker"),
+    }
+}
+
+/// What must be true in the end.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// These are gone.
+    pub gone: Vec<Obj>,
+    /// These live, with references to exactly these uids.
+    pub kept: Vec<(Obj, Vec<String>)>,
+    /// Nobody has written to these.
+    pub untouched: Vec<Obj>,
+    /// About these there is a warning that names a reference across namespaces.
+    pub warned: Vec<Obj>,
+    /// About these there is no event.
+    pub unmentioned: Vec<Obj>,
+}
+
+impl Outcome {
+    /// Fails unless all of it is true. Only for a warning it waits: those are
+    /// written aside.
+    pub async fn check(&self, cluster: &Cluster) -> Result<()> {
+        cluster.assert_gone(&self.gone).await?;
+        for (object, owners) in &self.kept {
+            let now = cluster.fresh(object).await?;
+            ensure!(now.owner_uids() == *owners, "{now} has other references: {}", now.raw["metadata"]);
+            ensure!(!now.is_terminating(), "{now} is being deleted");
+        }
+        for object in &self.untouched {
+            let now = cluster.fresh(object).await?;
+            ensure!(now.resource_version == object.resource_version, "{now} was written to: {}", now.raw);
+        }
+        for object in &self.warned {
+            warned_about(cluster, object).await?;
+        }
+        for object in &self.unmentioned {
+            let events = cluster.events(object).await?;
+            ensure!(events.is_empty(), "events about {object}: {events:?}");
+        }
+        Ok(())
+    }
+}
+
+/// Waits for the warning that a reference of this object crosses namespaces.
+pub async fn warned_about(cluster: &Cluster, object: &Obj) -> Result<()> {
+    poll(&format!("an event about {object}"), async || Ok(!cluster.events(object).await?.is_empty())).await?;
+    let events = cluster.events(object).await?;
+    for event in &events {
+        let about = &event.involved_object;
+        ensure!(event.reason.as_deref() == Some("OwnerRefInvalidNamespace"), "{event:?}");
+        ensure!(event.type_.as_deref() == Some("Warning"), "{event:?}");
+        let source = event.source.as_ref().and_then(|source| source.component.as_deref());
+        ensure!(source == Some("garbage-collector-controller"), "{event:?}");
+        ensure!(about.name.as_deref() == Some(&object.name), "{event:?}");
+        ensure!(about.kind.as_deref() == Some(&object.resource.kind), "{event:?}");
+        ensure!(about.api_version.as_deref() == Some(&object.resource.api_version), "{event:?}");
+        ensure!(
+            about.namespace.as_deref().unwrap_or_default() == object.namespace.as_deref().unwrap_or_default()
+        );
+        let expected = object.namespace.as_deref().unwrap_or("default");
+        ensure!(event.metadata.namespace.as_deref() == Some(expected), "{event:?}");
+        let message = event.message.as_deref().unwrap_or_default();
+        let named = object.owner_uids().iter().any(|uid| message.contains(uid));
+        ensure!(named && message.contains(object.namespace.as_deref().unwrap_or_default()), "{message}");
+    }
+    Ok(())
+}
+
+/// A collector, if it is there yet, while a scenario is being made.
+pub struct Setting<'a> {
+    pub stage: &'a Stage,
+    collector: Option<&'a Collector>,
+}
+
+impl Setting<'_> {
+    /// The client.
+    pub fn cluster(&self) -> &Cluster {
+        &self.stage.cluster
+    }
+
+    /// The collector, if it is there yet.
+    pub fn collector(&self) -> Option<&Collector> {
+        self.collector
+    }
+
+    /// Waits until the collector, if there is one, has seen everything.
+    pub async fn caught_up(&self) -> Result<()> {
+        match self.collector {
+            Some(collector) => self.stage.cluster.settled_with_parked(collector).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Plays a scenario in both orders, and checks its outcome when the collector
+/// is idle, and again when another one has started and is idle.
+pub async fn in_both_orders(rest: Rest, make: impl AsyncFn(&Setting<'_>) -> Result<Outcome>) -> Result<()> {
+    for order in [Order::ObjectsFirst, Order::CollectorFirst] {
+        Box::pin(play(order, rest, &make)).await.with_context(|| format!("{order:?}"))?;
+    }
+    Ok(())
+}
+
+async fn play(order: Order, rest: Rest, make: &impl AsyncFn(&Setting<'_>) -> Result<Outcome>) -> Result<()> {
+    let stage = Stage::set().await?;
+    let (collector, outcome) = match order {
+        Order::ObjectsFirst => {
+            let outcome = make(&Setting { stage: &stage, collector: None }).await?;
+            (stage.collector().await?, outcome)
+        }
+        Order::CollectorFirst => {
+            let collector = stage.collector().await?;
+            let outcome = make(&Setting { stage: &stage, collector: Some(&collector) }).await?;
+            (collector, outcome)
+        }
+    };
+    stage.settled(&collector, rest).await?;
+    outcome.check(&stage.cluster).await?;
+    collector.stop().await?;
+
+    let collector = stage.collector().await?;
+    stage.settled(&collector, rest).await.context("after a restart")?;
+    outcome.check(&stage.cluster).await.context("after a restart")?;
+    collector.stop().await?;
+    stage.clear().await
+}
+
+/// An owner reference.
+pub fn reference(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
+    json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid })
+}
+
+/// The object's own reference with one field changed.
+pub fn reference_but(object: &Obj, field: &str, value: &str) -> Value {
+    let mut reference = object.reference();
+    reference[field] = json!(value);
+    reference
+}
+
+/// A uid that no object has or will have.
+pub fn unused_uid() -> String {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map(|now| now.as_micros()).unwrap_or_default();
+    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let mut uid = format!("{now:016x}{count:016x}");
+    for at in [8, 13, 18, 23] {
+        uid.insert(at, '-');
+    }
+    uid
+}
+
+/// The uids of objects, as [`Outcome::kept`] wants them.
+pub fn uids<'a>(objects: impl IntoIterator<Item = &'a Obj>) -> Vec<String> {
+    objects.into_iter().map(|object| object.uid.clone()).collect()
+}
+
+/// Fails unless the collector names each of these among what cannot be done,
+/// with a text.
+pub async fn reported_as_failing(collector: &Collector, objects: &[&Obj], text: &str) -> Result<()> {
+    let queues = collector.get_debug("/debug/queues").await?.json()?;
+    let queues = queues.as_array().cloned().unwrap_or_default();
+    let failing: Vec<&Value> =
+        queues.iter().filter_map(|queue| queue["failing"].as_array()).flatten().collect();
+    for object in objects {
+        let found = failing.iter().find(|item| {
+            let named = item["object"].as_str().unwrap_or_default();
+            named.contains(&object.name) && object.namespace.iter().all(|namespace| named.contains(namespace))
+        });
+        let found = found.with_context(|| format!("{object} is not in /debug/queues: {failing:?}"))?;
+        ensure!(
+            found["last_error"].as_str().is_some_and(|error| error.contains(text)),
+            "no {text:?}: {found}"
+        );
+    }
+    Ok(())
+}
+
+/// Every request for a resource that the API server has answered, by verb.
+pub async fn requests_for(cluster: &Cluster, resource: &str) -> Result<String> {
+    let counts = cluster.request_counts().await?;
+    let mut text = String::new();
+    for verb in VERBS {
+        write!(text, "{verb}: {}, ", counts.get(verb, resource))?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,306 @@
+//! References to what is not there, or not where they say.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ApiResource;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::outcome::{
+    Outcome, Rest, in_both_orders, reference, reference_but, reported_as_failing, uids, unused_uid,
+    warned_about,
+};
+use crate::stage::Stage;
+use crate::support::cluster::{create_all, poll};
+use crate::support::{Obj, Policy, Scope};
+
+/// How many unresolvable references one object has.
+const UNRESOLVABLE: usize = 25;
+/// How soon an object beside it is collected. Without it, it takes milliseconds.
+const NOT_DELAYED: Duration = Duration::from_secs(2);
+
+/// A reference to an object as if it were of another kind of the core group.
+fn of_kind(owner: &Obj, kind: &str) -> Value {
+    reference("v1", kind, &owner.name, &owner.uid)
+}
+
+/// 12: an owner that never existed owns nothing, and what has another owner
+/// lives on with that one.
+#[tokio::test]
+async fn dependents_of_an_owner_that_never_existed_go() -> Result<()> {
+    in_both_orders(Rest::Empty, async |scene| {
+        let ns = scene.cluster().namespace().await?;
+        let widgets = scene.cluster().crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
+        let owner = ns.configmap("owner").create().await?;
+        let never = || reference("v1", "ConfigMap", "never", &unused_uid());
+        let never_custom = reference("example.com/v1", "Widget", "never", &unused_uid());
+        let never_in_cluster = reference("v1", "Node", "never", &unused_uid());
+        let gone = create_all([
+            ns.secret("sole").owner_reference(never()),
+            ns.pod("sole").owner_reference(never()),
+            ns.configmap("blocking").owner_reference(never()).blocking().controlled(),
+            ns.object(widgets.resource(), "sole").owner_reference(never()),
+            ns.secret("custom").owner_reference(never_custom.clone()),
+            ns.secret("in-cluster").owner_reference(never_in_cluster),
+            ns.secret("several").owner_reference(never()).owner_reference(never_custom),
+        ])
+        .await?;
+        let kept = create_all([
+            ns.secret("kept").owned_by(&owner).owner_reference(never()),
+            ns.object(widgets.resource(), "kept").owner_reference(never()).owned_by(&owner),
+        ])
+        .await?;
+        let with_owner = kept.into_iter().map(|object| (object, uids([&owner]))).collect();
+        let ownerless = ns.secret("ownerless").create().await?;
+        Ok(Outcome { gone, kept: with_owner, untouched: vec![owner, ownerless], ..Outcome::default() })
+    })
+    .await
+}
+
+/// 12: a reference that has the uid right and the name wrong names nobody; nor
+/// does one that has the right uid and another kind.
+#[tokio::test]
+async fn an_owners_uid_under_another_name_or_kind_is_no_owner() -> Result<()> {
+    in_both_orders(Rest::Empty, async |scene| {
+        let ns = scene.cluster().namespace().await?;
+        let owner = ns.configmap("owner").create().await?;
+        let valid = create_all([
+            ns.secret("valid").owned_by(&owner).blocking(),
+            ns.configmap("valid").owned_by(&owner),
+        ])
+        .await?;
+        scene.caught_up().await?;
+        let gone = create_all([
+            ns.secret("other-name").owner_reference(reference_but(&owner, "name", "other")),
+            ns.configmap("other-name").owner_reference(reference_but(&owner, "name", "other")),
+            ns.secret("other-kind").owner_reference(reference_but(&owner, "kind", "Secret")),
+            ns.configmap("cluster-kind").owner_reference(reference_but(&owner, "kind", "Node")),
+        ])
+        .await?;
+        let untouched = valid.into_iter().chain([owner]).collect();
+        Ok(Outcome { unmentioned: gone.clone(), gone, untouched, ..Outcome::default() })
+    })
+    .await
+}
+
+/// 12: an owner that was created anew under its old name does not own what the
+/// old one owned.
+#[tokio::test]
+async fn an_owner_created_anew_has_no_dependents_of_the_old_one() -> Result<()> {
+    in_both_orders(Rest::Empty, async |scene| {
+        let ns = scene.cluster().namespace().await?;
+        let old = ns.configmap("owner").create().await?;
+        let before = ns.secret("before").owned_by(&old).create().await?;
+        scene.caught_up().await?;
+        scene.cluster().delete(&old, Policy::Background).await?;
+        let new = ns.configmap("owner").create().await?;
+        ensure!(new.uid != old.uid);
+        let late = ns.secret("late").owned_by(&old).blocking().create().await?;
+        let valid = ns.secret("valid").owned_by(&new).create().await?;
+        let both = ns.secret("both").owned_by(&old).owned_by(&new).create().await?;
+        Ok(Outcome {
+            gone: vec![before, late],
+            kept: vec![(both, uids([&new]))],
+            untouched: vec![new, valid],
+            unmentioned: vec![old],
+            ..Outcome::default()
+        })
+    })
+    .await
+}
+
+/// 13: a uid of another namespace is no owner. The dependent goes and is warned
+/// of, whatever kind its reference names; the owner and what it really owns
+/// stay as they are.
+#[tokio::test]
+async fn an_owner_in_another_namespace_is_none_and_stays_as_it_is() -> Result<()> {
+    in_both_orders(Rest::Empty, async |scene| {
+        let here = scene.cluster().namespace().await?;
+        let there = scene.cluster().namespace().await?;
+        let widgets = scene.cluster().crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
+        let owners = create_all([
+            here.configmap("owner"),
+            here.secret("owner"),
+            here.object(widgets.resource(), "owner"),
+        ])
+        .await?;
+        let mut untouched = owners.clone();
+        for owner in &owners {
+            let kind = owner.resource.kind.to_lowercase();
+            let valid = create_all([
+                here.secret(format!("valid-of-{kind}")).owned_by(owner).blocking(),
+                here.configmap(format!("valid-of-{kind}")).owned_by(owner),
+            ]);
+            untouched.extend(valid.await?);
+        }
+        scene.caught_up().await?;
+        let mut gone = Vec::new();
+        for owner in &owners {
+            let kind = owner.resource.kind.to_lowercase();
+            let bad = create_all([
+                there.secret(format!("right-{kind}")).owned_by(owner),
+                there.configmap(format!("right-{kind}")).owned_by(owner).blocking(),
+                there.object(widgets.resource(), format!("right-{kind}")).owned_by(owner),
+                there.pod(format!("wrong-{kind}")).owner_reference(of_kind(owner, "Pod")),
+                there.secret(format!("cluster-{kind}")).owner_reference(of_kind(owner, "Node")),
+            ]);
+            gone.extend(bad.await?);
+        }
+        Ok(Outcome { warned: gone.clone(), gone, untouched, ..Outcome::default() })
+    })
+    .await
+}
+
+/// 13, where the collector sees the dependents first: the type of the owner
+/// appears only then. What the wrong dependent makes it believe about the
+/// owner must not cost a right one its life.
+#[tokio::test]
+async fn dependents_that_are_seen_before_their_owner_are_told_apart() -> Result<()> {
+    in_both_orders(Rest::Empty, async |scene| {
+        let here = scene.cluster().namespace().await?;
+        let there = scene.cluster().namespace().await?;
+        let widgets = scene.cluster().crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
+        let mut gone = Vec::new();
+        let mut untouched = Vec::new();
+        for number in 0..20 {
+            let owner = here.object(widgets.resource(), format!("owner-{number}")).create().await?;
+            let wrong = there.configmap(format!("wrong-{number}")).owned_by(&owner);
+            let right = here.configmap(format!("right-{number}")).owned_by(&owner).blocking();
+            // Which one comes first decides where the owner is looked for.
+            if number % 2 == 0 {
+                gone.push(wrong.create().await?);
+                untouched.push(right.create().await?);
+            } else {
+                untouched.push(right.create().await?);
+                gone.push(wrong.create().await?);
+            }
+            untouched.push(owner);
+        }
+        Ok(Outcome { gone, untouched, ..Outcome::default() })
+    })
+    .await
+}
+
+/// 13: an object that has references of unknown kinds beside the bad one is
+/// kept, and what goes on about it delays nobody.
+#[tokio::test]
+async fn many_unresolvable_references_delay_no_other_object() -> Result<()> {
+    in_both_orders(Rest::Parked, async |scene| {
+        let here = scene.cluster().namespace().await?;
+        let there = scene.cluster().namespace().await?;
+        let owner = here.configmap("owner").create().await?;
+        let valid = here.secret("valid").owned_by(&owner).create().await?;
+        scene.caught_up().await?;
+        let unresolvable = (0..UNRESOLVABLE)
+            .map(|number| reference("no.such.group/v1", &format!("Kind{number}"), "x", &unused_uid()));
+        let second = unresolvable
+            .fold(there.secret("second").owned_by(&owner), |builder, bad| builder.owner_reference(bad))
+            .create()
+            .await?;
+        scene.caught_up().await?;
+        let first = there.secret("first").owned_by(&owner).create().await?;
+        if scene.collector().is_some() {
+            let created = Instant::now();
+            poll("the garbage to go", async || Ok(!scene.cluster().exists_with_uid(&first).await?)).await?;
+            ensure!(created.elapsed() < NOT_DELAYED, "{:?}", created.elapsed());
+        }
+        Ok(Outcome {
+            gone: vec![first.clone()],
+            warned: vec![first],
+            untouched: vec![owner, valid, second],
+            ..Outcome::default()
+        })
+    })
+    .await
+}
+
+/// 14: an object of the cluster cannot have an owner in a namespace. It is kept
+/// and reported, and that is the end of it.
+#[tokio::test]
+async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_is_kept() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let gadgets = cluster.crd("gadgets.example.com", Scope::Cluster, &["v1"]).await?;
+    let owner = ns.configmap("owner").create().await?;
+    let never = reference("v1", "ConfigMap", "never", &unused_uid());
+    let of_live = create_all([
+        cluster.node("of-live").owned_by(&owner),
+        cluster.object(gadgets.resource(), "of-live").owned_by(&owner).blocking(),
+    ])
+    .await?;
+    let of_nobody = create_all([
+        cluster.node("of-nobody").owner_reference(never.clone()),
+        cluster.object(gadgets.resource(), "of-nobody").owner_reference(never),
+    ])
+    .await?;
+    let untouched: Vec<_> = of_live.iter().chain(&of_nobody).chain([&owner]).cloned().collect();
+    let outcome = Outcome { untouched, ..Outcome::default() };
+
+    let mut late = Vec::new();
+    for round in 0..2 {
+        let collector = stage.collector().await?;
+        if round == 0 {
+            late.push(cluster.node("late").owned_by(&owner).create().await?);
+        }
+        // Not parked: there is nothing to wait for.
+        cluster.settled(&collector).await?;
+        outcome.check(cluster).await?;
+        cluster.assert_kept(&late).await?;
+        for object in of_live.iter().chain(&of_nobody).chain(&late) {
+            let lines = collector.logged("a cluster-scoped object cannot have an owner of a namespaced kind");
+            let named = lines.iter().filter(|line| line.contains(&object.name)).count();
+            ensure!(named > 0, "{object} is not in the log: {lines:?}");
+        }
+        let reported = collector.metric("kube_gc_invalid_references_total").await?;
+        ensure!(reported >= 5.0, "only {reported} invalid references were counted");
+
+        // The owner is observed, so it is known that it is elsewhere.
+        for object in of_live.iter().chain(&late) {
+            warned_about(cluster, object).await?;
+        }
+
+        let node = ApiResource::erase::<Node>(&()).plural;
+        let before = (cluster.request_counts().await?, collector.metric("workqueue_retries_total").await?);
+        for _ in 0..3 {
+            stage.prove_alive(&collector, Rest::Empty).await?;
+        }
+        let after = (cluster.request_counts().await?, collector.metric("workqueue_retries_total").await?);
+        let since = after.0.since(&before.0);
+        for resource in [node.as_str(), "gadgets.example.com"] {
+            ensure!(since.get("GET", resource) + since.get("DELETE", resource) == 0, "{since:?}");
+        }
+        ensure!(after.1 <= before.1, "{} retries", after.1 - before.1);
+        collector.stop().await?;
+    }
+
+    // Not even when the owner goes.
+    let collector = stage.collector().await?;
+    cluster.delete(&owner, Policy::Background).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_kept(of_live.iter().chain(&of_nobody).chain(&late)).await?;
+    collector.stop().await?;
+    stage.clear().await
+}
+
+/// 14 and 15 together: what is garbage by one reference and undecidable by
+/// another is kept whole.
+#[tokio::test]
+async fn an_absent_owner_beside_an_unknown_one_changes_nothing() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let collector = stage.collector().await?;
+    let never = reference("v1", "ConfigMap", "never", &unused_uid());
+    let unknown = reference("no.such.group/v1", "Unknown", "x", &unused_uid());
+    let kept = ns.secret("kept").owner_reference(never.clone()).owner_reference(unknown).create().await?;
+    let gone = ns.secret("gone").owner_reference(never).create().await?;
+    poll("the garbage to go", async || Ok(!cluster.exists_with_uid(&gone).await?)).await?;
+    cluster.settled_with_parked(&collector).await?;
+    Outcome { untouched: vec![kept.clone()], ..Outcome::default() }.check(cluster).await?;
+    reported_as_failing(&collector, &[&kept], "no.such.group").await?;
+    collector.stop().await?;
+    stage.clear().await
+}

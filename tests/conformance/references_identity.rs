@@ -1,0 +1,335 @@
+//! References and objects whose identity is not what it seems.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::api::{ApiResource, GroupVersionKind};
+use serde_json::json;
+
+use crate::etcd;
+use crate::outcome::{
+    Outcome, Rest, in_both_orders, reference, reference_but, requests_for, uids, unused_uid,
+};
+use crate::stage::Stage;
+use crate::support::cluster::{create_all, poll};
+use crate::support::{Obj, Policy, Scope};
+
+/// 17: a kind in lower case is that kind.
+#[tokio::test]
+async fn a_kind_in_lower_case_resolves() -> Result<()> {
+    in_both_orders(Rest::Empty, async |scene| {
+        let cluster = scene.cluster();
+        let ns = cluster.namespace().await?;
+        let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
+        let lower = |owner: &Obj| reference_but(owner, "kind", &owner.resource.kind.to_lowercase());
+        let mut outcome = Outcome::default();
+        for policy in [None, Some(Policy::Background), Some(Policy::Foreground), Some(Policy::Orphan)] {
+            let name = |what: &str| {
+                format!("{what}-{}", policy.map_or("none".to_owned(), |p| format!("{p:?}").to_lowercase()))
+            };
+            let owners =
+                create_all([ns.configmap(name("owner")), ns.object(widgets.resource(), name("owner"))])
+                    .await?;
+            for owner in &owners {
+                let of = |what: &str| format!("{}-{}", name(what), owner.resource.kind.to_lowercase());
+                let dependents = create_all([
+                    ns.secret(of("plain")).owner_reference(lower(owner)),
+                    ns.secret(of("blocking")).owner_reference(lower(owner)).blocking(),
+                    ns.object(widgets.resource(), of("custom")).owner_reference(lower(owner)),
+                ])
+                .await?;
+                match policy {
+                    None => outcome.untouched.extend(dependents.into_iter().chain([owner.clone()])),
+                    Some(Policy::Orphan) => {
+                        outcome.kept.extend(dependents.into_iter().map(|object| (object, Vec::new())));
+                    }
+                    Some(_) => outcome.gone.extend(dependents),
+                }
+            }
+            scene.caught_up().await?;
+            if let Some(policy) = policy {
+                cluster.delete_all(&owners, policy).await?;
+                outcome.gone.extend(owners);
+            }
+        }
+        Ok(outcome)
+    })
+    .await
+}
+
+/// Dependents whose owner's uid stands in two references of theirs.
+async fn with_duplicates(stage: &Stage) -> Result<Outcome> {
+    let ns = stage.cluster.namespace().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let unknown = reference("no.such.group/v1", "Unknown", "a", &unused_uid());
+    let mut unknown_too = unknown.clone();
+    unknown_too["name"] = json!("b");
+    let misnamed = |name: &str| reference_but(&owner, "name", name);
+    let twice_right = ns.secret("twice-right").owned_by(&owner).owned_by(&owner).blocking().create().await?;
+    ensure!(twice_right.owner_uids().len() == 2, "the API server has dropped one: {}", twice_right.raw);
+    let twice_unknown =
+        ns.secret("twice-unknown").owner_reference(unknown).owner_reference(unknown_too).create().await?;
+    let one_right = ns.secret("one-right").owned_by(&owner).owner_reference(misnamed("b")).create().await?;
+    let none_right = ns
+        .secret("none-right")
+        .owner_reference(misnamed("a"))
+        .owner_reference(misnamed("b"))
+        .create()
+        .await?;
+    Ok(Outcome {
+        gone: vec![none_right],
+        kept: vec![(one_right, uids([&owner]))],
+        untouched: vec![owner, twice_right, twice_unknown],
+        ..Outcome::default()
+    })
+}
+
+/// 18: references with one uid and different names are no reason to look at an
+/// object again and again, not even when it changes in other ways.
+#[tokio::test]
+async fn duplicate_references_are_not_processed_for_ever() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let outcome = with_duplicates(&stage).await?;
+    for _ in 0..2 {
+        let collector = stage.collector().await?;
+        cluster.settled_with_parked(&collector).await?;
+        outcome.check(cluster).await?;
+
+        // The client's own markers and lists would be counted, too.
+        let secrets = outcome.kept[0].0.resource.clone();
+        cluster.forget(&secrets);
+        let before = requests_for(cluster, "secrets").await?;
+        for _ in 0..3 {
+            stage.prove_alive(&collector, Rest::Parked).await?;
+        }
+        let after = requests_for(cluster, "secrets").await?;
+        ensure!(before == after, "before: {before}; after: {after}");
+        collector.stop().await?;
+    }
+
+    let collector = stage.collector().await?;
+    cluster.settled_with_parked(&collector).await?;
+    let dependents = [&outcome.untouched[1], &outcome.untouched[2], &outcome.kept[0].0];
+    let before = cluster.request_counts().await?;
+    for number in 0..20 {
+        for dependent in dependents {
+            cluster.set_label(dependent, "number", &number.to_string()).await?;
+        }
+    }
+    cluster.settled_with_parked(&collector).await?;
+    let since = cluster.request_counts().await?.since(&before);
+    ensure!(since.get("GET", "secrets") + since.get("DELETE", "secrets") == 0, "{since:?}");
+    for dependent in dependents {
+        let now = cluster.fresh(dependent).await?;
+        ensure!(now.raw["metadata"]["labels"]["number"] == "19", "{}", now.raw);
+    }
+    collector.stop().await?;
+    stage.clear().await
+}
+
+/// 20a: of two references with one uid only the wrong one goes; the right one
+/// stays as it was written.
+#[tokio::test]
+async fn of_two_references_with_one_uid_the_wrong_one_goes() -> Result<()> {
+    for custom in [false, true] {
+        in_both_orders(Rest::Empty, async |scene| {
+            let cluster = scene.cluster();
+            let ns = cluster.namespace().await?;
+            let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
+            let owner = ns.configmap("owner").create().await?;
+            let other = ns.configmap("other").create().await?;
+            scene.caught_up().await?;
+            let right = |owner: &Obj| {
+                let mut right = owner.reference();
+                right["controller"] = json!(true);
+                right["blockOwnerDeletion"] = json!(true);
+                right
+            };
+            let wrong = [
+                reference_but(&owner, "name", "wrong"),
+                reference_but(&owner, "kind", "Secret"),
+                reference_but(&owner, "kind", "Node"),
+                // An object that there is, with another uid.
+                reference_but(&owner, "name", &other.name),
+            ];
+            let mut outcome = Outcome { untouched: vec![owner.clone(), other.clone()], ..Outcome::default() };
+            for (number, wrong) in wrong.iter().enumerate() {
+                for (order, references) in
+                    [[right(&owner), wrong.clone()], [wrong.clone(), right(&owner)]].into_iter().enumerate()
+                {
+                    let name = format!("dependent-{number}-{order}");
+                    let builder = match custom {
+                        true => ns.object(widgets.resource(), name),
+                        false => ns.secret(name),
+                    };
+                    let dependent = references
+                        .into_iter()
+                        .fold(builder, |builder, reference| builder.owner_reference(reference));
+                    outcome.kept.push((dependent.create().await?, uids([&owner])));
+                }
+            }
+            scene.caught_up().await?;
+            if scene.collector().is_some() {
+                for (dependent, _) in &outcome.kept {
+                    let now = cluster.fresh(dependent).await?;
+                    let references = &now.raw["metadata"]["ownerReferences"];
+                    ensure!(*references == json!([right(&owner)]), "{now}: {references}");
+                }
+            }
+            Ok(outcome)
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// 20: two objects of different types with one uid are two objects. Each is
+/// collected, and collects, by itself; that they look alike is reported.
+#[tokio::test]
+async fn two_objects_with_one_uid_are_told_apart() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    for collector_first in [false, true] {
+        let mut collector = None;
+        if collector_first {
+            collector = Some(stage.collector().await?);
+        }
+        let ns = cluster.namespace().await?;
+        let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
+        let gadgets = cluster.crd("gadgets.example.com", Scope::Namespaced, &["v1"]).await?;
+        let roots = create_all((0..2).map(|n| ns.configmap(format!("root-{n}")))).await?;
+        let widget = ns.object(widgets.resource(), "widget").owned_by(&roots[0]).create().await?;
+        let template = ns.object(gadgets.resource(), "template").owned_by(&roots[1]).create().await?;
+        etcd::copy_with_uid(stage.plane, &template, "gadget", &widget.uid).await?;
+        cluster.delete(&template, Policy::Background).await?;
+        let all = cluster.list(gadgets.resource(), Some(ns.name())).await?;
+        ensure!(all.len() == 1 && all[0].uid == widget.uid && all[0].name == "gadget", "{all:?}");
+        let gadget = all[0].clone();
+        let of_widget =
+            create_all((0..5).map(|n| ns.secret(format!("w-{n}")).owned_by(&widget).blocking())).await?;
+        let of_gadget =
+            create_all((0..5).map(|n| ns.secret(format!("g-{n}")).owned_by(&gadget).blocking())).await?;
+
+        let collector = match collector {
+            Some(collector) => collector,
+            None => stage.collector().await?,
+        };
+        cluster.settled(&collector).await?;
+        let all = || of_widget.iter().chain(&of_gadget);
+        let untouched = all().chain([&widget, &gadget]).cloned().collect();
+        Outcome { untouched, ..Outcome::default() }.check(cluster).await?;
+        poll("the collision to be counted", async || {
+            Ok(collector.metric("kube_gc_uid_collisions_total").await? > 0.0)
+        })
+        .await?;
+        collector.log_line("two objects show one uid").await?;
+
+        // One as a dependent and, by that, as an owner; the other by its own deletion.
+        cluster.delete(&roots[0], Policy::Background).await?;
+        cluster.settled(&collector).await?;
+        let untouched = of_gadget.iter().chain([&gadget]).cloned().collect();
+        let gone = of_widget.iter().chain([&widget]).cloned().collect();
+        Outcome { gone, untouched, ..Outcome::default() }.check(cluster).await?;
+        cluster.delete(&gadget, Policy::Foreground).await?;
+        cluster.settled(&collector).await?;
+        cluster.assert_gone(of_gadget.iter().chain([&gadget])).await?;
+        cluster.assert_kept([&roots[1]]).await?;
+        collector.stop().await?;
+        stage.clear().await?;
+    }
+    Ok(())
+}
+
+/// 20: an object that is served in two groups, an Ingress on old servers, is
+/// one object: one request deletes it, one dependent it is, and no collision.
+#[tokio::test]
+async fn an_object_that_is_served_twice_is_one_object() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let new = ApiResource::erase::<Ingress>(&());
+    let old = ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk("extensions", "v1beta1", "Ingress"),
+        "ingresses",
+    );
+    if cluster.list(&old, None).await.is_err() {
+        eprintln!("this API server serves no type in two groups");
+        return Ok(());
+    }
+    for collector_first in [false, true] {
+        let mut collector = None;
+        if collector_first {
+            collector = Some(stage.collector().await?);
+        }
+        let ns = cluster.namespace().await?;
+        let spec = json!({ "defaultBackend": { "service": { "name": "x", "port": { "number": 80 } } } });
+        let ingress = |name: String| ns.object(&new, name).field("spec", spec.clone());
+        let [background, foreground, orphan] = ["background", "foreground", "orphan"];
+        let roots = create_all([background, foreground, orphan].map(|name| ns.configmap(name))).await?;
+        let mut dependents = Vec::new();
+        for root in &roots {
+            let of = |n| ingress(format!("{}-{n}", root.name)).owned_by(root).blocking();
+            dependents.push(create_all((0..5).map(of)).await?);
+        }
+        // Owners, referred to in either group.
+        let owners =
+            create_all([background, foreground, orphan].map(|name| ingress(format!("owner-{name}")))).await?;
+        let mut owned = Vec::new();
+        for owner in &owners {
+            let by_old = reference("extensions/v1beta1", "Ingress", &owner.name, &owner.uid);
+            owned.push(
+                create_all([
+                    ns.secret(format!("{}-new", owner.name)).owned_by(owner).blocking(),
+                    ns.secret(format!("{}-old", owner.name)).owner_reference(by_old.clone()).blocking(),
+                    ns.secret(format!("{}-both", owner.name)).owned_by(owner).owner_reference(by_old),
+                ])
+                .await?,
+            );
+        }
+        let collector = match collector {
+            Some(collector) => collector,
+            None => stage.collector().await?,
+        };
+        cluster.settled(&collector).await?;
+        let untouched = dependents.iter().chain(&owned).flatten().chain(&owners).cloned().collect();
+        Outcome { untouched, ..Outcome::default() }.check(cluster).await?;
+
+        let before = cluster.request_counts().await?;
+        for (number, policy) in
+            [Policy::Background, Policy::Foreground, Policy::Orphan].into_iter().enumerate()
+        {
+            cluster.delete(&roots[number], policy).await?;
+            cluster.delete(&owners[number], policy).await?;
+        }
+        cluster.settled(&collector).await?;
+        let released = |objects: &[Obj]| -> Vec<(Obj, Vec<String>)> {
+            objects.iter().map(|object| (object.clone(), Vec::new())).collect()
+        };
+        Outcome {
+            gone: dependents[..2]
+                .iter()
+                .chain(&owned[..2])
+                .flatten()
+                .chain(&roots)
+                .chain(&owners)
+                .cloned()
+                .collect(),
+            kept: released(&dependents[2]).into_iter().chain(released(&owned[2])).collect(),
+            ..Outcome::default()
+        }
+        .check(cluster)
+        .await?;
+        let since = cluster.request_counts().await?.since(&before);
+        let sent = |verb: &str| {
+            since.get(verb, "ingresses.extensions") + since.get(verb, "ingresses.networking.k8s.io")
+        };
+        // Ten dependents, and the three that the client deletes. One watch may tell of a
+        // deletion before the answer to it has come, so that the other group's view is
+        // deleted in vain; but not as a rule.
+        ensure!((13..20).contains(&sent("DELETE")), "{} deletions: {since:?}", sent("DELETE"));
+        ensure!(collector.metric("kube_gc_uid_collisions_total").await? == 0.0);
+        ensure!(collector.logged("two objects show one uid").is_empty());
+        collector.stop().await?;
+        stage.clear().await?;
+    }
+    Ok(())
+}

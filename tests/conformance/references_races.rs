@@ -1,0 +1,255 @@
+//! References and finalizers that are added while the object that they save is
+//! being decided about.
+
+use anyhow::{Result, bail, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::{Value, json};
+
+use crate::outcome::Rest;
+use crate::stage::{Stage, slow};
+use crate::support::cluster::{create_all, is_status};
+use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy};
+
+/// How many objects a race is about.
+const RACED: usize = 200;
+/// How many changes are under way at a time in a race.
+const RACERS: usize = 16;
+const JSON_PATCH: &str = "application/json-patch+json";
+
+/// How a change fared that came while its object was to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fared {
+    /// It was in time: the answer shows an object that is not being deleted.
+    InTime,
+    /// The deletion had begun.
+    Terminating,
+    /// The object was gone.
+    TooLate,
+}
+
+/// Sends every object a JSON patch, and deletes the owner when a quarter of
+/// them are under way.
+async fn race(
+    cluster: &Cluster,
+    owner: &Obj,
+    policy: Policy,
+    raced: &[&Obj],
+    change: &Value,
+    at_a_time: usize,
+) -> Result<Vec<Fared>> {
+    let quarter = raced.len() / 4;
+    let send = async |(number, object): (usize, &&Obj)| {
+        if number == quarter {
+            cluster.delete(owner, policy).await?;
+        }
+        match cluster.send("PATCH", &object.path(), Some(JSON_PATCH), Some(change)).await {
+            Ok(answer) if answer["metadata"]["deletionTimestamp"].is_string() => Ok(Fared::Terminating),
+            Ok(_) => Ok(Fared::InTime),
+            Err(error) if is_status(&error, 404) => Ok(Fared::TooLate),
+            Err(error) => bail!("{object}: {error:#}"),
+        }
+    };
+    stream::iter(raced.iter().enumerate().map(send)).buffered(at_a_time).try_collect().await
+}
+
+/// The order in which a round of a race changes its objects.
+fn in_order_of(round: usize, objects: &[Obj]) -> Vec<&Obj> {
+    match round {
+        0 => objects.iter().collect(),
+        1 => objects.iter().rev().collect(),
+        _ => (0..objects.len()).map(|number| &objects[number * 77 % objects.len()]).collect(),
+    }
+}
+
+/// A patch that adds to a list, which is there already or not.
+fn add(list: &str, is_there: bool, value: &Value) -> Value {
+    match is_there {
+        true => json!([{ "op": "add", "path": format!("/metadata/{list}/-"), "value": value }]),
+        false => json!([{ "op": "add", "path": format!("/metadata/{list}"), "value": [value] }]),
+    }
+}
+
+/// Collectors to race with, and how many changes are under way at a time. The
+/// second one waits between a decision and the request that follows from it, so
+/// that many changes come just then.
+fn opponents() -> [(Options, usize); 2] {
+    [(Options::default(), RACERS), (slow(200), 1)]
+}
+
+/// Fails unless both sides have won at times, and a change has come between a
+/// decision and its request: else nothing was raced.
+async fn was_close(collector: &Collector, fared: &[Fared]) -> Result<()> {
+    let in_time = fared.iter().filter(|fared| **fared == Fared::InTime).count();
+    let conflicts = collector.metrics().await?.into_iter().filter(|(series, _)| {
+        series.starts_with("kube_gc_requests_total{") && series.contains("code=\"409\"")
+    });
+    let conflicts: f64 = conflicts.map(|(_, count)| count).sum();
+    eprintln!("{in_time} of {} changes were in time, {conflicts} requests came too late", fared.len());
+    ensure!(in_time > 0 && in_time < fared.len(), "{in_time} of {} changes were in time", fared.len());
+    ensure!(conflicts > 0.0, "no change came between a decision and its request");
+    Ok(())
+}
+
+/// 19: a solid owner that is added before the DELETE takes effect saves the
+/// object, however late.
+#[tokio::test]
+async fn an_owner_added_in_time_saves_an_object() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    for (options, at_a_time) in opponents() {
+        let collector = stage.collector_with(options).await?;
+        let mut all = Vec::new();
+        for round in 0..3 {
+            let ns = cluster.namespace().await?;
+            let solid = ns.configmap("solid").create().await?;
+            let owner = ns.configmap("owner").create().await?;
+            let dependents =
+                create_all((0..RACED).map(|n| ns.secret(format!("d-{n}")).owned_by(&owner))).await?;
+            cluster.settled(&collector).await?;
+
+            let raced = in_order_of(round, &dependents);
+            let change = add("ownerReferences", true, &solid.reference());
+            let fared = race(cluster, &owner, Policy::Background, &raced, &change, at_a_time).await?;
+            cluster.settled(&collector).await?;
+            for (object, fared) in raced.into_iter().zip(&fared) {
+                match (cluster.get(object).await?, fared) {
+                    (Some(now), Fared::InTime) => {
+                        ensure!(now.uid == object.uid && !now.is_terminating(), "{now}: {}", now.raw);
+                        ensure!(now.owner_uids() == [solid.uid.as_str()], "{now}: {:?}", now.owner_uids());
+                    }
+                    (None, Fared::InTime) => bail!("{object} was deleted after a solid owner had been added"),
+                    (Some(now), _) => bail!("{now} is still there: {}", now.raw),
+                    (None, _) => {}
+                }
+            }
+            all.extend(fared);
+        }
+        was_close(&collector, &all).await?;
+        collector.stop().await?;
+    }
+    stage.clear().await
+}
+
+/// 19: the finalizer `orphan` that is added before the DELETE takes effect
+/// decides what becomes of the dependents.
+#[tokio::test]
+async fn an_orphan_finalizer_added_in_time_is_honoured() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    for (options, at_a_time) in opponents() {
+        let collector = stage.collector_with(options).await?;
+        let mut all = Vec::new();
+        for round in 0..3 {
+            let ns = cluster.namespace().await?;
+            let owner = ns.configmap("owner").create().await?;
+            let raced =
+                create_all((0..RACED / 2).map(|n| ns.secret(format!("d-{n}")).owned_by(&owner))).await?;
+            let leaves = create_all(
+                raced.iter().map(|middle| ns.configmap(format!("of-{}", middle.name)).owned_by(middle)),
+            )
+            .await?;
+            cluster.settled(&collector).await?;
+
+            let ordered = in_order_of(round, &raced);
+            let change = add("finalizers", false, &json!("orphan"));
+            let fared = race(cluster, &owner, Policy::Background, &ordered, &change, at_a_time).await?;
+            cluster.settled(&collector).await?;
+            cluster.assert_gone(&raced).await?;
+            for (middle, fared) in ordered.into_iter().zip(&fared) {
+                let name = format!("of-{}", middle.name);
+                let Some(leaf) = leaves.iter().find(|leaf| leaf.name == name) else { bail!("no {name}") };
+                match (cluster.get(leaf).await?, fared) {
+                    (Some(now), Fared::InTime) => {
+                        ensure!(now.uid == leaf.uid && !now.is_terminating(), "{now}: {}", now.raw);
+                        ensure!(now.owner_uids().is_empty(), "{now}: {:?}", now.owner_uids());
+                    }
+                    (None, Fared::InTime) => bail!("{leaf} was not orphaned"),
+                    (Some(now), _) => bail!("{now} is still there: {}", now.raw),
+                    (None, _) => {}
+                }
+            }
+            all.extend(fared);
+        }
+        was_close(&collector, &all).await?;
+        collector.stop().await?;
+    }
+    stage.clear().await
+}
+
+/// What could be a circle of foreground deletions.
+struct Circles {
+    /// Is deleted in the foreground at last.
+    owner: Obj,
+    /// Are owned by it, block it, and have dependents of their own.
+    middles: Vec<Obj>,
+    /// Those dependents; they are being deleted in the foreground already.
+    leaves: Vec<Obj>,
+    /// What the leaves wait for.
+    held: Vec<Obj>,
+}
+
+impl Circles {
+    async fn make(stage: &Stage, collector: &Collector, ns: &Ns, count: usize) -> Result<Self> {
+        let owner = ns.configmap("owner").create().await?;
+        let middle = |n| ns.secret(format!("m-{n}")).owned_by(&owner).blocking();
+        let middles = create_all((0..count).map(middle)).await?;
+        let leaf = |middle: &Obj| ns.configmap(format!("leaf-{}", middle.name)).owned_by(middle);
+        let leaves = create_all(middles.iter().map(leaf)).await?;
+        let hold = |leaf: &Obj| {
+            ns.configmap(format!("held-{}", leaf.name))
+                .owned_by(leaf)
+                .blocking()
+                .finalizer("example.com/hold")
+        };
+        let held = create_all(leaves.iter().map(hold)).await?;
+        stage.cluster.delete_all(&leaves, Policy::Foreground).await?;
+        stage.cluster.settled(collector).await?;
+        stage.cluster.assert_kept(middles.iter().chain(&leaves).chain(&held)).await?;
+        Ok(Self { owner, middles, leaves, held })
+    }
+}
+
+/// 19: before an object that might be part of a circle is deleted, it stops
+/// blocking its owners. An owner that is added between that patch and the
+/// DELETE saves it.
+#[tokio::test]
+async fn an_owner_added_after_the_unblocking_patch_saves_an_object() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    for (options, at_a_time) in opponents() {
+        let collector = stage.collector_with(options).await?;
+        let mut all = Vec::new();
+        for round in 0..3 {
+            let ns = cluster.namespace().await?;
+            let solid = ns.configmap("solid").create().await?;
+            let Circles { owner, middles, leaves, held } =
+                Circles::make(&stage, &collector, &ns, RACED / 4).await?;
+
+            let raced = in_order_of(round, &middles);
+            let change = add("ownerReferences", true, &solid.reference());
+            let fared = race(cluster, &owner, Policy::Foreground, &raced, &change, at_a_time).await?;
+            cluster.settled(&collector).await?;
+            stream::iter(held.iter().map(async |held| cluster.set_finalizers(held, &[]).await.map(drop)))
+                .buffer_unordered(RACERS)
+                .try_collect::<()>()
+                .await?;
+            stage.settled(&collector, Rest::Empty).await?;
+            cluster.assert_gone(leaves.iter().chain(&held).chain([&owner])).await?;
+            for (object, fared) in raced.into_iter().zip(&fared) {
+                match (cluster.get(object).await?, fared) {
+                    (Some(now), Fared::InTime) => {
+                        ensure!(now.uid == object.uid && !now.is_terminating(), "{now}: {}", now.raw);
+                        ensure!(now.owner_uids() == [solid.uid.as_str()], "{now}: {:?}", now.owner_uids());
+                    }
+                    (None, Fared::InTime) => bail!("{object} was deleted after a solid owner had been added"),
+                    (Some(now), _) => bail!("{now} is still there: {}", now.raw),
+                    (None, _) => {}
+                }
+            }
+            all.extend(fared);
+        }
+        was_close(&collector, &all).await?;
+        collector.stop().await?;
+    }
+    stage.clear().await
+}

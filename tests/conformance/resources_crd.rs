@@ -1,0 +1,145 @@
+//! Types that are removed with all their objects.
+
+use anyhow::{Result, ensure};
+
+use crate::outcome::{Order, Outcome, Rest, reported_as_failing, uids};
+use crate::stage::Stage;
+use crate::support::cluster::create_all;
+use crate::support::{Cluster, Crd, Ns, Obj, Scope};
+
+/// How many objects a type has when it is removed.
+const OBJECTS: usize = 20;
+
+/// Objects of a type, and what they own.
+struct Family {
+    objects: Vec<Obj>,
+    /// Their dependents, and the dependents of those.
+    sole: Vec<Obj>,
+    /// Dependents that have another owner, too.
+    shared: Vec<Obj>,
+    other: Obj,
+}
+
+impl Family {
+    async fn make(cluster: &Cluster, ns: &Ns, widgets: &Crd, gadgets: &Crd) -> Result<Self> {
+        let run = cluster.seen().len();
+        let other = ns.configmap(format!("other-{run}")).create().await?;
+        let objects =
+            create_all((0..OBJECTS).map(|n| ns.object(widgets.resource(), format!("w-{n}")))).await?;
+        let of = |kind: &str, owner: &Obj| format!("{kind}-of-{}", owner.name);
+        let first = create_all(objects.iter().flat_map(|owner| {
+            [
+                ns.configmap(of("configmap", owner)).owned_by(owner).blocking(),
+                ns.object(gadgets.resource(), of("gadget", owner)).owned_by(owner),
+                ns.object(widgets.resource(), of("widget", owner)).owned_by(owner),
+            ]
+        }))
+        .await?;
+        let second = create_all(first.iter().map(|owner| {
+            ns.secret(format!("secret-of-{}-{}", owner.resource.plural, owner.name)).owned_by(owner)
+        }))
+        .await?;
+        let shared = create_all(
+            objects
+                .iter()
+                .map(|owner| ns.secret(of("shared", owner)).owned_by(owner).blocking().owned_by(&other)),
+        )
+        .await?;
+        Ok(Self { objects, sole: first.into_iter().chain(second).collect(), shared, other })
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome {
+            gone: self.objects.iter().chain(&self.sole).cloned().collect(),
+            kept: self.shared.iter().map(|object| (object.clone(), uids([&self.other]))).collect(),
+            untouched: vec![self.other.clone()],
+            ..Outcome::default()
+        }
+    }
+}
+
+/// 23: when a CRD is deleted, its objects go, and so do their dependents. The
+/// same happens again when the type has come back.
+#[tokio::test]
+async fn dependents_of_a_removed_type_go_with_its_objects() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    for order in [Order::ObjectsFirst, Order::CollectorFirst] {
+        let mut collector = None;
+        if order == Order::CollectorFirst {
+            collector = Some(stage.collector().await?);
+        }
+        let ns = cluster.namespace().await?;
+        let gadgets = cluster.crd("gadgets.example.com", Scope::Namespaced, &["v1"]).await?;
+        let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
+        let family = Family::make(cluster, &ns, &widgets, &gadgets).await?;
+        let collector = match collector {
+            Some(collector) => collector,
+            None => stage.collector().await?,
+        };
+        if order == Order::ObjectsFirst {
+            cluster.settled(&collector).await?;
+        }
+        widgets.remove().await?;
+        cluster.settled(&collector).await?;
+        family.outcome().check(cluster).await?;
+
+        for _ in 0..2 {
+            let ns = cluster.namespace().await?;
+            let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
+            let family = Family::make(cluster, &ns, &widgets, &gadgets).await?;
+            cluster.settled(&collector).await?;
+            cluster.assert_kept(family.sole.iter().chain(&family.shared).chain(&family.objects)).await?;
+            widgets.remove().await?;
+            cluster.settled(&collector).await?;
+            family.outcome().check(cluster).await?;
+        }
+        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
+        let monitors = monitors.as_array().cloned().unwrap_or_default();
+        ensure!(monitors.iter().all(|monitor| monitor["resource"] != "widgets"), "{monitors:?}");
+        collector.stop().await?;
+        stage.clear().await?;
+    }
+    Ok(())
+}
+
+/// 23, where nobody watched: a type that was removed while no collector ran
+/// proves nothing. Its dependents are kept and reported; they go when the type
+/// is back, without its objects.
+#[tokio::test]
+async fn a_type_that_was_removed_unseen_leaves_its_dependents_until_it_is_back() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
+    let owner = ns.object(widgets.resource(), "owner").create().await?;
+    let other = ns.configmap("other").create().await?;
+    let sole = ns.secret("sole").owned_by(&owner).blocking().create().await?;
+    let second = ns.configmap("second").owned_by(&sole).create().await?;
+    let shared = ns.secret("shared").owned_by(&owner).owned_by(&other).create().await?;
+    widgets.remove().await?;
+
+    let collector = stage.collector().await?;
+    stage.settled(&collector, Rest::Parked).await?;
+    let untouched = [&other, &sole, &second, &shared].into_iter().cloned().collect();
+    Outcome { untouched, ..Outcome::default() }.check(cluster).await?;
+    reported_as_failing(&collector, &[&sole], "example.com").await?;
+
+    cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
+    // Waits for discovery as well: until then nothing has come to rest.
+    crate::support::cluster::poll("the garbage to go", async || {
+        Ok(cluster.assert_gone([&sole, &second]).await.is_ok())
+    })
+    .await?;
+    cluster.settled(&collector).await?;
+    Outcome {
+        gone: vec![owner, sole, second],
+        kept: vec![(shared, uids([&other]))],
+        untouched: vec![other],
+        ..Outcome::default()
+    }
+    .check(cluster)
+    .await?;
+    collector.stop().await?;
+    stage.clear().await
+}

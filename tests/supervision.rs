@@ -1,0 +1,227 @@
+//! An object that cannot be dealt with delays nothing else, and hides from
+//! nobody (`What may never break`, 5 and 6).
+
+mod support;
+
+#[path = "conformance/outcome.rs"]
+#[allow(dead_code)]
+mod outcome;
+#[path = "conformance/stage.rs"]
+#[allow(dead_code)]
+mod stage;
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+use tokio::time::Instant;
+
+use outcome::{reference, reported_as_failing, unused_uid};
+use stage::Stage;
+use support::cluster::{create_all, is_status, poll};
+use support::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Policy};
+
+/// The user that the collector runs as, and the role that it has.
+const USER: &str = "kube-gc-test";
+/// How many objects are to be collected while others cannot be.
+const OTHERS: usize = 50;
+/// How long that may take. Without the failing ones it takes a fraction of it.
+const NOT_DELAYED: Duration = Duration::from_secs(10);
+/// Marks what the webhook is asked about.
+const PROTECTED: &str = "kube-gc-test/protected";
+
+fn never() -> Value {
+    reference("v1", "ConfigMap", "never", &unused_uid())
+}
+
+/// The rules of a user who may do everything but delete, except these.
+fn may_delete(resources: &[&str]) -> Value {
+    json!([
+        {
+            "apiGroups": ["*"],
+            "resources": ["*"],
+            "verbs": ["get", "list", "watch", "create", "update", "patch"],
+        },
+        { "apiGroups": [""], "resources": resources, "verbs": ["delete"] },
+    ])
+}
+
+/// The stage without what a failed scenario of this file may have left: its
+/// webhook would refuse to let the rest be cleared.
+async fn set_stage() -> Result<Stage> {
+    let cluster = Cluster::new(ControlPlane::shared()?.client().await?);
+    for path in [
+        format!("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{USER}"),
+        format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{USER}"),
+        format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{USER}"),
+    ] {
+        match cluster.send("DELETE", &path, None, None).await {
+            Err(error) if !is_status(&error, 404) => return Err(error),
+            _ => {}
+        }
+    }
+    Stage::set().await
+}
+
+/// Makes [`USER`] such a user, and returns a kubeconfig of theirs and their role.
+async fn restricted_user(stage: &Stage) -> Result<(NamedTempFile, Obj)> {
+    let cluster = &stage.cluster;
+    let role = cluster.of::<ClusterRole>(USER).field("rules", may_delete(&["configmaps", "pods"]));
+    let role = role.create().await?;
+    cluster
+        .of::<ClusterRoleBinding>(USER)
+        .field(
+            "roleRef",
+            json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": USER }),
+        )
+        .field("subjects", json!([{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER }]))
+        .create()
+        .await?;
+    let admin = std::fs::read_to_string(stage.plane.kubeconfig())?;
+    let kubeconfig = tempfile::Builder::new().prefix("kube-gc-").tempfile()?;
+    std::fs::write(
+        kubeconfig.path(),
+        admin.replace("    user:\n", &format!("    user:\n      as: {USER}\n")),
+    )?;
+    Ok((kubeconfig, role))
+}
+
+/// Makes garbage in these namespaces, and a cascade in the foreground; fails
+/// unless all of it goes, and soon.
+async fn nothing_else_is_delayed(cluster: &Cluster, namespaces: &[&Ns]) -> Result<()> {
+    let begun = Instant::now();
+    for ns in namespaces {
+        let owner = ns.configmap("owner-in-foreground").create().await?;
+        let garbage = (0..OTHERS).map(|n| ns.configmap(format!("garbage-{n}")).owner_reference(never()));
+        let garbage = create_all(garbage).await?;
+        let blocking = (0..OTHERS).map(|n| ns.pod(format!("blocking-{n}")).owned_by(&owner).blocking());
+        let blocking = create_all(blocking).await?;
+        cluster.delete(&owner, Policy::Foreground).await?;
+        poll("the other garbage to go", async || {
+            let all = garbage.iter().chain(&blocking).chain([&owner]);
+            Ok(cluster.assert_gone(all).await.is_ok())
+        })
+        .await?;
+    }
+    let took = begun.elapsed();
+    ensure!(took < NOT_DELAYED, "{took:?}");
+    Ok(())
+}
+
+/// Waits until the collector names each of these among what fails, with the
+/// server's words, in the debug API; then looks for the words in the log.
+async fn is_named(collector: &Collector, objects: &[&Obj], words: &str) -> Result<()> {
+    poll("the failing objects to be named", async || {
+        Ok(reported_as_failing(collector, objects, words).await.is_ok())
+    })
+    .await?;
+    reported_as_failing(collector, objects, words).await?;
+    for object in objects {
+        let lines = collector.logged(&object.name);
+        ensure!(lines.iter().any(|line| line.contains(words)), "{words:?} is not in the log: {lines:?}");
+    }
+    Ok(())
+}
+
+/// What is waiting for its next attempt, by the metrics.
+async fn waiting(collector: &Collector) -> Result<f64> {
+    Ok(collector.metric("kube_gc_queue_parked").await? + collector.metric("kube_gc_queue_delayed").await?)
+}
+
+/// The API server refuses to delete some objects to the collector. They are
+/// tried again and again, named with the server's reason, and gone once it is
+/// allowed; meanwhile all else goes, next to them and elsewhere.
+#[tokio::test]
+async fn objects_that_may_not_be_deleted_delay_nothing_else() -> Result<()> {
+    let stage = set_stage().await?;
+    let cluster = &stage.cluster;
+    let (kubeconfig, role) = restricted_user(&stage).await?;
+    let here = cluster.namespace().await?;
+    let there = cluster.namespace().await?;
+    let stuck =
+        create_all((0..OTHERS).map(|n| here.secret(format!("stuck-{n}")).owner_reference(never()))).await?;
+    let of_stuck = here.configmap("of-stuck").owned_by(&stuck[0]).create().await?;
+
+    let collector = Collector::start_with(kubeconfig.path(), Options::default()).await?;
+    collector.ready().await?;
+    let all: Vec<&Obj> = stuck.iter().collect();
+    is_named(&collector, &all, "cannot delete resource").await?;
+    let late = there.secret("stuck-late").owner_reference(never()).create().await?;
+    nothing_else_is_delayed(cluster, &[&here, &there]).await?;
+    is_named(&collector, &[&late], "is forbidden").await?;
+    cluster.assert_kept(stuck.iter().chain([&late, &of_stuck])).await?;
+
+    let refused = collector.metrics().await?;
+    let refused = refused.iter().filter(|(series, _)| {
+        series.starts_with("kube_gc_requests_total{")
+            && series.contains("code=\"403\"")
+            && series.contains("secrets")
+    });
+    ensure!(refused.map(|(_, count)| count).sum::<f64>() > 0.0, "no 403 was counted");
+    poll("the failing objects in the metrics", async || Ok(waiting(&collector).await? >= 51.0)).await?;
+
+    cluster.patch(&role, &json!({ "rules": may_delete(&["configmaps", "pods", "secrets"]) })).await?;
+    poll("what was forbidden to go", async || {
+        Ok(cluster.assert_gone(stuck.iter().chain([&late, &of_stuck])).await.is_ok())
+    })
+    .await?;
+    poll("the failing objects to be forgotten", async || Ok(waiting(&collector).await? == 0.0)).await?;
+    collector.stop().await?;
+    stage.clear().await
+}
+
+/// A webhook, here one that nobody answers, keeps the API server from taking
+/// writes of the collector: neither a deletion nor the removal of a finalizer
+/// goes through. Only these objects wait for it.
+#[tokio::test]
+async fn objects_that_admission_refuses_delay_nothing_else() -> Result<()> {
+    let stage = set_stage().await?;
+    let cluster = &stage.cluster;
+    let here = cluster.namespace().await?;
+    let there = cluster.namespace().await?;
+    let owner = here.configmap("owner").label(PROTECTED, "true").create().await?;
+    let blocking =
+        here.secret("blocking").owned_by(&owner).blocking().finalizer("example.com/hold").create().await?;
+    let garbage = here.secret("garbage").label(PROTECTED, "true").owner_reference(never()).create().await?;
+    let orphaned = here.pod("orphaned").label(PROTECTED, "true").create().await?;
+    let of_orphaned =
+        here.secret("of-orphaned").label(PROTECTED, "true").owned_by(&orphaned).create().await?;
+    cluster.delete(&owner, Policy::Foreground).await?;
+    cluster.delete(&orphaned, Policy::Orphan).await?;
+    let webhook = json!([{
+        "name": "nobody.example.com",
+        // Nobody listens there.
+        "clientConfig": { "url": "https://127.0.0.1:1/" },
+        "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE", "DELETE"], "resources": ["*"] }],
+        "objectSelector": { "matchLabels": { PROTECTED: "true" } },
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+    }]);
+    let webhook =
+        cluster.of::<ValidatingWebhookConfiguration>(USER).field("webhooks", webhook).create().await?;
+    poll("the webhook to be asked", async || {
+        Ok(cluster.set_label(&garbage, "changed", "true").await.is_err())
+    })
+    .await?;
+
+    let collector = stage.collector().await?;
+    cluster.set_finalizers(&blocking, &[]).await?;
+    is_named(&collector, &[&owner, &garbage, &orphaned], "failed calling webhook").await?;
+    nothing_else_is_delayed(cluster, &[&here, &there]).await?;
+    cluster.assert_gone([&blocking]).await?;
+    cluster.assert_kept([&owner, &garbage, &orphaned, &of_orphaned]).await?;
+
+    cluster.delete(&webhook, Policy::Background).await?;
+    poll("what was refused to go", async || {
+        Ok(cluster.assert_gone([&owner, &garbage, &orphaned]).await.is_ok())
+    })
+    .await?;
+    cluster.settled(&collector).await?;
+    ensure!(cluster.fresh(&of_orphaned).await?.owner_uids().is_empty());
+    collector.stop().await?;
+    stage.clear().await
+}

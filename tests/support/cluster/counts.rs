@@ -1,0 +1,67 @@
+//! What the API server counts.
+
+use super::*;
+
+impl Cluster {
+    /// How many requests the API server has answered so far.
+    pub async fn request_counts(&self) -> Result<RequestCounts> {
+        let request = http::Request::get("/metrics").body(Vec::new())?;
+        let metrics = self.client.request_text(request).await?;
+        let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
+        for (series, value) in parse_metrics(&metrics) {
+            let Some(labels) = series.strip_prefix("apiserver_request_total{") else { continue };
+            let labels = format!(",{labels}");
+            let label = |name: &str| {
+                let (_, rest) = labels.split_once(&format!(",{name}=\""))?;
+                rest.split('"').next()
+            };
+            let (Some(verb), Some(plural)) = (label("verb"), label("resource")) else { continue };
+            let resource = match label("group") {
+                None | Some("") => plural.to_owned(),
+                Some(group) => format!("{plural}.{group}"),
+            };
+            // A count; far below what a float holds exactly.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let value = value as u64;
+            *counts.entry((verb.to_owned(), resource)).or_default() += value;
+        }
+        Ok(RequestCounts { counts })
+    }
+}
+
+/// The API server's own count of the requests it has answered.
+#[derive(Clone, Debug, Default)]
+pub struct RequestCounts {
+    counts: BTreeMap<(String, String), u64>,
+}
+
+impl RequestCounts {
+    /// The requests with a verb, `DELETE` or `LIST`, for a resource,
+    /// `configmaps` or `widgets.example.com`.
+    pub fn get(&self, verb: &str, resource: &str) -> u64 {
+        self.counts.get(&(verb.to_owned(), resource.to_owned())).copied().unwrap_or_default()
+    }
+
+    /// The requests with a verb for any resource.
+    pub fn verb(&self, verb: &str) -> u64 {
+        self.counts.iter().filter(|((found, _), _)| found == verb).map(|(_, count)| count).sum()
+    }
+
+    /// The requests that may have written something.
+    pub fn writes(&self) -> u64 {
+        ["POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"]
+            .iter()
+            .map(|verb| self.verb(verb))
+            .sum()
+    }
+
+    /// What has come since an earlier count.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let counts = self.counts.iter().map(|(key, count)| {
+            let before = earlier.counts.get(key).copied().unwrap_or_default();
+            (key.clone(), count.saturating_sub(before))
+        });
+        Self { counts: counts.filter(|(_, count)| *count > 0).collect() }
+    }
+}

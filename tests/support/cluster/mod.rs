@@ -1,0 +1,352 @@
+//! A client to write scenarios with.
+//!
+//! Everything is sent and kept as raw JSON, so that objects may have owner
+//! references of any shape, wrong ones included.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, Pod, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{ApiResource, GroupVersionKind};
+use kube::{Client, Resource};
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::collector::{Collector, parse_metrics};
+
+mod counts;
+mod crd;
+mod object;
+mod settle;
+
+pub use counts::RequestCounts;
+pub use crd::Crd;
+pub use object::{Builder, Ns, Obj, create_all};
+
+/// How often a condition is looked at.
+const POLL: Duration = Duration::from_millis(20);
+/// How long anything may take before the test fails.
+const DEADLINE: Duration = Duration::from_secs(60);
+const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
+/// How many requests of a bulk operation are under way at a time.
+const PARALLEL: usize = 16;
+/// Marks the CRDs of scenarios, so that the next one can clear them away.
+const CRD_LABEL: &str = "kube-gc-test/crd";
+/// Marks the objects that [`Cluster::settled`] writes.
+const MARKER_LABEL: &str = "kube-gc-test/marker";
+/// The name of those objects, and of the namespace of the namespaced ones.
+const MARKER: &str = "kube-gc-test-marker";
+/// The groups of what a scenario sets the stage with. A marker there would not
+/// be without effect: a copy of a role binding would grant what it grants.
+const MEANS: [&str; 4] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "rbac.authorization.k8s.io",
+];
+
+/// A `propagationPolicy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The object goes at once, its dependents afterwards.
+    Background,
+    /// The dependents that block go first.
+    Foreground,
+    /// The dependents stay.
+    Orphan,
+}
+
+/// Where a custom resource lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In namespaces.
+    Namespaced,
+    /// In the cluster.
+    Cluster,
+}
+
+/// The client side of a scenario. Clones share what was [seen](Self::seen).
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    touched: Arc<Mutex<BTreeMap<String, Touched>>>,
+    /// Namespaces of this scenario are told apart from an earlier one's by it.
+    run: Arc<str>,
+    counter: Arc<AtomicU64>,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("touched", &self.touched).finish_non_exhaustive()
+    }
+}
+
+/// What the scenario did with one resource.
+#[derive(Clone, Debug)]
+struct Touched {
+    resource: ApiResource,
+    namespaced: bool,
+    /// The highest resourceVersion of any answer about it.
+    seen: String,
+    /// How to make one more of them: the last one, without its metadata.
+    template: Value,
+}
+
+impl Cluster {
+    /// For one scenario.
+    pub fn new(client: Client) -> Self {
+        // Time alone would do, were clocks never set back.
+        let run = format!("{:x}{:x}", std::process::id(), unix_nanos());
+        Self { client, touched: Arc::default(), run: run.into(), counter: Arc::default() }
+    }
+
+    /// The client itself.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Creates a fresh namespace.
+    pub async fn namespace(&self) -> Result<Ns> {
+        let number = self.counter.fetch_add(1, Ordering::Relaxed);
+        let object = self.of::<Namespace>(format!("test-{}-{number}", self.run)).create().await?;
+        Ok(Ns { cluster: self.clone(), object })
+    }
+
+    /// A cluster-scoped object of any resource, yet to be created.
+    pub fn object(&self, resource: &ApiResource, name: impl Into<String>) -> Builder {
+        Builder::new(self, resource.clone(), None, &name.into())
+    }
+
+    /// A cluster-scoped object of a built-in type.
+    pub fn of<K: Resource<DynamicType = ()>>(&self, name: impl Into<String>) -> Builder {
+        self.object(&ApiResource::erase::<K>(&()), name)
+    }
+
+    /// A node.
+    pub fn node(&self, name: impl Into<String>) -> Builder {
+        self.of::<Node>(name)
+    }
+
+    /// Deletes an object under a policy.
+    pub async fn delete(&self, object: &Obj, policy: Policy) -> Result<()> {
+        self.delete_with(object, &json!({ "propagationPolicy": format!("{policy:?}") })).await
+    }
+
+    /// Deletes an object with any `DeleteOptions`.
+    pub async fn delete_with(&self, object: &Obj, options: &Value) -> Result<()> {
+        let answer = self.send("DELETE", &object.path(), None, Some(options)).await;
+        let answer = answer.with_context(|| format!("cannot delete {object}"))?;
+        // Either a Status or, when it is not gone yet, the object.
+        let shown = if answer["metadata"]["uid"].is_string() { &answer } else { &object.raw };
+        self.saw(&object.resource, object.namespace.is_some(), shown);
+        Ok(())
+    }
+
+    /// Deletes many objects, several at a time.
+    pub async fn delete_all(&self, objects: &[Obj], policy: Policy) -> Result<()> {
+        stream::iter(objects.iter().map(|object| self.delete(object, policy)))
+            .buffer_unordered(PARALLEL)
+            .try_collect::<()>()
+            .await
+    }
+
+    /// What goes by the object's name now, be it the same object or not.
+    pub async fn get(&self, object: &Obj) -> Result<Option<Obj>> {
+        match self.send("GET", &object.path(), None, None).await {
+            Ok(answer) => Ok(Some(self.saw(&object.resource, object.namespace.is_some(), &answer))),
+            Err(error) if is_status(&error, 404) => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot get {object}")),
+        }
+    }
+
+    /// The object as it is now; it must exist.
+    pub async fn fresh(&self, object: &Obj) -> Result<Obj> {
+        match self.get(object).await? {
+            Some(now) if now.uid == object.uid => Ok(now),
+            Some(now) => bail!("{object} was replaced by {now}"),
+            None => bail!("{object} is gone"),
+        }
+    }
+
+    /// Whether this very object still exists.
+    pub async fn exists_with_uid(&self, object: &Obj) -> Result<bool> {
+        Ok(self.get(object).await?.is_some_and(|now| now.uid == object.uid))
+    }
+
+    /// Fails unless all these objects are gone.
+    pub async fn assert_gone<'a>(&self, objects: impl IntoIterator<Item = &'a Obj>) -> Result<()> {
+        let wrong = self.those_that(objects, true).await?;
+        ensure!(wrong.is_empty(), "still there: {}", listed(&wrong));
+        Ok(())
+    }
+
+    /// Fails unless all these objects exist.
+    pub async fn assert_kept<'a>(&self, objects: impl IntoIterator<Item = &'a Obj>) -> Result<()> {
+        let wrong = self.those_that(objects, false).await?;
+        ensure!(wrong.is_empty(), "gone: {}", listed(&wrong));
+        Ok(())
+    }
+
+    async fn those_that<'a>(
+        &self,
+        objects: impl IntoIterator<Item = &'a Obj>,
+        exist: bool,
+    ) -> Result<Vec<&'a Obj>> {
+        let objects: Vec<&Obj> = objects.into_iter().collect();
+        let found: Vec<_> = stream::iter(objects.into_iter().map(async |object| {
+            let exists = self.exists_with_uid(object).await?;
+            anyhow::Ok((exists == exist).then_some(object))
+        }))
+        .buffered(PARALLEL)
+        .try_collect()
+        .await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Patches an object with a JSON merge patch.
+    pub async fn patch(&self, object: &Obj, patch: &Value) -> Result<Obj> {
+        let answer = self.send("PATCH", &object.path(), MERGE_PATCH, Some(patch)).await;
+        let answer = answer.with_context(|| format!("cannot patch {object}"))?;
+        Ok(self.saw(&object.resource, object.namespace.is_some(), &answer))
+    }
+
+    /// Replaces the finalizers.
+    pub async fn set_finalizers(&self, object: &Obj, finalizers: &[&str]) -> Result<Obj> {
+        self.patch(object, &json!({ "metadata": { "finalizers": finalizers } })).await
+    }
+
+    /// Replaces the owner references.
+    pub async fn set_owner_references(&self, object: &Obj, references: &[Value]) -> Result<Obj> {
+        self.patch(object, &json!({ "metadata": { "ownerReferences": references } })).await
+    }
+
+    /// Sets one label.
+    pub async fn set_label(&self, object: &Obj, key: &str, value: &str) -> Result<Obj> {
+        self.patch(object, &json!({ "metadata": { "labels": { key: value } } })).await
+    }
+
+    /// The events about an object.
+    pub async fn events(&self, object: &Obj) -> Result<Vec<Event>> {
+        let namespace = object.namespace.as_deref().unwrap_or("default");
+        let path = format!(
+            "/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.uid%3D{}",
+            object.uid
+        );
+        let answer = self.send("GET", &path, None, None).await?;
+        Ok(serde_json::from_value(answer["items"].clone())?)
+    }
+
+    /// All objects of a resource in a namespace, or in the cluster.
+    pub async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<Vec<Obj>> {
+        let path = collection(resource, namespace);
+        let answer =
+            self.send("GET", &path, None, None).await.with_context(|| format!("cannot list {path}"))?;
+        let items = answer["items"].as_array().cloned().unwrap_or_default();
+        Ok(items.into_iter().map(|item| Obj::new(resource, item)).collect())
+    }
+
+    /// Sends any request with a JSON body and returns the JSON answer.
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: Option<&str>,
+        body: Option<&Value>,
+    ) -> Result<Value> {
+        let mut request = http::Request::builder().method(method).uri(path);
+        if body.is_some() {
+            request = request.header(http::header::CONTENT_TYPE, content_type.unwrap_or("application/json"));
+        }
+        let body = body.map(serde_json::to_vec).transpose()?.unwrap_or_default();
+        Ok(self.client.request::<Value>(request.body(body)?).await?)
+    }
+
+    /// Notes what an answer shows, and makes an [`Obj`] of it.
+    fn saw(&self, resource: &ApiResource, namespaced: bool, answer: &Value) -> Obj {
+        let object = Obj::new(resource, answer.clone());
+        if MEANS.contains(&resource.group.as_str()) {
+            return object;
+        }
+        let mut template = answer.clone();
+        if let Some(fields) = template.as_object_mut() {
+            fields.retain(|field, _| field != "metadata" && field != "status");
+        }
+        let mut all = lock(&self.touched);
+        match all.get_mut(&key(resource)) {
+            Some(touched) => {
+                if is_later(&object.resource_version, &touched.seen) {
+                    touched.seen.clone_from(&object.resource_version);
+                }
+                // A template is written for a version.
+                touched.resource = resource.clone();
+                touched.template = template;
+            }
+            None => {
+                let seen = object.resource_version.clone();
+                all.insert(key(resource), Touched { resource: resource.clone(), namespaced, seen, template });
+            }
+        }
+        object
+    }
+}
+
+/// Waits until a condition holds.
+pub async fn poll(what: &str, mut condition: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + DEADLINE;
+    while !condition().await? {
+        ensure!(Instant::now() < deadline, "waited {DEADLINE:?} for {what}");
+        sleep(POLL).await;
+    }
+    Ok(())
+}
+
+/// Whether an error is an answer of the API server with this code.
+pub fn is_status(error: &anyhow::Error, code: u16) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == code)
+}
+
+/// A resource without its version: `configmaps`, `widgets.example.com`.
+pub fn key(resource: &ApiResource) -> String {
+    if resource.group.is_empty() {
+        resource.plural.clone()
+    } else {
+        format!("{}.{}", resource.plural, resource.group)
+    }
+}
+
+fn collection(resource: &ApiResource, namespace: Option<&str>) -> String {
+    let root = if resource.group.is_empty() { "/api" } else { "/apis" };
+    let namespace = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
+    format!("{root}/{}{namespace}/{}", resource.api_version, resource.plural)
+}
+/// Versions of one resource are ever longer decimal numbers.
+fn is_later(version: &str, than: &str) -> bool {
+    (version.len(), version) > (than.len(), than)
+}
+
+fn listed(objects: &[&Obj]) -> String {
+    let mut names: Vec<String> = objects.iter().take(10).map(ToString::to_string).collect();
+    if objects.len() > names.len() {
+        names.push(format!("and {} more", objects.len() - names.len()));
+    }
+    names.join(", ")
+}
+
+fn unix_nanos() -> u128 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map(|since| since.as_nanos())
+        .unwrap_or_default()
+}
+
+// A panic of another test says nothing about what the lock guards.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,259 @@
+//! Objects: built, created, looked at.
+
+use super::*;
+
+/// A namespace of a scenario. It stays when the scenario is over: a bare API
+/// server has nobody who would empty it.
+#[derive(Clone, Debug)]
+pub struct Ns {
+    pub(super) cluster: Cluster,
+    pub(super) object: Obj,
+}
+
+impl Ns {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.object.name
+    }
+
+    /// The Namespace object itself.
+    pub fn as_object(&self) -> &Obj {
+        &self.object
+    }
+
+    /// An object of any namespaced resource, yet to be created.
+    pub fn object(&self, resource: &ApiResource, name: impl Into<String>) -> Builder {
+        Builder::new(&self.cluster, resource.clone(), Some(self.name().to_owned()), &name.into())
+    }
+
+    /// An object of a built-in type.
+    pub fn of<K: Resource<DynamicType = ()>>(&self, name: impl Into<String>) -> Builder {
+        self.object(&ApiResource::erase::<K>(&()), name)
+    }
+
+    /// A ConfigMap.
+    pub fn configmap(&self, name: impl Into<String>) -> Builder {
+        self.of::<ConfigMap>(name)
+    }
+
+    /// A Secret.
+    pub fn secret(&self, name: impl Into<String>) -> Builder {
+        self.of::<Secret>(name)
+    }
+
+    /// A Pod. No node runs it, so its deletion takes effect at once.
+    pub fn pod(&self, name: impl Into<String>) -> Builder {
+        self.of::<Pod>(name).field("spec", json!({ "containers": [{ "name": "main", "image": "none" }] }))
+    }
+
+    /// Ends a deletion of the namespace the way the namespace controller does
+    /// once all in it is gone.
+    pub async fn finalize(&self) -> Result<()> {
+        // As it is now: the finalizers in its metadata are not this controller's.
+        let mut body = self.cluster.send("GET", &self.object.path(), None, None).await?;
+        body["spec"]["finalizers"] = json!([]);
+        self.cluster.send("PUT", &(self.object.path() + "/finalize"), None, Some(&body)).await?;
+        Ok(())
+    }
+}
+
+/// An object that is yet to be created.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is created before create()"]
+pub struct Builder {
+    cluster: Cluster,
+    resource: ApiResource,
+    namespace: Option<String>,
+    body: Value,
+}
+
+impl Builder {
+    pub(super) fn new(
+        cluster: &Cluster,
+        resource: ApiResource,
+        namespace: Option<String>,
+        name: &str,
+    ) -> Self {
+        let mut body = json!({
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": { "name": name },
+        });
+        if let Some(namespace) = &namespace {
+            body["metadata"]["namespace"] = json!(namespace);
+        }
+        Self { cluster: cluster.clone(), resource, namespace, body }
+    }
+
+    /// With one more owner: a right reference, without `blockOwnerDeletion`.
+    pub fn owned_by(self, owner: &Obj) -> Self {
+        self.owner_reference(owner.reference())
+    }
+
+    /// With one more owner reference, sent as it is.
+    pub fn owner_reference(self, reference: Value) -> Self {
+        self.push("ownerReferences", reference)
+    }
+
+    /// The last owner reference has `blockOwnerDeletion: true`.
+    pub fn blocking(self) -> Self {
+        self.in_last_reference("blockOwnerDeletion", json!(true))
+    }
+
+    /// The last owner reference has `blockOwnerDeletion: false`.
+    pub fn not_blocking(self) -> Self {
+        self.in_last_reference("blockOwnerDeletion", json!(false))
+    }
+
+    /// The last owner reference has `controller: true`.
+    pub fn controlled(self) -> Self {
+        self.in_last_reference("controller", json!(true))
+    }
+
+    /// With one more finalizer.
+    pub fn finalizer(self, finalizer: &str) -> Self {
+        self.push("finalizers", json!(finalizer))
+    }
+
+    /// With a label.
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.body["metadata"]["labels"][key] = json!(value);
+        self
+    }
+
+    /// With an annotation.
+    pub fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.body["metadata"]["annotations"][key] = json!(value);
+        self
+    }
+
+    /// With a field outside of the metadata, `spec` or `data`.
+    pub fn field(mut self, name: &str, value: Value) -> Self {
+        self.body[name] = value;
+        self
+    }
+
+    /// What would be sent.
+    pub fn body(&self) -> &Value {
+        &self.body
+    }
+
+    /// Creates it.
+    pub async fn create(self) -> Result<Obj> {
+        let path = collection(&self.resource, self.namespace.as_deref());
+        let answer = self.cluster.send("POST", &path, None, Some(&self.body)).await;
+        let answer = answer.with_context(|| {
+            format!("cannot create {path}/{}", self.body["metadata"]["name"].as_str().unwrap_or_default())
+        })?;
+        Ok(self.cluster.saw(&self.resource, self.namespace.is_some(), &answer))
+    }
+
+    fn push(mut self, list: &str, value: Value) -> Self {
+        match self.body["metadata"][list].as_array_mut() {
+            Some(list) => list.push(value),
+            None => self.body["metadata"][list] = json!([value]),
+        }
+        self
+    }
+
+    fn in_last_reference(mut self, field: &str, value: Value) -> Self {
+        let references = self.body["metadata"]["ownerReferences"].as_array_mut();
+        match references.and_then(|references| references.last_mut()) {
+            Some(reference) => reference[field] = value,
+            None => panic!("{field} of no owner reference"),
+        }
+        self
+    }
+}
+
+/// Creates many objects, several at a time; the result is in their order.
+pub async fn create_all(builders: impl IntoIterator<Item = Builder>) -> Result<Vec<Obj>> {
+    stream::iter(builders.into_iter().map(Builder::create)).buffered(PARALLEL).try_collect().await
+}
+
+/// An object as an answer of the API server showed it.
+#[derive(Clone, Debug)]
+pub struct Obj {
+    /// The resource and version that it was read through.
+    pub resource: ApiResource,
+    /// Its namespace, unless it is cluster-scoped.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its version.
+    pub resource_version: String,
+    /// All of it.
+    pub raw: Value,
+}
+
+impl Obj {
+    pub(super) fn new(resource: &ApiResource, raw: Value) -> Self {
+        let text = |field: &str| raw["metadata"][field].as_str().map(str::to_owned);
+        Self {
+            resource: resource.clone(),
+            namespace: text("namespace").filter(|namespace| !namespace.is_empty()),
+            name: text("name").unwrap_or_default(),
+            uid: text("uid").unwrap_or_default(),
+            resource_version: text("resourceVersion").unwrap_or_default(),
+            raw,
+        }
+    }
+
+    pub(super) fn named(resource: &ApiResource, namespace: Option<&str>, name: &str) -> Self {
+        Self::new(resource, json!({ "metadata": { "name": name, "namespace": namespace } }))
+    }
+
+    /// A right owner reference to it, to be changed at will.
+    pub fn reference(&self) -> Value {
+        json!({
+            "apiVersion": self.resource.api_version,
+            "kind": self.resource.kind,
+            "name": self.name,
+            "uid": self.uid,
+        })
+    }
+
+    /// The resource as [`Collector::idle`] wants it: `configmaps`,
+    /// `widgets.example.com`.
+    pub fn resource_key(&self) -> String {
+        key(&self.resource)
+    }
+
+    /// Its owner references.
+    pub fn owner_references(&self) -> Result<Vec<OwnerReference>> {
+        match &self.raw["metadata"]["ownerReferences"] {
+            Value::Null => Ok(Vec::new()),
+            references => Ok(serde_json::from_value(references.clone())?),
+        }
+    }
+
+    /// The uids of its owners.
+    pub fn owner_uids(&self) -> Vec<&str> {
+        let references = self.raw["metadata"]["ownerReferences"].as_array();
+        references.into_iter().flatten().filter_map(|reference| reference["uid"].as_str()).collect()
+    }
+
+    /// Its finalizers.
+    pub fn finalizers(&self) -> Vec<&str> {
+        let finalizers = self.raw["metadata"]["finalizers"].as_array();
+        finalizers.into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+
+    /// Whether it is being deleted.
+    pub fn is_terminating(&self) -> bool {
+        self.raw["metadata"]["deletionTimestamp"].is_string()
+    }
+
+    /// Where it lives on the API server.
+    pub fn path(&self) -> String {
+        format!("{}/{}", collection(&self.resource, self.namespace.as_deref()), self.name)
+    }
+}
+
+impl fmt::Display for Obj {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.path(), self.uid)
+    }
+}
