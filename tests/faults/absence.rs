@@ -5,8 +5,9 @@ use serde_json::json;
 
 use crate::stage::{Stage, requests};
 use crate::support::proxy::{How, On, Reply, Verb};
-use crate::support::{Obj, Options};
+use crate::support::{Collector, Obj, Options};
 
+const SOON: &str = "[retry]\nmax = \"500ms\"\n";
 const UID: &str = "3b0a1c52-77aa-4d29-9a4f-0123456789ab";
 
 /// A dependent of a configmap that never existed, and a collector that is told
@@ -14,7 +15,7 @@ const UID: &str = "3b0a1c52-77aa-4d29-9a4f-0123456789ab";
 async fn told(reply: impl Fn(&Stage) -> Reply) -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
-    let collector = stage.collector_with(Options::config("[retry]\nmax = \"500ms\"\n")).await?;
+    let collector = stage.collector_with(Options::config(SOON)).await?;
     let ghost = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "ghost", "uid": UID });
     let get = stage.here(Verb::Get).of("configmaps").named("ghost");
     let rule = stage.proxy.always(get.clone(), How::Instead(reply(&stage)));
@@ -25,11 +26,7 @@ async fn told(reply: impl Fn(&Stage) -> Reply) -> Result<()> {
     kept(&stage, &dependent).await?;
     // A restarted collector is not convinced either.
     collector.stop().await?;
-    let collector = crate::support::Collector::start_with(
-        stage.proxy.kubeconfig(),
-        Options::config("[retry]\nmax = \"500ms\"\n"),
-    )
-    .await?;
+    let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::config(SOON)).await?;
     rule.hit(rule.hits() + 3).await?;
     kept(&stage, &dependent).await?;
 

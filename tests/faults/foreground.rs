@@ -50,8 +50,8 @@ async fn one_look_at_an_owner_speaks_for_all_its_dependents() -> Result<()> {
 
 /// Semantics, section 4, scenario 10: the owner is deleted again, with Orphan,
 /// while a DELETE of a dependent is on its way, and the collector knows it. From
-/// then on that policy holds. Fails if a verdict outlives the owner's event: more
-/// than the one dependent goes.
+/// then on that policy holds. Fails if dependents are decided by what was known
+/// when they were queued: more than the one goes.
 #[tokio::test]
 async fn dependents_live_that_are_decided_after_the_owner_was_deleted_with_orphan() -> Result<()> {
     let stage = Stage::set().await?;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::stage::{Stage, requests};
 use crate::support::cluster::create_all;
-use crate::support::proxy::Verb;
+use crate::support::proxy::{How, On, Reply, Verb};
 use crate::support::{Options, Policy};
 
 const OWNERS: usize = 50;
@@ -67,7 +67,7 @@ async fn a_round_lists_one_namespace_and_consistently() -> Result<()> {
     stage.cluster.settled(&collector).await?;
 
     stage.cluster.assert_gone([&owner]).await?;
-    let lists = requests(stage.proxy.since(mark, &crate::support::proxy::On::verb(Verb::List)));
+    let lists = requests(stage.proxy.since(mark, &On::verb(Verb::List)));
     let lists: Vec<_> = lists.into_iter().filter(|list| list.is_full_list()).collect();
     ensure!(!lists.is_empty(), "no round");
     for list in &lists {
@@ -84,8 +84,6 @@ async fn a_round_lists_one_namespace_and_consistently() -> Result<()> {
 /// is passed over: `late` would lose its owner and then its life.
 #[tokio::test]
 async fn a_round_that_cannot_list_a_synced_type_is_repeated() -> Result<()> {
-    use crate::support::proxy::{How, On, Reply};
-
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector_with(Options::config("[retry]\nmax = \"1s\"\n")).await?;

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use crate::stage::Stage;
 use crate::support::proxy::{On, Verb};
-use crate::support::{Obj, Policy};
+use crate::support::{Collector, Obj, Policy};
 
 /// Semantics, section 4, and invariant 1: a reference to a solid owner that comes
 /// between decision and DELETE saves the object. Fails if the DELETE carries no
@@ -103,7 +103,7 @@ impl Circle {
     }
 
     /// Deletes `lower` and then `owner` in the foreground.
-    async fn close(&self, stage: &Stage, collector: &crate::support::Collector) -> Result<()> {
+    async fn close(&self, stage: &Stage, collector: &Collector) -> Result<()> {
         stage.cluster.delete(&self.lower, Policy::Foreground).await?;
         stage.cluster.settled(collector).await?;
         stage.cluster.delete(&self.owner, Policy::Foreground).await
@@ -117,7 +117,7 @@ impl Circle {
         Ok(())
     }
 
-    async fn check_and_clear(&self, stage: &Stage, collector: &crate::support::Collector) -> Result<()> {
+    async fn check_and_clear(&self, stage: &Stage, collector: &Collector) -> Result<()> {
         stage.cluster.settled(collector).await?;
         stage.cluster.assert_gone([&self.owner]).await?;
         stage.assert_owners(&self.middle, &[&self.saviour]).await?;
@@ -174,6 +174,42 @@ async fn an_owner_that_comes_after_the_unblock_patch_saves_the_object() -> Resul
     circle.check_and_clear(&stage, &collector).await?;
     let answers = stage.proxy.all(&On::object(Verb::Delete, &circle.middle));
     ensure!(answers.len() == 1 && answers[0].served == Some(409), "{answers:#?}");
+    collector.stop().await
+}
+
+/// Semantics, section 4: right before each DELETE the owner's node must still be
+/// deleting dependents. The owner is deleted again, with Orphan, after `middle` was
+/// decided on and before its DELETE. Fails if that look is left out: the version
+/// is right, and `middle` goes.
+#[tokio::test]
+async fn a_verdict_does_not_outlive_a_change_of_the_owners_policy() -> Result<()> {
+    let stage = Stage::set().await?;
+    let collector = stage.collector().await?;
+    let circle = Circle::set(&stage).await?;
+    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &circle.middle));
+    circle.close(&stage, &collector).await?;
+
+    let unblock = patches.next().await?;
+    stage.cluster.delete(&circle.owner, Policy::Orphan).await?;
+    // This one comes of the change, so the collector has seen it.
+    let orphan = patches.next().await?;
+    ensure!(orphan.request.patched_version().is_none(), "{}", orphan.request);
+    unblock.pass();
+    stage.proxy.answered(1, &On::object(Verb::Patch, &circle.middle)).await?;
+    collector.log_line("an owner that was waiting has changed").await?;
+    orphan.pass();
+    drop(patches);
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&circle.owner]).await?;
+    stage.assert_owners(&circle.middle, &[]).await?;
+    ensure!(
+        stage.of(Verb::Delete, &circle.middle).is_empty(),
+        "{:#?}",
+        stage.of(Verb::Delete, &circle.middle)
+    );
+    stage.cluster.set_finalizers(&circle.last, &[]).await?;
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_kept([&circle.middle]).await?;
     collector.stop().await
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::stage::Stage;
 use crate::support::cluster::poll;
-use crate::support::proxy::{How, On, Reply, Verb};
+use crate::support::proxy::{How, On, Reply, Rule, Verb};
 use crate::support::{Collector, Obj, Options, Policy};
 
 /// Failures are tried again soon, and an answer that does not come is not waited
@@ -97,7 +97,7 @@ async fn spoiled(how: How, times: usize) -> Result<()> {
         }
     }
     family.play_and_check(&stage, &collector).await?;
-    let hits: usize = rules.iter().map(crate::support::proxy::Rule::hits).sum();
+    let hits: usize = rules.iter().map(Rule::hits).sum();
     // Three deletes, two finalizers, two references.
     ensure!(hits >= 7, "only {hits} writes were spoiled");
     collector.stop().await

@@ -123,8 +123,8 @@ impl Request {
 
     /// Whether it is a PATCH of finalizers.
     pub fn is_of_finalizers(&self) -> bool {
-        self.verb == Verb::Patch && !self.body["metadata"]["finalizers"].is_null()
-            || self.body["metadata"].as_object().is_some_and(|metadata| metadata.contains_key("finalizers"))
+        let metadata = self.body["metadata"].as_object();
+        self.verb == Verb::Patch && metadata.is_some_and(|metadata| metadata.contains_key("finalizers"))
     }
 
     /// Whether it is a strategic merge patch.
