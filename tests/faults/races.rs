@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 
 use crate::stage::Stage;
+use crate::support::cluster::poll;
 use crate::support::proxy::{On, Verb};
 use crate::support::{Collector, Obj, Policy};
 
@@ -195,8 +196,14 @@ async fn a_verdict_does_not_outlive_a_change_of_the_owners_policy() -> Result<()
     let orphan = patches.next().await?;
     ensure!(orphan.request.patched_version().is_none(), "{}", orphan.request);
     unblock.pass();
-    stage.proxy.answered(1, &On::object(Verb::Patch, &circle.middle)).await?;
-    collector.log_line("an owner that was waiting has changed").await?;
+    // Or a DELETE would be on its way.
+    poll("a new decision", async || {
+        let decisions = collector.metrics().await?;
+        Ok(decisions.iter().any(|(series, count)| {
+            *count > 0.0 && series.starts_with("kube_gc_decisions_total") && series.contains("decided_afresh")
+        }) || !stage.of(Verb::Delete, &circle.middle).is_empty())
+    })
+    .await?;
     orphan.pass();
     drop(patches);
     stage.cluster.settled(&collector).await?;
