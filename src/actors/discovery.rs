@@ -18,7 +18,9 @@ use super::expectations::Expectations;
 use super::graph_handle::GraphHandle;
 use super::graph_queue::GraphQueue;
 use super::memory::Memory;
-use super::messages::{Close, MonitorDrained, Open, ServedTypesChanged, Stop, SyncChanged, WakeUnresolved};
+use super::messages::{
+    Close, Expected, MonitorDrained, Open, ServedTypesChanged, Stop, SyncChanged, TypesListed, WakeUnresolved,
+};
 use super::monitor::Monitor;
 use super::orphan::RoundTypes;
 use super::registry::Registry;
@@ -300,6 +302,23 @@ impl Handler<ServedTypesChanged> for Discovery {
     fn handle(&mut self, message: ServedTypesChanged, ctx: &mut Self::Context) {
         let known = self.discovered.clone();
         self.expectations.add(message.expected, known.as_ref().map(|known| &*known.catalog));
+        self.look(ctx);
+    }
+}
+
+impl Handler<TypesListed> for Discovery {
+    type Result = ();
+
+    fn handle(&mut self, TypesListed(defined): TypesListed, ctx: &mut Self::Context) {
+        let Some(known) = self.discovered.clone() else { return };
+        let unknown = |resource: &GroupResource| known.catalog.resource(resource).is_none();
+        let unknown: Vec<_> = defined.into_iter().filter(unknown).collect();
+        if unknown.is_empty() {
+            return;
+        }
+        for resource in unknown {
+            self.expectations.add(Expected::Served(resource), Some(&known.catalog));
+        }
         self.look(ctx);
     }
 }

@@ -165,6 +165,12 @@ pub struct ServedTypesChanged {
     pub expected: Expected,
 }
 
+/// These types are defined by the CRDs that were listed: discovery should look if
+/// it does not know one of them.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct TypesListed(pub Vec<GroupResource>);
+
 /// What discovery will show once a change has arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Expected {

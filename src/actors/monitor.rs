@@ -16,6 +16,7 @@ use super::graph_queue::GraphQueue;
 use super::lanes::{Envelope, Lanes};
 use super::messages::{
     Drain, Expected, MonitorDrained, ServedTypesChanged, Stop, StoreRestored, SyncChanged, TakeIn,
+    TypesListed,
 };
 use super::registry::Registry;
 use crate::api::{Api, HighWater, Sighting, Step, WatchStart};
@@ -50,6 +51,8 @@ pub struct MonitorContext {
     pub drained: Recipient<MonitorDrained>,
     /// Whom it tells that other types may be served now.
     pub types_changed: Recipient<ServedTypesChanged>,
+    /// Whom it tells which types are defined.
+    pub types_listed: Recipient<TypesListed>,
     /// Whom it tells that the store went back in time.
     pub restored: Recipient<StoreRestored>,
 }
@@ -219,6 +222,7 @@ impl Feed {
             Step::ListBegan => lanes.put(Change::ListBegan),
             Step::Items(items) => {
                 record::events(resource, EventSource::Listed, items.len());
+                self.notice_listed_types(&items);
                 for facts in items {
                     lanes.put(Change::Seen(facts));
                 }
@@ -285,6 +289,19 @@ impl Feed {
         if lanes.is_empty() && progress.applied != progress.received {
             progress.applied.clone_from(&progress.received);
             self.context.registry.update(resource, |state| state.applied.clone_from(&progress.applied));
+        }
+    }
+
+    /// A CRD that came while nobody watched is in no event.
+    fn notice_listed_types(&self, items: &[ObjectFacts]) {
+        let defined =
+            items.iter().filter_map(|facts| match expected(&self.resource.group_resource, facts, false) {
+                Some(Expected::Served(resource)) => Some(resource),
+                _ => None,
+            });
+        let defined: Vec<_> = defined.collect();
+        if !defined.is_empty() {
+            self.context.types_listed.do_send(TypesListed(defined));
         }
     }
 

@@ -10,12 +10,16 @@ mod support;
 
 mod absence;
 mod conflicts;
+mod discovery;
 mod foreground;
+mod hanging;
 mod orphan_late;
 mod orphan_rounds;
 mod patches;
 mod preconditions;
 mod races;
 mod refusals;
+mod restore;
 mod stage;
+mod startup;
 mod watches;

@@ -1,6 +1,7 @@
 //! What every test here begins with.
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
 
 use crate::support::cluster::poll;
@@ -86,4 +87,9 @@ impl Stage {
 /// The requests alone.
 pub fn requests(exchanges: Vec<Exchange>) -> Vec<Request> {
     exchanges.into_iter().map(|exchange| exchange.request).collect()
+}
+
+/// A reference to an object that there never was.
+pub fn never() -> Value {
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "never", "uid": "00000000-0000-4000-8000-000000000000" })
 }

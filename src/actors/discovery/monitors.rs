@@ -85,6 +85,7 @@ impl Discovery {
             synced: address.clone().recipient(),
             drained: address.clone().recipient(),
             types_changed: address.clone().recipient(),
+            types_listed: address.clone().recipient(),
             restored: address.recipient(),
         };
         let address = Monitor::start(context, Arc::clone(resource), epoch, deletes_prove);

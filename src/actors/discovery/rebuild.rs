@@ -50,8 +50,8 @@ impl Discovery {
     fn begin_anew(&mut self, ctx: &mut Context<Self>) {
         self.status.send_modify(|status| status.phase = Phase::Syncing);
         self.reconcile(ctx);
-        if std::mem::take(&mut self.again) {
-            self.look(ctx);
-        }
+        // Other types may be served than before.
+        self.again = false;
+        self.look(ctx);
     }
 }

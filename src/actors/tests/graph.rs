@@ -1,30 +1,8 @@
-use std::process::Command;
-
 use actix::{Context, Handler, System};
 
+use super::child::{Panic, as_child, is_child};
 use crate::actors::supervision::{FATAL_EXIT_CODE, Threads};
-
-/// Set in the child process that is to come to a bad end.
-const CHILD: &str = "KUBE_GC_TEST_CHILD";
-
-/// Runs one test of this binary again, as a child that knows it is one, and gives
-/// back how it ended and what it said.
-fn as_child(test: &str) -> (Option<i32>, String) {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env(CHILD, "1")
-        .output()
-        .unwrap();
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-}
-
-fn is_child() -> bool {
-    std::env::var_os(CHILD).is_some()
-}
-
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct Panic;
+use crate::graph::PartitionId;
 
 impl Handler<Panic> for crate::actors::graph::GraphActor {
     type Result = ();
@@ -38,7 +16,7 @@ impl Handler<Panic> for crate::actors::graph::GraphActor {
 fn a_panic_in_a_partition_ends_the_process() {
     if is_child() {
         System::new().block_on(async {
-            let partition = super::start_partition();
+            let partition = super::start_partition(PartitionId(0));
             let _ = partition.send(Panic).await;
             // The answer may come before the end does.
             std::future::pending::<()>().await;

@@ -1,7 +1,9 @@
 //! Tests of the shells: what a pool does with work that panics or fails, and what
 //! ends the process.
 
+mod child;
 mod graph;
+mod lanes;
 mod pool;
 
 use std::num::NonZeroU16;
@@ -44,10 +46,14 @@ fn key(namespace: &str, name: &str) -> Key {
     identity(namespace, name).key()
 }
 
-/// A partition of a graph of one, on a thread of its own.
-fn start_partition() -> Addr<GraphActor> {
-    let layout = Layout::new(NonZeroU16::MIN);
-    let id = PartitionId(0);
+/// The smallest layout.
+fn layout() -> Layout {
+    Layout::new(NonZeroU16::MIN)
+}
+
+/// A partition of a small graph, on a thread of its own.
+fn start_partition(id: PartitionId) -> Addr<GraphActor> {
+    let layout = layout();
     let partition = Partition::new(id, layout, Arc::new(Catalog::default()));
     let sink = Sink.start();
     let outlets = Outlets {
@@ -56,7 +62,7 @@ fn start_partition() -> Addr<GraphActor> {
         memory: Arc::new(Memory::new(10)),
         reporter: Reporter::silent(),
     };
-    let thread = Threads::default().start("graph partition 0").unwrap();
+    let thread = Threads::default().start(&format!("graph partition {}", id.0)).unwrap();
     GraphActor::start_in_arbiter(&thread, move |_| GraphActor::new(id, partition, outlets))
 }
 

@@ -2,12 +2,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use actix::{Actor, Addr};
+use actix::{Actor, Addr, Context, Handler, System};
 use tokio::sync::{Notify, watch};
 
+use super::child::{Panic, as_child, is_child};
 use super::{in_system, key};
 use crate::actors::messages::{Close, Enqueue, Open, WakeUnresolved};
 use crate::actors::pool::{AskPool, Outcome, Place, Pool, PoolStatus, RetryReason, Work};
+use crate::actors::supervision::FATAL_EXIT_CODE;
 use crate::mailbox::{Backoff, Completion};
 use crate::object::Key;
 use crate::telemetry::{Exporter, Queue};
@@ -197,4 +199,33 @@ fn one_that_steps_aside_keeps_nobody_waiting_and_takes_nobodys_place() {
         work.release.notify_one();
         tried(&work, |tries| tries.contains_key("b/fine")).await;
     });
+}
+
+impl Handler<Panic> for Pool<Scripted> {
+    type Result = ();
+
+    fn handle(&mut self, _: Panic, _: &mut Context<Self>) {
+        panic!("the mailbox is broken");
+    }
+}
+
+/// actix drops an actor that panicked and goes on: without an end of the process
+/// nothing would be collected any more, and nobody would know.
+#[test]
+fn a_panic_of_a_pool_ends_the_process() {
+    if is_child() {
+        System::new().block_on(async {
+            let (_, pool) = start(1);
+            pool.do_send(Open);
+            let _ = pool.send(Panic).await;
+            // The answer may come before the end does.
+            std::future::pending::<()>().await;
+        });
+        return;
+    }
+    let (code, said) = as_child("actors::tests::pool::a_panic_of_a_pool_ends_the_process");
+    assert_eq!(code, Some(FATAL_EXIT_CODE), "{said}");
+    assert!(said.contains("the mailbox is broken"), "{said}");
+    let name = Queue::AttemptToDelete.name();
+    assert!(said.contains(&format!("kube-gc: {name} panicked")), "{said}");
 }

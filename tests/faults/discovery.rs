@@ -1,0 +1,165 @@
+//! Discovery that fails in part.
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::stage::{Stage, never, requests};
+use crate::support::cluster::poll;
+use crate::support::proxy::{Cut, How, On, Reply, Request, Rule, Verb};
+use crate::support::{Collector, Options, Policy, Scope};
+
+const WIDGETS: &str = "widgets.example.com";
+/// Discovery looks all the time.
+const ALWAYS: &str = "[discovery]\ninterval = \"100ms\"\n[retry]\nmax = \"300ms\"\n";
+
+fn unavailable() -> Reply {
+    Reply::status(503, "ServiceUnavailable", "unavailable, says the test")
+}
+
+fn forbidden() -> Reply {
+    Reply::status(403, "Forbidden", "forbidden, says the test")
+}
+
+/// Answers instead of the API server whenever this path is asked for.
+fn answer(stage: &Stage, path: &'static str, reply: Reply) -> Rule {
+    stage.proxy.always(On::default().when(move |request| request.path == path), How::Instead(reply))
+}
+
+/// Plays a family of widgets to its end while discovery is answered like that.
+async fn collected_all_the_same(path: &'static str, reply: Reply) -> Result<()> {
+    let stage = Stage::set().await?;
+    let (cluster, ns) = (&stage.cluster, &stage.ns);
+    let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;
+    let collector = stage.collector_with(Options::config(ALWAYS)).await?;
+    let owner = ns.object(widgets.resource(), "owner").create().await?;
+    let solid = ns.object(widgets.resource(), "solid").create().await?;
+    let child = ns.object(widgets.resource(), "child").owned_by(&owner).create().await?;
+    let below = ns.configmap("below").owned_by(&child).create().await?;
+    let shared = ns.configmap("shared").owned_by(&owner).owned_by(&solid).create().await?;
+    cluster.settled(&collector).await?;
+    let mark = stage.proxy.mark();
+    let rule = answer(&stage, path, reply);
+    // The first of these looks has been taken to heart when the third begins.
+    rule.hit(3).await?;
+    collector.log_line("says the test").await?;
+
+    let late = ns.object(widgets.resource(), "late").owned_by(&owner).create().await?;
+    let garbage = ns.object(widgets.resource(), "garbage").owner_reference(never()).create().await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_gone([&garbage]).await?;
+    cluster.delete(&owner, Policy::Foreground).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_gone([&owner, &child, &below, &late]).await?;
+    stage.assert_owners(&shared, &[&solid]).await?;
+    ensure!(rule.hits() > 3, "discovery has ended");
+    rule.remove();
+    cluster.settled(&collector).await?;
+    let afresh = On::verb(Verb::List).of(WIDGETS).when(Request::is_full_list);
+    let afresh = requests(stage.proxy.since(mark, &afresh));
+    ensure!(afresh.is_empty(), "the monitor was not kept: {afresh:#?}");
+    collector.stop().await?;
+    widgets.remove().await
+}
+
+/// Scenario 25, semantics, section 2. Fails if a group of which nothing could be
+/// learned is taken for one that is no longer served.
+#[tokio::test]
+async fn a_group_that_cannot_be_discovered_keeps_its_monitors() -> Result<()> {
+    collected_all_the_same("/apis/example.com/v1", unavailable()).await
+}
+
+/// The same when it is no longer allowed to be seen.
+#[tokio::test]
+async fn a_group_that_becomes_forbidden_keeps_its_monitors() -> Result<()> {
+    collected_all_the_same("/apis/example.com/v1", forbidden()).await
+}
+
+/// Semantics, section 2: not even the names of the groups can be learned.
+#[tokio::test]
+async fn a_discovery_that_learns_nothing_of_named_groups_changes_nothing() -> Result<()> {
+    collected_all_the_same("/apis", unavailable()).await
+}
+
+/// Semantics, section 2: a group that could not be discovered from the start stops
+/// neither the others nor the start; what is owned by its objects is kept until it
+/// can be. Fails if one failure is the whole discovery's, or if an owner of an
+/// unknown kind is taken for absent.
+async fn others_go_on(reply: Reply) -> Result<()> {
+    let stage = Stage::set().await?;
+    let (cluster, ns) = (&stage.cluster, &stage.ns);
+    let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;
+    let live = ns.object(widgets.resource(), "live").create().await?;
+    let dead = ns.object(widgets.resource(), "dead").create().await?;
+    cluster.delete(&dead, Policy::Background).await?;
+    let garbage = ns.object(widgets.resource(), "garbage").owner_reference(never()).create().await?;
+    let of_live = ns.configmap("of-live").owned_by(&live).create().await?;
+    let of_dead = ns.configmap("of-dead").owned_by(&dead).create().await?;
+    let other = ns.configmap("other").owner_reference(never()).create().await?;
+    cluster.forget(widgets.resource());
+    let rule = answer(&stage, "/apis/example.com/v1", reply);
+
+    let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::config(ALWAYS)).await?;
+    collector.ready().await?;
+    cluster.settled_with_parked(&collector).await?;
+    cluster.assert_gone([&other]).await?;
+    cluster.assert_kept([&of_live, &of_dead]).await?;
+    rule.hit(2).await?;
+    // A type that comes while that group fails is found all the same.
+    let gadgets = cluster.crd("gadgets.other.example.com", Scope::Namespaced, &["v1"]).await?;
+    let gadget = ns.object(gadgets.resource(), "garbage").owner_reference(never()).create().await?;
+    cluster.settled_with_parked(&collector).await?;
+    cluster.assert_gone([&gadget]).await?;
+    cluster.assert_kept([&of_live, &of_dead]).await?;
+    let failing = collector.get_debug("/debug/queues").await?.body;
+    ensure!(failing.contains(&of_dead.uid), "what waits for the group is not named: {failing}");
+    cluster.assert_kept([&live, &garbage]).await?;
+
+    rule.remove();
+    poll("the group's garbage to go", async || Ok(!cluster.exists_with_uid(&garbage).await?)).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_gone([&of_dead]).await?;
+    stage.assert_owners(&of_live, &[&live]).await?;
+    let monitors = collector.get_debug("/debug/monitors").await?.json()?;
+    let monitors = monitors.as_array().context("no list")?;
+    ensure!(monitors.iter().any(|monitor| monitor["resource"] == "widgets"), "{monitors:?}");
+    collector.stop().await?;
+    widgets.remove().await?;
+    gadgets.remove().await
+}
+
+/// See [`others_go_on`].
+#[tokio::test]
+async fn a_group_that_is_forbidden_does_not_stop_the_others() -> Result<()> {
+    others_go_on(forbidden()).await
+}
+
+/// See [`others_go_on`].
+#[tokio::test]
+async fn a_group_that_is_down_does_not_stop_the_others() -> Result<()> {
+    others_go_on(unavailable()).await
+}
+
+/// Semantics, section 2: a type that came while the watch of CRDs had a gap is in no
+/// event, but in the list that closes the gap. Fails if only events of CRDs make
+/// discovery look: it would be found at the next regular look.
+#[tokio::test]
+async fn a_type_that_came_in_a_gap_of_the_watch_is_found_by_the_list() -> Result<()> {
+    const CRDS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+    let stage = Stage::set().await?;
+    let (cluster, ns) = (&stage.cluster, &stage.ns);
+    cluster.remove_leftover_crds().await?;
+    // Or the group's APIService, which is watched too, would tell.
+    let gadgets = cluster.crd("gadgets.example.com", Scope::Namespaced, &["v1"]).await?;
+    let collector = stage.collector_with(Options::config("[discovery]\ninterval = \"1h\"\n")).await?;
+    let mut lists = stage.proxy.hold(On::verb(Verb::List).of(CRDS));
+    ensure!(stage.proxy.cut(Some(CRDS), Cut::Expired) == 1);
+    let list = lists.next().await?;
+    let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;
+    let garbage = ns.object(widgets.resource(), "garbage").owner_reference(never()).create().await?;
+    list.pass();
+    drop(lists);
+    stage.gone(&garbage).await?;
+    cluster.settled(&collector).await?;
+    collector.stop().await?;
+    widgets.remove().await?;
+    gadgets.remove().await
+}

@@ -1,0 +1,65 @@
+//! Types whose requests hang.
+
+use anyhow::{Result, ensure};
+
+use crate::stage::{Stage, never};
+use crate::support::cluster::create_all;
+use crate::support::proxy::{How, On, Reply, Verb};
+use crate::support::{Collector, Obj, Options, Policy, Scope};
+
+const WIDGETS: &str = "widgets.example.com";
+/// How many objects wait for owners whose look-ups hang.
+const STUCK: usize = 100;
+/// How many workers there are. Each may fall for the type once.
+const WORKERS: usize = 8;
+
+/// Invariant 5, scenario 24: a conversion webhook that hangs makes every GET of its
+/// type hang, too. Fails if each object that waits for such an owner holds a worker
+/// until its own look-up is given up: they are all before the others in line.
+#[tokio::test]
+async fn a_type_whose_look_ups_hang_holds_up_nobody() -> Result<()> {
+    let stage = Stage::set().await?;
+    let (cluster, ns) = (&stage.cluster, &stage.ns);
+    let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;
+    let owners = create_all((0..STUCK).map(|n| ns.object(widgets.resource(), format!("w-{n}")))).await?;
+    let stuck = owners.iter().map(|owner| ns.configmap(format!("of-{}", owner.name)).owned_by(owner));
+    let stuck = create_all(stuck).await?;
+    let broken = stage.proxy.always(On::verb(Verb::List).of(WIDGETS), How::Instead(Reply::broken()));
+    let gets = On::verb(Verb::Get).of(WIDGETS);
+    let mut held = stage.proxy.hold(gets.clone());
+    let config = format!(
+        "[startup]\nsync_timeout = \"300ms\"\n[workers]\ndelete = {WORKERS}\n\
+         [watch]\nmin_backoff = \"100ms\"\nmax_backoff = \"300ms\"\n[retry]\nmax = \"300ms\"\n"
+    );
+
+    let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::config(config)).await?;
+    let mut waiting = Vec::new();
+    while waiting.len() < WORKERS {
+        waiting.push(held.next().await?);
+    }
+    // All workers are taken, and the line is long.
+    let owner = ns.secret("owner").create().await?;
+    let blocking = ns.pod("blocking").owned_by(&owner).blocking().create().await?;
+    let garbage = ns.secret("garbage").owner_reference(never()).create().await?;
+    cluster.delete(&owner, Policy::Foreground).await?;
+    for object in [&garbage, &blocking, &owner] {
+        stage.gone(object).await?;
+    }
+    let sent = stage.proxy.all(&gets).len();
+    ensure!(sent <= STUCK / 2, "{sent} look-ups came first");
+    cluster.assert_kept(&stuck).await?;
+
+    let (dead, live) = owners.split_at(STUCK / 2);
+    cluster.delete_all(dead, Policy::Background).await?;
+    drop(waiting);
+    held.release();
+    broken.remove();
+    cluster.settled(&collector).await?;
+    let (gone, kept): (&[Obj], &[Obj]) = stuck.split_at(STUCK / 2);
+    cluster.assert_gone(gone).await?;
+    for (object, owner) in kept.iter().zip(live) {
+        stage.assert_owners(object, &[owner]).await?;
+    }
+    collector.stop().await?;
+    widgets.remove().await
+}

@@ -1,0 +1,190 @@
+//! A store that is restored from a backup under a running collector.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use crate::stage::never;
+use crate::support::cluster::{create_all, poll};
+use crate::support::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope, Server};
+
+/// Discovery looks only when it has a reason to.
+const NO_REGULAR_LOOK: &str = "[discovery]\ninterval = \"1h\"\n";
+/// So many versions are more than the API server itself writes when it starts.
+const VERSIONS: usize = 400;
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let status = Command::new("cp").arg("-a").args([from, to]).status()?;
+    ensure!(status.success(), "cannot copy {} to {}", from.display(), to.display());
+    Ok(())
+}
+
+/// Does something while both servers are down.
+fn while_down(plane: &ControlPlane, act: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<()> {
+    plane.kill(Server::KubeApiserver)?;
+    plane.kill(Server::Etcd)?;
+    let dir = &plane.info().dir;
+    act(&dir.join("etcd"), &dir.join("etcd.backup"))?;
+    plane.restart(Server::Etcd)?;
+    plane.restart(Server::KubeApiserver)?;
+    Ok(())
+}
+
+fn back_up(plane: &ControlPlane) -> Result<()> {
+    while_down(plane, copy)
+}
+
+fn restore(plane: &ControlPlane) -> Result<()> {
+    while_down(plane, |data, backup| {
+        std::fs::remove_dir_all(data)?;
+        copy(backup, data)
+    })
+}
+
+/// What the backup holds.
+struct Family {
+    background: Obj,
+    foreground: Obj,
+    orphaning: Obj,
+    solid: Obj,
+    widget: Obj,
+    /// Each with the owners that it had in the backup.
+    sole: Vec<(Obj, Vec<Obj>)>,
+    orphaned: (Obj, Vec<Obj>),
+    shared: (Obj, Vec<Obj>),
+    of_widget: (Obj, Vec<Obj>),
+    free: Obj,
+    garbage: Obj,
+}
+
+impl Family {
+    async fn make(ns: &Ns, widgets: &Crd) -> Result<Self> {
+        let background = ns.configmap("background").create().await?;
+        let foreground = ns.configmap("foreground").create().await?;
+        let orphaning = ns.configmap("orphaning").create().await?;
+        let solid = ns.configmap("solid").create().await?;
+        let widget = ns.object(widgets.resource(), "widget").create().await?;
+        let child = ns.secret("child").owned_by(&background).create().await?;
+        let grandchild = ns.pod("grandchild").owned_by(&child).blocking().create().await?;
+        let blocking = ns.secret("blocking").owned_by(&foreground).blocking().create().await?;
+        let orphaned = ns.secret("orphaned").owned_by(&orphaning).create().await?;
+        let shared = ns.secret("shared").owned_by(&background).owned_by(&solid).create().await?;
+        let of_widget = ns.secret("of-widget").owned_by(&widget).create().await?;
+        let free = ns.secret("free").create().await?;
+        let garbage = ns.secret("garbage").owner_reference(never()).create().await?;
+        let sole = vec![
+            (grandchild, vec![child.clone()]),
+            (child, vec![background.clone()]),
+            (blocking, vec![foreground.clone()]),
+        ];
+        let orphaned = (orphaned, vec![orphaning.clone()]);
+        let shared = (shared, vec![background.clone(), solid.clone()]);
+        let of_widget = (of_widget, vec![widget.clone()]);
+        Ok(Self {
+            background,
+            foreground,
+            orphaning,
+            solid,
+            widget,
+            sole,
+            orphaned,
+            shared,
+            of_widget,
+            free,
+            garbage,
+        })
+    }
+
+    /// What happens after the backup, and is undone by it.
+    async fn end(&self, cluster: &Cluster, ns: &Ns, widgets: &Crd, collector: &Collector) -> Result<()> {
+        cluster.delete(&self.background, Policy::Background).await?;
+        cluster.delete(&self.foreground, Policy::Foreground).await?;
+        cluster.delete(&self.orphaning, Policy::Orphan).await?;
+        let adopting = ns.configmap("adopting").create().await?;
+        cluster.set_owner_references(&self.free, &[adopting.reference()]).await?;
+        cluster.settled(collector).await?;
+        cluster.delete(&adopting, Policy::Background).await?;
+        widgets.remove().await?;
+        cluster.settled(collector).await?;
+
+        let gone = self.sole.iter().map(|(object, _)| object);
+        cluster.assert_gone(gone.chain([&self.of_widget.0, &self.free, &self.garbage])).await?;
+        cluster.assert_gone([&self.background, &self.foreground, &self.orphaning]).await?;
+        is_owned_by(cluster, &self.orphaned.0, &[]).await?;
+        is_owned_by(cluster, &self.shared.0, std::slice::from_ref(&self.solid)).await
+    }
+
+    /// Everything is as it was in the backup.
+    async fn is_back(&self, cluster: &Cluster) -> Result<()> {
+        for owner in [&self.background, &self.foreground, &self.orphaning, &self.solid, &self.widget] {
+            is_owned_by(cluster, owner, &[]).await?;
+        }
+        is_owned_by(cluster, &self.free, &[]).await?;
+        for (object, owners) in self.sole.iter().chain([&self.orphaned, &self.shared, &self.of_widget]) {
+            is_owned_by(cluster, object, owners).await?;
+        }
+        Ok(())
+    }
+
+    /// Once more, and in the background: nothing that was remembered of the first
+    /// time, be it orphaned or absent, holds any more.
+    async fn end_again(&self, cluster: &Cluster, collector: &Collector) -> Result<()> {
+        for owner in [&self.background, &self.orphaning, &self.widget] {
+            cluster.delete(owner, Policy::Background).await?;
+        }
+        cluster.delete(&self.foreground, Policy::Foreground).await?;
+        cluster.settled(collector).await?;
+        let gone = self.sole.iter().map(|(object, _)| object);
+        cluster.assert_gone(gone.chain([&self.of_widget.0, &self.orphaned.0, &self.foreground])).await?;
+        cluster.assert_kept([&self.free]).await?;
+        is_owned_by(cluster, &self.shared.0, std::slice::from_ref(&self.solid)).await
+    }
+}
+
+async fn is_owned_by(cluster: &Cluster, object: &Obj, owners: &[Obj]) -> Result<()> {
+    let now = cluster.fresh(object).await?;
+    let expected: Vec<&str> = owners.iter().map(|owner| owner.uid.as_str()).collect();
+    ensure!(now.owner_uids() == expected, "{object} has other owners than {expected:?}: {}", now.raw);
+    ensure!(!now.is_terminating(), "{object} is being deleted");
+    Ok(())
+}
+
+/// Scenario 33, semantics, section 1: versions go back, and uids come back. Fails
+/// if anything that was proved before (an owner absent, its dependents orphaned, a
+/// type gone) is believed afterwards, if the collector does not notice, or if it
+/// does not find its way back to work, to types that came back included.
+#[tokio::test]
+async fn nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup() -> Result<()> {
+    let plane = ControlPlane::start()?;
+    let cluster = Cluster::new(plane.client().await?);
+    let ns = cluster.namespace().await?;
+    let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
+    let family = Family::make(&ns, &widgets).await?;
+    back_up(&plane)?;
+
+    let collector = Collector::start(&plane, Options::config(NO_REGULAR_LOOK)).await?;
+    collector.ready().await?;
+    cluster.settled(&collector).await?;
+    family.end(&cluster, &ns, &widgets, &collector).await?;
+    let filler = create_all((0..VERSIONS).map(|n| ns.configmap(format!("filler-{n}")))).await?;
+    cluster.settled(&collector).await?;
+    ensure!(collector.metric("kube_gc_store_restored_total").await? == 0.0, "nothing was restored yet");
+
+    restore(&plane)?;
+    // One that knows nothing of versions that are yet to come.
+    let cluster = Cluster::new(plane.client().await?);
+    collector.log_line("store went back in time").await?;
+    family.is_back(&cluster).await?;
+    poll("the garbage of the backup to go again", async || {
+        Ok(!cluster.exists_with_uid(&family.garbage).await?)
+    })
+    .await?;
+    cluster.settled(&collector).await?;
+    family.is_back(&cluster).await?;
+    cluster.assert_gone([&filler[0]]).await?;
+    let times = collector.metric("kube_gc_store_restored_total").await?;
+    ensure!(times == 1.0, "noticed {times} times");
+    family.end_again(&cluster, &collector).await?;
+    collector.stop().await
+}

@@ -1,0 +1,133 @@
+//! What the workers wait for before they begin.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::stage::{Stage, never};
+use crate::support::cluster::poll;
+use crate::support::proxy::{How, On, Reply, Verb};
+use crate::support::{Collector, Options, Scope};
+
+const WIDGETS: &str = "widgets.example.com";
+/// The start is soon given up, and lists are tried again soon.
+const SOON: &str = "[startup]\nsync_timeout = \"300ms\"\n\
+    [watch]\nmin_backoff = \"100ms\"\nmax_backoff = \"300ms\"\n\
+    [retry]\nmax = \"300ms\"\n";
+
+/// What the debug page says of the monitor of widgets.
+async fn monitor_of_widgets(collector: &Collector) -> Result<Value> {
+    let monitors = collector.get_debug("/debug/monitors").await?.json()?;
+    let monitors = monitors.as_array().context("no list")?;
+    let of_widgets = |monitor: &&Value| monitor["group"] == "example.com" && monitor["resource"] == "widgets";
+    monitors.iter().find(of_widgets).cloned().context("there is no monitor of widgets")
+}
+
+/// What the metric says of the same.
+async fn unsynced(collector: &Collector) -> Result<f64> {
+    let metrics = collector.metrics().await?;
+    let of_widgets = metrics.iter().filter(|(series, _)| {
+        series.starts_with("kube_gc_resource_unsynced{")
+            && series.contains("group=\"example.com\"")
+            && series.contains("resource=\"widgets\"")
+    });
+    Ok(of_widgets.map(|(_, value)| value).sum())
+}
+
+/// Scenario 24, semantics, section 2: a type that could never be listed holds up
+/// nobody for longer than the start's timeout; it is named with the server's words;
+/// its garbage goes once it can be listed. Fails if the workers wait for it for
+/// ever, or if nothing tries again.
+#[tokio::test]
+async fn a_type_that_cannot_be_listed_from_the_start_holds_up_nobody() -> Result<()> {
+    let stage = Stage::set().await?;
+    let (cluster, ns) = (&stage.cluster, &stage.ns);
+    let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;
+    let live = ns.object(widgets.resource(), "live").create().await?;
+    let garbage = ns.object(widgets.resource(), "garbage").owner_reference(never()).create().await?;
+    let below = ns.object(widgets.resource(), "below").owned_by(&garbage).create().await?;
+    let missing = serde_json::json!({
+        "apiVersion": live.resource.api_version, "kind": live.resource.kind, "name": "missing",
+        "uid": "00000000-0000-4000-8000-000000000001",
+    });
+    let of_live = ns.configmap("of-live").owned_by(&live).create().await?;
+    let of_missing = ns.configmap("of-missing").owner_reference(missing).create().await?;
+    let other = ns.secret("other").owner_reference(never()).create().await?;
+    let refused = stage.proxy.always(On::verb(Verb::List).of(WIDGETS), How::Instead(Reply::broken()));
+    // The collector cannot see a marker of it.
+    cluster.forget(widgets.resource());
+
+    let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::config(SOON)).await?;
+    let begun = collector.log_line("\"why\":\"timeout\"").await?;
+    ensure!(begun.contains(WIDGETS), "the unsynced type is not named: {begun}");
+    collector.ready().await?;
+    cluster.settled_with_parked(&collector).await?;
+    cluster.assert_gone([&of_missing, &other]).await?;
+    cluster.assert_kept([&of_live]).await?;
+    // Began while others were collected, and is still so.
+    refused.hit(refused.hits() + 2).await?;
+    let ready = collector.get("/readyz?verbose").await?;
+    ensure!(ready.status == 200, "{}", ready.body);
+    let line = ready.body.lines().find(|line| line.contains(WIDGETS)).context("not in /readyz")?;
+    ensure!(line.contains("an error made by the test") && line.contains("not synced since"), "{line}");
+    let monitor = monitor_of_widgets(&collector).await?;
+    let error = monitor["last_error"].as_str().unwrap_or_default();
+    ensure!(monitor["synced"] == false && error.contains("an error made by the test"), "{monitor}");
+    poll("the metric to tell", async || Ok(unsynced(&collector).await? == 1.0)).await?;
+    let errors = collector.metric("garbagecollector_controller_resources_sync_error_total").await?;
+    ensure!(errors >= 2.0, "{errors} errors were counted");
+    cluster.assert_kept([&live, &garbage, &below]).await?;
+
+    refused.remove();
+    stage.gone(&garbage).await?;
+    stage.gone(&below).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_kept([&live, &of_live]).await?;
+    let ready = collector.get("/readyz?verbose").await?;
+    ensure!(!ready.body.contains(WIDGETS), "{}", ready.body);
+    let monitor = monitor_of_widgets(&collector).await?;
+    ensure!(monitor["synced"] == true && monitor["last_error"].is_null(), "{monitor}");
+    poll("the metric to be silent", async || Ok(unsynced(&collector).await? == 0.0)).await?;
+    collector.stop().await?;
+    widgets.remove().await
+}
+
+/// Semantics, section 2: until then the workers wait. Fails if they begin while a
+/// type is still being listed: each of its objects that owns something would be
+/// looked up.
+#[tokio::test]
+async fn the_workers_wait_until_every_type_was_listed() -> Result<()> {
+    let stage = Stage::set().await?;
+    let (cluster, ns) = (&stage.cluster, &stage.ns);
+    let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;
+    let live = ns.object(widgets.resource(), "live").create().await?;
+    let of_live = ns.configmap("of-live").owned_by(&live).create().await?;
+    let garbage = ns.configmap("garbage").owner_reference(never()).create().await?;
+    let mut lists = stage.proxy.hold(On::verb(Verb::List).of(WIDGETS));
+
+    let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::default()).await?;
+    let list = lists.next().await?;
+    stage.seen(&collector, &garbage).await?;
+    poll("all else to be synced", async || {
+        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
+        let unsynced = monitors.as_array().context("no list")?.iter().filter(|m| m["synced"] == false);
+        Ok(unsynced.count() == 1)
+    })
+    .await?;
+    let ready = collector.get("/readyz").await?;
+    ensure!(ready.status != 200, "it calls itself ready: {}", ready.body);
+    for verb in [Verb::Get, Verb::Delete, Verb::Patch] {
+        let here = stage.proxy.all(&stage.here(verb));
+        ensure!(here.is_empty(), "{here:#?}");
+    }
+
+    list.pass();
+    drop(lists);
+    collector.ready().await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_gone([&garbage]).await?;
+    stage.assert_owners(&of_live, &[&live]).await?;
+    let looked_up = stage.of(Verb::Get, &live);
+    ensure!(looked_up.is_empty(), "{looked_up:#?}");
+    collector.stop().await?;
+    widgets.remove().await
+}
