@@ -21,6 +21,6 @@ pub fn is_child() -> bool {
 }
 
 /// Makes the actor panic that it is sent to.
-#[derive(actix::Message)]
+#[derive(Debug, actix::Message)]
 #[rtype(result = "()")]
 pub struct Panic;
