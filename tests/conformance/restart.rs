@@ -173,3 +173,56 @@ async fn a_foreground_cascade_of_five_thousand_is_finished_after_restarts() -> R
 async fn orphaning_five_thousand_is_finished_after_restarts() -> Result<()> {
     interrupt_thousands(Policy::Orphan, 5000).await
 }
+
+/// Changes the policy in the middle of a deletion of 5,000 dependents, and ends
+/// the collector right after, so that it may or may not have heard of it.
+async fn interrupt_a_change_of_mind(first: Policy, second: Policy) -> Result<()> {
+    const DEPENDENTS: usize = 5000;
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let collector = stage.collector().await?;
+    let ns = cluster.namespace().await?;
+    let owner = ns.secret("owner").create().await?;
+    crowd(&ns, &owner, DEPENDENTS, true).await?;
+    cluster.settled(&collector).await?;
+    cluster.delete(&owner, first).await?;
+    midway(DEPENDENTS, async || match first {
+        Policy::Orphan => unreleased(cluster, &ns).await,
+        Policy::Background | Policy::Foreground => configmaps(cluster, &ns).await,
+    })
+    .await?;
+    cluster.delete(&owner, second).await?;
+    collector.kill()?;
+    // What the collector had sent may still be on its way through the server.
+    let count = async || anyhow::Ok((configmaps(cluster, &ns).await?, unreleased(cluster, &ns).await?));
+    let mut counted = count().await?;
+    poll("the last requests to be over", async || {
+        let before = std::mem::replace(&mut counted, count().await?);
+        Ok(before == counted)
+    })
+    .await?;
+    let (here, owned) = counted;
+    ensure!(owned > 0, "all was over already");
+
+    let collector = stage.collector().await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_gone([&owner]).await?;
+    let live = released(cluster, &ns).await?;
+    // Nobody acted between the count and the new collector.
+    let expected = if second == Policy::Orphan { here } else { here - owned };
+    ensure!(live == expected, "{live} live, not {expected} of {here}, of which {owned} had an owner");
+    clear(cluster, &ns).await?;
+    collector.stop().await
+}
+
+/// Scenario 11 in the middle of scenario 10.
+#[tokio::test]
+async fn orphaning_instead_of_a_foreground_deletion_is_honoured_after_a_restart() -> Result<()> {
+    interrupt_a_change_of_mind(Policy::Foreground, Policy::Orphan).await
+}
+
+/// Scenario 11 in the middle of scenario 10, the reverse.
+#[tokio::test]
+async fn a_foreground_deletion_instead_of_orphaning_is_honoured_after_a_restart() -> Result<()> {
+    interrupt_a_change_of_mind(Policy::Orphan, Policy::Foreground).await
+}
