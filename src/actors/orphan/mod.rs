@@ -1,6 +1,7 @@
 //! The orphan pool's work: cut an owner's dependents loose, then let it go.
 
 mod rounds;
+mod unlistable;
 
 use futures::StreamExt;
 use futures::stream;

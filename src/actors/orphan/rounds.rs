@@ -8,6 +8,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture,
@@ -17,14 +18,19 @@ use futures::stream;
 use tokio::sync::{oneshot, watch};
 
 use super::PATCHES_AT_ONCE;
+use super::unlistable::Unlistable;
 use crate::actors::context::{Interrupted, WorkerContext};
 use crate::actors::release::{Removal, release};
-use crate::api::ApiError;
+use crate::actors::supervision::Vital;
+use crate::api::{ApiError, ErrorClass};
 use crate::object::{Catalog, GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
 
 /// Late dependents of one type that are held at a time: a type whose monitor is
 /// not synced may have any number of them.
 const LATE_AT_ONCE: usize = 512;
+/// How long a list of a type that is not synced may take: most such types never
+/// answer, and everybody in the round waits for them.
+const UNSYNCED_AT_MOST: Duration = Duration::from_secs(10);
 /// Types that are listed at the same time.
 const LISTS_AT_ONCE: usize = 4;
 
@@ -55,7 +61,16 @@ impl Rounds {
     /// Starts the actor that runs the rounds.
     #[must_use]
     pub fn start(context: WorkerContext, types: watch::Receiver<Arc<RoundTypes>>) -> Self {
-        Self(RoundsActor { context, types, scopes: HashMap::new() }.start())
+        Self(
+            RoundsActor {
+                context,
+                types,
+                unlistable: Unlistable::default(),
+                scopes: HashMap::new(),
+                _vital: Vital("the confirmation rounds"),
+            }
+            .start(),
+        )
     }
 
     /// Resolves after a round that began after this call.
@@ -90,7 +105,9 @@ struct Scoped {
 struct RoundsActor {
     context: WorkerContext,
     types: watch::Receiver<Arc<RoundTypes>>,
+    unlistable: Unlistable,
     scopes: HashMap<Option<Namespace>, Scoped>,
+    _vital: Vital,
 }
 
 impl Actor for RoundsActor {
@@ -127,7 +144,8 @@ impl RoundsActor {
         let asked = std::mem::take(&mut scoped.waiting);
         let types = Arc::clone(&self.types.borrow());
         // On the thread pool: a round decodes lists.
-        let round = tokio::spawn(round(self.context.clone(), scope.clone(), types, asked));
+        let unlistable = self.unlistable.clone();
+        let round = tokio::spawn(round(self.context.clone(), scope.clone(), types, unlistable, asked));
         let scope = scope.clone();
         ctx.spawn(round.into_actor(self).map(move |_, actor, ctx| {
             if let Some(scoped) = actor.scopes.get_mut(&scope) {
@@ -139,7 +157,13 @@ impl RoundsActor {
 }
 
 /// Lists every type that can hold dependents of these owners, and answers them.
-async fn round(context: WorkerContext, scope: Option<Namespace>, types: Arc<RoundTypes>, asked: Vec<Asked>) {
+async fn round(
+    context: WorkerContext,
+    scope: Option<Namespace>,
+    types: Arc<RoundTypes>,
+    unlistable: Unlistable,
+    asked: Vec<Asked>,
+) {
     let owners: HashMap<Uid, &Identity> =
         asked.iter().map(|asked| (asked.owner.uid.clone(), &asked.owner)).collect();
     let mut holders = Vec::new();
@@ -155,6 +179,7 @@ async fn round(context: WorkerContext, scope: Option<Namespace>, types: Arc<Roun
     for (resource, synced, found) in results {
         match found {
             Ok(found) => {
+                unlistable.listed(&resource.group_resource);
                 for (owner, error) in found {
                     *late.entry(owner.clone()).or_default() += 1;
                     if let Some(error) = error {
@@ -163,7 +188,9 @@ async fn round(context: WorkerContext, scope: Option<Namespace>, types: Arc<Roun
                 }
             }
             // One broken type must not block every orphaning.
-            Err(_) if !synced => skipped.push(resource.group_resource.clone()),
+            Err(_) if !synced || unlistable.failed(&resource.group_resource) => {
+                skipped.push(resource.group_resource.clone());
+            }
             Err(error) => failed = Some(error),
         }
     }
@@ -192,9 +219,24 @@ async fn list_twice<'a>(
     catalog: &Catalog,
     owners: &HashMap<Uid, &Identity>,
 ) -> (&'a Arc<ResourceType>, bool, Result<Vec<Found>, ApiError>) {
-    let mut found = release_in(context, resource, scope, catalog, owners).await;
-    if found.is_err() && !synced {
-        found = release_in(context, resource, scope, catalog, owners).await;
+    if synced {
+        return (resource, synced, release_in(context, resource, scope, catalog, owners).await);
+    }
+    let attempt = || async {
+        let list = release_in(context, resource, scope, catalog, owners);
+        tokio::time::timeout(UNSYNCED_AT_MOST, list).await.unwrap_or_else(|_| {
+            Err(ApiError {
+                class: ErrorClass::Transient,
+                action: "LIST",
+                target: resource.group_resource.to_string(),
+                message: format!("no list within {} s", UNSYNCED_AT_MOST.as_secs()),
+                code: None,
+            })
+        })
+    };
+    let mut found = attempt().await;
+    if found.is_err() {
+        found = attempt().await;
     }
     (resource, synced, found)
 }

@@ -1,0 +1,82 @@
+//! Synced types that rounds cannot list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use tokio::time::Instant;
+
+use crate::object::GroupResource;
+
+/// How long rounds must have failed to list a synced type before it is passed
+/// over. Its watch may go on while its lists fail (a conversion webhook that broke
+/// later), so the graph has its dependents but for those that are late.
+const PASSED_OVER_AFTER: Duration = Duration::from_secs(30);
+/// Failures further apart than this are two stories.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+
+/// Remembers since when each synced type fails: one broken type must not block
+/// every orphaning for ever, and a moment's failure must not lose a late dependent.
+#[derive(Clone, Debug, Default)]
+pub struct Unlistable(Arc<DashMap<GroupResource, Failing>>);
+
+#[derive(Debug)]
+struct Failing {
+    since: Instant,
+    last: Instant,
+}
+
+impl Unlistable {
+    /// A round could not list a synced type. Whether to pass it over.
+    pub fn failed(&self, resource: &GroupResource) -> bool {
+        let now = Instant::now();
+        let mut failing = self.0.entry(resource.clone()).or_insert_with(|| Failing { since: now, last: now });
+        if now - failing.last > FORGOTTEN_AFTER {
+            failing.since = now;
+        }
+        failing.last = now;
+        now - failing.since >= PASSED_OVER_AFTER
+    }
+
+    /// A round listed it.
+    pub fn listed(&self, resource: &GroupResource) {
+        self.0.remove(resource);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn widgets() -> GroupResource {
+        GroupResource::parse("widgets.example.com")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_type_is_passed_over_when_it_has_failed_for_long() {
+        let unlistable = Unlistable::default();
+        for _ in 0..10 {
+            assert!(!unlistable.failed(&widgets()));
+            tokio::time::advance(PASSED_OVER_AFTER / 10).await;
+        }
+        assert!(unlistable.failed(&widgets()));
+        assert!(!unlistable.failed(&GroupResource::parse("configmaps")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_works_begins_the_story_anew() {
+        let unlistable = Unlistable::default();
+        assert!(!unlistable.failed(&widgets()));
+        unlistable.listed(&widgets());
+        tokio::time::advance(PASSED_OVER_AFTER).await;
+        assert!(!unlistable.failed(&widgets()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_failures_far_apart_are_two_stories() {
+        let unlistable = Unlistable::default();
+        assert!(!unlistable.failed(&widgets()));
+        tokio::time::advance(FORGOTTEN_AFTER + PASSED_OVER_AFTER).await;
+        assert!(!unlistable.failed(&widgets()));
+    }
+}
