@@ -77,6 +77,7 @@ impl OrphanWork {
             self.context.memory.orphaned.forget(identity);
         }
         line.finish(&removal);
+        let removal = removal?;
         tracing::info!(
             object = %identity,
             dependents = released,
@@ -84,7 +85,7 @@ impl OrphanWork {
             skipped_types = ?round.skipped,
             "orphaned"
         );
-        if let FinalizerRemoval::Removed(facts) = removal? {
+        if let FinalizerRemoval::Removed(facts) = removal {
             self.context.graph.expect(key, after_removal(&owner, &facts)).await?;
         }
         Ok(())
