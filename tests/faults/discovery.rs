@@ -56,8 +56,10 @@ async fn collected_all_the_same(path: &'static str, reply: Reply) -> Result<()> 
     let afresh = On::verb(Verb::List).of(WIDGETS).when(Request::is_full_list);
     let afresh = requests(stage.proxy.since(mark, &afresh));
     ensure!(afresh.is_empty(), "the monitor was not kept: {afresh:#?}");
-    collector.stop().await?;
-    widgets.remove().await
+    // With what it owns: nobody could tell afterwards whether that is garbage.
+    widgets.remove().await?;
+    cluster.settled(&collector).await?;
+    collector.stop().await
 }
 
 /// Scenario 25, semantics, section 2. Fails if a group of which nothing could be
@@ -121,9 +123,11 @@ async fn others_go_on(reply: Reply) -> Result<()> {
     let monitors = collector.get_debug("/debug/monitors").await?.json()?;
     let monitors = monitors.as_array().context("no list")?;
     ensure!(monitors.iter().any(|monitor| monitor["resource"] == "widgets"), "{monitors:?}");
-    collector.stop().await?;
+    // With what it owns: nobody could tell afterwards whether that is garbage.
     widgets.remove().await?;
-    gadgets.remove().await
+    gadgets.remove().await?;
+    cluster.settled(&collector).await?;
+    collector.stop().await
 }
 
 /// See [`others_go_on`].
@@ -159,7 +163,9 @@ async fn a_type_that_came_in_a_gap_of_the_watch_is_found_by_the_list() -> Result
     drop(lists);
     stage.gone(&garbage).await?;
     cluster.settled(&collector).await?;
-    collector.stop().await?;
+    // With what it owns: nobody could tell afterwards whether that is garbage.
     widgets.remove().await?;
-    gadgets.remove().await
+    gadgets.remove().await?;
+    cluster.settled(&collector).await?;
+    collector.stop().await
 }

@@ -87,8 +87,10 @@ async fn a_type_that_cannot_be_listed_from_the_start_holds_up_nobody() -> Result
     let monitor = monitor_of_widgets(&collector).await?;
     ensure!(monitor["synced"] == true && monitor["last_error"].is_null(), "{monitor}");
     poll("the metric to be silent", async || Ok(unsynced(&collector).await? == 0.0)).await?;
-    collector.stop().await?;
-    widgets.remove().await
+    // With what it owns: nobody could tell afterwards whether that is garbage.
+    widgets.remove().await?;
+    cluster.settled(&collector).await?;
+    collector.stop().await
 }
 
 /// Semantics, section 2: until then the workers wait. Fails if they begin while a
@@ -128,6 +130,8 @@ async fn the_workers_wait_until_every_type_was_listed() -> Result<()> {
     stage.assert_owners(&of_live, &[&live]).await?;
     let looked_up = stage.of(Verb::Get, &live);
     ensure!(looked_up.is_empty(), "{looked_up:#?}");
-    collector.stop().await?;
-    widgets.remove().await
+    // With what it owns: nobody could tell afterwards whether that is garbage.
+    widgets.remove().await?;
+    cluster.settled(&collector).await?;
+    collector.stop().await
 }
