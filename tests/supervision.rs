@@ -52,7 +52,10 @@ fn may_delete(resources: &[&str]) -> Value {
 /// The stage without what a failed scenario of this file may have left: its
 /// webhook would refuse to let the rest be cleared.
 async fn set_stage() -> Result<Stage> {
-    let cluster = Cluster::new(ControlPlane::shared()?.client().await?);
+    let plane = ControlPlane::shared()?;
+    // Not while it is another scenario's turn: it needs what is removed here.
+    let turn = plane.exclusive().await;
+    let cluster = Cluster::new(plane.client().await?);
     for path in [
         format!("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{USER}"),
         format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{USER}"),
@@ -63,6 +66,7 @@ async fn set_stage() -> Result<Stage> {
             _ => {}
         }
     }
+    drop(turn);
     Stage::set().await
 }
 
