@@ -67,6 +67,13 @@ pub trait Work: Send + Sync + 'static {
     /// The queue's name.
     const QUEUE: Queue;
 
+    /// Whether a key that waits for this reason is tried at once when other types are
+    /// served or can be listed again.
+    #[must_use]
+    fn is_woken(reason: RetryReason) -> bool {
+        reason.is_parked()
+    }
+
     /// Works on one key: reads the state at this moment, decides, acts.
     fn work(&self, key: Key, place: Place) -> impl Future<Output = Outcome> + Send;
 }
@@ -296,7 +303,7 @@ impl<W: Work> Handler<WakeUnresolved> for Pool<W> {
 
     fn handle(&mut self, WakeUnresolved: WakeUnresolved, ctx: &mut Self::Context) {
         let now = self.now();
-        self.mailbox.wake(|_, reason| reason.is_parked(), now);
+        self.mailbox.wake(|_, reason| W::is_woken(reason), now);
         self.pump(ctx);
     }
 }

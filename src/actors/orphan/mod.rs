@@ -8,7 +8,7 @@ use futures::stream;
 
 use super::context::{Interrupted, WorkerContext};
 use super::decision::DecisionLine;
-use super::pool::{Outcome, Place, Work};
+use super::pool::{Outcome, Place, RetryReason, Work};
 use super::release::{after_removal, release};
 use crate::api::{Finalizer, FinalizerRemoval, References};
 use crate::graph::{Cursor, DependentView, ObjectSnapshot, Snapshot};
@@ -33,6 +33,12 @@ pub struct OrphanWork {
 
 impl Work for OrphanWork {
     const QUEUE: Queue = Queue::AttemptToOrphan;
+
+    /// An owner one of whose dependents is of a broken type fails until that type
+    /// works again.
+    fn is_woken(reason: RetryReason) -> bool {
+        reason.is_parked() || reason == RetryReason::Failed
+    }
 
     async fn work(&self, key: Key, place: Place) -> Outcome {
         match self.attempt(&key, &place).await {
