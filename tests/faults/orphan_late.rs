@@ -5,6 +5,7 @@ use anyhow::{Result, ensure};
 
 use crate::stage::Stage;
 use crate::support::Policy;
+use crate::support::cluster::poll;
 use crate::support::proxy::{On, Verb};
 
 /// Semantics, section 5, and invariant 3: the dependent was created before the
@@ -131,5 +132,42 @@ async fn a_late_dependent_keeps_its_other_owner() -> Result<()> {
     events.release();
     stage.cluster.settled(&collector).await?;
     stage.assert_owners(&late, &[&other]).await?;
+    collector.stop().await
+}
+
+/// Semantics, section 8: nothing that is queued is lost. A parent and its child are
+/// both deleted with Orphan; the patch that takes the child from the parent has not
+/// come back as an event when the child's own dependents are released. Fails if the
+/// child is dropped for that: its finalizer would stay for ever, as nothing about
+/// it changes any more.
+#[tokio::test]
+async fn an_owner_that_is_itself_being_orphaned_is_put_off_and_not_forgotten() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let parent = ns.secret("parent").create().await?;
+    let child = ns.configmap("child").owned_by(&parent).create().await?;
+    let dependent = ns.secret("dependent").owned_by(&child).create().await?;
+    stage.cluster.settled(&collector).await?;
+
+    let mut releases = stage.proxy.hold(On::object(Verb::Patch, &dependent));
+    stage.cluster.delete(&child, Policy::Orphan).await?;
+    let release = releases.next().await?;
+    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()));
+    stage.cluster.delete(&parent, Policy::Orphan).await?;
+    events.caught().await?;
+    stage.gone(&parent).await?;
+    release.pass();
+    drop(releases);
+    poll("the child to be put off", async || {
+        let queues = collector.get_debug("/debug/queues").await?;
+        Ok(queues.body.contains("a write of ours has not been seen yet"))
+    })
+    .await?;
+
+    events.release();
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&child]).await?;
+    stage.assert_owners(&dependent, &[]).await?;
     collector.stop().await
 }
