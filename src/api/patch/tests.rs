@@ -184,3 +184,18 @@ async fn blocking_stops_by_uid_or_by_the_whole_list() {
         .collect();
     assert_eq!(flags, [true, false, false], "ua was not among the given references");
 }
+
+#[tokio::test]
+async fn what_comes_after_two_that_share_a_uid_stops_blocking_too() {
+    let blocking = OWNERS.replace(
+        r#""uid":"ub"}]"#,
+        r#""uid":"ub"},{"apiVersion":"v1","kind":"C","name":"c","uid":"uc","blockOwnerDeletion":true}]"#,
+    );
+    let server = Server::replying([Reply::ok(widget_json(&blocking)), Reply::ok(widget_json(""))]);
+    let references = [reference("v1", "b", false), reference("v2", "b", false), reference("v1", "c", true)];
+    changed(server.api().stop_blocking(&widget(), &references, None).await);
+    let json = server.seen()[1].json();
+    let owners = json["metadata"]["ownerReferences"].as_array().unwrap();
+    let last = owners.iter().find(|owner| owner["uid"] == "uc").unwrap();
+    assert_eq!(last["blockOwnerDeletion"], false);
+}
