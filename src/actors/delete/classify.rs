@@ -103,20 +103,26 @@ impl DeleteWork {
         let classified = |class, evidence| Classified::new(class, evidence, Some(identity.clone()));
         let mut classified = match from_state(identity, state) {
             GraphClass::Known(class) => classified(class, Evidence::Graph),
-            GraphClass::ConfirmWaiting(identity) => match self.confirmations.get(identity, state) {
-                Some(confirmed) => Classified {
-                    confirmed: Some(confirmed),
-                    ..classified(ReferenceClass::Waiting, Evidence::Live)
-                },
-                None => self.look_up_owner(identity, state).await,
-            },
+            GraphClass::ConfirmWaiting(identity) => {
+                let known = || {
+                    let confirmed = Some(self.confirmations.get(identity, state)?);
+                    Some(Classified { confirmed, ..classified(ReferenceClass::Waiting, Evidence::Live) })
+                };
+                match known() {
+                    Some(known) => known,
+                    None => self.look_up_owner(identity, state, known).await,
+                }
+            }
             GraphClass::LookUp(identity) | GraphClass::AskPartition(identity) => {
-                let remembered = self.context.memory.absent.contains(identity);
-                record::absent_owner_lookup(remembered);
-                if remembered {
-                    classified(ReferenceClass::Absent, Evidence::Remembered)
-                } else {
-                    self.look_up_owner(identity, state).await
+                let known = || {
+                    let remembered = self.context.memory.absent.contains(identity);
+                    remembered.then(|| classified(ReferenceClass::Absent, Evidence::Remembered))
+                };
+                let remembered = known();
+                record::absent_owner_lookup(remembered.is_some());
+                match remembered {
+                    Some(remembered) => remembered,
+                    None => self.look_up_owner(identity, state, known).await,
                 }
             }
         };
@@ -128,10 +134,15 @@ impl DeleteWork {
         classified
     }
 
-    async fn look_up_owner(&self, identity: &Identity, state: &OwnerState) -> Classified {
+    /// Looks an owner up, live, unless somebody else has just done so.
+    async fn look_up_owner(
+        &self,
+        identity: &Identity,
+        state: &OwnerState,
+        known: impl FnOnce() -> Option<Classified>,
+    ) -> Classified {
         let classified = |class| Classified::new(class, Evidence::Live, Some(identity.clone()));
-        let LookedUp { sent, answer } = self.look_ups.look_up(identity).await;
-        match answer {
+        let note = |LookedUp { sent, answer }| match answer {
             Ok(LookUp::Found(facts)) => Classified {
                 confirmed: self.confirmations.confirm(
                     identity,
@@ -150,6 +161,7 @@ impl DeleteWork {
                 },
                 ..classified(ReferenceClass::Unresolved)
             },
-        }
+        };
+        self.look_ups.look_up_unless(identity, known, note).await
     }
 }

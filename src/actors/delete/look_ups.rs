@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dashmap::DashMap;
+use dashmap::{DashMap, Entry};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio::time::Instant;
@@ -16,8 +16,6 @@ use crate::object::Identity;
 /// repeated at no cost but its own.
 const AT_MOST: Duration = Duration::from_secs(5);
 
-type InFlight = Shared<BoxFuture<'static, LookedUp>>;
-
 /// What a look-up found, and when it was sent.
 #[derive(Clone, Debug)]
 pub struct LookedUp {
@@ -29,40 +27,78 @@ pub struct LookedUp {
 
 /// Looks owners up. Dependents that ask for the same owner at the same time share
 /// one request; a thousand dependents of one unknown owner do not cost a thousand.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct LookUps {
     context: WorkerContext,
-    in_flight: Arc<DashMap<Identity, InFlight>>,
-}
-
-impl std::fmt::Debug for LookUps {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LookUps").field("in_flight", &self.in_flight.len()).finish_non_exhaustive()
-    }
+    in_flight: InFlight,
 }
 
 impl LookUps {
     /// Look-ups that remember what they prove absent.
     #[must_use]
     pub fn new(context: WorkerContext) -> Self {
-        Self { context, in_flight: Arc::default() }
+        Self { context, in_flight: InFlight::default() }
     }
 
     /// Looks an identity up, live.
     pub async fn look_up(&self, identity: &Identity) -> LookedUp {
-        let shared = self
-            .in_flight
-            .entry(identity.clone())
-            .or_insert_with(|| send(self.context.clone(), identity.clone()).boxed().shared())
-            .clone();
-        let looked_up = shared.clone().await;
+        self.look_up_unless(identity, || None, |looked_up| looked_up).await
+    }
+
+    /// Looks an identity up, live, unless `known` has the answer as soon as nobody
+    /// else is looking. What is found goes through `note`, which keeps what `known`
+    /// is to find.
+    pub async fn look_up_unless<T>(
+        &self,
+        identity: &Identity,
+        known: impl FnOnce() -> Option<T>,
+        note: impl FnOnce(LookedUp) -> T,
+    ) -> T {
+        let send = || send(self.context.clone(), identity.clone()).boxed();
+        let note = |looked_up: LookedUp| {
+            if matches!(looked_up.answer, Ok(LookUp::Absent(_))) {
+                self.context.memory.absent.remember(identity);
+            }
+            note(looked_up)
+        };
+        self.in_flight.ask(identity, known, send, note).await
+    }
+}
+
+/// The look-ups under way.
+#[derive(Clone, Default)]
+struct InFlight(Arc<DashMap<Identity, Shared<BoxFuture<'static, LookedUp>>>>);
+
+impl std::fmt::Debug for InFlight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("InFlight").field(&self.0.len()).finish()
+    }
+}
+
+impl InFlight {
+    /// Joins the look-up that is under way, or sends one. `known` is asked again
+    /// when nobody looks, and `note` runs before the look-up counts as over: between
+    /// the two there is no moment in which an answer is neither awaited nor kept, and
+    /// is asked for twice.
+    async fn ask<T>(
+        &self,
+        identity: &Identity,
+        known: impl FnOnce() -> Option<T>,
+        send: impl FnOnce() -> BoxFuture<'static, LookedUp>,
+        note: impl FnOnce(LookedUp) -> T,
+    ) -> T {
+        let shared = match self.0.entry(identity.clone()) {
+            Entry::Occupied(under_way) => under_way.get().clone(),
+            Entry::Vacant(nobody) => match known() {
+                Some(known) => return known,
+                None => nobody.insert(send().shared()).clone(),
+            },
+        };
+        let noted = note(shared.clone().await);
         // Whoever is first takes it out, so that the next one asks afresh; an entry
         // that somebody has put in since stays.
-        self.in_flight.remove_if(identity, |_, current| current.ptr_eq(&shared));
-        if matches!(looked_up.answer, Ok(LookUp::Absent(_))) {
-            self.context.memory.absent.remember(identity);
-        }
-        looked_up
+        self.0.remove_if(identity, |_, current| current.ptr_eq(&shared));
+        noted
     }
 }
 
@@ -81,4 +117,73 @@ async fn send(context: WorkerContext, identity: Identity) -> LookedUp {
     };
     let answer = context.health.request(&identity.resource.group_resource, in_time).await;
     LookedUp { sent, answer }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::pin::pin;
+
+    use futures::channel::oneshot;
+    use futures::poll;
+
+    use super::*;
+    use crate::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
+
+    fn identity() -> Identity {
+        Identity {
+            resource: Arc::new(ResourceType {
+                group_resource: GroupResource::parse("secrets"),
+                version: "v1".into(),
+                kind: "Secret".into(),
+                scope: Scope::Namespaced,
+            }),
+            namespace: Namespace::parse("shop"),
+            name: "owner".into(),
+            uid: Uid::parse("u").unwrap(),
+        }
+    }
+
+    fn absent() -> LookedUp {
+        LookedUp { sent: Instant::now(), answer: Ok(LookUp::Absent(crate::api::Evidence::NotFound)) }
+    }
+
+    /// Fails if a look-up is over before its answer is kept: whoever comes in
+    /// between sends another one.
+    #[tokio::test]
+    async fn an_answer_is_kept_before_the_next_one_may_ask() {
+        let (in_flight, identity, asked) = (InFlight::default(), identity(), Cell::new(0));
+        let kept = Cell::new(None);
+        let (answer, answered) = oneshot::channel();
+        let first = in_flight.ask(
+            &identity,
+            || None,
+            || {
+                asked.set(asked.get() + 1);
+                async move { answered.await.unwrap() }.boxed()
+            },
+            |_| {
+                assert!(in_flight.0.contains_key(&identity), "over before it was noted");
+                kept.set(Some("absent"));
+                "absent"
+            },
+        );
+        let mut first = pin!(first);
+        assert!(poll!(&mut first).is_pending());
+        // Has looked at what is known before the answer came, and comes to ask after it.
+        let second = in_flight.ask(
+            &identity,
+            || kept.get(),
+            || {
+                asked.set(asked.get() + 1);
+                async { absent() }.boxed()
+            },
+            |_| "asked again",
+        );
+        answer.send(absent()).unwrap();
+        assert_eq!(first.await, "absent");
+        assert_eq!(second.await, "absent");
+        assert_eq!(asked.get(), 1);
+        assert!(in_flight.0.is_empty());
+    }
 }
