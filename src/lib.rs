@@ -12,6 +12,7 @@ pub mod actors;
 pub mod api;
 pub mod cli;
 pub mod config;
+pub mod embedded;
 pub mod graph;
 pub mod http;
 pub mod mailbox;

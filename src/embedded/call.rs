@@ -1,0 +1,119 @@
+//! What a request asks for.
+
+use bytes::Bytes;
+
+use super::status::Status;
+
+/// A request, read.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// `GET`, `POST`, …
+    pub method: http::Method,
+    /// The path, percent-decoded.
+    pub path: String,
+    /// The query's pairs, decoded, in order.
+    pub query: Vec<(String, String)>,
+    /// `Accept`, empty if there is none.
+    pub accept: String,
+    /// `Content-Type` without its parameters.
+    pub content_type: String,
+    /// `User-Agent`: who is noted as the cause of a change.
+    pub user_agent: String,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Call {
+    /// The first value of a query parameter; empty counts as absent, as in
+    /// Kubernetes.
+    #[must_use]
+    pub fn query(&self, name: &str) -> Option<&str> {
+        let (_, value) = self.query.iter().find(|(key, _)| key == name)?;
+        (!value.is_empty()).then_some(value)
+    }
+
+    /// Whether a query parameter is a Kubernetes "true".
+    #[must_use]
+    pub fn flag(&self, name: &str) -> bool {
+        matches!(self.query(name), Some("1" | "t" | "T" | "true" | "TRUE" | "True"))
+    }
+
+    /// What the path points at.
+    #[must_use]
+    pub fn target(&self) -> Target<'_> {
+        Target::parse(&self.path)
+    }
+}
+
+/// What a path points at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// `/api`.
+    CoreVersions,
+    /// `/apis`.
+    Groups,
+    /// `/apis/{group}`.
+    Group(&'a str),
+    /// `/api/v1`, `/apis/{group}/{version}`: which resources there are.
+    Resources(&'a str, &'a str),
+    /// Objects.
+    Objects(ObjectPath<'a>),
+    /// Anything else: `/version`, `/healthz`, `/openapi/v2`, …
+    Other(&'a str),
+}
+
+/// A path to objects: one, those of a namespace, or all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectPath<'a> {
+    /// Empty for the core group.
+    pub group: &'a str,
+    /// The version.
+    pub version: &'a str,
+    /// The namespace, if the path names one.
+    pub namespace: Option<&'a str>,
+    /// The plural.
+    pub plural: &'a str,
+    /// The name, if the path names one.
+    pub name: Option<&'a str>,
+    /// `status`, `finalize`, …
+    pub subresource: Option<&'a str>,
+}
+
+impl<'a> Target<'a> {
+    /// Reads a path. `/namespaces/{name}` is the namespace itself, and
+    /// `/namespaces/{name}/status` and `/finalize` are its subresources.
+    #[must_use]
+    pub fn parse(path: &'a str) -> Self {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let (group, version, rest) = match parts.as_slice() {
+            ["api"] => return Self::CoreVersions,
+            ["apis"] => return Self::Groups,
+            ["apis", group] => return Self::Group(group),
+            ["api", version] => return Self::Resources("", version),
+            ["apis", group, version] => return Self::Resources(group, version),
+            ["api", version, rest @ ..] => ("", *version, rest),
+            ["apis", group, version, rest @ ..] => (*group, *version, rest),
+            _ => return Self::Other(path),
+        };
+        let (namespace, rest) = match rest {
+            ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => (None, rest),
+            ["namespaces", namespace, rest @ ..] => (Some(*namespace), rest),
+            rest => (None, rest),
+        };
+        let (plural, name, subresource) = match rest {
+            [plural] => (*plural, None, None),
+            [plural, name] => (*plural, Some(*name), None),
+            [plural, name, subresource] => (*plural, Some(*name), Some(*subresource)),
+            _ => return Self::Other(path),
+        };
+        Self::Objects(ObjectPath { group, version, namespace, plural, name, subresource })
+    }
+}
+
+/// The 404 of a path that nothing serves: it says nothing about any object.
+#[must_use]
+pub fn no_such_path() -> Status {
+    let mut status = Status::new(404, "NotFound", "the server could not find the requested resource");
+    status.details = Some(serde_json::json!({}));
+    status
+}

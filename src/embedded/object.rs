@@ -1,0 +1,114 @@
+//! Objects as the server keeps them: JSON, shared, never changed in place.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+/// Namespace and name; ordered as the store lists them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// None for cluster-scoped objects.
+    pub namespace: Option<Arc<str>>,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// The key of an object.
+    #[must_use]
+    pub fn new(namespace: Option<&str>, name: &str) -> Self {
+        Self { namespace: namespace.map(Arc::from), name: name.into() }
+    }
+}
+
+/// One version of one object, with `apiVersion` and `kind`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object(Arc<Value>);
+
+impl Object {
+    /// Keeps it. What is no JSON object has no metadata, and reads as empty.
+    #[must_use]
+    pub fn new(value: Value) -> Self {
+        Self(Arc::new(value))
+    }
+
+    /// The whole of it.
+    #[must_use]
+    pub fn value(&self) -> &Value {
+        &self.0
+    }
+
+    /// A copy to change.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        Value::clone(&self.0)
+    }
+
+    /// Its metadata.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&Map<String, Value>> {
+        self.0.get("metadata")?.as_object()
+    }
+
+    fn text(&self, field: &str) -> &str {
+        self.metadata().and_then(|metadata| metadata.get(field)?.as_str()).unwrap_or_default()
+    }
+
+    fn list(&self, field: &str) -> &[Value] {
+        self.metadata().and_then(|metadata| metadata.get(field)?.as_array()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        let namespace = self.text("namespace");
+        Key::new((!namespace.is_empty()).then_some(namespace), self.name())
+    }
+
+    /// `metadata.name`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.text("name")
+    }
+
+    /// `metadata.uid`.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.text("uid")
+    }
+
+    /// `metadata.resourceVersion` as a number; 0 if there is none.
+    #[must_use]
+    pub fn resource_version(&self) -> u64 {
+        self.text("resourceVersion").parse().unwrap_or_default()
+    }
+
+    /// `metadata.deletionTimestamp`.
+    #[must_use]
+    pub fn deletion_timestamp(&self) -> Option<&str> {
+        Some(self.text("deletionTimestamp")).filter(|time| !time.is_empty())
+    }
+
+    /// `metadata.finalizers`.
+    pub fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.list("finalizers").iter().filter_map(Value::as_str)
+    }
+
+    /// Whether it has this finalizer.
+    #[must_use]
+    pub fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.finalizers().any(|one| one == finalizer)
+    }
+
+    /// `metadata.ownerReferences`.
+    #[must_use]
+    pub fn owner_references(&self) -> &[Value] {
+        self.list("ownerReferences")
+    }
+
+    /// The value of a label.
+    #[must_use]
+    pub fn label(&self, label: &str) -> Option<&str> {
+        self.metadata()?.get("labels")?.get(label)?.as_str()
+    }
+}

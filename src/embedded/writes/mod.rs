@@ -1,0 +1,1 @@
+//! Create, update, patch and delete: the rules of metadata.
