@@ -3,6 +3,7 @@
 
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use serde_json::Value;
 
 use super::call::Call;
@@ -38,6 +39,8 @@ pub struct Reply {
 pub enum Body {
     /// JSON, with the content type to name it by.
     Json(Value, &'static str),
+    /// JSON that is written already, with the content type to name it by.
+    Written(Bytes, &'static str),
     /// Text, such as `ok`.
     Text(String),
 }
@@ -77,8 +80,8 @@ impl Server {
     pub fn new(settings: Settings) -> Self {
         let catalog = Catalog::new(settings.release);
         let now = settings.epoch;
-        let mut server =
-            Self { settings, store: Store::default(), catalog, due: Schedule::default(), requests: 0 };
+        let store = Store::new(settings.history, settings.journal);
+        let mut server = Self { settings, store, catalog, due: Schedule::default(), requests: 0 };
         namespaces::create_initial(&mut server, now);
         server
     }

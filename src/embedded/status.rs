@@ -9,7 +9,7 @@ use super::resources::ResourceName;
 pub struct Status {
     /// The HTTP code.
     pub code: u16,
-    /// The machine-readable reason, such as `NotFound`.
+    /// The machine-readable reason, such as `NotFound`; empty if there is none.
     pub reason: &'static str,
     /// For people.
     pub message: String,
