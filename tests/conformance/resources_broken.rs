@@ -143,6 +143,8 @@ async fn play(verdict: Verdict, words: &str, broken_first: bool) -> Result<()> {
     for (object, owners) in &kept {
         ensure!(cluster.fresh(object).await?.owner_uids() == *owners);
     }
+    // No watch shows a marker of it.
+    cluster.forget(widgets.resource());
     stage.prove_alive(&collector, Rest::Parked).await?;
 
     converted.say(cluster, Verdict::Fine).await?;
