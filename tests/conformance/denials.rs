@@ -62,7 +62,8 @@ impl Family {
     /// else is done.
     async fn is_denied(&self, cluster: &Cluster, collector: &Collector, message: &str) -> Result<()> {
         poll("all others to go", async || Ok(cluster.assert_gone(&self.others).await.is_ok())).await?;
-        poll("the release", async || Ok(cluster.fresh(&self.released).await?.owner_uids().is_empty())).await?;
+        poll("the release", async || Ok(cluster.fresh(&self.released).await?.owner_uids().is_empty()))
+            .await?;
         let denied = [&self.sole, &self.shared, &self.foreground, &self.orphaning];
         poll("each denial to be on the debug page", async || {
             Ok(reported_as_failing(collector, &denied, message).await.is_ok())
@@ -136,7 +137,8 @@ async fn guard(cluster: &Cluster, ns: &Ns, webhook: &Webhook) -> Result<Obj> {
 /// Waits until the API server asks the webhook about an object.
 async fn is_asked(cluster: &Cluster, object: &Obj) -> Result<()> {
     let path = object.path() + "?dryRun=All";
-    poll("the webhook to be asked", async || Ok(cluster.send("DELETE", &path, None, None).await.is_err())).await
+    poll("the webhook to be asked", async || Ok(cluster.send("DELETE", &path, None, None).await.is_err()))
+        .await
 }
 
 async fn a_webhook_denies(verdict: &Verdict, message: &str) -> Result<()> {

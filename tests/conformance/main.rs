@@ -22,6 +22,7 @@ mod references_identity;
 mod references_kinds;
 mod references_races;
 mod resources;
+mod resources_aggregated;
 mod resources_broken;
 mod resources_crd;
 mod restart;
