@@ -1,10 +1,12 @@
 //! What ends the process, and who notices.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::Arbiter;
+use tokio_util::task::AbortOnDropHandle;
 
 /// The exit code after a part failed that cannot be restarted alone
 /// (`EX_SOFTWARE` of sysexits.h).
@@ -40,9 +42,31 @@ impl fmt::Display for Fatal {
     }
 }
 
+/// Who hears that a controller cannot go on.
+type Listener = Box<dyn Fn(&str)>;
+
+thread_local! {
+    static LISTENER: RefCell<Option<Listener>> = const { RefCell::new(None) };
+}
+
+/// From now on, what would end the process is told here instead, for everything
+/// that runs on this thread. A simulation runs many controllers in one process, and
+/// the end of one is its result.
+pub fn hear_last_words(listener: impl Fn(&str) + 'static) {
+    LISTENER.set(Some(Box::new(listener)));
+}
+
 /// Ends the process at once: a restart rebuilds the graph from the API server,
-/// going on with a broken one might delete something that is alive.
-pub fn die(why: &Fatal) -> ! {
+/// going on with a broken one might delete something that is alive. Returns only
+/// where [`hear_last_words`] was called.
+pub fn die(why: &Fatal) {
+    let heard = LISTENER.try_with(|listener| {
+        let listener = listener.borrow();
+        listener.as_ref().map(|listener| listener(&why.to_string())).is_some()
+    });
+    if heard.unwrap_or_default() {
+        return;
+    }
     tracing::error!(exit_code = FATAL_EXIT_CODE, "ending: {why}; a restart rebuilds the graph");
     say(why);
     std::process::exit(FATAL_EXIT_CODE)
@@ -65,6 +89,15 @@ impl Drop for Vital {
 #[expect(clippy::print_stderr, reason = "the last words must be heard whatever the log's filter is")]
 fn say(why: &Fatal) {
     eprintln!("kube-gc: {why}");
+}
+
+/// A task on the thread pool that ends with the actor that waits for it: when an
+/// actor is gone, nobody would hear of what it goes on doing.
+pub fn task<F>(work: F) -> AbortOnDropHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    AbortOnDropHandle::new(tokio::spawn(work))
 }
 
 /// Starts threads for actors and notices when one ends before its time.
