@@ -3,6 +3,7 @@
 
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use serde_json::Value;
 
 use super::call::{Call, no_such_path};
@@ -34,6 +35,8 @@ pub struct Reply {
 pub enum Body {
     /// JSON, with the content type to name it by.
     Json(Value, &'static str),
+    /// JSON that is written already, with the content type to name it by.
+    Written(Bytes, &'static str),
     /// Text, such as `ok`.
     Text(String),
 }
@@ -65,7 +68,8 @@ impl Server {
     /// An empty server, with the namespaces `default` and `kube-system`.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { settings, store: Store::default() }
+        let store = Store::new(settings.history, settings.journal);
+        Self { settings, store }
     }
 
     /// Answers a request that comes at this time.
