@@ -131,3 +131,31 @@ impl Threads {
         self.ending.store(true, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn last_words_are_heard_on_the_thread_that_listens() {
+        let heard = Rc::new(RefCell::new(Vec::new()));
+        let note = Rc::clone(&heard);
+        hear_last_words(move |words| note.borrow_mut().push(words.to_owned()));
+        die(&Fatal::Actor { name: "discovery" });
+        assert_eq!(*heard.borrow(), ["discovery panicked, and its work would never be done"]);
+    }
+
+    #[tokio::test]
+    async fn a_task_ends_with_whoever_waits_for_it() {
+        let (alive, ended) = tokio::sync::oneshot::channel::<()>();
+        let task = task(async move {
+            let _alive = alive;
+            std::future::pending::<()>().await;
+        });
+        tokio::task::yield_now().await;
+        drop(task);
+        assert!(ended.await.is_err(), "what it held is gone with it");
+    }
+}

@@ -157,3 +157,15 @@ pub struct Unobserved;
 impl RequestObserver for Unobserved {
     fn request(&self, _: Verb, _: &GroupResource, _: Option<u16>, _: Duration) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wall_clock_can_follow_a_clock_that_tests_move() {
+        let clock = WallClock::Since(SystemTime::UNIX_EPOCH, Instant::now());
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(clock.now(), SystemTime::UNIX_EPOCH + Duration::from_secs(60));
+    }
+}

@@ -28,7 +28,8 @@ impl Collector {
     /// Starts one, in the present `LocalSet`.
     pub fn start(world: &World, seed: u64, exporter: &Exporter) -> std::io::Result<Self> {
         let life = world.network.next_life();
-        let transport = Transport::new(world.server.clone(), world.network.clone(), world.judge.clone(), life);
+        let transport =
+            Transport::new(world.server.clone(), world.network.clone(), world.judge.clone(), life);
         let plan = &world.plan;
         let settings = ApiSettings {
             request_timeout: REQUEST_TIMEOUT,

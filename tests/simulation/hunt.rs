@@ -60,7 +60,9 @@ pub fn replay(seed: u64, options: &Options) -> bool {
             return false;
         }
         (Ok(passed), Ok(_)) => println!("simulation: {passed:?}, and the same again"),
-        (Err(failure), Err(again)) if failure.trace != again.trace => println!("NOT REPEATABLE: then {again}"),
+        (Err(failure), Err(again)) if failure.trace != again.trace => {
+            println!("NOT REPEATABLE: then {again}")
+        }
         (Ok(_), Err(failure)) => println!("NOT REPEATABLE: then {failure}"),
         (Err(_), Ok(_)) => println!("NOT REPEATABLE: then all was well"),
         (Err(_), Err(_)) => {}
@@ -80,7 +82,8 @@ fn hunt(seeds: impl Iterator<Item = u64> + Send, time: Option<Duration>, options
     let began = Instant::now();
     let seeds = Mutex::new(seeds);
     let (over, totals) = (AtomicBool::new(false), Totals::default());
-    let threads = options.threads.or_else(|| thread::available_parallelism().ok().map(Into::into)).unwrap_or(1);
+    let threads =
+        options.threads.or_else(|| thread::available_parallelism().ok().map(Into::into)).unwrap_or(1);
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -88,8 +91,7 @@ fn hunt(seeds: impl Iterator<Item = u64> + Send, time: Option<Duration>, options
                 while !over.load(Ordering::Relaxed) && time.is_none_or(|time| began.elapsed() < time) {
                     let seed = seeds.lock().ok().and_then(|mut seeds| seeds.next());
                     let Some(seed) = seed else { break };
-                    let spec =
-                        Spec { seed, steps: options.steps, without: BTreeSet::new(), aloud: false };
+                    let spec = Spec { seed, steps: options.steps, without: BTreeSet::new(), aloud: false };
                     match attempt(&spec, &exporter) {
                         Ok(passed) => totals.passed(&passed, began),
                         Err(failure) => {
@@ -106,8 +108,7 @@ fn hunt(seeds: impl Iterator<Item = u64> + Send, time: Option<Duration>, options
         }
     });
     totals.say(began);
-    let (passed, failed) =
-        (totals.passed.load(Ordering::Relaxed), totals.failed.load(Ordering::Relaxed));
+    let (passed, failed) = (totals.passed.load(Ordering::Relaxed), totals.failed.load(Ordering::Relaxed));
     println!("{passed} passed, {failed} failed");
     failed == 0
 }
@@ -169,7 +170,9 @@ fn report(spec: &Spec, failure: Failure, exporter: &Exporter) {
     let steps = small.steps.map(|steps| format!(" --steps {steps}")).unwrap_or_default();
     let without = Steps(small.without);
     let without = if without.0.is_empty() { String::new() } else { format!(" --without {without}") };
-    println!("seed {seed}: to see it again:\n  cargo test --test simulation -- --seed {seed}{steps}{without}\n");
+    println!(
+        "seed {seed}: to see it again:\n  cargo test --test simulation -- --seed {seed}{steps}{without}\n"
+    );
 }
 
 /// Metrics are recorded nowhere; the collector wants an exporter all the same.

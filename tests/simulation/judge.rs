@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use kube_gc::embedded::Embedded;
-use kube_gc::embedded::resources::ResourceName;
+use kube_gc::embedded::resources::{Resource, ResourceName};
 
 use super::oracle::{Bounds, Oracle, Violation};
 
@@ -19,6 +19,7 @@ struct Inner {
     started: SystemTime,
     oracle: Oracle,
     read: usize,
+    served: Vec<Arc<Resource>>,
     violation: Option<Violation>,
 }
 
@@ -27,7 +28,14 @@ impl Judge {
     pub fn new(server: Embedded) -> Self {
         let started = server.now();
         let oracle = Oracle::new(Bounds::default());
-        Self(Arc::new(Mutex::new(Inner { server, started, oracle, read: 0, violation: None })))
+        Self(Arc::new(Mutex::new(Inner {
+            server,
+            started,
+            oracle,
+            read: 0,
+            served: Vec::new(),
+            violation: None,
+        })))
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut Inner, Duration) -> T) -> T {
@@ -40,9 +48,12 @@ impl Judge {
     /// request, since a change is judged by the time at which it is read.
     pub fn look(&self) {
         self.with(|inner, now| {
-            let Inner { server, oracle, read, violation, .. } = inner;
+            let Inner { server, oracle, read, served, violation, .. } = inner;
             server.with(|server| {
-                oracle.types(server.resources.served(), now);
+                if !server.catalog.all().map(Arc::as_ptr).eq(served.iter().map(Arc::as_ptr)) {
+                    *served = server.catalog.all().cloned().collect();
+                    oracle.types(served.iter().map(|resource| &**resource), now);
+                }
                 for change in server.store.journal().get(*read..).unwrap_or_default() {
                     *read += 1;
                     if let Err(wrong) = oracle.observe(change, now) {

@@ -160,7 +160,8 @@ impl Network {
     pub fn event(&self, plural: &str) -> (Duration, Option<Cut>) {
         self.with(|shared| {
             let now = Instant::now();
-            let stalled = shared.stalled.get(plural).map(|until| until.duration_since(now)).unwrap_or_default();
+            let stalled =
+                shared.stalled.get(plural).map(|until| until.duration_since(now)).unwrap_or_default();
             let Shared { random, rates, .. } = shared;
             let late = if random.chance(rates.late) { random.millis(0, 400) } else { Duration::ZERO };
             let cut = random.chance(rates.cut).then(|| Cut { clean: random.chance(500), ..Cut::default() });

@@ -64,7 +64,9 @@ pub struct Steps(pub BTreeSet<usize>);
 impl Options {
     /// Whether `cargo test` asks for tests of another name, or only for their names.
     pub fn is_for_others(&self) -> bool {
-        self.list || self.ignored || self.filter.as_ref().is_some_and(|filter| !"simulation".contains(&**filter))
+        self.list
+            || self.ignored
+            || self.filter.as_ref().is_some_and(|filter| !"simulation".contains(&**filter))
     }
 }
 

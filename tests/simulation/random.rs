@@ -17,7 +17,11 @@ impl Random {
     #[must_use]
     pub fn split(&self, purpose: &str, number: u64) -> Self {
         let start = Self(self.0 ^ number.wrapping_mul(0xD6E8_FEB8_6659_FD93)).next();
-        Self(purpose.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)))
+        Self(
+            purpose
+                .bytes()
+                .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)),
+        )
     }
 
     /// The next number.

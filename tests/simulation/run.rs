@@ -14,7 +14,6 @@ use super::plan::Plan;
 use super::random::Random;
 use super::rest;
 use super::trace::Trace;
-use super::types::TYPES;
 use super::world::World;
 
 /// What is to be run.
@@ -210,7 +209,7 @@ impl World {
                 serde_json::json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
             self.create(&super::types::NAMESPACES, None, &namespace).await;
         }
-        for of in TYPES.iter().filter(|of| of.custom && self.types.contains(of)) {
+        for of in self.types.clone().into_iter().filter(|of| of.custom) {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
             self.request(http::Method::POST, path, "application/json", &of.definition()).await;
         }

@@ -1,7 +1,6 @@
 //! The collector's connection: a tower service that does to every request what the
 //! network wants.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io;
 use std::task::{Context, Poll};
@@ -16,12 +15,15 @@ use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use kube::client::Body;
 use kube_gc::embedded::Embedded;
+use kube_gc::embedded::resources::ResourceName;
+use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::watch;
 use tower::{Service, ServiceExt as _};
 
 use super::judge::Judge;
 use super::network::{Cut, Fate, Kind, Network, Refusal};
+use kube_gc::embedded::call::{ObjectPath, Target};
 
 /// One collector's connection to the server.
 #[derive(Clone, Debug)]
@@ -50,7 +52,7 @@ impl Transport {
         let (mut parts, body) = request.into_parts();
         let body = body.collect_bytes().await.map_err(io::Error::other)?;
         let kind = kind_of(&parts.method, &parts.uri);
-        let plural = plural_of(parts.uri.path());
+        let resource = resource_of(parts.uri.path());
         let mut line = format!("{} {}", parts.method, parts.uri);
         if !body.is_empty() {
             let _ = write!(line, " {}", String::from_utf8_lossy(&body));
@@ -58,10 +60,14 @@ impl Transport {
         if !self.network.is_alive(self.life) {
             return std::future::pending().await;
         }
-        let fate = self.network.fate(kind, &plural, &line);
+        let fate = self.network.fate(kind, &resource.plural, &line);
         let number = fate.number;
         self.network.trace.note(format_args!("#{number} {line}"));
         sleep(fate.there).await;
+        let fails = fate.before.or(fate.after).is_some();
+        if fails && kind == Kind::List {
+            self.judge.listed(&resource, false);
+        }
         if let Some(refusal) = fate.before {
             return self.refuse(&fate, refusal, "without effect").await;
         }
@@ -74,10 +80,7 @@ impl Transport {
             }
         }
         let served = Request::from_parts(parts, Body::from(body));
-        let answer = match self.server.clone().ready_oneshot().await {
-            Ok(mut server) => server.call(served).await,
-            Err(error) => Err(error),
-        };
+        let answer = self.server.clone().oneshot(served).await;
         self.judge.look();
         let answer = answer.map_err(io::Error::other)?;
         sleep(fate.back).await;
@@ -87,11 +90,21 @@ impl Transport {
         let (parts, body) = answer.into_parts();
         if kind == Kind::Watch && parts.status.is_success() {
             self.network.trace.note(format_args!("#{number} begins"));
-            return Ok(Response::from_parts(parts, StreamBody::new(self.watch(number, plural, body))));
+            return Ok(Response::from_parts(parts, StreamBody::new(self.watch(number, resource, body))));
         }
         let whole = body.collect().await.map_err(io::Error::other)?.to_bytes();
         self.network.trace.note(format_args!("#{number} → {}, {} bytes", parts.status.as_u16(), whole.len()));
         self.network.trace.bytes(&whole);
+        if kind == Kind::List {
+            match serde_json::from_slice::<Envelope>(&whole) {
+                Ok(envelope) if parts.status.is_success() => {
+                    if envelope.metadata.next.is_empty() {
+                        self.judge.listed(&resource, true);
+                    }
+                }
+                _ => self.judge.listed(&resource, false),
+            }
+        }
         Ok(Response::from_parts(parts, once(whole)))
     }
 
@@ -112,7 +125,7 @@ impl Transport {
     }
 
     /// The events of a watch, as they arrive.
-    fn watch<B>(self, number: u64, plural: String, body: B) -> Frames
+    fn watch<B>(self, number: u64, resource: ResourceName, body: B) -> Frames
     where
         B: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
             + Send
@@ -121,7 +134,7 @@ impl Transport {
         let mut cuts = self.network.cuts();
         cuts.mark_unchanged();
         let frames = body.into_data_stream().map(|data| data.map_err(io::Error::other)).boxed();
-        let events = Events { transport: self, number, plural, cuts, frames, waiting: VecDeque::new() };
+        let events = Events { transport: self, number, resource, cuts, frames };
         futures::stream::unfold(Some(events), |events| async {
             let mut events = events?;
             match events.next().await {
@@ -138,10 +151,9 @@ impl Transport {
 struct Events {
     transport: Transport,
     number: u64,
-    plural: String,
+    resource: ResourceName,
     cuts: watch::Receiver<Cut>,
     frames: BoxStream<'static, io::Result<Bytes>>,
-    waiting: VecDeque<Bytes>,
 }
 
 impl Events {
@@ -149,29 +161,33 @@ impl Events {
     async fn next(&mut self) -> Result<Bytes, bool> {
         let network = self.transport.network.clone();
         let next = async {
-            let data = match self.waiting.pop_front() {
-                Some(data) => data,
-                None => match self.frames.next().await {
-                    None => return Err(true),
-                    Some(Err(_)) => return Err(false),
-                    Some(Ok(data)) => data,
-                },
+            let data = match self.frames.next().await {
+                None => return Err(true),
+                Some(Err(_)) => return Err(false),
+                Some(Ok(data)) => data,
             };
-            let (late, cut) = network.event(&self.plural);
+            let (late, cut) = network.event(&self.resource.plural);
             sleep(late).await;
             if !network.is_alive(self.transport.life) {
                 return std::future::pending().await;
             }
-            network.trace.note(format_args!("#{} {}", self.number, String::from_utf8_lossy(&data).trim_end()));
+            network.trace.note(format_args!(
+                "#{} {}",
+                self.number,
+                String::from_utf8_lossy(&data).trim_end()
+            ));
             if let Some(cut) = cut {
                 return Err(cut.clean);
+            }
+            for version in versions(&data) {
+                self.transport.judge.shown(&self.resource, version);
             }
             Ok(data)
         };
         tokio::select! {
             // A cut comes before what is under way, which is lost with it.
             biased;
-            clean = cut_of(&mut self.cuts, &self.plural) => {
+            clean = cut_of(&mut self.cuts, &self.resource.plural) => {
                 network.trace.note(format_args!("#{} is cut", self.number));
                 Err(clean)
             }
@@ -247,19 +263,36 @@ fn kind_of(method: &Method, uri: &http::Uri) -> Kind {
     }
 }
 
-/// The plural in a path to objects; empty for other paths.
-fn plural_of(path: &str) -> String {
-    let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let rest = match parts.as_slice() {
-        ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
-        _ => &[],
-    };
-    let plural = match rest {
-        ["namespaces", _, plural, ..] => plural,
-        [plural, ..] => plural,
-        [] => "",
-    };
-    plural.to_owned()
+/// The type in a path to objects; without a plural for other paths.
+fn resource_of(path: &str) -> ResourceName {
+    match Target::parse(path) {
+        Target::Objects(ObjectPath { group, plural, .. }) => ResourceName::new(group, plural),
+        _ => ResourceName::new("", ""),
+    }
+}
+
+/// What matters of a list, or of an event.
+#[derive(Deserialize)]
+struct Envelope {
+    metadata: ListMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ListMeta {
+    #[serde(rename = "continue")]
+    next: String,
+    resource_version: String,
+}
+
+/// The versions of the events in a piece of a watch.
+fn versions(data: &[u8]) -> impl Iterator<Item = u64> {
+    #[derive(Deserialize)]
+    struct Event {
+        object: Envelope,
+    }
+    let events = serde_json::Deserializer::from_slice(data).into_iter::<Event>();
+    events.flatten().filter_map(|event| event.object.metadata.resource_version.parse().ok())
 }
 
 /// The same watch from so many versions earlier.

@@ -23,12 +23,7 @@ pub struct Type {
     pub custom: bool,
 }
 
-const fn built_in(
-    group: &'static str,
-    plural: &'static str,
-    kind: &'static str,
-    namespaced: bool,
-) -> Type {
+const fn built_in(group: &'static str, plural: &'static str, kind: &'static str, namespaced: bool) -> Type {
     Type { group, version: "v1", plural, kind, namespaced, custom: false }
 }
 

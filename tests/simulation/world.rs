@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube_gc::embedded::{Embedded, Release, Settings};
 use serde_json::Value;
-use tower::{Service as _, ServiceExt as _};
+use tower::ServiceExt as _;
 
 use super::judge::Judge;
 use super::network::Network;
@@ -72,7 +72,13 @@ impl World {
     }
 
     /// A request of somebody's.
-    pub async fn request(&mut self, method: Method, path: &str, content_type: &str, body: &Value) -> (u16, Value) {
+    pub async fn request(
+        &mut self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> (u16, Value) {
         let bytes = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
         self.last += 1;
         let number = self.last;
@@ -103,8 +109,7 @@ impl World {
             .header("user-agent", USER_AGENT)
             .header("content-type", content_type)
             .body(Body::from(body))?;
-        let mut server = self.server.clone();
-        let answer = server.ready().await?.call(request).await?;
+        let answer = self.server.clone().oneshot(request).await?;
         let code = answer.status().as_u16();
         let body = answer.into_body().collect().await.map_err(|error| anyhow::anyhow!("{error}"))?;
         Ok((code, serde_json::from_slice(&body.to_bytes()).unwrap_or_default()))
@@ -138,7 +143,9 @@ impl World {
             let (of, name) = (*of, of.name());
             self.server.with(|server| {
                 let found = server.store.objects(&name);
-                found.map(|(key, object)| Found { of, key: key.clone(), object: object.clone() }).collect::<Vec<_>>()
+                found
+                    .map(|(key, object)| Found { of, key: key.clone(), object: object.clone() })
+                    .collect::<Vec<_>>()
             })
         };
         self.types.iter().flat_map(objects).collect()
@@ -150,7 +157,9 @@ impl World {
         self.server.with(|server| {
             let all = server.store.objects(&name);
             let found = all.filter(|(key, _)| self.namespaces.iter().skip(1).any(|name| **name == *key.name));
-            found.map(|(key, object)| Found { of: &NAMESPACES, key: key.clone(), object: object.clone() }).collect()
+            found
+                .map(|(key, object)| Found { of: &NAMESPACES, key: key.clone(), object: object.clone() })
+                .collect()
         })
     }
 

@@ -100,7 +100,8 @@ fn held(world: &World, random: &mut Random) -> Option<Found> {
 pub async fn remove_finalizer(world: &mut World, random: &mut Random) {
     let Some(found) = held(world, random) else { return };
     let mut finalizers = found.finalizers();
-    let foreign: Vec<_> = finalizers.iter().filter(|finalizer| FOREIGN.contains(&finalizer.as_str())).collect();
+    let foreign: Vec<_> =
+        finalizers.iter().filter(|finalizer| FOREIGN.contains(&finalizer.as_str())).collect();
     let Some(gone) = random.pick(&foreign).map(|gone| (**gone).clone()) else { return };
     finalizers.retain(|finalizer| *finalizer != gone);
     world.merge(&found, &json!({ "metadata": { "finalizers": finalizers } })).await;

@@ -37,7 +37,9 @@ pub async fn tree(world: &mut World, random: &mut Random) {
             if is_full(world) {
                 return;
             }
-            let Some(&of) = (if depth == 0 { Some(&root) } else { random.pick(&world.types) }) else { return };
+            let Some(&of) = (if depth == 0 { Some(&root) } else { random.pick(&world.types) }) else {
+                return;
+            };
             let namespace = if of.namespaced { namespace.clone() } else { None };
             let mut references: Vec<_> = random.pick(&level).cloned().into_iter().collect();
             if random.chance(200) {
@@ -71,7 +73,8 @@ pub async fn cycle(world: &mut World, random: &mut Random) {
     let mut members = vec![first];
     for _ in 0..random.below(3) {
         let near = namespaced.iter().filter(|found| found.key.namespace == first.key.namespace);
-        let near: Vec<_> = near.filter(|found| !members.iter().any(|member| member.key == found.key)).collect();
+        let near: Vec<_> =
+            near.filter(|found| !members.iter().any(|member| member.key == found.key)).collect();
         members.extend(random.pick(&near).map(|found| **found));
     }
     for (place, member) in members.iter().enumerate() {

@@ -85,6 +85,7 @@ pub async fn pass(random: &mut Random) {
 
 /// The clock is suddenly much later: minutes or hours.
 pub async fn jump(random: &mut Random) {
-    let time = if random.chance(700) { random.millis(60_000, 600_000) } else { random.millis(600_000, 14_400_000) };
+    let time =
+        if random.chance(700) { random.millis(60_000, 600_000) } else { random.millis(600_000, 14_400_000) };
     tokio::time::advance(time).await;
 }

@@ -83,7 +83,13 @@ fn unused_uid(random: &mut Random) -> String {
 }
 
 /// An object with these references.
-pub fn object(of: &Type, namespace: Option<&str>, name: &str, references: &[Value], random: &mut Random) -> Value {
+pub fn object(
+    of: &Type,
+    namespace: Option<&str>,
+    name: &str,
+    references: &[Value],
+    random: &mut Random,
+) -> Value {
     let mut object = json!({
         "apiVersion": of.api_version(), "kind": of.kind,
         "metadata": { "name": name },
