@@ -1,5 +1,6 @@
 //! Which part of the server answers a request, and what follows from it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -54,7 +55,7 @@ fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Resu
     };
     // Also after a refusal: a collection may have been deleted in part.
     if server.store.head() != before {
-        follow(server, &resource, path, reply.as_ref().ok(), now);
+        follow(server, &resource, path, before, now);
     }
     reply.map(Answer::Whole)
 }
@@ -182,29 +183,37 @@ pub(super) fn unknown_path() -> Reply {
     Reply { code: 404, body: Body::Text("404 page not found\n".to_owned()) }
 }
 
-/// Tells the server's own controllers of a change.
-fn follow(
-    server: &mut Server,
-    resource: &Resource,
-    path: ObjectPath<'_>,
-    reply: Option<&Reply>,
-    now: SystemTime,
-) {
-    let created = || match &reply?.body {
-        Body::Json(object, _) => object.get("metadata")?.get("name")?.as_str(),
-        Body::Text(_) => None,
-    };
-    let name = path.name.or_else(created);
+/// Tells the server's own controllers what a request has changed since a version.
+fn follow(server: &mut Server, resource: &Resource, path: ObjectPath<'_>, before: u64, now: SystemTime) {
     match (&*resource.stored_as.group, &*resource.stored_as.plural) {
-        ("apiextensions.k8s.io", "customresourcedefinitions") => crds::changed(server, name, now),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            for crd in changed_names(server, resource, before) {
+                crds::changed(server, &crd, now);
+            }
+        }
+        ("", "namespaces") => {
+            for namespace in changed_names(server, resource, before) {
+                namespaces::changed(server, &namespace, now);
+            }
+        }
         ("apiregistration.k8s.io", "apiservices") => api_services::changed(server, now),
-        ("", "namespaces") => namespaces::changed(server, name, now),
         _ => {
             if resource.custom {
                 crds::instances_changed(server, resource, now);
             }
-            namespaces::content_changed(server, path.namespace, now);
+            if let Some(namespace) = path.namespace {
+                namespaces::changed(server, namespace, now);
+            }
         }
+    }
+}
+
+/// Which objects of a type have changed since a version: all of them, if that is
+/// not known.
+fn changed_names(server: &Server, resource: &Resource, before: u64) -> BTreeSet<Arc<str>> {
+    match server.store.changes_since(&resource.stored_as, before) {
+        Ok(changes) => changes.map(|change| Arc::clone(&change.key.name)).collect(),
+        Err(_) => server.store.objects(&resource.stored_as).map(|(key, _)| Arc::clone(&key.name)).collect(),
     }
 }
 
