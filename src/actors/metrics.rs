@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, ContextFutureSpawner, WrapFuture};
 
+use tokio::runtime::Handle;
+
 use super::view::View;
 use crate::object::GroupResource;
 use crate::telemetry::{Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, record};
@@ -106,6 +108,7 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
         record::resource_synced(&resource.group, version, &resource.resource, false);
     }
     *reported = unsynced;
+    record::tasks(Handle::current().metrics().num_alive_tasks());
     record::absent_owner_entries(view.memory().absent.len());
     record::orphaned_owner_entries(view.memory().orphaned.len());
 }
