@@ -4,7 +4,7 @@ mod failing;
 mod monitors;
 mod rebuild;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +25,7 @@ use super::messages::{
 use super::monitor::Monitor;
 use super::orphan::RoundTypes;
 use super::registry::Registry;
-use super::supervision::Vital;
+use super::supervision::{Vital, task};
 use crate::api::{Api, ApiError, Discovered, HighWater, Watchable};
 use crate::graph::{DeletesProve, Epoch};
 use crate::object::{GroupResource, ResourceType};
@@ -133,7 +133,8 @@ pub struct Discovery {
     status: watch::Sender<DiscoveryStatus>,
     round_types: watch::Sender<Arc<RoundTypes>>,
     discovered: Option<Arc<Discovered>>,
-    monitors: HashMap<GroupResource, Running>,
+    /// Ordered: in what order they are told something must not depend on chance.
+    monitors: BTreeMap<GroupResource, Running>,
     expectations: Expectations,
     last_epoch: u64,
     looking: bool,
@@ -159,7 +160,7 @@ impl Discovery {
             status,
             round_types,
             discovered: None,
-            monitors: HashMap::new(),
+            monitors: BTreeMap::new(),
             expectations: Expectations::default(),
             last_epoch: 0,
             looking: false,
@@ -200,7 +201,7 @@ impl Discovery {
         self.status.send_modify(|status| status.busy = true);
         let (api, previous) = (self.means.api.clone(), self.discovered.clone());
         // On the thread pool: it decodes every type of the server.
-        let look = tokio::spawn(async move { api.discover(previous.as_deref()).await });
+        let look = task(async move { api.discover(previous.as_deref()).await });
         ctx.spawn(look.into_actor(self).map(|result, discovery, ctx| match result {
             Ok(result) => discovery.looked(result, ctx),
             Err(error) => {
@@ -368,7 +369,8 @@ impl Handler<StopMonitors> for Discovery {
     type Result = ResponseFuture<()>;
 
     fn handle(&mut self, StopMonitors: StopMonitors, _: &mut Self::Context) -> Self::Result {
-        let monitors: Vec<_> = self.monitors.drain().map(|(_, running)| running.address).collect();
+        let monitors: Vec<_> =
+            std::mem::take(&mut self.monitors).into_values().map(|running| running.address).collect();
         Box::pin(async move {
             join_all(monitors.iter().map(|monitor| monitor.send(Stop))).await;
         })

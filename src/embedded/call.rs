@@ -32,10 +32,12 @@ impl Call {
         (!value.is_empty()).then_some(value)
     }
 
-    /// Whether a query parameter is a Kubernetes "true".
+    /// Whether a query parameter is a Kubernetes "true": it is there, even empty, and
+    /// is neither `false` nor `0`.
     #[must_use]
     pub fn flag(&self, name: &str) -> bool {
-        matches!(self.query(name), Some("1" | "t" | "T" | "true" | "TRUE" | "True"))
+        let value = self.query.iter().find(|(key, _)| key == name);
+        value.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
     /// What the path points at.

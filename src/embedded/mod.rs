@@ -21,21 +21,27 @@
 //! | [`store`] | objects, the one resource version, history, compaction, snapshots |
 //! | [`reads`] | get, list, watch; metadata only and tables |
 //! | [`writes`] | create, update, patch, delete: the rules of metadata |
-//! | [`server`] | which of them answers, and what falls due later |
+//! | [`server`], `dispatch` | which of them answers |
+//! | [`schedule`], [`namespaces`] | what falls due later; the stand-in for the namespace controller |
 //! | [`service`] | the handle, its clock, and streams of watches |
 //!
 //! It uses nothing else of this crate, so that what is tested against it is not
 //! tested against itself.
 
 pub mod call;
+mod dispatch;
+pub mod namespaces;
 pub mod object;
+mod other;
 pub mod reads;
 pub mod resources;
+pub mod schedule;
 pub mod server;
 pub mod service;
 pub mod settings;
 pub mod status;
 pub mod store;
+pub mod time;
 pub mod writes;
 
 pub use service::Embedded;

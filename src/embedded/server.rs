@@ -3,10 +3,15 @@
 
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use serde_json::Value;
 
-use super::call::{Call, no_such_path};
+use super::call::Call;
+use super::dispatch;
+use super::namespaces;
 use super::reads::Watch;
+use super::resources::{Catalog, api_services, crds};
+use super::schedule::{Due, Schedule};
 use super::settings::Settings;
 use super::status::Status;
 use super::store::Store;
@@ -34,6 +39,8 @@ pub struct Reply {
 pub enum Body {
     /// JSON, with the content type to name it by.
     Json(Value, &'static str),
+    /// JSON that is written already, with the content type to name it by.
+    Written(Bytes, &'static str),
     /// Text, such as `ok`.
     Text(String),
 }
@@ -59,29 +66,60 @@ pub struct Server {
     pub settings: Settings,
     /// The objects.
     pub store: Store,
+    /// The types that are served now.
+    pub catalog: Catalog,
+    /// What falls due later.
+    pub due: Schedule,
+    /// How many requests were served.
+    pub requests: u64,
 }
 
 impl Server {
-    /// An empty server, with the namespaces `default` and `kube-system`.
+    /// A server with the namespaces that every server makes for itself.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { settings, store: Store::default() }
+        let catalog = Catalog::new(settings.release);
+        let now = settings.epoch;
+        let store = Store::new(settings.history, settings.journal);
+        let mut server = Self { settings, store, catalog, due: Schedule::default(), requests: 0 };
+        namespaces::create_initial(&mut server, now);
+        server
     }
 
     /// Answers a request that comes at this time.
+    ///
+    /// What is due by then is done first, so that no answer is older than the clock.
     pub fn handle(&mut self, call: &Call, now: SystemTime) -> Answer {
-        let _ = (call, now);
-        Answer::Whole(no_such_path().into())
+        self.tick(now);
+        self.requests += 1;
+        dispatch::answer(self, call, self.requests, now)
     }
 
     /// When something falls due by itself, if anything does.
     #[must_use]
-    pub const fn next_due(&self) -> Option<SystemTime> {
-        None
+    pub fn next_due(&self) -> Option<SystemTime> {
+        self.due.next()
     }
 
     /// Does what is due: custom resources appear and vanish, namespaces are emptied.
     pub fn tick(&mut self, now: SystemTime) {
-        let _ = now;
+        while let Some(due) = self.due.pop(now) {
+            match due {
+                Due::Definition(name) => crds::reconcile(self, &name, now),
+                Due::Serving(name) => crds::serve(self, &name, now),
+                Due::Services => api_services::reconcile(self, now),
+                Due::Namespace(name) => namespaces::empty(self, &name, now),
+            }
+        }
+    }
+
+    /// Looks at the whole state anew, as after a start: to be called when the store
+    /// was changed from outside, such as restored from a snapshot.
+    pub fn resync(&mut self, now: SystemTime) {
+        self.catalog = Catalog::new(self.settings.release);
+        self.due = Schedule::default();
+        crds::resync(self, now);
+        api_services::reconcile(self, now);
+        namespaces::resync(self, now);
     }
 }

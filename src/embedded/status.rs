@@ -9,7 +9,7 @@ use super::resources::ResourceName;
 pub struct Status {
     /// The HTTP code.
     pub code: u16,
-    /// The machine-readable reason, such as `NotFound`.
+    /// The machine-readable reason, such as `NotFound`; empty if there is none.
     pub reason: &'static str,
     /// For people.
     pub message: String,
@@ -65,8 +65,11 @@ impl Status {
     pub fn to_value(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason,
+            "message": self.message,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if let Some(details) = &self.details {
             status["details"] = details.clone();
         }

@@ -3,6 +3,21 @@
 use std::fmt;
 use std::sync::Arc;
 
+pub mod aggregated;
+pub mod api_services;
+mod builtin;
+mod catalog;
+pub mod crds;
+mod definition;
+pub mod discovery;
+mod names;
+#[cfg(test)]
+mod tests;
+
+pub use builtin::built_in;
+pub use catalog::{Backendless, Catalog};
+pub use definition::{Column, Definition};
+
 /// Group and plural: what a type is called in requests, whatever the version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceName {
@@ -34,13 +49,18 @@ pub enum DefaultPolicy {
     Background,
     /// They are orphaned: Jobs of `batch/v1`, ReplicationControllers, …
     Orphan,
+    /// Nothing ever happens to them, whatever a DELETE says: Events.
+    Unsupported,
 }
 
 /// A type that is served.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
-    /// Group and plural.
+    /// Group and plural, as requests and statuses name it.
     pub name: ResourceName,
+    /// Under which name the store keeps its objects. It differs from `name` where
+    /// the same objects are served in two groups: Events, and Ingresses of old.
+    pub stored_as: ResourceName,
     /// The kind.
     pub kind: Box<str>,
     /// The kind of a list.
@@ -69,4 +89,23 @@ pub struct Resource {
     pub graceful: bool,
     /// Whether a DELETE that takes effect at once answers the object, not a Status.
     pub returns_deleted: bool,
+    /// Whether a DELETE always answers a Status, even if finalizers keep the
+    /// object: Services of old.
+    pub hides_deleted: bool,
+    /// What a custom resource definition says besides; none for built-in types.
+    pub definition: Option<Arc<Definition>>,
+}
+
+impl Resource {
+    /// Whether discovery names this verb.
+    #[must_use]
+    pub fn allows(&self, verb: &str) -> bool {
+        self.verbs.contains(&verb)
+    }
+
+    /// Whether this version is served.
+    #[must_use]
+    pub fn serves(&self, version: &str) -> bool {
+        self.versions.iter().any(|served| **served == *version)
+    }
 }

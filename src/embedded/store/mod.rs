@@ -1,12 +1,25 @@
 //! Objects by type, one resource version for all, and what has changed.
 
-use std::collections::{BTreeMap, VecDeque};
+mod past;
+mod snapshot;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use self::table::Table;
 
 use super::object::{Key, Object};
 use super::resources::ResourceName;
+
+pub use self::past::Past;
+pub use self::snapshot::Snapshot;
+pub use self::table::Cached;
 
 /// Who changed something, and with what request.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,22 +79,71 @@ pub struct Compacted {
     pub oldest: u64,
 }
 
-/// The objects of one type.
+/// How watches were ended from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// In good order, after what happened before.
+    Clean,
+    /// The connection broke.
+    Cut,
+    /// The store was restored from a backup; what happened before is unknown now.
+    Restored,
+}
+
+#[derive(Clone, Debug)]
+struct Ended {
+    /// None: of all types.
+    resource: Option<ResourceName>,
+    /// The head at that moment.
+    version: u64,
+    how: Ending,
+}
+
+/// Which types have news for their watches since somebody last asked.
 #[derive(Clone, Debug, Default)]
-#[expect(dead_code, reason = "history comes with watches")]
-struct Table {
-    objects: BTreeMap<Key, Object>,
-    history: VecDeque<Arc<Change>>,
+pub struct Touched {
+    /// All of them.
+    pub all: bool,
+    /// These.
+    pub resources: BTreeSet<ResourceName>,
 }
 
 /// All objects, the version, and the history.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Store {
     head: u64,
     tables: BTreeMap<ResourceName, Table>,
+    history: usize,
+    journal: Option<Vec<Arc<Change>>>,
+    endings: Vec<Ended>,
+    touched: Touched,
+    /// Where a type without a table starts: the version of the last restore.
+    restored: u64,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::new(10_000, false)
+    }
 }
 
 impl Store {
+    /// An empty store that keeps so many changes of each type for watches, and all
+    /// changes for ever if there is to be a journal.
+    #[must_use]
+    pub fn new(history: usize, journal: bool) -> Self {
+        Self {
+            // An empty etcd is at 1, too; 0 has a meaning of its own in requests.
+            head: 1,
+            tables: BTreeMap::new(),
+            history,
+            journal: journal.then(Vec::new),
+            endings: Vec::new(),
+            touched: Touched::default(),
+            restored: 0,
+        }
+    }
+
     /// The newest resource version.
     #[must_use]
     pub const fn head(&self) -> u64 {
@@ -99,16 +161,211 @@ impl Store {
         self.tables.get(resource).into_iter().flat_map(|table| &table.objects)
     }
 
+    /// The types of which there are or were objects.
+    pub fn resources(&self) -> impl Iterator<Item = &ResourceName> {
+        self.tables.keys()
+    }
+
     /// Creates or replaces an object. Its `metadata.resourceVersion` becomes the new
     /// version; if nothing else differs from what is there, nothing changes.
-    pub fn write(&mut self, resource: &ResourceName, key: &Key, value: Value, cause: &Arc<Cause>) -> Object {
-        let _ = (resource, key, cause);
-        Object::new(value)
+    pub fn write(
+        &mut self,
+        resource: &ResourceName,
+        key: &Key,
+        mut value: Value,
+        cause: &Arc<Cause>,
+    ) -> Object {
+        let before = self.get(resource, key).cloned();
+        if let Some(before) = before.as_ref().filter(|before| same(before.value(), &value)) {
+            return before.clone();
+        }
+        set_version(&mut value, self.head + 1);
+        let after = Object::new(value);
+        self.table(resource).objects.insert(key.clone(), after.clone());
+        self.record(resource, key, before, after, false, cause)
     }
 
     /// Removes an object; answers its last state, with the version of its removal.
     pub fn remove(&mut self, resource: &ResourceName, key: &Key, cause: &Arc<Cause>) -> Option<Object> {
-        let _ = cause;
-        self.tables.get_mut(resource)?.objects.remove(key)
+        let before = self.tables.get_mut(resource)?.objects.remove(key)?;
+        let mut value = before.to_value();
+        set_version(&mut value, self.head + 1);
+        Some(self.record(resource, key, Some(before), Object::new(value), true, cause))
     }
+
+    fn record(
+        &mut self,
+        resource: &ResourceName,
+        key: &Key,
+        before: Option<Object>,
+        after: Object,
+        removed: bool,
+        cause: &Arc<Cause>,
+    ) -> Object {
+        self.head += 1;
+        let change = Arc::new(Change {
+            version: self.head,
+            resource: resource.clone(),
+            key: key.clone(),
+            before,
+            after: after.clone(),
+            removed,
+            cause: Arc::clone(cause),
+        });
+        if let Some(journal) = &mut self.journal {
+            journal.push(Arc::clone(&change));
+        }
+        let history = self.history;
+        self.table(resource).record(change, history);
+        self.touch(resource);
+        after
+    }
+
+    /// The changes of a type after a version, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// If they are not kept any more.
+    pub fn changes_since(
+        &self,
+        resource: &ResourceName,
+        version: u64,
+    ) -> Result<impl Iterator<Item = &Arc<Change>> + use<'_>, Compacted> {
+        let changes = match self.tables.get(resource) {
+            Some(table) => Some(table.changes_since(version)?),
+            None if version < self.restored => {
+                return Err(Compacted { asked: version, oldest: self.restored });
+            }
+            None => None,
+        };
+        Ok(changes.into_iter().flatten())
+    }
+
+    /// The objects of a type as they were at a version.
+    ///
+    /// # Errors
+    ///
+    /// If that is not known any more.
+    pub fn at(&self, resource: &ResourceName, version: u64) -> Result<Past<'_>, Compacted> {
+        match self.tables.get(resource) {
+            Some(table) => table.at(version),
+            None if version < self.restored => Err(Compacted { asked: version, oldest: self.restored }),
+            None => Ok(Past::empty()),
+        }
+    }
+
+    /// The oldest version of a type after which all changes are kept.
+    #[must_use]
+    pub fn oldest(&self, resource: &ResourceName) -> u64 {
+        self.tables.get(resource).map_or(self.restored, Table::oldest)
+    }
+
+    /// Drops the history of all types up to a version, or up to now if that is less.
+    pub fn compact(&mut self, up_to: u64) {
+        let up_to = up_to.min(self.head);
+        for table in self.tables.values_mut() {
+            table.compact(up_to);
+        }
+    }
+
+    /// Drops the history of one type up to a version, or up to now if that is less.
+    pub fn compact_type(&mut self, resource: &ResourceName, up_to: u64) {
+        let up_to = up_to.min(self.head);
+        self.table(resource).compact(up_to);
+    }
+
+    /// How far the watch cache of a type has come.
+    #[must_use]
+    pub fn cached(&self, resource: &ResourceName) -> Cached {
+        let empty = Cached { version: self.head, last: self.restored };
+        self.tables.get(resource).map_or(empty, |table| table.cached(self.head))
+    }
+
+    /// Lets the watch cache of a type stop where it is: watches and reads that may
+    /// be old show nothing newer, until it thaws.
+    pub fn freeze(&mut self, resource: &ResourceName) {
+        let head = self.head;
+        self.table(resource).freeze(head);
+    }
+
+    /// Lets the watch cache of a type catch up.
+    pub fn thaw(&mut self, resource: &ResourceName) {
+        let history = self.history;
+        self.table(resource).thaw(history);
+        self.touch(resource);
+    }
+
+    /// All changes that there ever were, in order; empty without a journal.
+    #[must_use]
+    pub fn journal(&self) -> &[Arc<Change>] {
+        self.journal.as_deref().unwrap_or_default()
+    }
+
+    /// Ends the open watches of a type, or all.
+    pub fn end_watches(&mut self, resource: Option<&ResourceName>, how: Ending) {
+        self.endings.push(Ended { resource: resource.cloned(), version: self.head, how });
+        match resource {
+            Some(resource) => self.touch(resource),
+            None => self.touched.all = true,
+        }
+    }
+
+    /// How many times watches were ended: what a watch remembers when it begins.
+    #[must_use]
+    pub const fn endings(&self) -> usize {
+        self.endings.len()
+    }
+
+    /// How a watch of a type that began after so many endings was ended, and at
+    /// which version, if it was.
+    #[must_use]
+    pub fn ended_since(&self, resource: &ResourceName, endings: usize) -> Option<(Ending, u64)> {
+        let later = self.endings.get(endings..)?;
+        let ended = later.iter().find(|ended| ended.resource.as_ref().is_none_or(|one| one == resource))?;
+        Some((ended.how, ended.version))
+    }
+
+    /// What has news for its watches since the last call.
+    pub fn take_touched(&mut self) -> Touched {
+        take(&mut self.touched)
+    }
+
+    fn touch(&mut self, resource: &ResourceName) {
+        if !self.touched.resources.contains(resource) {
+            self.touched.resources.insert(resource.clone());
+        }
+    }
+
+    fn table(&mut self, resource: &ResourceName) -> &mut Table {
+        if !self.tables.contains_key(resource) {
+            let table = Table::restored(BTreeMap::new(), self.restored);
+            self.tables.insert(resource.clone(), table);
+        }
+        self.tables.entry(resource.clone()).or_default()
+    }
+}
+
+fn set_version(value: &mut Value, version: u64) {
+    let Some(object) = value.as_object_mut() else { return };
+    let metadata = object.entry("metadata").or_insert_with(|| Map::new().into());
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.insert("resourceVersion".to_owned(), version.to_string().into());
+    }
+}
+
+/// Whether two states differ in nothing that makes a new version.
+fn same(one: &Value, other: &Value) -> bool {
+    let (Some(one), Some(other)) = (one.as_object(), other.as_object()) else { return one == other };
+    one.len() == other.len()
+        && one.iter().all(|(field, value)| match (field.as_str(), value, other.get(field)) {
+            ("metadata", Value::Object(one), Some(Value::Object(other))) => same_metadata(one, other),
+            (_, value, there) => there == Some(value),
+        })
+}
+
+fn same_metadata(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
+    let counts = |field: &str| !matches!(field, "resourceVersion" | "managedFields");
+    let size = |metadata: &Map<String, Value>| metadata.keys().filter(|field| counts(field)).count();
+    size(one) == size(other)
+        && one.iter().filter(|(field, _)| counts(field)).all(|(field, value)| other.get(field) == Some(value))
 }

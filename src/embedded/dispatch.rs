@@ -1,0 +1,245 @@
+//! Which part of the server answers a request, and what follows from it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+
+use super::call::{Call, ObjectPath, Target, no_such_path};
+use super::reads::{self, Read};
+use super::resources::{Resource, aggregated, api_services, crds, discovery};
+use super::server::{Answer, Body, Reply, Server};
+use super::settings::Release;
+use super::status::Status;
+use super::writes::{self, Write};
+use super::{namespaces, other};
+
+/// Answers a request. Number 0 is the server's own.
+pub(super) fn answer(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Answer {
+    match route(server, call, number, now) {
+        Ok(answer) => answer,
+        Err(status) => Answer::Whole(status.into()),
+    }
+}
+
+fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Result<Answer, Status> {
+    let path = match call.target() {
+        Target::Objects(path) => path,
+        target => return document(server, call, target).map(Answer::Whole),
+    };
+    if server.catalog.is_backendless(path.group, path.version) {
+        return Ok(Answer::Whole(api_services::unavailable()));
+    }
+    let Some(resource) = server.catalog.served(path.group, path.version, path.plural).map(Arc::clone) else {
+        return nothing_there(server, path.group).map(Answer::Whole);
+    };
+    let verb = verb(&resource, path, call)?;
+    crds::check(server, &resource, path, verb)?;
+    if !verb.changes() {
+        let read = Read { resource: &resource, path, call, now };
+        return match verb {
+            Verb::Watch => reads::watch(server, &read).map(Answer::Watch),
+            Verb::List => reads::list(server, &read).map(Answer::Whole),
+            _ => reads::get(server, &read).map(Answer::Whole),
+        };
+    }
+    let before = server.store.head();
+    let write = Write { resource: &resource, path, call, number, now };
+    let reply = match verb {
+        Verb::Create => writes::create(server, &write),
+        Verb::Update => writes::update(server, &write),
+        Verb::Patch => writes::patch(server, &write),
+        Verb::Delete => writes::delete(server, &write),
+        _ => writes::delete_collection(server, &write),
+    };
+    // Also after a refusal: a collection may have been deleted in part.
+    if server.store.head() != before {
+        follow(server, &resource, path, before, now);
+    }
+    reply.map(Answer::Whole)
+}
+
+/// What a request wants of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+impl Verb {
+    /// As discovery names it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+
+    const fn changes(self) -> bool {
+        !matches!(self, Self::Get | Self::List | Self::Watch)
+    }
+}
+
+/// Which verb it is, if the type has it there.
+fn verb(resource: &Resource, path: ObjectPath<'_>, call: &Call) -> Result<Verb, Status> {
+    let everywhere = resource.namespaced && path.namespace.is_none();
+    if everywhere && path.name.is_some() || !resource.namespaced && path.namespace.is_some() {
+        return Err(no_such_path());
+    }
+    if let Some(subresource) = path.subresource
+        && !resource.subresources.contains(&subresource)
+    {
+        return Err(no_such_path());
+    }
+    let verb = match (call.method.as_str(), path.name.is_some(), path.subresource.is_some()) {
+        ("GET", true, _) => Verb::Get,
+        ("GET", false, _) if call.flag("watch") => Verb::Watch,
+        ("GET", false, _) => Verb::List,
+        ("POST", false, _) => Verb::Create,
+        ("PUT", true, _) => Verb::Update,
+        ("PATCH", true, _) => Verb::Patch,
+        ("DELETE", true, false) => Verb::Delete,
+        ("DELETE", false, _) => Verb::DeleteCollection,
+        _ => return Err(not_allowed()),
+    };
+    match path.subresource {
+        None if everywhere && !resource.allows("list") => Err(no_such_path()),
+        None if everywhere && verb.changes() || !resource.allows(verb.name()) => Err(not_allowed()),
+        // The others are known to discovery only.
+        Some("status") | None => Ok(verb),
+        Some("finalize") if verb == Verb::Update => Ok(verb),
+        Some(_) => Err(not_allowed()),
+    }
+}
+
+/// The 405 of a verb that a path has not got.
+fn not_allowed() -> Status {
+    let message = "the server does not allow this method on the requested resource";
+    let mut status = Status::new(405, "MethodNotAllowed", message);
+    status.details = Some(serde_json::json!({}));
+    status
+}
+
+/// Discovery and all that is not about objects.
+fn document(server: &Server, call: &Call, target: Target<'_>) -> Result<Reply, Status> {
+    if !matches!(call.method.as_str(), "GET" | "HEAD") {
+        return Err(not_allowed());
+    }
+    let catalog = &server.catalog;
+    let together = aggregated::asked(&call.accept).filter(|_| server.settings.release >= Release::V1_36);
+    let document = match (target, together) {
+        (Target::CoreVersions, None) => Some(discovery::core_versions()),
+        (Target::CoreVersions, Some(version)) => {
+            return Ok(list_of_groups(aggregated::core(catalog, version), version));
+        }
+        (Target::Groups, None) => Some(discovery::groups(catalog)),
+        (Target::Groups, Some(version)) => {
+            return Ok(list_of_groups(aggregated::groups(catalog, version), version));
+        }
+        (Target::Group(group), _) => match discovery::group(catalog, group) {
+            Some(document) => Some(document),
+            None => return Ok(unknown_path()),
+        },
+        (Target::Resources(group, version), _) => {
+            if catalog.is_backendless(group, version) {
+                return Ok(api_services::unavailable());
+            }
+            match discovery::resources(catalog, group, version) {
+                Some(document) => Some(document),
+                None => return nothing_there(server, group),
+            }
+        }
+        (Target::Other(path), _) => return other::answer(server, path),
+        (Target::Objects(_), _) => None,
+    };
+    document.map(|document| Reply::json(200, document)).ok_or_else(no_such_path)
+}
+
+fn list_of_groups(document: serde_json::Value, version: &str) -> Reply {
+    Reply { code: 200, body: Body::Json(document, aggregated::content_type(version)) }
+}
+
+/// Nothing is served there: within a group of the server's own a Status says so,
+/// elsewhere plain text does.
+fn nothing_there(server: &Server, group: &str) -> Result<Reply, Status> {
+    if server.catalog.is_built_in(group) { Err(no_such_path()) } else { Ok(unknown_path()) }
+}
+
+/// The 404 of a path that no part of the server knows.
+pub(super) fn unknown_path() -> Reply {
+    Reply { code: 404, body: Body::Text("404 page not found\n".to_owned()) }
+}
+
+/// Tells the server's own controllers what a request has changed since a version.
+fn follow(server: &mut Server, resource: &Resource, path: ObjectPath<'_>, before: u64, now: SystemTime) {
+    match (&*resource.stored_as.group, &*resource.stored_as.plural) {
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            for crd in changed_names(server, resource, before) {
+                crds::changed(server, &crd, now);
+            }
+        }
+        ("", "namespaces") => {
+            for namespace in changed_names(server, resource, before) {
+                namespaces::changed(server, &namespace, now);
+            }
+        }
+        ("apiregistration.k8s.io", "apiservices") => api_services::changed(server, now),
+        _ => {
+            if resource.custom {
+                crds::instances_changed(server, resource, now);
+            }
+            if let Some(namespace) = path.namespace {
+                namespaces::changed(server, namespace, now);
+            }
+        }
+    }
+}
+
+/// Which objects of a type have changed since a version: all of them, if that is
+/// not known.
+fn changed_names(server: &Server, resource: &Resource, before: u64) -> BTreeSet<Arc<str>> {
+    match server.store.changes_since(&resource.stored_as, before) {
+        Ok(changes) => changes.map(|change| Arc::clone(&change.key.name)).collect(),
+        Err(_) => server.store.objects(&resource.stored_as).map(|(key, _)| Arc::clone(&key.name)).collect(),
+    }
+}
+
+/// A request that the server, or a controller that it stands in for, sends itself.
+pub(super) fn by_itself(
+    server: &mut Server,
+    agent: &str,
+    (method, path): (http::Method, &str),
+    body: &serde_json::Value,
+    now: SystemTime,
+) -> Reply {
+    match answer(server, &own_call(agent, (method, path), body), 0, now) {
+        Answer::Whole(reply) => reply,
+        Answer::Watch(_) => unknown_path(),
+    }
+}
+
+/// Such a request, not yet sent.
+pub(super) fn own_call(agent: &str, (method, path): (http::Method, &str), body: &serde_json::Value) -> Call {
+    Call {
+        method,
+        path: path.to_owned(),
+        query: Vec::new(),
+        accept: "application/json".to_owned(),
+        content_type: "application/json".to_owned(),
+        user_agent: agent.to_owned(),
+        body: if body.is_null() { Bytes::new() } else { body.to_string().into() },
+    }
+}

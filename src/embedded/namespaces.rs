@@ -1,0 +1,121 @@
+//! A stand-in for the namespace controller: it empties a terminating namespace and
+//! lets it go.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::dispatch::by_itself;
+use super::object::{Key, Object};
+use super::resources::{Resource, ResourceName};
+use super::schedule::{Due, REACTION};
+use super::server::Server;
+use super::settings::Release;
+
+/// Whom the deletions of a namespace's content come from.
+const AGENT: &str = "kube-controller-manager/namespace-controller";
+const FINALIZER: &str = "kubernetes";
+
+fn name() -> ResourceName {
+    ResourceName::new("", "namespaces")
+}
+
+/// The namespaces that a server makes when it starts.
+pub(super) fn create_initial(server: &mut Server, now: SystemTime) {
+    for namespace in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        by_itself(server, "kube-apiserver", (Method::POST, "/api/v1/namespaces"), &object, now);
+    }
+}
+
+/// A namespace has changed, or something in it, which may have been the last.
+pub(super) fn changed(server: &mut Server, namespace: &str, now: SystemTime) {
+    if server.settings.namespace_controller && is_ending(server, namespace) {
+        server.due.at(now + REACTION, Due::Namespace(namespace.into()));
+    }
+}
+
+/// Looks at all of them.
+pub(super) fn resync(server: &mut Server, now: SystemTime) {
+    let names: Vec<Arc<str>> = server.store.objects(&name()).map(|(key, _)| Arc::clone(&key.name)).collect();
+    for namespace in names {
+        changed(server, &namespace, now);
+    }
+}
+
+/// Whether it is being deleted and not finalized.
+fn is_ending(server: &Server, namespace: &str) -> bool {
+    let Some(object) = server.store.get(&name(), &Key::new(None, namespace)) else { return false };
+    object.deletion_timestamp().is_some() && finalizers(object).any(|one| one == FINALIZER)
+}
+
+fn finalizers(namespace: &Object) -> impl Iterator<Item = &str> {
+    let list = namespace.value().pointer("/spec/finalizers").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Deletes what is in a terminating namespace, and finalizes it once nothing is.
+pub(super) fn empty(server: &mut Server, namespace: &str, now: SystemTime) {
+    if !is_ending(server, namespace) {
+        return;
+    }
+    let mut types: Vec<Arc<Resource>> = server
+        .catalog
+        .all()
+        .filter(|resource| {
+            resource.namespaced && resource.allows("delete") && resource.name == resource.stored_as
+        })
+        .cloned()
+        .collect();
+    if server.settings.release >= Release::V1_36 {
+        // Pods go first, while what they may need to end well is still there.
+        types.sort_by_key(|resource| !resource.graceful);
+    }
+    let mut left = false;
+    for resource in types {
+        delete_all(server, &resource, namespace, now);
+        left |= !names(server, &resource, namespace).is_empty();
+    }
+    // Nobody knows what a group that cannot be asked has in the namespace.
+    if left || server.catalog.has_backendless() {
+        return;
+    }
+    finalize(server, namespace, now);
+}
+
+/// The names of a type's objects in a namespace.
+fn names(server: &Server, resource: &Resource, namespace: &str) -> Vec<Arc<str>> {
+    let Ok(objects) = server.store.at(&resource.stored_as, server.store.head()) else { return Vec::new() };
+    objects.range(Some(namespace), Bound::Unbounded).map(|(key, _)| Arc::clone(&key.name)).collect()
+}
+
+fn delete_all(server: &mut Server, resource: &Resource, namespace: &str, now: SystemTime) {
+    let names = names(server, resource, namespace);
+    let Some(version) = resource.versions.first().filter(|_| !names.is_empty()) else { return };
+    let ResourceName { group, plural } = &resource.name;
+    let prefix = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
+    let collection = format!("{prefix}/{version}/namespaces/{namespace}/{plural}");
+    let options = json!({"propagationPolicy": "Background"});
+    if resource.allows("deletecollection") {
+        by_itself(server, AGENT, (Method::DELETE, &collection), &options, now);
+        return;
+    }
+    for name in names {
+        by_itself(server, AGENT, (Method::DELETE, &format!("{collection}/{name}")), &options, now);
+    }
+}
+
+/// Takes the finalizer off its `spec`; that removes the namespace, unless there are
+/// others, or some in its metadata.
+fn finalize(server: &mut Server, namespace: &str, now: SystemTime) {
+    let Some(object) = server.store.get(&name(), &Key::new(None, namespace)) else { return };
+    let left: Vec<&str> = finalizers(object).filter(|one| *one != FINALIZER).collect();
+    let left = json!(left);
+    let mut value = object.to_value();
+    value["spec"]["finalizers"] = left;
+    let path = format!("/api/v1/namespaces/{namespace}/finalize");
+    by_itself(server, AGENT, (Method::PUT, &path), &value, now);
+}

@@ -1,0 +1,43 @@
+//! What is served besides objects and discovery: the version, health.
+
+use serde_json::{Value, json};
+
+use super::call::no_such_path;
+use super::dispatch::unknown_path;
+use super::server::{Body, Reply, Server};
+use super::settings::Release;
+use super::status::Status;
+
+/// Answers a path that is neither discovery nor objects.
+pub(super) fn answer(server: &Server, path: &str) -> Result<Reply, Status> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    match (parts.next(), parts.next()) {
+        (Some("version"), None) => Ok(Reply::json(200, version(server.settings.release))),
+        (Some("healthz" | "livez" | "readyz"), _) => Ok(text(200, "ok")),
+        (Some("api"), Some("v1")) => Err(no_such_path()),
+        (Some("apis"), Some(group)) if server.catalog.is_built_in(group) => Err(no_such_path()),
+        _ => Ok(unknown_path()),
+    }
+}
+
+fn text(code: u16, text: &str) -> Reply {
+    Reply { code, body: Body::Text(text.to_owned()) }
+}
+
+fn version(release: Release) -> Value {
+    let (minor, git_version) = match release {
+        Release::V1_20 => ("20", "v1.20.2"),
+        Release::V1_36 => ("36", "v1.36.2"),
+    };
+    json!({
+        "major": "1",
+        "minor": minor,
+        "gitVersion": format!("{git_version}+embedded"),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}

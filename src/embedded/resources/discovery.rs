@@ -1,0 +1,102 @@
+//! The plain discovery documents.
+
+use serde_json::{Map, Value, json};
+
+use super::builtin::Subresource;
+use super::{Catalog, Resource};
+
+/// `/api`.
+#[must_use]
+pub fn core_versions() -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:443"}],
+    })
+}
+
+/// `/apis`.
+#[must_use]
+pub fn groups(catalog: &Catalog) -> Value {
+    let groups: Vec<Value> =
+        catalog.groups().iter().filter_map(|name| group_fields(catalog, name)).map(Value::from).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// `/apis/{group}`, if there is such a group.
+#[must_use]
+pub fn group(catalog: &Catalog, name: &str) -> Option<Value> {
+    let mut document = Map::new();
+    document.insert("kind".to_owned(), "APIGroup".into());
+    document.insert("apiVersion".to_owned(), "v1".into());
+    document.extend(group_fields(catalog, name)?);
+    Some(document.into())
+}
+
+fn group_fields(catalog: &Catalog, name: &str) -> Option<Map<String, Value>> {
+    let versions: Vec<Value> = catalog
+        .versions(name)
+        .iter()
+        .map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version}))
+        .collect();
+    let preferred = versions.first()?.clone();
+    let mut fields = Map::new();
+    fields.insert("name".to_owned(), name.into());
+    fields.insert("versions".to_owned(), versions.into());
+    fields.insert("preferredVersion".to_owned(), preferred);
+    Some(fields)
+}
+
+/// `/api/v1` and `/apis/{group}/{version}`, if anything is served there.
+#[must_use]
+pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
+    let resources: Vec<Value> = catalog
+        .types(group, version)
+        .flat_map(|resource| {
+            let below = resource.subresources.iter().map(|name| subresource(catalog, resource, name));
+            std::iter::once(main(resource)).chain(below)
+        })
+        .collect();
+    if resources.is_empty() {
+        return None;
+    }
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    Some(json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version,
+        "resources": resources,
+    }))
+}
+
+fn main(resource: &Resource) -> Value {
+    let mut document = json!({
+        "name": resource.name.plural.as_ref(),
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": resource.verbs,
+    });
+    for (field, names) in [("shortNames", &resource.short_names), ("categories", &resource.categories)] {
+        if !names.is_empty() {
+            document[field] = json!(names);
+        }
+    }
+    document
+}
+
+fn subresource(catalog: &Catalog, resource: &Resource, name: &str) -> Value {
+    let known = Subresource::named(&resource.name.plural, name, catalog.release());
+    let mut document = json!({
+        "name": format!("{}/{name}", resource.name.plural),
+        "singularName": "",
+        "namespaced": resource.namespaced,
+    });
+    if let Some((group, version)) = known.from {
+        document["group"] = group.into();
+        document["version"] = version.into();
+    }
+    document["kind"] = known.kind.unwrap_or(&resource.kind).into();
+    document["verbs"] = json!(known.verbs);
+    document
+}

@@ -1,0 +1,70 @@
+//! Times as Kubernetes writes them: UTC, to the second.
+
+use std::time::{Duration, SystemTime};
+
+const DAY: u64 = 86_400;
+
+/// `2026-01-01T00:00:00Z`. What is before 1970 is taken for 1970.
+#[must_use]
+pub fn timestamp(time: SystemTime) -> String {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (year, month, day) = date(seconds / DAY);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Reads such a time back; none if it is not written like that.
+#[must_use]
+pub fn parse(text: &str) -> Option<SystemTime> {
+    let (day, clock) = text.strip_suffix('Z')?.split_once('T')?;
+    let mut day = day.splitn(3, '-').map(str::parse::<u64>);
+    let mut clock = clock.splitn(3, ':').map(|part| part.split('.').next().unwrap_or(part).parse::<u64>());
+    let (year, month, date) = (day.next()?.ok()?, day.next()?.ok()?, day.next()?.ok()?);
+    let (hour, minute, second) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
+    let seconds = days(year, month, date)? * DAY + hour * 3600 + minute * 60 + second;
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+}
+
+/// The date of a day since 1970, counted in years that begin in March, so that the
+/// day that some years have more comes last.
+fn date(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+}
+
+/// The day since 1970 of a date.
+fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    let year = if month <= 2 { year.checked_sub(1)? } else { year };
+    let (era, year_of_era) = (year / 400, year % 400);
+    let shifted_month = (month + 9) % 12;
+    let day_of_year = (153 * shifted_month + 2) / 5 + day.checked_sub(1)?;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    (era * 146_097 + day_of_era).checked_sub(719_468)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_and_read_back() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_767_225_600, "2026-01-01T00:00:00Z"),
+            (1_772_323_199, "2026-02-28T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            assert_eq!(timestamp(time), text);
+            assert_eq!(parse(text), Some(time), "{text}");
+        }
+        assert_eq!(parse("yesterday"), None);
+    }
+}
