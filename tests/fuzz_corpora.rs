@@ -47,7 +47,7 @@ impl Random {
     }
 
     fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(limit.max(1)).unwrap()).unwrap()
+        self.next() as usize % limit.max(1)
     }
 }
 
