@@ -1,12 +1,13 @@
 //! Which part of the server answers a request, and what follows from it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
 
 use super::call::{Call, ObjectPath, Target, no_such_path};
-use super::reads::{self, Read};
+use super::reads;
 use super::resources::{Resource, aggregated, api_services, crds, discovery};
 use super::server::{Answer, Body, Reply, Server};
 use super::settings::Release;
@@ -36,12 +37,7 @@ fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Resu
     let verb = verb(&resource, path, call)?;
     crds::check(server, &resource, path, verb)?;
     if !verb.changes() {
-        let read = Read { resource: &resource, path, call, now };
-        return match verb {
-            Verb::Watch => reads::watch(server, &read).map(Answer::Watch),
-            Verb::List => reads::list(server, &read).map(Answer::Whole),
-            _ => reads::get(server, &read).map(Answer::Whole),
-        };
+        return Ok(reads::read(server, &resource, &path, call, now));
     }
     let before = server.store.head();
     let write = Write { resource: &resource, path, call, number, now };
@@ -54,7 +50,7 @@ fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Resu
     };
     // Also after a refusal: a collection may have been deleted in part.
     if server.store.head() != before {
-        follow(server, &resource, path, reply.as_ref().ok(), now);
+        follow(server, &resource, path, before, now);
     }
     reply.map(Answer::Whole)
 }
@@ -182,29 +178,37 @@ pub(super) fn unknown_path() -> Reply {
     Reply { code: 404, body: Body::Text("404 page not found\n".to_owned()) }
 }
 
-/// Tells the server's own controllers of a change.
-fn follow(
-    server: &mut Server,
-    resource: &Resource,
-    path: ObjectPath<'_>,
-    reply: Option<&Reply>,
-    now: SystemTime,
-) {
-    let created = || match &reply?.body {
-        Body::Json(object, _) => object.get("metadata")?.get("name")?.as_str(),
-        Body::Text(_) => None,
-    };
-    let name = path.name.or_else(created);
+/// Tells the server's own controllers what a request has changed since a version.
+fn follow(server: &mut Server, resource: &Resource, path: ObjectPath<'_>, before: u64, now: SystemTime) {
     match (&*resource.stored_as.group, &*resource.stored_as.plural) {
-        ("apiextensions.k8s.io", "customresourcedefinitions") => crds::changed(server, name, now),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            for crd in changed_names(server, resource, before) {
+                crds::changed(server, &crd, now);
+            }
+        }
+        ("", "namespaces") => {
+            for namespace in changed_names(server, resource, before) {
+                namespaces::changed(server, &namespace, now);
+            }
+        }
         ("apiregistration.k8s.io", "apiservices") => api_services::changed(server, now),
-        ("", "namespaces") => namespaces::changed(server, name, now),
         _ => {
             if resource.custom {
                 crds::instances_changed(server, resource, now);
             }
-            namespaces::content_changed(server, path.namespace, now);
+            if let Some(namespace) = path.namespace {
+                namespaces::changed(server, namespace, now);
+            }
         }
+    }
+}
+
+/// Which objects of a type have changed since a version: all of them, if that is
+/// not known.
+fn changed_names(server: &Server, resource: &Resource, before: u64) -> BTreeSet<Arc<str>> {
+    match server.store.changes_since(&resource.stored_as, before) {
+        Ok(changes) => changes.map(|change| Arc::clone(&change.key.name)).collect(),
+        Err(_) => server.store.objects(&resource.stored_as).map(|(key, _)| Arc::clone(&key.name)).collect(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! A stand-in for the namespace controller: it empties a terminating namespace and
 //! lets it go.
 
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -30,17 +31,8 @@ pub(super) fn create_initial(server: &mut Server, now: SystemTime) {
     }
 }
 
-/// A namespace has changed; all of them, if it is not known which.
-pub(super) fn changed(server: &mut Server, namespace: Option<&str>, now: SystemTime) {
-    match namespace {
-        Some(namespace) => content_changed(server, Some(namespace), now),
-        None => resync(server, now),
-    }
-}
-
-/// Something has changed in a namespace: it may be empty now.
-pub(super) fn content_changed(server: &mut Server, namespace: Option<&str>, now: SystemTime) {
-    let Some(namespace) = namespace else { return };
+/// A namespace has changed, or something in it, which may have been the last.
+pub(super) fn changed(server: &mut Server, namespace: &str, now: SystemTime) {
     if server.settings.namespace_controller && is_ending(server, namespace) {
         server.due.at(now + REACTION, Due::Namespace(namespace.into()));
     }
@@ -50,7 +42,7 @@ pub(super) fn content_changed(server: &mut Server, namespace: Option<&str>, now:
 pub(super) fn resync(server: &mut Server, now: SystemTime) {
     let names: Vec<Arc<str>> = server.store.objects(&name()).map(|(key, _)| Arc::clone(&key.name)).collect();
     for namespace in names {
-        content_changed(server, Some(&namespace), now);
+        changed(server, &namespace, now);
     }
 }
 
@@ -85,7 +77,7 @@ pub(super) fn empty(server: &mut Server, namespace: &str, now: SystemTime) {
     let mut left = false;
     for resource in types {
         delete_all(server, &resource, namespace, now);
-        left |= holds(server, &resource, namespace);
+        left |= !names(server, &resource, namespace).is_empty();
     }
     // Nobody knows what a group that cannot be asked has in the namespace.
     if left || server.catalog.has_backendless() {
@@ -94,17 +86,14 @@ pub(super) fn empty(server: &mut Server, namespace: &str, now: SystemTime) {
     finalize(server, namespace, now);
 }
 
-fn keys<'a>(server: &'a Server, resource: &Resource, namespace: &'a str) -> impl Iterator<Item = &'a Key> {
-    let objects = server.store.objects(&resource.stored_as).map(|(key, _)| key);
-    objects.filter(move |key| key.namespace.as_deref() == Some(namespace))
-}
-
-fn holds(server: &Server, resource: &Resource, namespace: &str) -> bool {
-    keys(server, resource, namespace).next().is_some()
+/// The names of a type's objects in a namespace.
+fn names(server: &Server, resource: &Resource, namespace: &str) -> Vec<Arc<str>> {
+    let Ok(objects) = server.store.at(&resource.stored_as, server.store.head()) else { return Vec::new() };
+    objects.range(Some(namespace), Bound::Unbounded).map(|(key, _)| Arc::clone(&key.name)).collect()
 }
 
 fn delete_all(server: &mut Server, resource: &Resource, namespace: &str, now: SystemTime) {
-    let names: Vec<Arc<str>> = keys(server, resource, namespace).map(|key| Arc::clone(&key.name)).collect();
+    let names = names(server, resource, namespace);
     let Some(version) = resource.versions.first().filter(|_| !names.is_empty()) else { return };
     let ResourceName { group, plural } = &resource.name;
     let prefix = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };

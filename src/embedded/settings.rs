@@ -32,6 +32,9 @@ pub struct Settings {
     pub history: usize,
     /// Whether every change is kept for ever with its cause, for an oracle.
     pub journal: bool,
+    /// Whether a watch from a version that is too old is refused with 410, instead
+    /// of being accepted and answered by an event that says so.
+    pub gone_as_status: bool,
     /// How often a watch that asked for bookmarks gets one.
     pub bookmarks: Duration,
 }
@@ -46,6 +49,7 @@ impl Default for Settings {
             namespace_controller: true,
             history: 10_000,
             journal: false,
+            gone_as_status: false,
             bookmarks: Duration::from_secs(60),
         }
     }

@@ -15,12 +15,14 @@ pub struct Status {
     pub message: String,
     /// `details`, if there are any.
     pub details: Option<Value>,
+    /// `metadata`, if there is any: the continue token to go on with.
+    pub metadata: Option<Value>,
 }
 
 impl Status {
     /// A status without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None }
+        Self { code, reason, message: message.into(), details: None, metadata: None }
     }
 
     /// The object's own 404.
@@ -57,7 +59,7 @@ impl Status {
                 details.insert(field.to_owned(), value.into());
             }
         }
-        Self { code, reason, message, details: Some(details.into()) }
+        Self { code, reason, message, details: Some(details.into()), metadata: None }
     }
 
     /// As JSON.
@@ -69,6 +71,9 @@ impl Status {
         });
         if !self.reason.is_empty() {
             status["reason"] = self.reason.into();
+        }
+        if let Some(metadata) = &self.metadata {
+            status["metadata"] = metadata.clone();
         }
         if let Some(details) = &self.details {
             status["details"] = details.clone();

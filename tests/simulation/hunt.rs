@@ -61,7 +61,7 @@ pub fn replay(seed: u64, options: &Options) -> bool {
         }
         (Ok(passed), Ok(_)) => println!("simulation: {passed:?}, and the same again"),
         (Err(failure), Err(again)) if failure.trace != again.trace => {
-            println!("NOT REPEATABLE: then {again}")
+            println!("NOT REPEATABLE: then {again}");
         }
         (Ok(_), Err(failure)) => println!("NOT REPEATABLE: then {failure}"),
         (Err(_), Ok(_)) => println!("NOT REPEATABLE: then all was well"),

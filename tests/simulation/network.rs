@@ -34,6 +34,17 @@ pub struct Cut {
     pub clean: bool,
 }
 
+/// How a watch ends in the place of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventEnd {
+    /// As watches do.
+    Clean,
+    /// The connection breaks.
+    Broken,
+    /// With an event that says 410.
+    Gone,
+}
+
 #[derive(Debug)]
 struct Shared {
     random: Random,
@@ -156,16 +167,20 @@ impl Network {
         })
     }
 
-    /// How late an event is, and whether its watch breaks after it.
-    pub fn event(&self, plural: &str) -> (Duration, Option<Cut>) {
+    /// How late an event is, and whether its watch ends before it.
+    pub fn event(&self, plural: &str) -> (Duration, Option<EventEnd>) {
         self.with(|shared| {
             let now = Instant::now();
             let stalled =
                 shared.stalled.get(plural).map(|until| until.duration_since(now)).unwrap_or_default();
             let Shared { random, rates, .. } = shared;
             let late = if random.chance(rates.late) { random.millis(0, 400) } else { Duration::ZERO };
-            let cut = random.chance(rates.cut).then(|| Cut { clean: random.chance(500), ..Cut::default() });
-            (stalled + late, cut)
+            let end = if random.chance(rates.cut) {
+                Some(if random.chance(500) { EventEnd::Clean } else { EventEnd::Broken })
+            } else {
+                random.chance(rates.gone).then_some(EventEnd::Gone)
+            };
+            (stalled + late, end)
         })
     }
 

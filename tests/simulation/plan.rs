@@ -114,13 +114,13 @@ pub struct Rates {
     pub hangs: u32,
     /// It takes its time.
     pub slow: u32,
-    /// A watch is answered with 410.
+    /// A watch is answered with 410, or ends with it.
     pub gone: u32,
     /// A watch begins with events that were shown before.
     pub repeated: u32,
     /// A watch's event is late.
     pub late: u32,
-    /// A watch breaks after an event.
+    /// A watch ends before an event.
     pub cut: u32,
 }
 

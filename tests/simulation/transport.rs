@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tower::{Service, ServiceExt as _};
 
 use super::judge::Judge;
-use super::network::{Cut, Fate, Kind, Network, Refusal};
+use super::network::{Cut, EventEnd, Fate, Kind, Network, Refusal};
 use kube_gc::embedded::call::{ObjectPath, Target};
 
 /// One collector's connection to the server.
@@ -134,7 +134,7 @@ impl Transport {
         let mut cuts = self.network.cuts();
         cuts.mark_unchanged();
         let frames = body.into_data_stream().map(|data| data.map_err(io::Error::other)).boxed();
-        let events = Events { transport: self, number, resource, cuts, frames };
+        let events = Events { transport: self, number, resource, cuts, frames, over: false };
         futures::stream::unfold(Some(events), |events| async {
             let mut events = events?;
             match events.next().await {
@@ -154,11 +154,15 @@ struct Events {
     resource: ResourceName,
     cuts: watch::Receiver<Cut>,
     frames: BoxStream<'static, io::Result<Bytes>>,
+    over: bool,
 }
 
 impl Events {
     /// The next event, or how the watch ends: clean or not.
     async fn next(&mut self) -> Result<Bytes, bool> {
+        if self.over {
+            return Err(true);
+        }
         let network = self.transport.network.clone();
         let next = async {
             let data = match self.frames.next().await {
@@ -166,7 +170,7 @@ impl Events {
                 Some(Err(_)) => return Err(false),
                 Some(Ok(data)) => data,
             };
-            let (late, cut) = network.event(&self.resource.plural);
+            let (late, end) = network.event(&self.resource.plural);
             sleep(late).await;
             if !network.is_alive(self.transport.life) {
                 return std::future::pending().await;
@@ -176,8 +180,13 @@ impl Events {
                 self.number,
                 String::from_utf8_lossy(&data).trim_end()
             ));
-            if let Some(cut) = cut {
-                return Err(cut.clean);
+            match end {
+                None => {}
+                Some(EventEnd::Gone) => {
+                    self.over = true;
+                    return Ok(format!("{}\n", json!({ "type": "ERROR", "object": status(410) })).into());
+                }
+                Some(end) => return Err(end == EventEnd::Clean),
             }
             for version in versions(&data) {
                 self.transport.judge.shown(&self.resource, version);

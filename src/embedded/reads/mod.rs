@@ -1,65 +1,98 @@
 //! Get, list and watch, and the form in which objects are shown.
+//!
+//! There are two views of the state: the newest, and that of the watch cache,
+//! which can lag behind ([`Store::freeze`](super::store::Store::freeze)). What a
+//! request gets depends on its `resourceVersion`, as on a real server.
 
-use std::sync::Arc;
+mod accept;
+mod fields;
+mod labels;
+mod list;
+mod options;
+mod show;
+mod table;
+#[cfg(test)]
+mod tests;
+mod token;
+mod watch;
+
 use std::time::SystemTime;
 
-use super::call::{Call, ObjectPath, no_such_path};
-use super::resources::{Resource, ResourceName};
-use super::server::{Reply, Server};
+pub use self::accept::Form;
+pub use self::fields::Fields;
+pub use self::labels::Labels;
+pub use self::show::{api_version, reply_object};
+pub use self::watch::{Pull, Watch};
+
+use self::options::Asked;
+use super::call::{Call, ObjectPath};
+use super::resources::Resource;
+use super::server::{Answer, Server};
+use super::settings::{Release, Settings};
 use super::status::Status;
+use super::store::{Past, Store};
 
-/// A request to read something, with all that it depends on besides the objects.
-///
-/// The dispatch has made sure that the type is served in this version, knows the
-/// verb, has the subresource, and is namespaced if the path is.
-#[derive(Clone, Copy, Debug)]
-pub struct Read<'a> {
-    /// The type.
-    pub resource: &'a Arc<Resource>,
-    /// The object, or the objects; answers are in its version.
-    pub path: ObjectPath<'a>,
-    /// The request.
-    pub call: &'a Call,
-    /// When it is served.
-    pub now: SystemTime,
+/// Answers a GET of an object, or of objects of a type, whole or as a watch.
+#[must_use]
+pub fn read(
+    server: &Server,
+    resource: &Resource,
+    path: &ObjectPath<'_>,
+    call: &Call,
+    now: SystemTime,
+) -> Answer {
+    let read = Read { store: &server.store, settings: &server.settings, resource, path, call };
+    let answer = match path.name {
+        Some(name) => list::get(&read, name).map(Answer::Whole),
+        None if call.flag("watch") => Watch::begin(&read, now).map(Answer::Watch),
+        None => list::list(&read).map(Answer::Whole),
+    };
+    answer.unwrap_or_else(|status| Answer::Whole(status.into()))
 }
 
-/// Shows one object.
-///
-/// # Errors
-///
-/// What Kubernetes answers when it refuses.
-pub fn get(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
-    let _ = (server, read);
-    Err(no_such_path())
+/// What a read has to do with.
+struct Read<'a> {
+    store: &'a Store,
+    settings: &'a Settings,
+    resource: &'a Resource,
+    path: &'a ObjectPath<'a>,
+    call: &'a Call,
 }
 
-/// Shows the objects of a collection.
-///
-/// # Errors
-///
-/// What Kubernetes answers when it refuses.
-pub fn list(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
-    let _ = (server, read);
-    Err(no_such_path())
+/// What the watch cache has to offer.
+struct CacheView {
+    /// The version that is looked at.
+    version: u64,
+    /// The version that it says it has.
+    shown: u64,
 }
 
-/// Begins to show how a collection changes.
-///
-/// # Errors
-///
-/// What Kubernetes answers when it refuses.
-pub fn watch(server: &Server, read: &Read<'_>) -> Result<Watch, Status> {
-    let _ = (server, read);
-    Err(no_such_path())
+impl CacheView {
+    /// The cache of 1.20 knows of no versions but those of its own type.
+    fn of(store: &Store, settings: &Settings, resource: &Resource) -> Self {
+        let cached = store.cached(&resource.name);
+        let shown = match settings.release {
+            Release::V1_20 => cached.last.max(1),
+            Release::V1_36 => cached.version,
+        };
+        Self { version: cached.version, shown }
+    }
 }
 
-/// A watch: where it stands in the history, and what it shows. It holds nothing
-/// else, so a slow reader costs nothing.
-#[derive(Clone, Debug)]
-pub struct Watch {
-    /// The type.
-    pub resource: ResourceName,
-    /// Changes up to this version were shown.
-    pub shown: u64,
+impl<'a> Read<'a> {
+    /// The cache, if it has come as far as is asked.
+    fn cached(&self, asked: Asked) -> Result<CacheView, Status> {
+        let cached = CacheView::of(self.store, self.settings, self.resource);
+        let least = match asked {
+            Asked::Any => 0,
+            Asked::Newest => self.store.head(),
+            Asked::Version(version) => version,
+        };
+        if least > cached.shown { Err(list::too_large(least, cached.shown, true)) } else { Ok(cached) }
+    }
+
+    fn past(&self, version: u64) -> Result<Past<'a>, Status> {
+        let past = self.store.at(&self.resource.name, version);
+        past.map_err(|_| Status::new(410, "Expired", "The resourceVersion for the provided list is too old."))
+    }
 }

@@ -45,16 +45,17 @@ pub fn content_type(version: &str) -> &'static str {
 /// `/api`.
 #[must_use]
 pub fn core(catalog: &Catalog, version: &str) -> Value {
-    list(version, vec![group(catalog, "")])
+    list(version, &[group(catalog, "")])
 }
 
 /// `/apis`.
 #[must_use]
 pub fn groups(catalog: &Catalog, version: &str) -> Value {
-    list(version, catalog.groups().iter().map(|name| group(catalog, name)).collect())
+    let groups: Vec<Value> = catalog.groups().iter().map(|name| group(catalog, name)).collect();
+    list(version, &groups)
 }
 
-fn list(version: &str, items: Vec<Value>) -> Value {
+fn list(version: &str, items: &[Value]) -> Value {
     json!({
         "kind": "APIGroupDiscoveryList",
         "apiVersion": format!("apidiscovery.k8s.io/{version}"),

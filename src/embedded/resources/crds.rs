@@ -11,11 +11,12 @@ use super::definition::{condition, resource, resource_of, storage_version};
 use super::{Resource, ResourceName, api_services, names};
 use crate::embedded::call::ObjectPath;
 use crate::embedded::dispatch::{Verb, own_call};
+use crate::embedded::namespaces;
 use crate::embedded::object::{Key, Object};
 use crate::embedded::schedule::{Due, REACTION};
 use crate::embedded::server::Server;
 use crate::embedded::status::Status;
-use crate::embedded::store::Cause;
+use crate::embedded::store::{Cause, Ending};
 use crate::embedded::time::timestamp;
 use crate::embedded::writes::{self, Write};
 
@@ -40,13 +41,10 @@ fn all(server: &Server) -> BTreeSet<Box<str>> {
     stored.chain(served.map(|resource| resource.name.to_string().into())).collect()
 }
 
-/// A definition has changed; all of them, if it is not known which.
-pub(in crate::embedded) fn changed(server: &mut Server, crd: Option<&str>, now: SystemTime) {
-    let names = crd.map_or_else(|| all(server), |crd| BTreeSet::from([crd.into()]));
-    for crd in names {
-        server.due.at(now + REACTION, Due::Definition(crd.clone()));
-        server.due.at(now + REACTION + server.settings.custom_resource_delay, Due::Serving(crd));
-    }
+/// A definition has changed.
+pub(in crate::embedded) fn changed(server: &mut Server, crd: &str, now: SystemTime) {
+    server.due.at(now + REACTION, Due::Definition(crd.into()));
+    server.due.at(now + REACTION + server.settings.custom_resource_delay, Due::Serving(crd.into()));
 }
 
 /// An object of a custom type has changed: it may have been the last one that a
@@ -62,8 +60,8 @@ pub(in crate::embedded) fn instances_changed(server: &mut Server, resource: &Res
 pub(in crate::embedded) fn resync(server: &mut Server, now: SystemTime) {
     for crd in all(server) {
         serve(server, &crd, now);
+        changed(server, &crd, now);
     }
-    changed(server, None, now);
 }
 
 /// Begins or stops serving the type of a definition, whatever is due.
@@ -71,13 +69,24 @@ pub(in crate::embedded) fn serve(server: &mut Server, crd: &str, now: SystemTime
     let Some((plural, group)) = crd.split_once('.') else { return };
     let served = get(server, crd).and_then(resource);
     let before = server.catalog.get(group, plural).filter(|resource| resource.custom);
-    match (before, served) {
-        (Some(before), Some(served)) if **before == served => return,
-        (_, Some(served)) => server.catalog.insert(Arc::new(served)),
-        (Some(_), None) => server.catalog.remove(&ResourceName::new(group, plural)),
+    let defined_anew = match (before, &served) {
         (None, None) => return,
+        (Some(before), Some(served)) if **before == *served => return,
+        // That it is being deleted shows in discovery, and ends no watch.
+        (Some(before), Some(served)) => {
+            Resource { verbs: before.verbs.clone(), ..served.clone() } != **before
+        }
+        _ => true,
+    };
+    let name = ResourceName::new(group, plural);
+    match served {
+        Some(served) => server.catalog.insert(Arc::new(served)),
+        None => server.catalog.remove(&name),
     }
-    api_services::changed(server, now);
+    if defined_anew {
+        server.store.end_watches(Some(&name), Ending::Clean);
+        api_services::changed(server, now);
+    }
 }
 
 /// Does what a definition needs: conditions, names, cleaning up.
@@ -146,7 +155,7 @@ fn clean_up(server: &mut Server, crd: &Object, now: SystemTime) {
     if left.is_empty() {
         let cause = Cause::server("CustomResourceDefinition clean-up");
         server.store.remove(&name(), &crd.key(), &cause);
-        changed(server, Some(crd.name()), now);
+        changed(server, crd.name(), now);
     } else {
         value["metadata"]["finalizers"] = json!(left);
         write(server, crd, &value, "CustomResourceDefinition clean-up");
@@ -175,7 +184,9 @@ fn delete_instances(server: &mut Server, resource: &Arc<Resource>, now: SystemTi
             subresource: None,
         };
         writes::delete_collection(server, &Write { resource, path, call: &call, number: 0, now })?;
-        crate::embedded::namespaces::content_changed(server, namespace.as_deref(), now);
+        if let Some(namespace) = namespace {
+            namespaces::changed(server, &namespace, now);
+        }
     }
     Ok(())
 }

@@ -1,0 +1,111 @@
+//! `Accept`: in which form an answer is wanted.
+
+use crate::embedded::status::Status;
+
+/// The form in which objects are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As they are.
+    Full,
+    /// `PartialObjectMetadata`.
+    Metadata,
+    /// `PartialObjectMetadataList`: lists only.
+    MetadataList,
+    /// `Table`.
+    Table,
+}
+
+impl Form {
+    /// The best form that an `Accept` header allows.
+    ///
+    /// # Errors
+    ///
+    /// 406 if it allows none.
+    pub fn wanted(accept: &str) -> Result<Self, Status> {
+        if accept.trim().is_empty() {
+            return Ok(Self::Full);
+        }
+        let mut offers: Vec<Offer<'_>> = accept.split(',').map(Offer::parse).collect();
+        // Stable: of equals, the first.
+        offers.sort_by(|one, other| other.quality.total_cmp(&one.quality));
+        offers.retain(|offer| matches!(offer.media, "application/json" | "application/*" | "*/*"));
+        if offers.is_empty() {
+            let mut status = Status::new(406, "NotAcceptable", "406: Not Acceptable");
+            status.details = Some(serde_json::json!({}));
+            return Err(status);
+        }
+        offers.iter().find_map(Offer::form).ok_or_else(|| {
+            not_acceptable("only the following media types are accepted: application/json".to_owned())
+        })
+    }
+
+    /// The form of a single object, or of the objects in a stream.
+    ///
+    /// # Errors
+    ///
+    /// 406 if a list was wanted.
+    pub fn of_one(self, kind: &str) -> Result<Self, Status> {
+        match self {
+            Self::MetadataList => Err(not_acceptable(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list ({kind})"
+            ))),
+            form => Ok(form),
+        }
+    }
+
+    /// The form of a list.
+    ///
+    /// # Errors
+    ///
+    /// 406 if a single object was wanted.
+    pub fn of_list(self, list_kind: &str) -> Result<Self, Status> {
+        match self {
+            Self::Metadata => Err(not_acceptable(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list ({list_kind})"
+            ))),
+            form => Ok(form),
+        }
+    }
+}
+
+fn not_acceptable(message: String) -> Status {
+    Status::new(406, "NotAcceptable", message)
+}
+
+/// One of the comma-separated clauses.
+struct Offer<'a> {
+    media: &'a str,
+    kind: &'a str,
+    group: &'a str,
+    version: &'a str,
+    quality: f32,
+}
+
+impl<'a> Offer<'a> {
+    fn parse(clause: &'a str) -> Self {
+        let mut parts = clause.split(';').map(str::trim);
+        let media = parts.next().unwrap_or_default();
+        let mut offer = Self { media, kind: "", group: "", version: "", quality: 1.0 };
+        for (parameter, value) in parts.filter_map(|part| part.split_once('=')) {
+            match parameter {
+                "as" => offer.kind = value,
+                "g" => offer.group = value,
+                "v" => offer.version = value,
+                "q" => offer.quality = value.parse().unwrap_or(1.0),
+                _ => {}
+            }
+        }
+        offer
+    }
+
+    fn form(&self) -> Option<Form> {
+        let known = self.group == "meta.k8s.io" && matches!(self.version, "v1" | "v1beta1");
+        match self.kind {
+            "" => Some(Form::Full),
+            "PartialObjectMetadata" if known => Some(Form::Metadata),
+            "PartialObjectMetadataList" if known => Some(Form::MetadataList),
+            "Table" if known => Some(Form::Table),
+            _ => None,
+        }
+    }
+}

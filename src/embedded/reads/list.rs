@@ -1,0 +1,157 @@
+//! Get and list.
+
+use std::ops::Bound;
+
+use serde_json::{Map, Value, json};
+
+use super::Read;
+use super::accept::Form;
+use super::options::{Asked, Match, Options};
+use super::show::{reply_list, reply_object};
+use super::token::Token;
+use crate::embedded::object::{Key, Object};
+use crate::embedded::server::Reply;
+use crate::embedded::settings::Release;
+use crate::embedded::status::Status;
+
+/// One object.
+pub(super) fn get(read: &Read<'_>, name: &str) -> Result<Reply, Status> {
+    let asked = Asked::parse(read.call.query("resourceVersion"))?;
+    let key = Key::new(read.path.namespace, name);
+    let object = match asked {
+        Asked::Newest => read.store.get(&read.resource.name, &key),
+        asked => {
+            let version = read.cached(asked)?.version;
+            read.past(version)?.get(&key)
+        }
+    };
+    let object = object.ok_or_else(|| Status::not_found(&read.resource.name, name))?;
+    reply_object(200, object, read.resource, read.path.version, read.call)
+}
+
+/// From where a list is answered.
+struct Plan {
+    /// The version that is looked at.
+    version: u64,
+    /// The version that the list says it has.
+    shown: u64,
+    limit: Option<usize>,
+    token: Option<Token>,
+}
+
+impl Plan {
+    fn new(read: &Read<'_>, options: &Options<'_>) -> Result<Self, Status> {
+        let exactly = |version, token| Self { version, shown: version, limit: options.limit, token };
+        let head = read.store.head();
+        if let Some(token) = options.token {
+            let token = Token::read(token)?;
+            if matches!(options.version, Asked::Version(_)) {
+                let message = "specifying resource version is not allowed when using continue";
+                return Err(Status::new(400, "BadRequest", message));
+            }
+            // -1, the only negative one, is the newest.
+            let version = token.rv.try_into().unwrap_or(head);
+            if version > head {
+                return Err(in_the_future(read, version));
+            }
+            return Ok(exactly(version, Some(token)));
+        }
+        match (options.version, options.matching) {
+            (Asked::Newest, _) => Ok(exactly(head, None)),
+            (Asked::Version(version), matching)
+                if matching == Some(Match::Exact) || matching.is_none() && options.limit.is_some() =>
+            {
+                if version > head {
+                    Err(in_the_future(read, version))
+                } else {
+                    Ok(exactly(version, None))
+                }
+            }
+            // Pages came from etcd, not from the cache.
+            (Asked::Version(version), Some(Match::NotOlderThan))
+                if options.limit.is_some() && read.settings.release == Release::V1_20 =>
+            {
+                if version > head {
+                    Err(too_large(version, head, false))
+                } else {
+                    Ok(exactly(head, None))
+                }
+            }
+            (asked, _) => {
+                let cached = read.cached(asked)?;
+                // "Anything" is answered whole.
+                let limit = options.limit.filter(|_| asked != Asked::Any);
+                Ok(Self { version: cached.version, shown: cached.shown, limit, token: None })
+            }
+        }
+    }
+}
+
+/// All objects that are asked for, or a page of them.
+pub(super) fn list(read: &Read<'_>) -> Result<Reply, Status> {
+    let form = Form::wanted(&read.call.accept)?.of_list(&read.resource.list_kind)?;
+    let namespace = read.path.namespace;
+    let options = Options::parse(read.call, read.resource, namespace, read.settings.release)?;
+    let plan = Plan::new(read, &options)?;
+    let past = read.store.at(&read.resource.name, plan.version).map_err(|_| expired(plan.token.clone()))?;
+    let start = plan.token.as_ref().map(|token| token.key(namespace, read.resource.namespaced));
+    let from = start.as_ref().map_or(Bound::Unbounded, Bound::Included);
+
+    let mut objects: Vec<&Object> = Vec::new();
+    let mut last = None;
+    let mut rest = past.range(namespace, from).peekable();
+    while plan.limit.is_none_or(|limit| objects.len() < limit) {
+        let Some((key, object)) = rest.next() else { break };
+        if options.selection.selects(key, object) {
+            objects.push(object);
+        }
+        last = Some(key);
+    }
+    let mut metadata = Map::new();
+    metadata.insert("resourceVersion".to_owned(), plan.shown.to_string().into());
+    if let Some(last) = last.filter(|_| rest.peek().is_some()) {
+        metadata.insert("continue".to_owned(), Token::after(last, namespace, plan.shown).write().into());
+        let counted = form == Form::Full || read.settings.release > Release::V1_20;
+        if options.selection.is_everything() && counted {
+            metadata.insert("remainingItemCount".to_owned(), rest.count().into());
+        }
+    }
+    Ok(reply_list(&objects, metadata, read.resource, read.path.version, form, read.call))
+}
+
+fn expired(token: Option<Token>) -> Status {
+    let Some(token) = token else {
+        return Status::new(410, "Expired", "The resourceVersion for the provided list is too old.");
+    };
+    let mut status = Status::new(
+        410,
+        "Expired",
+        "The provided continue parameter is too old to display a consistent list result. You can start a new \
+         list without the continue parameter, or use the continue token in this response to retrieve the \
+         remainder of the results. Continuing with the provided token results in an inconsistent list - objects \
+         that were created, modified, or deleted between the time the first chunk was returned and now may show \
+         up in the list.",
+    );
+    status.metadata = Some(json!({"continue": token.inconsistent().write()}));
+    status
+}
+
+fn in_the_future(read: &Read<'_>, version: u64) -> Status {
+    match read.settings.release {
+        Release::V1_20 => Status::new(500, "", "etcdserver: mvcc: required revision is a future revision"),
+        Release::V1_36 => too_large(version, read.store.head(), true),
+    }
+}
+
+/// A version that is not there yet. Real servers wait for it for 3 seconds first.
+pub(super) fn too_large(asked: u64, current: u64, retry: bool) -> Status {
+    let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+    let mut status = Status::new(504, "Timeout", message);
+    let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
+    let mut details: Value = json!({"causes": [cause]});
+    if retry {
+        details["retryAfterSeconds"] = 1.into();
+    }
+    status.details = Some(details);
+    status
+}

@@ -1,0 +1,210 @@
+//! The options of lists and watches, and what is wrong with them.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::fields::Fields;
+use super::labels::Labels;
+use crate::embedded::call::Call;
+use crate::embedded::object::{Key, Object};
+use crate::embedded::resources::Resource;
+use crate::embedded::settings::Release;
+use crate::embedded::status::Status;
+
+/// Which objects are asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Selection {
+    pub(super) namespace: Option<String>,
+    labels: Labels,
+    fields: Fields,
+}
+
+impl Selection {
+    pub(super) fn selects(&self, key: &Key, object: &Object) -> bool {
+        (self.namespace.is_none() || self.namespace.as_deref() == key.namespace.as_deref())
+            && self.labels.match_object(object)
+            && self.fields.match_object(object)
+    }
+
+    /// Whether all objects of the namespace are asked for.
+    pub(super) fn is_everything(&self) -> bool {
+        self.labels == Labels::default() && self.fields == Fields::default()
+    }
+}
+
+/// `resourceVersion`, as far as reads that may be old are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// None: what is there now.
+    Newest,
+    /// 0: anything that is at hand.
+    Any,
+    /// A version.
+    Version(u64),
+}
+
+impl Asked {
+    pub(super) fn parse(text: Option<&str>) -> Result<Self, Status> {
+        match text {
+            None => Ok(Self::Newest),
+            Some("0") => Ok(Self::Any),
+            Some(text) => text.parse().map(Self::Version).map_err(|_| {
+                let why = format!("strconv.ParseUint: parsing \"{text}\": invalid syntax");
+                Status::new(500, "", format!("resourceVersion: Invalid value: \"{text}\": {why}"))
+            }),
+        }
+    }
+}
+
+/// `resourceVersionMatch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Match {
+    Exact,
+    NotOlderThan,
+}
+
+/// The options of a list or watch.
+#[derive(Clone, Debug)]
+pub(super) struct Options<'a> {
+    pub(super) selection: Selection,
+    /// None: no limit.
+    pub(super) limit: Option<usize>,
+    pub(super) token: Option<&'a str>,
+    pub(super) version: Asked,
+    pub(super) matching: Option<Match>,
+    pub(super) bookmarks: bool,
+    pub(super) timeout: Option<Duration>,
+    pub(super) initial_events: Option<bool>,
+}
+
+impl<'a> Options<'a> {
+    pub(super) fn parse(
+        call: &'a Call,
+        resource: &Resource,
+        namespace: Option<&str>,
+        release: Release,
+    ) -> Result<Self, Status> {
+        let selection = Selection {
+            namespace: namespace.map(str::to_owned),
+            labels: Labels::parse(call.query("labelSelector").unwrap_or_default())?,
+            fields: Fields::parse(call.query("fieldSelector").unwrap_or_default(), resource)?,
+        };
+        let limit = integer(call.query("limit"))?.and_then(|limit| usize::try_from(limit).ok());
+        let timeout = integer(call.query("timeoutSeconds"))?.and_then(|seconds| u64::try_from(seconds).ok());
+        check(call, release)?;
+        Ok(Self {
+            selection,
+            limit: limit.filter(|limit| *limit > 0),
+            token: call.query("continue"),
+            version: Asked::parse(call.query("resourceVersion"))?,
+            matching: match call.query("resourceVersionMatch") {
+                Some("Exact") => Some(Match::Exact),
+                Some(_) => Some(Match::NotOlderThan),
+                None => None,
+            },
+            bookmarks: call.flag("allowWatchBookmarks"),
+            timeout: timeout.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            initial_events: call.query("sendInitialEvents").map(|_| call.flag("sendInitialEvents")),
+        })
+    }
+}
+
+fn integer(text: Option<&str>) -> Result<Option<i64>, Status> {
+    let parse = |text: &str| {
+        text.parse().map_err(|_| {
+            let message = format!("strconv.ParseInt: parsing \"{text}\": invalid syntax");
+            Status::new(400, "BadRequest", message)
+        })
+    };
+    text.map(parse).transpose()
+}
+
+/// One thing that is wrong: field, reason, message.
+type Wrong = (&'static str, &'static str, String);
+
+fn forbidden(field: &'static str, why: &str) -> Wrong {
+    (field, "FieldValueForbidden", format!("Forbidden: {why}"))
+}
+
+fn unsupported(field: &'static str, value: &str, supported: &str) -> Wrong {
+    let message = format!("Unsupported value: \"{value}\": supported values: {supported}");
+    (field, "FieldValueNotSupported", message)
+}
+
+fn check(call: &Call, release: Release) -> Result<(), Status> {
+    let wrong = match (call.flag("watch"), release) {
+        (false, _) => wrong_list(call, release),
+        (true, Release::V1_20) => call
+            .query("resourceVersionMatch")
+            .map(|_| forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden for watch"))
+            .into_iter()
+            .collect(),
+        (true, Release::V1_36) => wrong_watch(call),
+    };
+    if wrong.is_empty() { Ok(()) } else { Err(invalid(&wrong)) }
+}
+
+fn wrong_list(call: &Call, release: Release) -> Vec<Wrong> {
+    let field = "resourceVersionMatch";
+    let mut wrong = Vec::new();
+    if let Some(matching) = call.query(field) {
+        if call.query("resourceVersion").is_none() {
+            wrong.push(forbidden(
+                field,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ));
+        }
+        if call.query("continue").is_some() {
+            wrong.push(forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+        if !matches!(matching, "Exact" | "NotOlderThan") {
+            wrong.push(unsupported(field, matching, r#""Exact", "NotOlderThan", """#));
+        }
+        if matching == "Exact" && call.query("resourceVersion") == Some("0") {
+            let why = r#"resourceVersionMatch "exact" is forbidden for resourceVersion "0""#;
+            wrong.push(forbidden(field, why));
+        }
+    }
+    if release > Release::V1_20 && call.query("sendInitialEvents").is_some() {
+        wrong.push(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+    }
+    wrong
+}
+
+fn wrong_watch(call: &Call) -> Vec<Wrong> {
+    let field = "resourceVersionMatch";
+    let matching = call.query(field);
+    let initial_events = call.query("sendInitialEvents").is_some();
+    let mut wrong = Vec::new();
+    if initial_events && matching != Some("NotOlderThan") {
+        wrong.push(forbidden(
+            field,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ));
+    }
+    if let Some(matching) = matching {
+        if !initial_events {
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            wrong.push(forbidden(field, why));
+        }
+        if matching != "NotOlderThan" {
+            wrong.push(unsupported(field, matching, r#""NotOlderThan""#));
+        }
+        if call.query("continue").is_some() {
+            wrong.push(forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+    }
+    wrong
+}
+
+fn invalid(wrong: &[Wrong]) -> Status {
+    let all: Vec<String> = wrong.iter().map(|(field, _, why)| format!("{field}: {why}")).collect();
+    let all = if let [one] = all.as_slice() { one.clone() } else { format!("[{}]", all.join(", ")) };
+    let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {all}");
+    let cause = |(field, reason, why): &Wrong| json!({"reason": reason, "message": why, "field": field});
+    let causes: Vec<_> = wrong.iter().map(cause).collect();
+    let mut status = Status::new(422, "Invalid", message);
+    status.details = Some(json!({"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}));
+    status
+}

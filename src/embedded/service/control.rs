@@ -1,0 +1,55 @@
+//! What tests do to a server: the things that go wrong with real ones.
+
+use super::Embedded;
+use crate::embedded::resources::ResourceName;
+use crate::embedded::store::{Ending, Snapshot};
+
+impl Embedded {
+    /// Breaks the connections of the open watches of a type, or of all.
+    pub fn cut_watches(&self, resource: Option<&ResourceName>) {
+        self.with(|server| server.store.end_watches(resource, Ending::Cut));
+    }
+
+    /// Ends the open watches of a type, or of all, in good order.
+    pub fn end_watches(&self, resource: Option<&ResourceName>) {
+        self.with(|server| server.store.end_watches(resource, Ending::Clean));
+    }
+
+    /// How many watches of a type are open.
+    #[must_use]
+    pub fn watches(&self, resource: &ResourceName) -> usize {
+        self.shared.wakers.watches(resource)
+    }
+
+    /// Lets the watch cache of a type lag behind from now on.
+    pub fn freeze(&self, resource: &ResourceName) {
+        self.with(|server| server.store.freeze(resource));
+    }
+
+    /// Lets the watch cache of a type catch up.
+    pub fn thaw(&self, resource: &ResourceName) {
+        self.with(|server| server.store.thaw(resource));
+    }
+
+    /// Drops the history up to a version.
+    pub fn compact(&self, up_to: u64) {
+        self.with(|server| server.store.compact(up_to));
+    }
+
+    /// Takes a backup of all objects.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.with(|server| server.store.snapshot())
+    }
+
+    /// Goes back to a backup.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        self.with(|server| server.store.restore(snapshot));
+    }
+
+    /// Whether watches from versions that are too old are refused with 410, instead
+    /// of being told so by an event.
+    pub fn gone_as_status(&self, refused: bool) {
+        self.with(|server| server.settings.gone_as_status = refused);
+    }
+}

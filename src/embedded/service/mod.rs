@@ -1,0 +1,145 @@
+//! The handle: a tower service over the server, its clock, and streams of watches.
+
+mod body;
+mod control;
+mod request;
+#[cfg(test)]
+mod tests;
+mod wakers;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+pub use self::body::{ConnectionBroke, ResponseBody};
+
+use self::body::respond;
+use self::wakers::Wakers;
+use super::server::Server;
+use super::settings::Settings;
+use super::status::Status;
+
+/// A running embedded server. Clones are the same server.
+#[derive(Clone, Debug)]
+pub struct Embedded {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: Mutex<Server>,
+    started: Instant,
+    epoch: SystemTime,
+    wakers: Wakers,
+    /// Something else is due next than before.
+    rescheduled: Notify,
+}
+
+impl Embedded {
+    /// Starts an empty server.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let epoch = settings.epoch;
+        let server = Mutex::new(Server::new(settings));
+        let shared = Shared {
+            server,
+            started: Instant::now(),
+            epoch,
+            wakers: Wakers::default(),
+            rescheduled: Notify::new(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The time on the server's clock.
+    #[must_use]
+    pub fn now(&self) -> SystemTime {
+        self.shared.epoch + self.shared.started.elapsed()
+    }
+
+    fn instant(&self, time: SystemTime) -> Instant {
+        self.shared.started + time.duration_since(self.shared.epoch).unwrap_or_default()
+    }
+
+    /// Looks at the server's state, or changes it behind the clients' backs. Watches
+    /// are told.
+    pub fn with<T>(&self, look: impl FnOnce(&mut Server) -> T) -> T {
+        let (result, touched, rescheduled) = {
+            let mut server = self.shared.server.lock().unwrap_or_else(PoisonError::into_inner);
+            let due = server.next_due();
+            let result = look(&mut server);
+            (result, server.store.take_touched(), server.next_due() != due)
+        };
+        self.shared.wakers.wake(&touched);
+        if rescheduled {
+            self.shared.rescheduled.notify_one();
+        }
+        result
+    }
+
+    /// Does what falls due, when it does, for as long as it is polled.
+    pub async fn run(&self) {
+        loop {
+            let due = self.with(|server| server.next_due());
+            let rescheduled = self.shared.rescheduled.notified();
+            let Some(due) = due else {
+                rescheduled.await;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(self.instant(due)) => {
+                    let now = self.now();
+                    self.with(|server| server.tick(now));
+                }
+                () = rescheduled => {}
+            }
+        }
+    }
+
+    /// A client of it. Its requests never leave the process, and time passes for
+    /// them as tokio's clock says. To be called within a runtime.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.clone(), "default")
+    }
+
+    async fn answer<B>(self, request: http::Request<B>) -> http::Response<ResponseBody>
+    where
+        B: http_body::Body<Data = Bytes>,
+    {
+        let answer = match request::read(request).await {
+            Ok(call) => {
+                let now = self.now();
+                self.with(|server| server.handle(&call, now))
+            }
+            Err(why) => super::server::Answer::Whole(Status::new(400, "BadRequest", why).into()),
+        };
+        respond(answer, &self)
+    }
+}
+
+impl<B> tower::Service<http::Request<B>> for Embedded
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+{
+    type Response = http::Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move { Ok(server.answer(request).await) })
+    }
+}
