@@ -16,6 +16,8 @@ pub mod embedded;
 pub mod graph;
 pub mod http;
 pub mod mailbox;
+#[doc(hidden)]
+pub mod mutation;
 pub mod object;
 pub mod telemetry;
 pub mod verdict;

@@ -17,6 +17,7 @@ use crate::graph::{
     ExpectedChange, ForegroundProgress, ObjectSnapshot, Snapshot, Verification, VirtualSnapshot,
 };
 use crate::mailbox::Completion;
+use crate::mutation::{self, Mutation};
 use crate::object::{DeletionState, Key};
 use crate::telemetry::Queue;
 use crate::verdict::{Decision, FirstLook, ReferenceClass, decide, first_look};
@@ -201,6 +202,7 @@ impl DeleteWork {
         let all = item.references.iter().map(|seen| &seen.reference);
         let removal = Removal::of(all, remove);
         let version = item.resource_version.as_ref();
+        let version = version.filter(|_| !mutation::is(Mutation::PatchWithoutVersion));
         let patched = self.context.api.remove_references(&item.identity, removal.references(), version);
         let patched = self.context.health.request(&item.identity.resource.group_resource, patched).await;
         line.finish(&patched);
@@ -238,6 +240,7 @@ impl DeleteWork {
 /// wants to hear of it.
 fn not_looked_up(error: &ApiError) -> Outcome {
     match (error.class, api_outcome(error)) {
+        _ if mutation::is(Mutation::ForgetFailedLookUp) => Completion::Done,
         (ErrorClass::Throttled { .. }, outcome) => outcome,
         (_, Completion::Retry { error, .. }) => Completion::Retry { reason: RetryReason::Unresolved, error },
         (_, outcome) => outcome,
