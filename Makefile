@@ -2,7 +2,7 @@
 # can also be typed; nothing needs more than Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt docs deny bench ci clean prerequisites control-plane
+.PHONY: help run test soak lint fmt docs deny bench ci clean prerequisites control-plane
 
 CARGO ?= cargo
 
@@ -14,6 +14,11 @@ run: prerequisites control-plane ## show it: a real API server, a sample, a dele
 
 test: prerequisites control-plane ## all tests, against a real API server too
 	$(CARGO) test --locked
+
+SECONDS ?= 600
+
+soak: prerequisites ## simulate for SECONDS=600, on all cores, optimised (ARGS=--help)
+	$(CARGO) test --locked --profile soak --test simulation -- --seconds $(SECONDS) $(ARGS)
 
 lint: prerequisites ## formatting, clippy, documentation; warnings are errors
 	$(CARGO) fmt --check

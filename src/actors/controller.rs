@@ -39,12 +39,25 @@ pub struct ControllerSettings {
     pub orphan_workers: usize,
     /// Partitions for namespaced objects; cluster-scoped ones have one of their own.
     pub partitions: NonZeroU16,
+    /// Where the partitions run.
+    pub placement: Placement,
     /// How many absent (and orphaned) owners are remembered.
     pub absent_owners: usize,
     /// Retries of both pools.
     pub backoff: Backoff,
     /// Discovery and monitors.
     pub discovery: DiscoverySettings,
+}
+
+/// Where the partitions of the graph run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// On threads of their own, so that a big graph uses all cores.
+    #[default]
+    OwnThreads,
+    /// On the caller's: a simulation runs everything in one thread, since only then
+    /// the same seed gives the same run.
+    CallersThread,
 }
 
 /// A running collector.
@@ -58,7 +71,9 @@ pub struct Controller {
 
 impl Controller {
     /// Starts all actors. To be called on the system's arbiter, inside a
-    /// multi-threaded tokio runtime.
+    /// multi-threaded tokio runtime; or, with [`Placement::CallersThread`], in a
+    /// `LocalSet` of any runtime, and dropping that `LocalSet` ends them as a crash
+    /// of the process would.
     ///
     /// # Errors
     /// When the operating system gives no thread for a partition.
@@ -81,7 +96,8 @@ impl Controller {
             memory: Arc::clone(&memory),
             reporter: reporter.clone(),
         };
-        let graph = start_partitions(&threads, Layout::new(settings.partitions), &outlets)?;
+        let layout = Layout::new(settings.partitions);
+        let graph = start_partitions(&threads, settings.placement, layout, &outlets)?;
         let context = WorkerContext::new(api.clone(), graph.clone(), Arc::clone(&memory), reporter);
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
         let rounds = Rounds::start(context.clone(), round_types);
@@ -126,14 +142,24 @@ impl Controller {
     }
 }
 
-/// One thread and one Graph actor for each partition.
-fn start_partitions(threads: &Threads, layout: Layout, outlets: &Outlets) -> std::io::Result<GraphHandle> {
+/// One Graph actor for each partition.
+fn start_partitions(
+    threads: &Threads,
+    placement: Placement,
+    layout: Layout,
+    outlets: &Outlets,
+) -> std::io::Result<GraphHandle> {
     let catalog = Arc::new(Catalog::default());
     let mut partitions = Vec::new();
     for id in layout.all() {
-        let thread = threads.start(&format!("graph partition {}", id.0))?;
         let actor = GraphActor::new(id, Partition::new(id, layout, Arc::clone(&catalog)), outlets.clone());
-        partitions.push(GraphActor::start_in_arbiter(&thread, |_| actor));
+        partitions.push(match placement {
+            Placement::OwnThreads => {
+                let thread = threads.start(&format!("graph partition {}", id.0))?;
+                GraphActor::start_in_arbiter(&thread, |_| actor)
+            }
+            Placement::CallersThread => actor.start(),
+        });
     }
     for partition in &partitions {
         partition.do_send(Introduce(partitions.clone()));

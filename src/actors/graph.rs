@@ -112,7 +112,7 @@ impl GraphActor {
             return;
         };
         let Some(peer) = self.peers.get(usize::from(to)) else {
-            die(&Fatal::Graph {
+            return die(&Fatal::Graph {
                 detail: format!("partition {:?} names a peer {to} that does not exist", self.id),
             });
         };

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, ActorFutureExt, AsyncContext, Context, ContextFutureSpawner, WrapFuture};
+use actix::{Actor, ActorFutureExt, AsyncContext, Context, WrapFuture};
 
+use super::supervision::task;
 use super::view::View;
 use crate::object::GroupResource;
 use crate::telemetry::{Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, record};
@@ -40,7 +41,7 @@ impl MetricsActor {
         let mut unsynced = std::mem::take(&mut self.unsynced);
         let sampling = async move {
             // On the thread pool: histograms are compacted here.
-            let sampled = tokio::spawn(async move {
+            let sampled = task(async move {
                 set_gauges(&view, &queues, &mut unsynced).await;
                 exporter.run_upkeep();
                 unsynced
@@ -50,7 +51,12 @@ impl MetricsActor {
                 Unsynced::new()
             })
         };
-        sampling.into_actor(self).map(|unsynced, actor, _| actor.unsynced = unsynced).wait(ctx);
+        let sampling = sampling.into_actor(self).map(|unsynced, actor: &mut Self, ctx| {
+            actor.unsynced = unsynced;
+            // From here on, and not at fixed times: after a pause nothing is to be made up for.
+            ctx.run_later(EVERY, Self::sample);
+        });
+        ctx.spawn(sampling);
     }
 }
 
@@ -58,7 +64,7 @@ impl Actor for MetricsActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(EVERY, Self::sample);
+        ctx.run_later(EVERY, Self::sample);
     }
 }
 

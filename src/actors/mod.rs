@@ -37,11 +37,11 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use controller::{Controller, ControllerSettings};
+pub use controller::{Controller, ControllerSettings, Placement};
 pub use discovery::{DiscoverySettings, DiscoveryStatus, Phase};
 pub use introspection::Introspected;
 pub use pool::{Failing, PoolStatus, RetryReason};
 pub use registry::MonitorState;
 pub use reporter::OWNER_REF_INVALID_NAMESPACE;
-pub use supervision::FATAL_EXIT_CODE;
+pub use supervision::{FATAL_EXIT_CODE, hear_last_words};
 pub use view::View;

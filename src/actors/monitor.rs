@@ -19,6 +19,7 @@ use super::messages::{
     TypesListed,
 };
 use super::registry::Registry;
+use super::supervision::task;
 use crate::api::{Api, HighWater, Sighting, Step, WatchStart};
 use crate::graph::{Change, DeletesProve, Epoch, Intake};
 use crate::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion};
@@ -93,7 +94,7 @@ impl Monitor {
             draining: self.draining.subscribe(),
         };
         let ending = self.ending.clone();
-        let task = tokio::spawn(async move {
+        let task = task(async move {
             // Dropping the feed closes its watch.
             ending.run_until_cancelled(feed.run()).await
         });

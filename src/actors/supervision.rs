@@ -1,10 +1,12 @@
 //! What ends the process, and who notices.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::Arbiter;
+use tokio_util::task::AbortOnDropHandle;
 
 /// The exit code after a part failed that cannot be restarted alone
 /// (`EX_SOFTWARE` of sysexits.h).
@@ -40,9 +42,31 @@ impl fmt::Display for Fatal {
     }
 }
 
+/// Who hears that a controller cannot go on.
+type Listener = Box<dyn Fn(&str)>;
+
+thread_local! {
+    static LISTENER: RefCell<Option<Listener>> = const { RefCell::new(None) };
+}
+
+/// From now on, what would end the process is told here instead, for everything
+/// that runs on this thread. A simulation runs many controllers in one process, and
+/// the end of one is its result.
+pub fn hear_last_words(listener: impl Fn(&str) + 'static) {
+    LISTENER.set(Some(Box::new(listener)));
+}
+
 /// Ends the process at once: a restart rebuilds the graph from the API server,
-/// going on with a broken one might delete something that is alive.
-pub fn die(why: &Fatal) -> ! {
+/// going on with a broken one might delete something that is alive. Returns only
+/// where [`hear_last_words`] was called.
+pub fn die(why: &Fatal) {
+    let heard = LISTENER.try_with(|listener| {
+        let listener = listener.borrow();
+        listener.as_ref().map(|listener| listener(&why.to_string())).is_some()
+    });
+    if heard.unwrap_or_default() {
+        return;
+    }
     tracing::error!(exit_code = FATAL_EXIT_CODE, "ending: {why}; a restart rebuilds the graph");
     say(why);
     std::process::exit(FATAL_EXIT_CODE)
@@ -65,6 +89,15 @@ impl Drop for Vital {
 #[expect(clippy::print_stderr, reason = "the last words must be heard whatever the log's filter is")]
 fn say(why: &Fatal) {
     eprintln!("kube-gc: {why}");
+}
+
+/// A task on the thread pool that ends with the actor that waits for it: when an
+/// actor is gone, nobody would hear of what it goes on doing.
+pub fn task<F>(work: F) -> AbortOnDropHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    AbortOnDropHandle::new(tokio::spawn(work))
 }
 
 /// Starts threads for actors and notices when one ends before its time.
@@ -96,5 +129,33 @@ impl Threads {
     /// From now on threads may end.
     pub fn ending(&self) {
         self.ending.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn last_words_are_heard_on_the_thread_that_listens() {
+        let heard = Rc::new(RefCell::new(Vec::new()));
+        let note = Rc::clone(&heard);
+        hear_last_words(move |words| note.borrow_mut().push(words.to_owned()));
+        die(&Fatal::Actor { name: "discovery" });
+        assert_eq!(*heard.borrow(), ["discovery panicked, and its work would never be done"]);
+    }
+
+    #[tokio::test]
+    async fn a_task_ends_with_whoever_waits_for_it() {
+        let (alive, ended) = tokio::sync::oneshot::channel::<()>();
+        let task = task(async move {
+            let _alive = alive;
+            std::future::pending::<()>().await;
+        });
+        tokio::task::yield_now().await;
+        drop(task);
+        assert!(ended.await.is_err(), "what it held is gone with it");
     }
 }

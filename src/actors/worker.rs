@@ -8,6 +8,7 @@ use actix::{
 };
 
 use super::pool::{Finished, Outcome, Place, Pool, RetryReason, Work};
+use super::supervision::task;
 use crate::mailbox::Time;
 use crate::object::Key;
 use crate::telemetry::record;
@@ -59,7 +60,7 @@ impl<W: Work> Handler<Assign> for Worker<W> {
     fn handle(&mut self, Assign { key, at }: Assign, ctx: &mut Self::Context) {
         let (work, assigned) = (Arc::clone(&self.work), key.clone());
         let place = Place::new(self.index, self.pool.clone().recipient());
-        let task = tokio::spawn(async move { work.work(assigned, place).await });
+        let task = task(async move { work.work(assigned, place).await });
         let end = task.into_actor(self).map(move |result, worker, ctx| {
             let (outcome, broken) = match result {
                 Ok(outcome) => (outcome, false),

@@ -1,7 +1,6 @@
 //! Warnings on objects, as Kubernetes Events.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::time::SystemTime;
 
 use http::Method;
 use serde::Deserialize;
@@ -32,7 +31,7 @@ impl Api {
     pub async fn warn(&self, about: &Identity, reason: &str, message: &str) -> Result<(), ApiError> {
         let namespace = about.namespace.as_ref().map_or(FALLBACK_NAMESPACE, Namespace::as_str);
         let name = event_name(about, reason, message);
-        let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let now = humantime::format_rfc3339_seconds(self.settings().clock.now()).to_string();
         let event = json!({
             "apiVersion": "v1",
             "kind": "Event",

@@ -39,5 +39,6 @@ pub use list_watch::{HighWater, ListWatch, Sighting, Step, WatchStart};
 pub use patch::{Patched, References};
 pub use read::{Evidence, Listed, LookUp};
 pub use settings::{
-    ApiSettings, EVENT_COMPONENT, FIELD_MANAGER, RequestObserver, USER_AGENT, Unobserved, Verb, WatchSettings,
+    ApiSettings, EVENT_COMPONENT, FIELD_MANAGER, RequestObserver, USER_AGENT, Unobserved, Verb, WallClock,
+    WatchSettings,
 };

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
 
 use crate::object::GroupResource;
 
@@ -34,6 +36,29 @@ pub struct ApiSettings {
     pub observer: Arc<dyn RequestObserver>,
     /// Where jitter begins. Chosen at random by default; a simulation sets it.
     pub seed: u64,
+    /// What is written into events as the time.
+    pub clock: WallClock,
+}
+
+/// Tells the time of day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WallClock {
+    /// As the operating system does.
+    #[default]
+    System,
+    /// As tokio's clock moves on from a moment, which a simulation can repeat.
+    Since(SystemTime, Instant),
+}
+
+impl WallClock {
+    /// The time of day.
+    #[must_use]
+    pub fn now(&self) -> SystemTime {
+        match self {
+            Self::System => SystemTime::now(),
+            Self::Since(time, moment) => *time + moment.elapsed(),
+        }
+    }
 }
 
 impl Default for ApiSettings {
@@ -46,6 +71,7 @@ impl Default for ApiSettings {
             watch: WatchSettings::default(),
             observer: Arc::new(Unobserved),
             seed: RandomState::new().hash_one(0),
+            clock: WallClock::System,
         }
     }
 }
@@ -130,4 +156,16 @@ pub struct Unobserved;
 
 impl RequestObserver for Unobserved {
     fn request(&self, _: Verb, _: &GroupResource, _: Option<u16>, _: Duration) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wall_clock_can_follow_a_clock_that_tests_move() {
+        let clock = WallClock::Since(SystemTime::UNIX_EPOCH, Instant::now());
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(clock.now(), SystemTime::UNIX_EPOCH + Duration::from_secs(60));
+    }
 }

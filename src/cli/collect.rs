@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::request_metrics::RequestMetrics;
 use super::{Exit, RunArgs};
-use crate::actors::{Controller, ControllerSettings, DiscoverySettings, Introspected};
+use crate::actors::{Controller, ControllerSettings, DiscoverySettings, Introspected, Placement};
 use crate::api::{
     Api, ApiError, ApiSettings, ConnectError, ErrorClass, WatchSettings, WriteGate, load_config,
 };
@@ -205,6 +205,7 @@ fn controller_settings(settings: &Settings) -> ControllerSettings {
         delete_workers: settings.workers.delete,
         orphan_workers: settings.workers.orphan,
         partitions: partitions.unwrap_or(NonZeroU16::MIN),
+        placement: Placement::OwnThreads,
         absent_owners: settings.graph.absent_owner_capacity,
         backoff: Backoff { min: settings.retry.min, max: settings.retry.max },
         discovery: DiscoverySettings {

@@ -1,6 +1,6 @@
 //! The set of monitors: started, drained and replaced as types come and go.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
@@ -21,7 +21,7 @@ impl Discovery {
         if self.phase() == Phase::Rebuilding {
             return;
         }
-        let wanted: HashMap<_, _> = discovered
+        let wanted: BTreeMap<_, _> = discovered
             .watchable
             .iter()
             .filter(|watchable| !self.settings.ignored.contains(&watchable.resource.group_resource))
@@ -50,12 +50,11 @@ impl Discovery {
             let stop = address.send(Stop).into_actor(self);
             ctx.spawn(stop.map(move |_, discovery, ctx| discovery.monitor_ended(&name, epoch, ctx)));
         }
-        let mut new: Vec<_> = wanted
+        let new: Vec<_> = wanted
             .into_iter()
             .filter(|(name, _)| !self.monitors.contains_key(name))
             .map(|(_, new)| new)
             .collect();
-        new.sort_by(|a, b| a.resource.group_resource.cmp(&b.resource.group_resource));
         for watchable in new {
             self.start_monitor(&watchable.resource, worth_of_deletes(watchable), ctx);
         }
@@ -135,13 +134,12 @@ impl Discovery {
     pub(super) fn synced_changed(&mut self) {
         let catalog = self.discovered.as_ref().map(|discovered| Arc::clone(&discovered.catalog));
         // A type that is being drained answers no list any more.
-        let mut types: Vec<_> = self
+        let types: Vec<_> = self
             .monitors
             .iter()
             .filter(|(_, running)| !running.draining)
             .map(|(name, running)| (Arc::clone(&running.resource), self.means.registry.is_synced(name)))
             .collect();
-        types.sort_by(|(a, _), (b, _)| a.group_resource.cmp(&b.group_resource));
         let all = !types.is_empty() && types.iter().all(|(_, synced)| *synced);
         self.round_types.send_replace(Arc::new(RoundTypes { types, catalog: catalog.unwrap_or_default() }));
         if all {

@@ -25,7 +25,7 @@ impl Handler<StoreRestored> for Discovery {
         }
         self.means.api.gate().pause();
         let means = self.means.clone();
-        let monitors: Vec<_> = self.monitors.drain().map(|(_, running)| running).collect();
+        let monitors: Vec<_> = std::mem::take(&mut self.monitors).into_values().collect();
         let forget = async move {
             // What is being worked on was decided on versions that may come again.
             join_all(means.pools.iter().map(|pool| pool.close.send(Close))).await;

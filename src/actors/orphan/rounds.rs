@@ -21,7 +21,7 @@ use super::PATCHES_AT_ONCE;
 use super::unlistable::Unlistable;
 use crate::actors::context::{Interrupted, WorkerContext};
 use crate::actors::release::{Removal, release};
-use crate::actors::supervision::Vital;
+use crate::actors::supervision::{Vital, task};
 use crate::api::{ApiError, ErrorClass};
 use crate::object::{Catalog, GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
 
@@ -145,7 +145,7 @@ impl RoundsActor {
         let types = Arc::clone(&self.types.borrow());
         // On the thread pool: a round decodes lists.
         let unlistable = self.unlistable.clone();
-        let round = tokio::spawn(round(self.context.clone(), scope.clone(), types, unlistable, asked));
+        let round = task(round(self.context.clone(), scope.clone(), types, unlistable, asked));
         let scope = scope.clone();
         ctx.spawn(round.into_actor(self).map(move |_, actor, ctx| {
             if let Some(scoped) = actor.scopes.get_mut(&scope) {

@@ -1,0 +1,251 @@
+//! DELETEs of the collector's.
+
+use kube_gc::embedded::resources::ResourceName;
+use serde_json::json;
+
+use crate::oracle::Rule;
+use crate::world::{World, blocking, broken, to};
+
+#[test]
+fn what_is_owned_must_not_go() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner"), to("never")]);
+    assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
+}
+
+#[test]
+fn what_has_lost_its_owners_goes() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner"), to("never")]);
+    world.remove("owner");
+    assert_eq!(world.collect("item", "Background"), Ok(()));
+}
+
+#[test]
+fn what_names_no_owner_must_not_go() {
+    let mut world = World::new();
+    world.create("item", &[]);
+    assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
+}
+
+#[test]
+fn an_owner_is_one_by_uid_name_namespace_and_kind() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    for (field, other) in [("name", "other"), ("kind", "Node"), ("uid", "other")] {
+        let mut reference = to("owner");
+        reference[field] = other.into();
+        world.create("item", &[reference]);
+        assert_eq!(world.collect("item", "Background"), Ok(()), "{field}");
+    }
+    world.create_as(&ResourceName::new("", "configmaps"), Some("b"), "item", &[to("owner")]);
+    assert_eq!(world.collect("item", "Background"), Ok(()), "namespace");
+    let mut reference = to("owner");
+    reference["kind"] = "configmap".into();
+    world.create("item", &[reference]);
+    assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete), "lower case");
+}
+
+#[test]
+fn a_cluster_scoped_owner_is_in_no_namespace() {
+    let mut world = World::new();
+    world.create_as(&ResourceName::new("", "nodes"), None, "node", &[]);
+    let mut reference = to("node");
+    reference["kind"] = "Node".into();
+    world.create("item", std::slice::from_ref(&reference));
+    assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
+    world.remove("node");
+    world.create("item", &[reference]);
+    assert_eq!(world.collect("item", "Background"), Ok(()));
+}
+
+#[test]
+fn an_unknown_kind_proves_nothing() {
+    let mut world = World::new();
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "w"});
+    world.create("item", std::slice::from_ref(&widget));
+    world.wait(60);
+    assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
+    // Now it can be found out, and stays true when the type has gone again.
+    world.create("item", &[widget]);
+    world.serve_widgets(true);
+    world.wait(60);
+    world.serve_widgets(false);
+    world.wait(60);
+    assert_eq!(world.collect("item", "Background"), Ok(()));
+}
+
+#[test]
+fn a_scope_that_can_not_be_proves_nothing() {
+    let mut world = World::new();
+    world.create_as(&ResourceName::new("", "nodes"), None, "item", &[to("never")]);
+    assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
+}
+
+#[test]
+fn a_waiting_owner_takes_what_it_owns_along() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner")]);
+    world.doom("owner", &["foregroundDeletion"]);
+    assert_eq!(world.collect("item", "Background"), Ok(()));
+}
+
+#[test]
+fn an_owner_that_waits_no_more_is_solid_after_a_while() {
+    for (waited, rule) in [(1, None), (5, Some(Rule::WrongfulDelete))] {
+        let mut world = World::new();
+        world.create("owner", &[]);
+        world.create("item", &[to("owner")]);
+        world.doom("owner", &["foregroundDeletion"]);
+        world.doom("owner", &["orphan"]);
+        world.wait(waited);
+        assert_eq!(broken(&world.collect("item", "Background")), rule, "after {waited} s");
+    }
+}
+
+#[test]
+fn a_terminating_owner_is_solid() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner")]);
+    world.doom("owner", &["example.com/backup"]);
+    assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
+}
+
+#[test]
+fn an_owner_that_orphans_first_is_solid() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner")]);
+    world.doom("owner", &["foregroundDeletion", "orphan"]);
+    assert_eq!(broken(&world.collect("item", "Foreground")), Some(Rule::WrongfulDelete));
+}
+
+#[test]
+fn it_is_bound_to_uid_and_version() {
+    for (bound, rule) in [
+        (json!({"uid": "item", "resourceVersion": "1"}), None),
+        (json!({"uid": "item"}), Some(Rule::Precondition)),
+        (json!({"resourceVersion": "1"}), Some(Rule::Precondition)),
+        (json!({"uid": "other", "resourceVersion": "1"}), Some(Rule::Precondition)),
+        (json!({"uid": "item", "resourceVersion": "0"}), Some(Rule::Precondition)),
+    ] {
+        let mut world = World::new();
+        world.create("item", &[to("never")]);
+        assert_eq!(broken(&world.collect_if("item", "Background", &bound)), rule, "{bound}");
+    }
+}
+
+/// Five conflicts need six versions with the same references.
+#[test]
+fn churn_allows_for_the_uid_alone() {
+    for (changes, rule) in [(4, Some(Rule::Precondition)), (5, None)] {
+        let mut world = World::new();
+        world.create("item", &[to("never")]);
+        for change in 0..changes {
+            world.change("item", |metadata| metadata["labels"]["n"] = change.to_string().into());
+        }
+        let judged = world.collect_if("item", "Background", &json!({"uid": "item"}));
+        assert_eq!(broken(&judged), rule, "after {changes} changes");
+    }
+}
+
+#[test]
+fn with_the_uid_alone_the_last_reading_counts() {
+    for (waited, rule) in [(0, None), (5, Some(Rule::Precondition))] {
+        let mut world = World::new();
+        world.create("owner", &[]);
+        world.create("item", &[to("never")]);
+        for change in 0..5 {
+            world.change("item", |metadata| metadata["labels"]["n"] = change.to_string().into());
+        }
+        world.change("item", |metadata| metadata["ownerReferences"] = json!([to("owner")]));
+        world.wait(waited);
+        let judged = world.collect_if("item", "Background", &json!({"uid": "item"}));
+        assert_eq!(broken(&judged), rule, "after {waited} s");
+    }
+}
+
+#[test]
+fn the_policy_says_again_what_the_object_asks_for() {
+    for (finalizers, right) in [
+        (vec![], "Background"),
+        (vec!["orphan"], "Orphan"),
+        (vec!["foregroundDeletion"], "Foreground"),
+        (vec!["foregroundDeletion", "orphan"], "Orphan"),
+        (vec!["example.com/backup"], "Background"),
+    ] {
+        for policy in ["Background", "Foreground", "Orphan"] {
+            let mut world = World::new();
+            world.create("item", &[to("never")]);
+            world.change("item", |metadata| metadata["finalizers"] = json!(finalizers));
+            let rule = (policy != right).then_some(Rule::Policy);
+            assert_eq!(broken(&world.collect("item", policy)), rule, "{policy} with {finalizers:?}");
+        }
+    }
+}
+
+#[test]
+fn below_a_waiting_owner_foreground_goes_on_downwards() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner")]);
+    world.create("leaf", &[blocking("item")]);
+    world.doom("owner", &["foregroundDeletion"]);
+    assert_eq!(world.collect("item", "Foreground"), Ok(()));
+    world.create("lonely", &[to("owner")]);
+    assert_eq!(broken(&world.collect("lonely", "Foreground")), Some(Rule::Policy));
+}
+
+#[test]
+fn what_is_being_deleted_is_left_alone() {
+    let mut world = World::new();
+    world.create("item", &[to("never")]);
+    world.doom("item", &["example.com/backup"]);
+    assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
+}
+
+#[test]
+fn ignored_types_are_left_alone() {
+    let mut world = World::new();
+    world.create_as(&ResourceName::new("", "events"), Some("a"), "event", &[to("never")]);
+    assert_eq!(broken(&world.collect("event", "Background")), Some(Rule::WrongfulDelete));
+}
+
+#[test]
+fn who_was_orphaned_late_keeps_its_life() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner")]);
+    world.doom("owner", &["orphan"]);
+    world.create("later", &[to("owner")]);
+    assert_eq!(world.release("owner"), Ok(()), "the collector may not know the type");
+    assert_eq!(world.collect("later", "Background"), Ok(()), "it came when the deletion had begun");
+    assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::LostOrphan));
+}
+
+#[test]
+fn a_restart_forgets_who_was_orphaned() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner")]);
+    world.doom("owner", &["orphan"]);
+    assert_eq!(world.release("owner"), Ok(()));
+    world.oracle.restarted();
+    assert_eq!(world.collect("item", "Background"), Ok(()));
+}
+
+#[test]
+fn a_foreground_deletion_after_an_orphan_deletion_holds() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner")]);
+    world.doom("owner", &["orphan", "example.com/backup"]);
+    let released = world.patch("owner", |metadata| metadata["finalizers"] = json!(["example.com/backup"]));
+    assert_eq!(released, Ok(()));
+    world.doom("owner", &["foregroundDeletion", "example.com/backup"]);
+    assert_eq!(world.collect("item", "Background"), Ok(()));
+}

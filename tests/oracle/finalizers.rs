@@ -1,0 +1,104 @@
+//! PATCHes of the collector's that are about finalizers.
+
+use serde_json::json;
+
+use crate::oracle::Rule;
+use crate::world::{World, blocking, broken, configmaps, to};
+
+#[test]
+fn a_blocking_dependent_holds_its_owner() {
+    for (reference, rule) in
+        [(blocking("owner"), Some(Rule::WaitedTooShort)), (to("owner"), None), (blocking("other"), None)]
+    {
+        let mut world = World::new();
+        world.create("owner", &[]);
+        world.create("item", std::slice::from_ref(&reference));
+        world.all_known();
+        world.doom("owner", &["foregroundDeletion"]);
+        assert_eq!(broken(&world.release("owner")), rule, "{reference}");
+    }
+}
+
+#[test]
+fn what_could_not_be_known_to_block_does_not_hold() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.all_known();
+    world.create("late", &[blocking("owner")]);
+    world.doom("owner", &["foregroundDeletion"]);
+    world.oracle.shown(&configmaps(), 3, world.now);
+    assert_eq!(world.release("owner"), Ok(()), "shown when it was decided already");
+}
+
+#[test]
+fn a_new_collector_knows_nothing() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[blocking("owner")]);
+    world.all_known();
+    world.oracle.restarted();
+    world.doom("owner", &["foregroundDeletion"]);
+    assert_eq!(world.release("owner"), Ok(()));
+}
+
+#[test]
+fn finalizers_of_what_is_not_being_deleted_stay() {
+    for finalizer in ["orphan", "foregroundDeletion"] {
+        let mut world = World::new();
+        world.create("owner", &[]);
+        world.change("owner", |metadata| metadata["finalizers"] = json!([finalizer]));
+        let patched = world.patch("owner", |metadata| metadata["finalizers"] = json!([]));
+        assert_eq!(broken(&patched), Some(Rule::WaitedTooShort), "{finalizer}");
+    }
+}
+
+#[test]
+fn orphaning_comes_first() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.doom("owner", &["foregroundDeletion", "orphan"]);
+    let patched = world.patch("owner", |metadata| metadata["finalizers"] = json!(["orphan"]));
+    assert_eq!(broken(&patched), Some(Rule::WaitedTooShort));
+}
+
+#[test]
+fn a_finalizer_goes_from_a_version_and_a_uid() {
+    for bound in [json!({"uid": "owner"}), json!({"resourceVersion": "2"})] {
+        let mut world = World::new();
+        world.create("owner", &[]);
+        world.doom("owner", &["foregroundDeletion"]);
+        let patched = world.patch_if("owner", &bound, |metadata| metadata["finalizers"] = json!([]));
+        assert_eq!(broken(&patched), Some(Rule::Precondition));
+    }
+}
+
+#[test]
+fn nobody_is_left_when_the_orphan_finalizer_goes() {
+    for (is_released, rule) in [(true, None), (false, Some(Rule::LostOrphan))] {
+        let mut world = World::new();
+        world.create("owner", &[]);
+        world.create("item", &[to("owner")]);
+        world.all_known();
+        world.doom("owner", &["orphan"]);
+        world.create("later", &[to("owner")]);
+        if is_released {
+            let bound = json!({"uid": "item"});
+            world.patch_if("item", &bound, |metadata| metadata["ownerReferences"] = json!([])).unwrap();
+        }
+        assert_eq!(broken(&world.release("owner")), rule);
+    }
+}
+
+#[test]
+fn a_type_that_can_not_be_listed_is_excused_for_a_while() {
+    for (waited, rule) in [(10, None), (300, Some(Rule::LostOrphan))] {
+        let mut world = World::new();
+        world.create("owner", &[]);
+        world.create("item", &[to("owner")]);
+        world.all_known();
+        world.oracle.listed(&configmaps(), false, world.now);
+        world.doom("owner", &["orphan"]);
+        world.wait(waited);
+        assert_eq!(broken(&world.release("owner")), rule, "after {waited} s");
+    }
+}

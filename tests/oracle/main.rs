@@ -1,0 +1,11 @@
+//! The simulation's oracle, against histories made by hand: for each rule one that
+//! breaks it and one that keeps it.
+
+#[path = "../simulation/oracle/mod.rs"]
+mod oracle;
+
+mod deletes;
+mod finalizers;
+mod patches;
+mod rest;
+mod world;

@@ -1,0 +1,139 @@
+//! PATCHes of the collector's that are about owner references.
+
+use serde_json::json;
+
+use crate::oracle::Rule;
+use crate::world::{World, blocking, broken, to};
+
+/// A solid owner, one that waits, one that never was, and an item of all three.
+fn three_owners() -> World {
+    let mut world = World::new();
+    world.create("solid", &[]);
+    world.create("waiting", &[]);
+    world.doom("waiting", &["foregroundDeletion"]);
+    world.create("item", &[to("solid"), to("waiting"), to("never")]);
+    world
+}
+
+#[test]
+fn absent_and_waiting_references_go_where_a_solid_one_stays() {
+    let mut world = three_owners();
+    let patched = world.patch("item", |metadata| metadata["ownerReferences"] = json!([to("solid")]));
+    assert_eq!(patched, Ok(()));
+}
+
+#[test]
+fn a_solid_reference_stays() {
+    let mut world = three_owners();
+    world.create("other", &[]);
+    world.change("item", |metadata| metadata["ownerReferences"] = json!([to("solid"), to("other")]));
+    let patched = world.patch("item", |metadata| metadata["ownerReferences"] = json!([to("solid")]));
+    assert_eq!(broken(&patched), Some(Rule::WrongfulPatch));
+}
+
+#[test]
+fn no_reference_goes_without_a_solid_one() {
+    for left in [vec![], vec![to("never")]] {
+        let mut world = three_owners();
+        world.change("item", |metadata| metadata["ownerReferences"] = json!([to("waiting"), to("never")]));
+        let patched = world.patch("item", |metadata| metadata["ownerReferences"] = json!(left));
+        assert_eq!(broken(&patched), Some(Rule::WrongfulPatch));
+    }
+}
+
+/// The owner that was solid a while ago is no reason to let a waiting one go; for an
+/// absent one it does.
+#[test]
+fn before_a_waiting_reference_goes_a_solid_one_is_confirmed() {
+    for (goes, rule) in [("waiting", Some(Rule::WrongfulPatch)), ("never", None)] {
+        let mut world = three_owners();
+        world.change("item", |metadata| metadata["ownerReferences"] = json!([to("solid"), to(goes)]));
+        world.remove("solid");
+        world.wait(10);
+        let patched = world.patch("item", |metadata| metadata["ownerReferences"] = json!([to("solid")]));
+        assert_eq!(broken(&patched), rule, "{goes}");
+    }
+}
+
+#[test]
+fn a_reference_of_an_unknown_kind_stays() {
+    let mut world = three_owners();
+    let unknown = json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "w"});
+    world.change("item", |metadata| metadata["ownerReferences"] = json!([to("solid"), unknown]));
+    let patched = world.patch("item", |metadata| metadata["ownerReferences"] = json!([to("solid")]));
+    assert_eq!(broken(&patched), Some(Rule::WrongfulPatch));
+}
+
+#[test]
+fn references_to_an_owner_that_orphans_go_at_any_version() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner")]);
+    let bound = json!({"uid": "item"});
+    let mut other = World::new();
+    other.create("owner", &[]);
+    other.create("item", &[to("owner")]);
+    let patched = other.patch_if("item", &bound, |metadata| metadata["ownerReferences"] = json!([]));
+    assert_eq!(broken(&patched), Some(Rule::Precondition), "it is not to orphan");
+    world.doom("owner", &["orphan"]);
+    let patched = world.patch_if("item", &bound, |metadata| metadata["ownerReferences"] = json!([]));
+    assert_eq!(patched, Ok(()));
+}
+
+#[test]
+fn a_patch_is_bound_to_the_uid() {
+    for bound in [json!({"resourceVersion": "5"}), json!({"uid": "other", "resourceVersion": "5"})] {
+        let mut world = three_owners();
+        let patched =
+            world.patch_if("item", &bound, |metadata| metadata["ownerReferences"] = json!([to("solid")]));
+        assert_eq!(broken(&patched), Some(Rule::Precondition));
+    }
+}
+
+#[test]
+fn nothing_else_is_touched() {
+    let mut world = three_owners();
+    let patched = world.patch("item", |metadata| {
+        metadata["ownerReferences"] = json!([to("solid")]);
+        metadata["labels"]["app"] = "other".into();
+    });
+    assert_eq!(broken(&patched), Some(Rule::ForeignWrite));
+    let mut world = three_owners();
+    let patched = world.patch("item", |metadata| {
+        let mut kept = to("solid");
+        kept["controller"] = true.into();
+        metadata["ownerReferences"] = json!([kept]);
+    });
+    assert_eq!(broken(&patched), Some(Rule::ForeignWrite));
+    for left in [json!(["foregroundDeletion"]), json!([]), json!(["foregroundDeletion", "example.com/other"])]
+    {
+        let mut world = three_owners();
+        world.doom("item", &["foregroundDeletion", "example.com/backup"]);
+        let patched = world.patch("item", |metadata| metadata["finalizers"] = left);
+        assert_eq!(broken(&patched), Some(Rule::ForeignWrite));
+    }
+}
+
+#[test]
+fn references_stop_blocking_where_deletions_wait_in_a_ring() {
+    let mut world = World::new();
+    world.create("one", &[blocking("two")]);
+    world.create("two", &[blocking("one")]);
+    let released = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "one", "uid": "one", "blockOwnerDeletion": false}]);
+    world.doom("one", &["foregroundDeletion"]);
+    let patched = world.patch("two", |metadata| metadata["ownerReferences"] = released.clone());
+    assert_eq!(patched, Ok(()), "its owner waits, and so does its dependent");
+
+    let mut world = World::new();
+    world.create("one", &[]);
+    world.create("two", &[blocking("one")]);
+    let patched = world.patch("two", |metadata| metadata["ownerReferences"] = released.clone());
+    assert_eq!(broken(&patched), Some(Rule::WrongfulPatch));
+    world.change("two", |metadata| metadata["ownerReferences"] = json!([blocking("one")]));
+    world.doom("two", &["foregroundDeletion"]);
+    assert_eq!(
+        world.patch("two", |metadata| metadata["ownerReferences"] = released),
+        Ok(()),
+        "it waits itself"
+    );
+}

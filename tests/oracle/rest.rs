@@ -1,0 +1,118 @@
+//! The state at rest.
+
+use serde_json::{Value, json};
+
+use crate::oracle::Rule;
+use crate::world::{World, blocking, broken, to};
+
+fn widget() -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "w"})
+}
+
+#[test]
+fn a_world_in_order_is_in_order() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner")]);
+    world.create("terminating", &[to("never")]);
+    world.doom("terminating", &["example.com/backup"]);
+    assert_eq!(world.at_rest(&[]), Ok(()));
+}
+
+#[test]
+fn garbage_is_gone() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner")]);
+    world.remove("owner");
+    assert_eq!(broken(&world.at_rest(&[])), Some(Rule::LostGarbage));
+    world.collect("item", "Background").unwrap();
+    assert_eq!(world.at_rest(&[]), Ok(()));
+}
+
+#[test]
+fn what_hangs_on_a_waiting_owner_only_is_being_deleted() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("held", &[blocking("owner")]);
+    world.doom("held", &["example.com/backup"]);
+    world.doom("owner", &["foregroundDeletion"]);
+    assert_eq!(world.at_rest(&[]), Ok(()));
+    world.create("item", &[to("owner")]);
+    assert_eq!(broken(&world.at_rest(&[])), Some(Rule::LostGarbage));
+}
+
+#[test]
+fn no_absent_reference_stays_beside_a_solid_one() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner"), to("never")]);
+    assert_eq!(broken(&world.at_rest(&[])), Some(Rule::LeftReference));
+}
+
+#[test]
+fn what_can_not_be_decided_is_kept_and_named() {
+    let mut world = World::new();
+    world.create("item", &[to("never"), widget()]);
+    assert_eq!(broken(&world.at_rest(&[])), Some(Rule::Hidden));
+    assert_eq!(world.at_rest(&["item"]), Ok(()));
+    world.serve_widgets(true);
+    assert_eq!(broken(&world.at_rest(&["item"])), Some(Rule::LostGarbage));
+}
+
+#[test]
+fn what_names_an_owner_that_can_not_be_is_kept() {
+    let mut world = World::new();
+    let node = kube_gc::embedded::resources::ResourceName::new("", "nodes");
+    world.create_as(&node, None, "item", &[to("never")]);
+    assert_eq!(world.at_rest(&[]), Ok(()));
+}
+
+#[test]
+fn ignored_types_are_left_as_they_are() {
+    let mut world = World::new();
+    let event = kube_gc::embedded::resources::ResourceName::new("", "events");
+    world.create_as(&event, Some("a"), "item", &[to("never")]);
+    assert_eq!(world.at_rest(&[]), Ok(()));
+}
+
+#[test]
+fn no_orphan_finalizer_is_left() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.change("owner", |metadata| metadata["finalizers"] = json!(["orphan"]));
+    assert_eq!(world.at_rest(&[]), Ok(()), "it is not being deleted");
+    world.doom("owner", &["orphan"]);
+    assert_eq!(broken(&world.at_rest(&[])), Some(Rule::StuckFinalizer));
+}
+
+#[test]
+fn nothing_waits_for_nothing() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner")]);
+    world.doom("item", &["example.com/backup"]);
+    world.doom("owner", &["foregroundDeletion"]);
+    assert_eq!(broken(&world.at_rest(&[])), Some(Rule::StuckFinalizer), "it does not block");
+    world.change("item", |metadata| metadata["ownerReferences"] = json!([blocking("owner")]));
+    assert_eq!(world.at_rest(&[]), Ok(()));
+}
+
+#[test]
+fn a_ring_does_not_hold_itself() {
+    let mut world = World::new();
+    world.create("self", &[blocking("self")]);
+    world.doom("self", &["foregroundDeletion"]);
+    assert_eq!(broken(&world.at_rest(&[])), Some(Rule::StuckFinalizer));
+
+    let mut world = World::new();
+    world.create("one", &[blocking("two")]);
+    world.create("two", &[blocking("one")]);
+    world.doom("one", &["foregroundDeletion"]);
+    world.doom("two", &["foregroundDeletion"]);
+    assert_eq!(broken(&world.at_rest(&[])), Some(Rule::StuckFinalizer));
+    // Unless something else holds one of them, and so the other.
+    world.create("held", &[blocking("two")]);
+    world.doom("held", &["example.com/backup"]);
+    assert_eq!(world.at_rest(&[]), Ok(()));
+}

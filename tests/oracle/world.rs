@@ -1,0 +1,229 @@
+//! A world whose history is written by hand.
+
+#![expect(clippy::unwrap_used, reason = "a history that cannot be is an error of the test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_gc::embedded::object::Object;
+use kube_gc::embedded::resources::{DefaultPolicy, Resource, ResourceName};
+use kube_gc::embedded::store::{Cause, Change};
+use serde_json::{Value, json};
+
+use crate::oracle::{Bounds, Oracle, Rule, Violation};
+
+/// What happened to be judged.
+pub type Judged = Result<(), Violation>;
+
+/// The rule that was broken.
+pub fn broken(judged: &Judged) -> Option<Rule> {
+    judged.as_ref().err().map(|violation| violation.rule)
+}
+
+/// A world, and the oracle that watches it.
+pub struct World {
+    pub oracle: Oracle,
+    pub now: Duration,
+    version: u64,
+    objects: BTreeMap<String, (ResourceName, Value)>,
+    served: Vec<Resource>,
+}
+
+/// ConfigMaps are namespaced, nodes are not.
+pub fn configmaps() -> ResourceName {
+    ResourceName::new("", "configmaps")
+}
+
+fn resource(group: &str, plural: &str, kind: &str, namespaced: bool) -> Resource {
+    Resource {
+        name: ResourceName::new(group, plural),
+        kind: kind.into(),
+        list_kind: format!("{kind}List").into(),
+        singular: kind.to_lowercase().into(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        namespaced,
+        versions: vec!["v1".into()],
+        storage_version: "v1".into(),
+        verbs: vec!["create", "delete", "get", "list", "patch", "update", "watch"],
+        subresources: Vec::new(),
+        default_policy: DefaultPolicy::Background,
+        custom: !group.is_empty(),
+        graceful: false,
+        returns_deleted: false,
+    }
+}
+
+/// A reference to an object by its uid, which is its name, too.
+pub fn to(owner: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": owner})
+}
+
+/// The same, and it blocks.
+pub fn blocking(owner: &str) -> Value {
+    let mut reference = to(owner);
+    reference["blockOwnerDeletion"] = true.into();
+    reference
+}
+
+impl World {
+    /// ConfigMaps and events in namespaces, nodes in none; widgets not yet.
+    pub fn new() -> Self {
+        let served = vec![
+            resource("", "configmaps", "ConfigMap", true),
+            resource("", "events", "Event", true),
+            resource("", "nodes", "Node", false),
+        ];
+        let mut world = Self {
+            oracle: Oracle::new(Bounds::default()),
+            now: Duration::from_secs(1000),
+            version: 0,
+            objects: BTreeMap::new(),
+            served,
+        };
+        world.oracle.types(&world.served, world.now);
+        world
+    }
+
+    /// Widgets of `example.com` are served, or not.
+    pub fn serve_widgets(&mut self, served: bool) {
+        self.served.retain(|resource| &*resource.name.group != "example.com");
+        if served {
+            self.served.push(resource("example.com", "widgets", "Widget", true));
+        }
+        self.oracle.types(&self.served, self.now);
+    }
+
+    /// Time goes on.
+    pub fn wait(&mut self, seconds: u64) {
+        self.now += Duration::from_secs(seconds);
+    }
+
+    /// The collector knows all ConfigMaps, and could list them.
+    pub fn all_known(&mut self) {
+        self.oracle.listed(&configmaps(), true, self.now);
+        self.oracle.shown(&configmaps(), self.version, self.now);
+        self.wait(10);
+    }
+
+    /// Somebody creates a ConfigMap in the namespace `a`, named as its uid.
+    pub fn create(&mut self, uid: &str, owners: &[Value]) {
+        self.create_as(&configmaps(), Some("a"), uid, owners);
+    }
+
+    /// Somebody creates something.
+    pub fn create_as(
+        &mut self,
+        resource: &ResourceName,
+        namespace: Option<&str>,
+        uid: &str,
+        owners: &[Value],
+    ) {
+        let mut metadata =
+            json!({"name": uid, "uid": uid, "labels": {"app": "shop"}, "ownerReferences": owners});
+        if let Some(namespace) = namespace {
+            metadata["namespace"] = namespace.into();
+        }
+        self.objects
+            .insert(uid.to_owned(), (resource.clone(), json!({"metadata": metadata, "data": {"k": "v"}})));
+        self.apply(uid, None, false, "user", "POST", Value::Null).unwrap();
+    }
+
+    /// Somebody changes an object.
+    pub fn change(&mut self, uid: &str, change: impl FnOnce(&mut Value)) {
+        let before = self.object(uid);
+        change(&mut self.objects.get_mut(uid).unwrap().1["metadata"]);
+        self.apply(uid, Some(before), false, "user", "PUT", Value::Null).unwrap();
+    }
+
+    /// Somebody begins to delete an object, which these finalizers hold.
+    pub fn doom(&mut self, uid: &str, finalizers: &[&str]) {
+        self.change(uid, |metadata| {
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            metadata["finalizers"] = json!(finalizers);
+        });
+    }
+
+    /// Somebody makes an object vanish.
+    pub fn remove(&mut self, uid: &str) {
+        let before = self.object(uid);
+        self.apply(uid, Some(before), true, "user", "DELETE", Value::Null).unwrap();
+    }
+
+    /// The collector deletes an object as it should: bound to uid and version.
+    pub fn collect(&mut self, uid: &str, policy: &str) -> Judged {
+        let version = self.object(uid).resource_version().to_string();
+        self.collect_if(uid, policy, &json!({"uid": uid, "resourceVersion": version}))
+    }
+
+    /// The collector deletes an object under these preconditions.
+    pub fn collect_if(&mut self, uid: &str, policy: &str, preconditions: &Value) -> Judged {
+        let before = self.object(uid);
+        let body = json!({"propagationPolicy": policy, "preconditions": preconditions});
+        self.apply(uid, Some(before), true, "kube-gc/1", "DELETE", body)
+    }
+
+    /// The collector patches the metadata of an object as it should: bound to uid and
+    /// version.
+    pub fn patch(&mut self, uid: &str, change: impl FnOnce(&mut Value)) -> Judged {
+        let version = self.object(uid).resource_version().to_string();
+        self.patch_if(uid, &json!({"uid": uid, "resourceVersion": version}), change)
+    }
+
+    /// The collector patches an object under these preconditions.
+    pub fn patch_if(&mut self, uid: &str, bound: &Value, change: impl FnOnce(&mut Value)) -> Judged {
+        let before = self.object(uid);
+        change(&mut self.objects.get_mut(uid).unwrap().1["metadata"]);
+        self.apply(uid, Some(before), false, "kube-gc/1", "PATCH", json!({"metadata": bound}))
+    }
+
+    /// The collector removes the last finalizer, and the object goes as it was.
+    pub fn release(&mut self, uid: &str) -> Judged {
+        let before = self.object(uid);
+        let version = before.resource_version().to_string();
+        let body = json!({"metadata": {"uid": uid, "resourceVersion": version, "finalizers": null}});
+        self.apply(uid, Some(before), true, "kube-gc/1", "PATCH", body)
+    }
+
+    /// An object as it is.
+    pub fn object(&self, uid: &str) -> Object {
+        Object::new(self.objects[uid].1.clone())
+    }
+
+    /// Judges the world at rest, in which the collector names these as not decided.
+    pub fn at_rest(&self, visible: &[&str]) -> Judged {
+        let visible: BTreeSet<String> = visible.iter().map(|uid| (*uid).to_owned()).collect();
+        self.oracle.at_rest(&visible)
+    }
+
+    fn apply(
+        &mut self,
+        uid: &str,
+        before: Option<Object>,
+        removed: bool,
+        who: &str,
+        method: &str,
+        body: Value,
+    ) -> Judged {
+        self.version += 1;
+        let (resource, object) = self.objects.get_mut(uid).unwrap();
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let after = Object::new(object.clone());
+        let cause = Cause {
+            request: self.version,
+            user_agent: who.to_owned(),
+            method: method.to_owned(),
+            path: format!("/api/v1/namespaces/a/{}/{uid}?fieldManager=x", resource.plural),
+            body,
+        };
+        let key = after.key();
+        let resource = resource.clone();
+        if removed {
+            self.objects.remove(uid);
+        }
+        let cause = Arc::new(cause);
+        let change = Change { version: self.version, resource, key, before, after, removed, cause };
+        self.oracle.observe(&change, self.now)
+    }
+}

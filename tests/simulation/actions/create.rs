@@ -1,0 +1,104 @@
+//! Things that come.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::super::random::Random;
+use super::super::types::NAMESPACES;
+use super::super::world::World;
+use super::references::{object, several};
+
+/// Whether there is room for another one.
+fn is_full(world: &World) -> bool {
+    world.objects().len() >= world.plan.population
+}
+
+/// One object with any references.
+pub async fn one(world: &mut World, random: &mut Random) {
+    if is_full(world) {
+        return;
+    }
+    let Some(&of) = random.pick(&world.types) else { return };
+    let namespace = world.place(of, random);
+    let name = world.name(random);
+    let references = several(world, random, of, namespace.as_deref());
+    let created = object(of, namespace.as_deref(), &name, &references, random);
+    world.create(of, namespace.as_deref(), &created).await;
+}
+
+/// A few levels of owners and dependents.
+pub async fn tree(world: &mut World, random: &mut Random) {
+    let Some(&root) = random.pick(&world.types) else { return };
+    let namespace = world.place(root, random).or_else(|| random.pick(&world.namespaces).cloned());
+    let mut level: Vec<Value> = Vec::new();
+    for depth in 0..2 + random.below(3) {
+        let mut next = Vec::new();
+        for _ in 0..1 + random.below(3) {
+            if is_full(world) {
+                return;
+            }
+            let Some(&of) = (if depth == 0 { Some(&root) } else { random.pick(&world.types) }) else {
+                return;
+            };
+            let namespace = if of.namespaced { namespace.clone() } else { None };
+            let mut references: Vec<_> = random.pick(&level).cloned().into_iter().collect();
+            if random.chance(200) {
+                references.extend(random.pick(&level).filter(|other| !references.contains(other)).cloned());
+            }
+            if random.chance(700) {
+                for reference in &mut references {
+                    reference["blockOwnerDeletion"] = true.into();
+                }
+            }
+            let name = world.name(random);
+            let created = object(of, namespace.as_deref(), &name, &references, random);
+            if let Some(created) = world.create(of, namespace.as_deref(), &created).await {
+                next.push(json!({
+                    "apiVersion": of.api_version(), "kind": of.kind,
+                    "name": created["metadata"]["name"], "uid": created["metadata"]["uid"],
+                }));
+            }
+        }
+        if !next.is_empty() {
+            level = next;
+        }
+    }
+}
+
+/// One to three objects that own each other in a circle; a circle of one owns itself.
+pub async fn cycle(world: &mut World, random: &mut Random) {
+    let objects = world.objects();
+    let namespaced: Vec<_> = objects.iter().filter(|found| found.of.namespaced).collect();
+    let Some(&first) = random.pick(&namespaced) else { return };
+    let mut members = vec![first];
+    for _ in 0..random.below(3) {
+        let near = namespaced.iter().filter(|found| found.key.namespace == first.key.namespace);
+        let near: Vec<_> =
+            near.filter(|found| !members.iter().any(|member| member.key == found.key)).collect();
+        members.extend(random.pick(&near).map(|found| **found));
+    }
+    for (place, member) in members.iter().enumerate() {
+        let Some(owner) = members.get((place + 1) % members.len()) else { continue };
+        let mut reference = owner.reference();
+        reference["blockOwnerDeletion"] = random.chance(800).into();
+        let mut references = member.references();
+        references.retain(|old| old["uid"] != reference["uid"]);
+        references.push(reference);
+        world.merge(member, &json!({ "metadata": { "ownerReferences": references } })).await;
+    }
+}
+
+/// A custom type, which may have been there before.
+pub async fn definition(world: &mut World, random: &mut Random) {
+    let custom: Vec<_> = world.types.iter().filter(|of| of.custom).copied().collect();
+    let Some(of) = random.pick(&custom) else { return };
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    world.request(Method::POST, path, "application/json", &of.definition()).await;
+}
+
+/// A namespace of those in use.
+pub async fn namespace(world: &mut World, random: &mut Random) {
+    let Some(name) = random.pick(&world.namespaces).cloned() else { return };
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+    world.create(&NAMESPACES, None, &namespace).await;
+}

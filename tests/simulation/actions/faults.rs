@@ -1,0 +1,91 @@
+//! Things that go wrong, and time.
+
+use std::time::Duration;
+
+use super::super::network::Refusal;
+use super::super::random::Random;
+use super::super::world::World;
+
+/// A type whose requests something happens to; CRDs are a type like any other.
+fn some_type(world: &World, random: &mut Random) -> Option<String> {
+    if random.chance(100) {
+        return Some("customresourcedefinitions".to_owned());
+    }
+    random.pick(&world.types).map(|of| of.plural.to_owned())
+}
+
+/// Watches break: all, or those of one type.
+pub fn cut(world: &World, random: &mut Random) {
+    let plural = if random.chance(300) { None } else { some_type(world, random) };
+    let clean = random.chance(500);
+    world.network.trace.note(format_args!("watches of {plural:?} are cut, clean: {clean}"));
+    world.network.cut(plural, clean);
+}
+
+/// Watches of a type show nothing for a while.
+pub fn stall(world: &World, random: &mut Random) {
+    let Some(plural) = some_type(world, random) else { return };
+    let time = random.millis(50, 20_000);
+    world.network.trace.note(format_args!("watches of {plural} stall for {time:?}"));
+    world.network.stall(&plural, time);
+}
+
+/// A type's writes are denied, or allowed again.
+pub fn deny(world: &World, random: &mut Random) {
+    let Some(plural) = some_type(world, random) else { return };
+    let denied = world.network.toggle_denied(&plural);
+    world.network.trace.note(format_args!("writes of {plural} are denied: {denied}"));
+}
+
+/// A type's lists fail, or work again.
+pub fn unlistable(world: &World, random: &mut Random) {
+    let Some(plural) = some_type(world, random) else { return };
+    let how = match random.below(4) {
+        0 => Refusal::Code(403),
+        1 => Refusal::Silence,
+        _ => Refusal::Code(500),
+    };
+    let fails = world.network.toggle_unlistable(&plural, how);
+    world.network.trace.note(format_args!("lists of {plural} fail: {fails}, with {how:?}"));
+    if fails && random.chance(500) {
+        world.network.cut(Some(plural), false);
+    }
+}
+
+/// The watch cache of a type stops, or goes on.
+pub fn freeze(world: &mut World, random: &mut Random) {
+    let Some(&of) = random.pick(&world.types) else { return };
+    world.toggle_frozen(of);
+}
+
+/// Old versions are forgotten.
+pub fn compact(world: &World) {
+    world.network.trace.note(format_args!("compaction"));
+    world.compact();
+}
+
+/// Nothing can be reached for a while, and what was open breaks.
+pub fn blackout(world: &World, random: &mut Random) {
+    let time = random.millis(100, 60_000);
+    world.network.trace.note(format_args!("nothing can be reached for {time:?}"));
+    world.network.darken(time);
+    world.network.cut(None, false);
+}
+
+/// Time passes: mostly little, so that things happen while others are under way.
+pub async fn pass(random: &mut Random) {
+    let time = match random.weighted(&[20, 40, 25, 15]) {
+        0 => Duration::from_millis(1),
+        1 => random.millis(1, 100),
+        2 => random.millis(100, 3_000),
+        _ => random.millis(3_000, 60_000),
+    };
+    tokio::time::sleep(time).await;
+}
+
+/// The clock is suddenly much later: minutes or hours.
+pub async fn jump(random: &mut Random) {
+    let time =
+        if random.chance(700) { random.millis(60_000, 600_000) } else { random.millis(600_000, 14_400_000) };
+    tokio::time::advance(time).await;
+}

@@ -1,0 +1,58 @@
+//! What a step does.
+
+mod change;
+mod create;
+mod delete;
+mod faults;
+mod references;
+
+pub use self::references::FOREIGN;
+
+use super::plan::Action;
+use super::random::Random;
+use super::world::World;
+
+/// What the run has to do itself after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Nothing.
+    GoOn,
+    /// The collector dies at once.
+    Crash,
+}
+
+/// Does one thing.
+pub async fn act(action: Action, world: &mut World, random: &mut Random) -> After {
+    match action {
+        Action::CreateTree => create::tree(world, random).await,
+        Action::Create => create::one(world, random).await,
+        Action::CreateCycle => create::cycle(world, random).await,
+        Action::Adopt => change::adopt(world, random).await,
+        Action::Release => change::release(world, random).await,
+        Action::ChangeOwners => change::change_owners(world, random).await,
+        Action::FlipBlocking => change::flip_blocking(world, random).await,
+        Action::Delete => delete::one(world, random).await,
+        Action::DeleteAgain => delete::again(world, random).await,
+        Action::DeleteCollection => delete::collection(world, random).await,
+        Action::AddFinalizer => change::add_finalizer(world, random).await,
+        Action::RemoveFinalizer => change::remove_finalizer(world, random).await,
+        Action::ClearFinalizers => change::clear_finalizers(world, random).await,
+        Action::Label => change::label(world, random).await,
+        Action::Recreate => delete::recreate(world, random).await,
+        Action::CreateType => create::definition(world, random).await,
+        Action::DropType => delete::definition(world, random).await,
+        Action::CreateNamespace => create::namespace(world, random).await,
+        Action::DeleteNamespace => delete::namespace(world, random).await,
+        Action::CutWatches => faults::cut(world, random),
+        Action::StallWatches => faults::stall(world, random),
+        Action::Deny => faults::deny(world, random),
+        Action::Unlistable => faults::unlistable(world, random),
+        Action::Freeze => faults::freeze(world, random),
+        Action::Compact => faults::compact(world),
+        Action::Blackout => faults::blackout(world, random),
+        Action::Crash => return After::Crash,
+        Action::Pass => faults::pass(random).await,
+        Action::Jump => faults::jump(random).await,
+    }
+    After::GoOn
+}

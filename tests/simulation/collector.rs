@@ -1,0 +1,73 @@
+//! The collector of a run: the real one, in this thread.
+
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use kube_gc::actors::{Controller, ControllerSettings, DiscoverySettings, Placement, View};
+use kube_gc::api::{Api, ApiSettings, WallClock, WatchSettings, WriteGate};
+use kube_gc::http::{IdleQuery, IdleReport};
+use kube_gc::mailbox::Backoff;
+use kube_gc::object::GroupResource;
+use kube_gc::telemetry::Exporter;
+use tokio::time::Instant;
+
+use super::random::Random;
+use super::transport::Transport;
+use super::world::World;
+
+/// How long a request may take.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A collector at work.
+#[derive(Debug)]
+pub struct Collector {
+    controller: Controller,
+}
+
+impl Collector {
+    /// Starts one, in the present `LocalSet`.
+    pub fn start(world: &World, seed: u64, exporter: &Exporter) -> std::io::Result<Self> {
+        let life = world.network.next_life();
+        let transport =
+            Transport::new(world.server.clone(), world.network.clone(), world.judge.clone(), life);
+        let plan = &world.plan;
+        let settings = ApiSettings {
+            request_timeout: REQUEST_TIMEOUT,
+            page_size: plan.page,
+            watch: WatchSettings {
+                shortest: plan.watches / 2,
+                longest: plan.watches,
+                ..WatchSettings::default()
+            },
+            seed: Random::new(seed).split("collector", life).next(),
+            clock: WallClock::Since(world.server.now(), Instant::now()),
+            ..ApiSettings::default()
+        };
+        let api = Api::from_clients(transport.client(), transport.client(), settings, WriteGate::open());
+        let settings = ControllerSettings {
+            delete_workers: plan.workers,
+            orphan_workers: plan.workers,
+            partitions: NonZeroU16::new(plan.partitions).unwrap_or(NonZeroU16::MIN),
+            placement: Placement::CallersThread,
+            absent_owners: plan.remembered,
+            backoff: Backoff { min: Duration::from_millis(5), max: plan.longest_retry },
+            discovery: DiscoverySettings {
+                interval: plan.discovery,
+                ignored: ["events", "events.events.k8s.io"].map(GroupResource::parse).into(),
+                sync_timeout: Duration::from_secs(30),
+            },
+        };
+        Ok(Self { controller: Controller::start(api, settings, exporter.clone())? })
+    }
+
+    /// What can be asked of it.
+    pub fn view(&self) -> &View {
+        self.controller.view()
+    }
+
+    /// Whether it has anything left to do. What waits for the world to change is
+    /// nothing to do.
+    pub async fn idleness(&self) -> IdleReport {
+        self.view().idleness(&IdleQuery { seen: Vec::new(), parked_ok: true }).await
+    }
+}

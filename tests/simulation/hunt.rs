@@ -1,0 +1,189 @@
+//! Many runs, on many threads, and what to say of them.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher as _, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kube_gc::telemetry::Exporter;
+
+use super::options::{Options, Steps};
+use super::run::{Failure, Passed, Spec, note_last_words, run};
+use super::shrink::shrink;
+
+/// How many seeds every check runs.
+const FIXED: u64 = 60;
+/// How many lines of a failed run's trace are shown.
+const SHOWN: usize = 80;
+
+/// From now on a panic anywhere in a run is that run's failure.
+pub fn listen() {
+    std::panic::set_hook(Box::new(|panic| {
+        note_last_words(&format!("panic: {panic}").replace('\n', " "));
+    }));
+}
+
+/// The fixed seeds and a fresh one.
+pub fn check(options: &Options) -> bool {
+    let fresh = options.from.unwrap_or_else(fresh_seed);
+    println!("simulation: seeds 0 to {} and the fresh seed {fresh}", FIXED - 1);
+    // The fresh one first: whatever comes of it, its number has been said.
+    hunt(std::iter::once(fresh).chain(0..FIXED), None, options)
+}
+
+/// Fresh seeds for so long.
+pub fn soak(seconds: u64, options: &Options) -> bool {
+    let first = options.from.unwrap_or_else(fresh_seed);
+    println!("simulation: fresh seeds from {first} on, for {seconds} s");
+    hunt(first.., Some(Duration::from_secs(seconds)), options)
+}
+
+/// One seed, aloud, twice: the second time says whether it was the same.
+pub fn replay(seed: u64, options: &Options) -> bool {
+    if let Some(filter) = &options.log {
+        let log = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false);
+        log.with_writer(std::io::stdout).init();
+    }
+    let without = options.without.clone().unwrap_or_default();
+    let spec = Spec { seed, steps: options.steps, without: without.0, aloud: !options.quiet };
+    let began = Instant::now();
+    let exporter = exporter();
+    let result = attempt(&spec, &exporter);
+    println!("simulation: {:?}", began.elapsed());
+    let again = attempt(&Spec { aloud: false, ..spec.clone() }, &exporter);
+    match (&result, again) {
+        (Ok(passed), Ok(again)) if *passed != again => {
+            println!("NOT REPEATABLE: {passed:?}, then {again:?}");
+            return false;
+        }
+        (Ok(passed), Ok(_)) => println!("simulation: {passed:?}, and the same again"),
+        (Err(failure), Err(again)) if failure.trace != again.trace => {
+            println!("NOT REPEATABLE: then {again}");
+        }
+        (Ok(_), Err(failure)) => println!("NOT REPEATABLE: then {failure}"),
+        (Err(_), Ok(_)) => println!("NOT REPEATABLE: then all was well"),
+        (Err(_), Err(_)) => {}
+    }
+    match result {
+        Ok(_) => println!("1 passed, 0 failed"),
+        Err(failure) => {
+            println!("FAILED: {failure}\n0 passed, 1 failed");
+            return false;
+        }
+    }
+    true
+}
+
+/// Runs seeds on all cores until there are no more, or the time is over.
+fn hunt(seeds: impl Iterator<Item = u64> + Send, time: Option<Duration>, options: &Options) -> bool {
+    let began = Instant::now();
+    let seeds = Mutex::new(seeds);
+    let (over, totals) = (AtomicBool::new(false), Totals::default());
+    let threads =
+        options.threads.or_else(|| thread::available_parallelism().ok().map(Into::into)).unwrap_or(1);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let exporter = exporter();
+                while !over.load(Ordering::Relaxed) && time.is_none_or(|time| began.elapsed() < time) {
+                    let seed = seeds.lock().ok().and_then(|mut seeds| seeds.next());
+                    let Some(seed) = seed else { break };
+                    let spec = Spec { seed, steps: options.steps, without: BTreeSet::new(), aloud: false };
+                    match attempt(&spec, &exporter) {
+                        Ok(passed) => totals.passed(&passed, began),
+                        Err(failure) => {
+                            totals.failed.fetch_add(1, Ordering::Relaxed);
+                            report(&spec, failure, &exporter);
+                        }
+                    }
+                    // A few failures are enough to work on.
+                    if totals.failed.load(Ordering::Relaxed) >= 5 {
+                        over.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    totals.say(began);
+    let (passed, failed) = (totals.passed.load(Ordering::Relaxed), totals.failed.load(Ordering::Relaxed));
+    println!("{passed} passed, {failed} failed");
+    failed == 0
+}
+
+/// Counts over all threads.
+#[derive(Default)]
+struct Totals {
+    passed: AtomicU64,
+    failed: AtomicU64,
+    steps: AtomicU64,
+    requests: AtomicU64,
+    said: AtomicU64,
+}
+
+impl Totals {
+    fn passed(&self, passed: &Passed, began: Instant) {
+        self.passed.fetch_add(1, Ordering::Relaxed);
+        self.steps.fetch_add(passed.steps as u64, Ordering::Relaxed);
+        self.requests.fetch_add(passed.requests, Ordering::Relaxed);
+        // Every ten seconds.
+        let due = began.elapsed().as_secs() / 10;
+        if self.said.fetch_max(due, Ordering::Relaxed) < due {
+            self.say(began);
+        }
+    }
+
+    fn say(&self, began: Instant) {
+        let seconds = began.elapsed().as_secs_f64().max(0.001);
+        let steps = self.steps.load(Ordering::Relaxed);
+        println!(
+            "simulation: {:.0} s, {} runs, {steps} steps ({:.0} per second), {} requests",
+            seconds,
+            self.passed.load(Ordering::Relaxed),
+            steps as f64 / seconds,
+            self.requests.load(Ordering::Relaxed),
+        );
+    }
+}
+
+/// Runs it; a panic of the simulation itself is a failure, too.
+fn attempt(spec: &Spec, exporter: &Exporter) -> Result<Passed, Failure> {
+    catch_unwind(AssertUnwindSafe(|| run(spec, exporter))).unwrap_or_else(|_| {
+        let what = super::run::take_last_words().unwrap_or_else(|| "panic".to_owned());
+        Err(Failure { what, step: spec.steps.unwrap_or_default(), trace: Vec::new() })
+    })
+}
+
+/// Says what was wrong, makes it small, and says how to see it again.
+fn report(spec: &Spec, failure: Failure, exporter: &Exporter) {
+    let seed = spec.seed;
+    println!("\nseed {seed} FAILED at step {}: {failure}", failure.step);
+    let (small, failure) = shrink(spec, failure, exporter);
+    let from = failure.trace.len().saturating_sub(SHOWN);
+    println!("--- the last of what happened ---");
+    for line in failure.trace.iter().skip(from) {
+        println!("{line}");
+    }
+    println!("--- {failure}");
+    let steps = small.steps.map(|steps| format!(" --steps {steps}")).unwrap_or_default();
+    let without = Steps(small.without);
+    let without = if without.0.is_empty() { String::new() } else { format!(" --without {without}") };
+    println!(
+        "seed {seed}: to see it again:\n  cargo test --test simulation -- --seed {seed}{steps}{without}\n"
+    );
+}
+
+/// Metrics are recorded nowhere; the collector wants an exporter all the same.
+fn exporter() -> Exporter {
+    kube_gc::actors::hear_last_words(note_last_words);
+    match Exporter::local() {
+        Ok((_, exporter)) => exporter,
+        Err(error) => panic!("no exporter: {error}"),
+    }
+}
+
+fn fresh_seed() -> u64 {
+    RandomState::new().hash_one(0) >> 32
+}

@@ -1,0 +1,101 @@
+//! DELETEs (section 4). What the API server let through is judged at the version
+//! that it took effect on.
+
+use kube_gc::embedded::object::Object;
+use kube_gc::embedded::store::Change;
+
+use super::Oracle;
+use super::classes::Named;
+use super::history::{FOREGROUND, ORPHAN};
+use super::reference::Reference;
+use super::violation::{Rule, Violation};
+
+/// Conflicts over unrelated fields after which the uid alone may be bound: five
+/// DELETEs, each at another version, and the version that was read after the last.
+const VERSIONS_BEFORE_UID_ALONE: u32 = 6;
+
+/// Judges a DELETE of the collector's.
+pub fn judge(oracle: &Oracle, change: &Change) -> Result<(), Violation> {
+    let wrong = |rule, why: String| Err(Violation::of(change, rule, why));
+    let Some(before) = &change.before else { return wrong(Rule::WrongfulDelete, "of nothing".into()) };
+    let conditions = &change.cause.body["preconditions"];
+    if conditions["uid"] != before.uid() {
+        return wrong(Rule::Precondition, "it was not bound to the uid".into());
+    }
+    match conditions["resourceVersion"].as_str() {
+        Some(version) if version != before.resource_version().to_string() => {
+            wrong(Rule::Precondition, format!("bound to version {version}, it took effect on another"))
+        }
+        Some(_) => judge_version(oracle, change, before),
+        None => judge_uid_alone(oracle, change, before),
+    }
+}
+
+/// The named exception: after five conflicts over unrelated fields, with equal
+/// references at each reading, the uid alone is bound. So what was right at the
+/// last reading is right.
+fn judge_uid_alone(oracle: &Oracle, change: &Change, before: &Object) -> Result<(), Violation> {
+    let read = oracle.history.present(before.uid()).into_iter().flat_map(|it| it.versions(oracle.since()));
+    let mut judged =
+        Err(Violation::of(change, Rule::Precondition, "it was not bound to a version, without need".into()));
+    for (version, _) in read.filter(|(_, unchanged)| *unchanged >= VERSIONS_BEFORE_UID_ALONE) {
+        judged = judge_version(oracle, change, version);
+        if judged.is_ok() {
+            break;
+        }
+    }
+    judged
+}
+
+fn judge_version(oracle: &Oracle, change: &Change, object: &Object) -> Result<(), Violation> {
+    let wrong = |why: String| Err(Violation::of(change, Rule::WrongfulDelete, why));
+    if !oracle.is_watched(&change.resource) {
+        return wrong("objects of this type are not the collector's business".into());
+    }
+    if object.deletion_timestamp().is_some() {
+        return wrong("it was being deleted already".into());
+    }
+    let references = Reference::all(object);
+    if references.is_empty() {
+        return wrong("it names no owner".into());
+    }
+    let mut may_have_to_wait = false;
+    for reference in &references {
+        let named = Named { namespace: change.key.namespace.as_deref(), reference };
+        let waiting = oracle.may_be_waiting(named);
+        may_have_to_wait |= waiting;
+        if !waiting && !oracle.may_be_absent(named) {
+            return wrong(format!("its owner {reference} is {}", oracle.class(named)));
+        }
+        keeps_orphans(oracle, change, named)?;
+    }
+    judge_policy(change, object, may_have_to_wait && oracle.history.dependents(object.uid()).next().is_some())
+}
+
+/// Section 5: who named an owner before its orphan deletion began loses the
+/// reference, late or not, and not its life. The collector's memory of it ends with
+/// its run.
+fn keeps_orphans(oracle: &Oracle, change: &Change, named: Named<'_>) -> Result<(), Violation> {
+    let Some(owner) = oracle.owner_now(named) else { return Ok(()) };
+    let Some(object) = oracle.history.present(change.after.uid()) else { return Ok(()) };
+    let held = object.held.iter().find(|held| held.reference.is_same(named.reference));
+    let named_in_time = held.zip(owner.doomed).is_some_and(|(held, doomed)| held.since < doomed);
+    if named_in_time && owner.orphaned_in == Some(oracle.knowledge.run()) {
+        let why = format!("its owner {} was deleted with the policy Orphan", named.reference);
+        return Err(Violation::of(change, Rule::LostOrphan, why));
+    }
+    Ok(())
+}
+
+/// The last two rows of the table: a DELETE replaces the finalizers by those of its
+/// policy, so the policy has to say again what the object asks for. Whether it has
+/// dependents the collector may know late, so Background is not held against it.
+fn judge_policy(change: &Change, object: &Object, may_go_in_foreground: bool) -> Result<(), Violation> {
+    let sent = change.cause.body["propagationPolicy"].as_str().unwrap_or("none");
+    let right = match (object.has_finalizer(ORPHAN), object.has_finalizer(FOREGROUND)) {
+        (true, _) => sent == "Orphan",
+        (false, true) => sent == "Foreground",
+        (false, false) => sent == "Background" || (sent == "Foreground" && may_go_in_foreground),
+    };
+    if right { Ok(()) } else { Err(Violation::of(change, Rule::Policy, format!("with the policy {sent}"))) }
+}

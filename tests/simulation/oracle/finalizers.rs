@@ -1,0 +1,95 @@
+//! Finalizers that go (sections 4, 5 and 6).
+
+use kube_gc::embedded::object::Object;
+use kube_gc::embedded::store::Change;
+use serde_json::Value;
+
+use super::Oracle;
+use super::classes::Named;
+use super::history::{FOREGROUND, ORPHAN};
+use super::violation::{Rule, Violation};
+
+/// The one finalizer that a patch took away, if it was about finalizers.
+///
+/// When the last one goes from an object that is being deleted, the object goes with
+/// it, as it was; what was asked for is in the body then.
+pub fn removed(change: &Change) -> Result<Option<&'static str>, Violation> {
+    let old: Vec<&str> = change.before.iter().flat_map(Object::finalizers).collect();
+    let asked = &change.cause.body["metadata"];
+    let left: Vec<&str> = match asked.get("finalizers") {
+        Some(list) if change.removed => {
+            list.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+        }
+        _ => change.after.finalizers().collect(),
+    };
+    if left == old {
+        return Ok(None);
+    }
+    for finalizer in [FOREGROUND, ORPHAN] {
+        if old.iter().filter(|one| **one != finalizer).eq(&left) {
+            return Ok(Some(finalizer));
+        }
+    }
+    Err(Violation::of(change, Rule::ForeignWrite, format!("it changed the finalizers {old:?} to {left:?}")))
+}
+
+/// Whether this completed an orphan deletion.
+pub fn orphaned(change: &Change) -> bool {
+    change.cause.method == "PATCH" && removed(change) == Ok(Some(ORPHAN))
+}
+
+/// Judges the removal of one of the two finalizers.
+pub fn judge(
+    oracle: &Oracle,
+    change: &Change,
+    before: &Object,
+    finalizer: &'static str,
+) -> Result<(), Violation> {
+    let wrong = |why: &str| Err(Violation::of(change, Rule::WaitedTooShort, why.to_owned()));
+    if before.deletion_timestamp().is_none() {
+        return wrong("it is not being deleted");
+    }
+    if before.owner_references() != change.after.owner_references() {
+        return Err(Violation::of(change, Rule::ForeignWrite, "references went with the finalizer".into()));
+    }
+    match finalizer {
+        ORPHAN => keeps_orphans(oracle, change, before),
+        _ if before.has_finalizer(ORPHAN) => wrong("its dependents are to be orphaned first"),
+        _ => is_unblocked(oracle, change, before),
+    }
+}
+
+/// Section 5: before the finalizer goes, nobody is left who named the owner before
+/// its deletion began; a type that could not be listed, or that the collector cannot
+/// know yet, excuses its objects.
+fn keeps_orphans(oracle: &Oracle, change: &Change, before: &Object) -> Result<(), Violation> {
+    let Some(doomed) = oracle.history.life(before.uid()).and_then(|owner| owner.doomed) else {
+        return Ok(());
+    };
+    for (dependent, _, held) in oracle.history.dependents(before.uid()) {
+        let named = Named { namespace: dependent.key.namespace.as_deref(), reference: &held.reference };
+        let excused = !oracle.is_watched(&dependent.resource)
+            || !oracle.knowledge.can_list(&dependent.resource, oracle.now);
+        if held.since < doomed && oracle.owner_now(named).is_some() && !excused {
+            let (resource, name) = (&dependent.resource, &dependent.key.name);
+            let why = format!("{resource} {name} has named it since version {}", held.since);
+            return Err(Violation::of(change, Rule::LostOrphan, why));
+        }
+    }
+    Ok(())
+}
+
+/// Section 4, number 3. A dependent that the collector could not know to block when
+/// it decided is collected later.
+fn is_unblocked(oracle: &Oracle, change: &Change, before: &Object) -> Result<(), Violation> {
+    for (dependent, _, held) in oracle.history.dependents(before.uid()) {
+        let named = Named { namespace: dependent.key.namespace.as_deref(), reference: &held.reference };
+        let shown = oracle.knowledge.shown_before(&dependent.resource, oracle.since());
+        let was_known = held.blocking_since.is_some_and(|since| since <= shown);
+        if was_known && oracle.is_watched(&dependent.resource) && oracle.owner_now(named).is_some() {
+            let why = format!("{} {} still blocks it", dependent.resource, dependent.key.name);
+            return Err(Violation::of(change, Rule::WaitedTooShort, why));
+        }
+    }
+    Ok(())
+}

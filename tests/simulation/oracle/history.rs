@@ -1,0 +1,220 @@
+//! The history of every uid, from the journal alone.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use kube_gc::embedded::object::{Key, Object};
+use kube_gc::embedded::resources::ResourceName;
+use kube_gc::embedded::store::Change;
+
+use super::reference::Reference;
+
+/// The finalizer of a foreground deletion.
+pub const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer of an orphan deletion.
+pub const ORPHAN: &str = "orphan";
+
+/// Whether an object waits for its blocking dependents (section 1). If it is to
+/// orphan as well, that comes first.
+pub fn is_waiting(object: &Object) -> bool {
+    object.deletion_timestamp().is_some() && object.has_finalizer(FOREGROUND) && !object.has_finalizer(ORPHAN)
+}
+
+/// Whether its dependents are to be orphaned.
+pub fn is_orphaning(object: &Object) -> bool {
+    object.deletion_timestamp().is_some() && object.has_finalizer(ORPHAN)
+}
+
+/// One object, alive or gone.
+#[derive(Debug)]
+pub struct Life {
+    /// Its type.
+    pub resource: ResourceName,
+    /// Where it is or was.
+    pub key: Key,
+    /// As it is; none if it is gone.
+    pub present: Option<Present>,
+    /// The version at which its deletion began.
+    pub doomed: Option<u64>,
+    /// When it was solid for the last time, up to the latest change.
+    solid_until: Option<Duration>,
+    /// When it was waiting for the last time, up to the latest change.
+    waiting_until: Option<Duration>,
+    /// Whether it has ever waited for dependents.
+    pub has_waited: bool,
+    /// Whether it was ever to orphan its dependents.
+    pub has_orphaned: bool,
+    /// Its orphan deletion was completed by the collector of this run, and nobody
+    /// has asked for a foreground deletion since.
+    pub orphaned_in: Option<u32>,
+}
+
+impl Life {
+    /// Whether it was solid at some moment since then: there, and not waiting.
+    pub fn was_solid(&self, since: Duration) -> bool {
+        let is = self.present.as_ref().is_some_and(|present| !is_waiting(&present.object));
+        is || self.solid_until.is_some_and(|until| until >= since)
+    }
+
+    /// Whether it was waiting for its dependents at some moment since then.
+    pub fn was_waiting(&self, since: Duration) -> bool {
+        let is = self.present.as_ref().is_some_and(|present| is_waiting(&present.object));
+        is || self.waiting_until.is_some_and(|until| until >= since)
+    }
+}
+
+/// An object that is there.
+#[derive(Debug)]
+pub struct Present {
+    /// Its last version.
+    pub object: Object,
+    /// Its references, and since which version it has them.
+    pub held: Vec<Held>,
+    /// How many of its versions in a row had the present references and finalizers.
+    pub unchanged: u32,
+    /// Versions that it had not long ago: until when, and their `unchanged`.
+    past: VecDeque<(Duration, Object, u32)>,
+}
+
+impl Present {
+    /// The versions that it had at some moment since then, with their `unchanged`.
+    pub fn versions(&self, since: Duration) -> impl Iterator<Item = (&Object, u32)> {
+        let past = self.past.iter().filter(move |(until, ..)| *until >= since);
+        past.map(|(_, object, unchanged)| (object, *unchanged))
+            .chain(std::iter::once((&self.object, self.unchanged)))
+    }
+}
+
+/// A reference that an object has.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// What it says.
+    pub reference: Reference,
+    /// Since which version.
+    pub since: u64,
+    /// Since which version it blocks, if it does.
+    pub blocking_since: Option<u64>,
+}
+
+/// Everything that ever was.
+#[derive(Debug, Default)]
+pub struct History {
+    lives: BTreeMap<String, Life>,
+    /// Who names a uid now.
+    dependents: BTreeMap<String, BTreeSet<String>>,
+    /// Since when a uid is known to anybody: named by a reference, or created.
+    known: BTreeMap<String, Duration>,
+}
+
+impl History {
+    /// An object by its uid.
+    pub fn life(&self, uid: &str) -> Option<&Life> {
+        self.lives.get(uid)
+    }
+
+    /// An object that is there, by its uid.
+    pub fn present(&self, uid: &str) -> Option<&Present> {
+        self.lives.get(uid)?.present.as_ref()
+    }
+
+    /// All objects that are there.
+    pub fn all(&self) -> impl Iterator<Item = (&Life, &Present)> {
+        self.lives.values().filter_map(|life| Some((life, life.present.as_ref()?)))
+    }
+
+    /// The other objects that name a uid, each with its references to it.
+    pub fn dependents<'a>(&'a self, uid: &'a str) -> impl Iterator<Item = (&'a Life, &'a Present, &'a Held)> {
+        let uids = self.dependents.get(uid).into_iter().flatten().filter(move |one| *one != uid);
+        uids.filter_map(|one| self.lives.get(one)).flat_map(move |life| {
+            let held =
+                life.present.iter().flat_map(|present| present.held.iter().map(move |held| (present, held)));
+            held.filter(move |(_, held)| held.reference.uid == uid)
+                .map(move |(present, held)| (life, present, held))
+        })
+    }
+
+    /// Since when anybody could know of a uid.
+    pub fn known_since(&self, uid: &str) -> Duration {
+        self.known.get(uid).copied().unwrap_or(Duration::MAX)
+    }
+
+    /// The collector has removed the orphan finalizer of an object.
+    pub fn orphaned(&mut self, change: &Change, run: u32) {
+        if let Some(life) = self.lives.get_mut(change.after.uid()) {
+            life.orphaned_in = Some(run);
+        }
+    }
+
+    /// Takes in a change. Versions that were over before `window` are forgotten.
+    pub fn record(&mut self, change: &Change, now: Duration, window: Duration) {
+        let uid = change.after.uid();
+        let mut before = self.lives.get_mut(uid).and_then(|life| life.present.take());
+        self.known.entry(uid.to_owned()).or_insert(now);
+        for held in before.iter().flat_map(|before| &before.held) {
+            if let Some(dependents) = self.dependents.get_mut(&held.reference.uid) {
+                dependents.remove(uid);
+            }
+        }
+        let after = (!change.removed).then(|| next(before.as_mut(), change, now, window));
+        for held in after.iter().flat_map(|after| &after.held) {
+            self.known.entry(held.reference.uid.clone()).or_insert(now);
+            self.dependents.entry(held.reference.uid.clone()).or_default().insert(uid.to_owned());
+        }
+        let life = self.lives.entry(uid.to_owned()).or_insert_with(|| Life {
+            resource: change.resource.clone(),
+            key: change.key.clone(),
+            present: None,
+            doomed: None,
+            solid_until: None,
+            waiting_until: None,
+            has_waited: false,
+            has_orphaned: false,
+            orphaned_in: None,
+        });
+        if let Some(before) = &before {
+            let over =
+                if is_waiting(&before.object) { &mut life.waiting_until } else { &mut life.solid_until };
+            *over = Some(now);
+        }
+        if let Some(after) = &after {
+            if after.object.deletion_timestamp().is_some() {
+                life.doomed.get_or_insert(change.version);
+            }
+            life.has_orphaned |= is_orphaning(&after.object);
+            if is_waiting(&after.object) {
+                life.has_waited = true;
+                life.orphaned_in = None;
+            }
+        }
+        life.present = after;
+    }
+}
+
+/// What comes after a version of an object; takes over what that remembers.
+fn next(before: Option<&mut Present>, change: &Change, now: Duration, window: Duration) -> Present {
+    let object = change.after.clone();
+    let old: &[Held] = before.as_ref().map_or(&[], |before| &before.held);
+    let held = |reference: Reference| {
+        let old = old.iter().find(|old| old.reference.is_same(&reference));
+        let since = old.map_or(change.version, |old| old.since);
+        let blocked = old.and_then(|old| old.blocking_since);
+        let blocking_since = reference.blocking.then(|| blocked.unwrap_or(change.version));
+        Held { reference, since, blocking_since }
+    };
+    let held = Reference::all(&object).into_iter().map(held).collect();
+    let Some(before) = before else {
+        return Present { object, held, unchanged: 1, past: VecDeque::new() };
+    };
+    let is_unchanged = before.object.owner_references() == object.owner_references()
+        && collectors_finalizers(&before.object).eq(collectors_finalizers(&object));
+    let mut past = std::mem::take(&mut before.past);
+    past.push_back((now, before.object.clone(), before.unchanged));
+    while past.front().is_some_and(|(until, ..)| *until + window < now) {
+        past.pop_front();
+    }
+    Present { object, held, unchanged: if is_unchanged { before.unchanged + 1 } else { 1 }, past }
+}
+
+fn collectors_finalizers(object: &Object) -> impl Iterator<Item = &str> {
+    object.finalizers().filter(|one| matches!(*one, FOREGROUND | ORPHAN))
+}

@@ -1,0 +1,77 @@
+//! What the collector can know, as far as the driver has told.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use kube_gc::embedded::resources::ResourceName;
+
+/// How long a list that failed excuses what needed it: a confirmation round
+/// (section 5) gives slow types ten seconds twice, and then the finalizer goes.
+const EXCUSED: Duration = Duration::from_secs(120);
+
+/// By type, and for one run of the collector.
+#[derive(Debug, Default)]
+pub struct Knowledge {
+    run: u32,
+    types: BTreeMap<ResourceName, Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    listed: bool,
+    failed: Option<Duration>,
+    /// Versions shown, and when.
+    shown: VecDeque<(Duration, u64)>,
+}
+
+impl Knowledge {
+    /// Counts the collector's restarts.
+    pub const fn run(&self) -> u32 {
+        self.run
+    }
+
+    /// A new collector knows nothing.
+    pub fn restarted(&mut self) {
+        self.run += 1;
+        self.types.clear();
+    }
+
+    /// A type that is not served is forgotten.
+    pub fn forget(&mut self, resource: &ResourceName) {
+        self.types.remove(resource);
+    }
+
+    /// A list was read, or not.
+    pub fn listed(&mut self, resource: &ResourceName, whole: bool, now: Duration) {
+        let known = self.types.entry(resource.clone()).or_default();
+        known.listed |= whole;
+        if !whole {
+            known.failed = Some(now);
+        }
+    }
+
+    /// Whether the collector knows the type and could list it of late.
+    pub fn can_list(&self, resource: &ResourceName, now: Duration) -> bool {
+        let known = self.types.get(resource);
+        known.is_some_and(|known| known.listed && known.failed.is_none_or(|failed| failed + EXCUSED < now))
+    }
+
+    /// Changes up to a version were shown. Only the last that is older than `window`
+    /// matters, and those after it.
+    pub fn shown(&mut self, resource: &ResourceName, version: u64, now: Duration, window: Duration) {
+        let shown = &mut self.types.entry(resource.clone()).or_default().shown;
+        if shown.back().is_none_or(|(_, last)| *last < version) {
+            shown.push_back((now, version));
+        }
+        while shown.get(1).is_some_and(|(at, _)| *at + window < now) {
+            shown.pop_front();
+        }
+    }
+
+    /// Up to which version the collector had been shown a type's changes before then.
+    pub fn shown_before(&self, resource: &ResourceName, then: Duration) -> u64 {
+        let shown = self.types.get(resource).map(|known| known.shown.iter());
+        let before = shown.into_iter().flatten().filter(|(at, _)| *at < then);
+        before.map(|(_, version)| *version).max().unwrap_or_default()
+    }
+}

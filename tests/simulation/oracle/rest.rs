@@ -1,0 +1,93 @@
+//! The state at rest: exactly what the rules require.
+//!
+//! What should live is never missing, because each DELETE was judged; here is what
+//! should not be there.
+
+use std::collections::BTreeSet;
+
+use super::Oracle;
+use super::classes::{Class, Named};
+use super::history::{Life, ORPHAN, Present, is_waiting};
+use super::violation::{Rule, Violation};
+
+/// Judges everything that is there.
+pub fn judge(oracle: &Oracle, visible: &BTreeSet<String>) -> Result<(), Violation> {
+    let held = held_up(oracle);
+    for (life, present) in oracle.history.all().filter(|(life, _)| oracle.is_watched(&life.resource)) {
+        if present.object.deletion_timestamp().is_none() {
+            is_decided(oracle, life, present, visible)?;
+        } else if present.object.has_finalizer(ORPHAN) {
+            return Err(left(life, present, Rule::StuckFinalizer, "the finalizer orphan is left".into()));
+        } else if is_waiting(&present.object) && !held.contains(present.object.uid()) {
+            return Err(left(life, present, Rule::StuckFinalizer, "it waits, and nothing blocks it".into()));
+        }
+    }
+    Ok(())
+}
+
+/// The table of section 4, for an object that is not being deleted.
+fn is_decided(
+    oracle: &Oracle,
+    life: &Life,
+    present: &Present,
+    visible: &BTreeSet<String>,
+) -> Result<(), Violation> {
+    let namespace = life.key.namespace.as_deref();
+    let named = |reference| Named { namespace, reference };
+    let classes: Vec<_> =
+        present.held.iter().map(|held| (oracle.class(named(&held.reference)), &held.reference)).collect();
+    let has = |class| classes.iter().any(|(one, _)| *one == class);
+    let goes = classes.iter().find(|(class, _)| matches!(class, Class::Absent | Class::Waiting));
+    if let Some((class, reference)) = goes {
+        let owner = format!("its owner {reference} is {class}");
+        if has(Class::Solid) {
+            return Err(left(life, present, Rule::LeftReference, format!("{owner}, another one is solid")));
+        }
+        if !has(Class::Unresolved) && !has(Class::InvalidScope) {
+            return Err(left(life, present, Rule::LostGarbage, format!("{owner}, and none keeps it")));
+        }
+    }
+    if has(Class::Unresolved) && !visible.contains(present.object.uid()) {
+        let why = "an owner's kind is unknown, and that shows nowhere".into();
+        return Err(left(life, present, Rule::Hidden, why));
+    }
+    Ok(())
+}
+
+/// Which of the objects that wait for dependents wait for good reason: for one that
+/// does not wait itself (a foreign finalizer, its grace period or another owner
+/// keeps it), or for one that waits for good reason. A ring does not hold itself.
+///
+/// Whatever names an owner's uid from its namespace may count, whatever else it
+/// says: the rules leave that open.
+fn held_up(oracle: &Oracle) -> BTreeSet<&str> {
+    let waiting = |present: &Present| is_waiting(&present.object);
+    let (mut held, mut open) = (BTreeSet::new(), Vec::new());
+    for (_, present) in oracle.history.all().filter(|(_, present)| !waiting(present)) {
+        open.push(present);
+    }
+    while let Some(blocking) = open.pop() {
+        for reference in blocking.held.iter().filter(|held| held.blocking_since.is_some()) {
+            let Some(owner) = oracle.history.present(&reference.reference.uid) else { continue };
+            let (uid, namespace) = (owner.object.uid(), owner.object.key().namespace);
+            let counts = uid != blocking.object.uid()
+                && (namespace.is_none() || namespace == blocking.object.key().namespace);
+            if counts && waiting(owner) && held.insert(uid) {
+                open.push(owner);
+            }
+        }
+    }
+    held
+}
+
+fn left(life: &Life, present: &Present, rule: Rule, why: String) -> Violation {
+    let namespace = life.key.namespace.as_deref().unwrap_or("-");
+    let what = format!(
+        "at rest: {} {namespace}/{} (uid {}, version {})",
+        life.resource,
+        life.key.name,
+        present.object.uid(),
+        present.object.resource_version()
+    );
+    Violation { rule, what, why }
+}

@@ -1,0 +1,313 @@
+//! The collector's connection: a tower service that does to every request what the
+//! network wants.
+
+use std::fmt::Write as _;
+use std::io;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{FutureExt as _, StreamExt as _};
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use kube::client::Body;
+use kube_gc::embedded::Embedded;
+use kube_gc::embedded::resources::ResourceName;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::watch;
+use tower::{Service, ServiceExt as _};
+
+use super::judge::Judge;
+use super::network::{Cut, EventEnd, Fate, Kind, Network, Refusal};
+use kube_gc::embedded::call::{ObjectPath, Target};
+
+/// One collector's connection to the server.
+#[derive(Clone, Debug)]
+pub struct Transport {
+    server: Embedded,
+    network: Network,
+    judge: Judge,
+    life: u64,
+}
+
+type Frames = BoxStream<'static, io::Result<Frame<Bytes>>>;
+type Answer = Response<StreamBody<Frames>>;
+
+impl Transport {
+    /// The connection of the collector with this number.
+    pub const fn new(server: Embedded, network: Network, judge: Judge, life: u64) -> Self {
+        Self { server, network, judge, life }
+    }
+
+    /// A client over it.
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.clone(), "default")
+    }
+
+    async fn carry(self, request: Request<Body>) -> io::Result<Answer> {
+        let (mut parts, body) = request.into_parts();
+        let body = body.collect_bytes().await.map_err(io::Error::other)?;
+        let kind = kind_of(&parts.method, &parts.uri);
+        let resource = resource_of(parts.uri.path());
+        let mut line = format!("{} {}", parts.method, parts.uri);
+        if !body.is_empty() {
+            let _ = write!(line, " {}", String::from_utf8_lossy(&body));
+        }
+        if !self.network.is_alive(self.life) {
+            return std::future::pending().await;
+        }
+        let fate = self.network.fate(kind, &resource.plural, &line);
+        let number = fate.number;
+        self.network.trace.note(format_args!("#{number} {line}"));
+        sleep(fate.there).await;
+        let fails = fate.before.or(fate.after).is_some();
+        if fails && kind == Kind::List {
+            self.judge.listed(&resource, false);
+        }
+        if let Some(refusal) = fate.before {
+            return self.refuse(&fate, refusal, "without effect").await;
+        }
+        if kind == Kind::Watch {
+            if fate.gone {
+                return self.refuse(&fate, Refusal::Code(410), "without effect").await;
+            }
+            if let Some(uri) = earlier(&parts.uri, fate.repeated) {
+                parts.uri = uri;
+            }
+        }
+        let served = Request::from_parts(parts, Body::from(body));
+        let answer = self.server.clone().oneshot(served).await;
+        self.judge.look();
+        let answer = answer.map_err(io::Error::other)?;
+        sleep(fate.back).await;
+        if let Some(refusal) = fate.after {
+            return self.refuse(&fate, refusal, "after its effect").await;
+        }
+        let (parts, body) = answer.into_parts();
+        if kind == Kind::Watch && parts.status.is_success() {
+            self.network.trace.note(format_args!("#{number} begins"));
+            return Ok(Response::from_parts(parts, StreamBody::new(self.watch(number, resource, body))));
+        }
+        let whole = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        self.network.trace.note(format_args!("#{number} → {}, {} bytes", parts.status.as_u16(), whole.len()));
+        self.network.trace.bytes(&whole);
+        if kind == Kind::List {
+            match serde_json::from_slice::<Envelope>(&whole) {
+                Ok(envelope) if parts.status.is_success() => {
+                    if envelope.metadata.next.is_empty() {
+                        self.judge.listed(&resource, true);
+                    }
+                }
+                _ => self.judge.listed(&resource, false),
+            }
+        }
+        Ok(Response::from_parts(parts, once(whole)))
+    }
+
+    async fn refuse(&self, fate: &Fate, refusal: Refusal, when: &str) -> io::Result<Answer> {
+        self.network.trace.note(format_args!("#{} → {refusal:?}, {when}", fate.number));
+        match refusal {
+            Refusal::Broken => Err(io::Error::other("connection reset")),
+            Refusal::Silence => std::future::pending().await,
+            Refusal::Code(code) => {
+                let status = status(code).to_string();
+                let mut answer = Response::builder().status(code).header("content-type", "application/json");
+                if code == 429 {
+                    answer = answer.header("retry-after", "1");
+                }
+                answer.body(once(status.into())).map_err(io::Error::other)
+            }
+        }
+    }
+
+    /// The events of a watch, as they arrive.
+    fn watch<B>(self, number: u64, resource: ResourceName, body: B) -> Frames
+    where
+        B: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+            + Send
+            + 'static,
+    {
+        let mut cuts = self.network.cuts();
+        cuts.mark_unchanged();
+        let frames = body.into_data_stream().map(|data| data.map_err(io::Error::other)).boxed();
+        let events = Events { transport: self, number, resource, cuts, frames, over: false };
+        futures::stream::unfold(Some(events), |events| async {
+            let mut events = events?;
+            match events.next().await {
+                Ok(data) => Some((Ok(Frame::data(data)), Some(events))),
+                Err(true) => None,
+                Err(false) => Some((Err(io::Error::other("connection reset")), None)),
+            }
+        })
+        .boxed()
+    }
+}
+
+/// A watch that is being read.
+struct Events {
+    transport: Transport,
+    number: u64,
+    resource: ResourceName,
+    cuts: watch::Receiver<Cut>,
+    frames: BoxStream<'static, io::Result<Bytes>>,
+    over: bool,
+}
+
+impl Events {
+    /// The next event, or how the watch ends: clean or not.
+    async fn next(&mut self) -> Result<Bytes, bool> {
+        if self.over {
+            return Err(true);
+        }
+        let network = self.transport.network.clone();
+        let next = async {
+            let data = match self.frames.next().await {
+                None => return Err(true),
+                Some(Err(_)) => return Err(false),
+                Some(Ok(data)) => data,
+            };
+            let (late, end) = network.event(&self.resource.plural);
+            sleep(late).await;
+            if !network.is_alive(self.transport.life) {
+                return std::future::pending().await;
+            }
+            network.trace.note(format_args!(
+                "#{} {}",
+                self.number,
+                String::from_utf8_lossy(&data).trim_end()
+            ));
+            match end {
+                None => {}
+                Some(EventEnd::Gone) => {
+                    self.over = true;
+                    return Ok(format!("{}\n", json!({ "type": "ERROR", "object": status(410) })).into());
+                }
+                Some(end) => return Err(end == EventEnd::Clean),
+            }
+            for version in versions(&data) {
+                self.transport.judge.shown(&self.resource, version);
+            }
+            Ok(data)
+        };
+        tokio::select! {
+            // A cut comes before what is under way, which is lost with it.
+            biased;
+            clean = cut_of(&mut self.cuts, &self.resource.plural) => {
+                network.trace.note(format_args!("#{} is cut", self.number));
+                Err(clean)
+            }
+            event = next => event,
+        }
+    }
+}
+
+/// Resolves when the watches of this type are cut.
+async fn cut_of(cuts: &mut watch::Receiver<Cut>, plural: &str) -> bool {
+    loop {
+        if cuts.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+        let cut = cuts.borrow_and_update().clone();
+        if cut.plural.is_none_or(|cut| cut == plural) {
+            return cut.clean;
+        }
+    }
+}
+
+impl Service<Request<Body>> for Transport {
+    type Response = Answer;
+    type Error = io::Error;
+    type Future = BoxFuture<'static, io::Result<Answer>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.clone().carry(request).boxed()
+    }
+}
+
+fn once(body: Bytes) -> StreamBody<Frames> {
+    StreamBody::new(futures::stream::once(async { Ok(Frame::data(body)) }).boxed())
+}
+
+/// Sleeping for no time at all would still be a turn of the timers.
+async fn sleep(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// An error as an API server tells it.
+pub fn status(code: u16) -> serde_json::Value {
+    let reason = match code {
+        403 => "Forbidden",
+        409 => "Conflict",
+        410 => "Expired",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        _ => "InternalError",
+    };
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "reason": reason, "message": format!("{reason}, says the network"), "code": code,
+    })
+}
+
+fn kind_of(method: &Method, uri: &http::Uri) -> Kind {
+    let query = uri.query().unwrap_or_default();
+    if *method != Method::GET {
+        Kind::Write
+    } else if query.contains("watch=1") {
+        Kind::Watch
+    } else if query.contains("limit=") || query.contains("resourceVersionMatch=") {
+        Kind::List
+    } else {
+        Kind::Read
+    }
+}
+
+/// The type in a path to objects; without a plural for other paths.
+fn resource_of(path: &str) -> ResourceName {
+    match Target::parse(path) {
+        Target::Objects(ObjectPath { group, plural, .. }) => ResourceName::new(group, plural),
+        _ => ResourceName::new("", ""),
+    }
+}
+
+/// What matters of a list, or of an event.
+#[derive(Deserialize)]
+struct Envelope {
+    metadata: ListMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ListMeta {
+    #[serde(rename = "continue")]
+    next: String,
+    resource_version: String,
+}
+
+/// The versions of the events in a piece of a watch.
+fn versions(data: &[u8]) -> impl Iterator<Item = u64> {
+    #[derive(Deserialize)]
+    struct Event {
+        object: Envelope,
+    }
+    let events = serde_json::Deserializer::from_slice(data).into_iter::<Event>();
+    events.flatten().filter_map(|event| event.object.metadata.resource_version.parse().ok())
+}
+
+/// The same watch from so many versions earlier.
+fn earlier(uri: &http::Uri, by: u64) -> Option<http::Uri> {
+    let (start, version) = uri.path_and_query()?.as_str().split_once("resourceVersion=")?;
+    let end = version.find('&').unwrap_or(version.len());
+    let before = version.get(..end)?.parse::<u64>().ok()?.checked_sub(by).filter(|version| *version > 0)?;
+    format!("{start}resourceVersion={before}{}", version.get(end..)?).parse().ok()
+}

@@ -1,0 +1,206 @@
+//! The cluster of one run: the server, what people know of it, and their requests.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use kube_gc::embedded::{Embedded, Release, Settings};
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+use super::judge::Judge;
+use super::network::Network;
+use super::plan::Plan;
+use super::random::Random;
+use super::trace::Trace;
+use super::types::{self, Found, NAMESPACES, Type};
+
+/// How many references to objects that are gone are remembered.
+const GHOSTS: usize = 32;
+/// Who people are, to the server.
+const USER_AGENT: &str = "people";
+
+/// The cluster.
+#[derive(Debug)]
+pub struct World {
+    /// The server.
+    pub server: Embedded,
+    /// The collector's way to it.
+    pub network: Network,
+    /// The oracle's eye.
+    pub judge: Judge,
+    /// The run.
+    pub plan: Plan,
+    /// The types in use.
+    pub types: Vec<&'static Type>,
+    /// The namespaces in use.
+    pub namespaces: Vec<String>,
+    /// References to objects that were once there.
+    pub ghosts: VecDeque<Value>,
+    /// Types whose watch cache stands still.
+    pub frozen: Vec<&'static Type>,
+    last: u64,
+}
+
+impl World {
+    /// An empty cluster.
+    pub fn new(seed: u64, plan: Plan, trace: Trace) -> Self {
+        let random = &mut Random::new(seed).split("world", 0);
+        let settings = Settings {
+            seed,
+            release: if plan.old_release { Release::V1_20 } else { Release::V1_36 },
+            namespace_controller: plan.namespace_controller,
+            history: plan.history,
+            journal: true,
+            ..Settings::default()
+        };
+        let namespaces = ["default", "shop", "team"].into_iter().take(plan.namespaces);
+        let server = Embedded::new(settings);
+        Self {
+            judge: Judge::new(server.clone()),
+            server,
+            network: Network::new(trace),
+            types: types::draw(random),
+            namespaces: namespaces.map(ToOwned::to_owned).collect(),
+            ghosts: VecDeque::new(),
+            frozen: Vec::new(),
+            last: 0,
+            plan,
+        }
+    }
+
+    /// A request of somebody's.
+    pub async fn request(
+        &mut self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> (u16, Value) {
+        let bytes = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        self.last += 1;
+        let number = self.last;
+        self.network
+            .trace
+            .note(format_args!("people {number}: {method} {path} {}", String::from_utf8_lossy(&bytes)));
+        let (code, answer) = match self.send(method, path, content_type, bytes).await {
+            Ok(answer) => answer,
+            Err(error) => (0, Value::String(error.to_string())),
+        };
+        self.judge.look();
+        let why = answer.get("message").and_then(Value::as_str).unwrap_or_default();
+        self.network.trace.note(format_args!("people {number} → {code} {why}"));
+        (code, answer)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> anyhow::Result<(u16, Value)> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("accept", "application/json")
+            .header("user-agent", USER_AGENT)
+            .header("content-type", content_type)
+            .body(Body::from(body))?;
+        let answer = self.server.clone().oneshot(request).await?;
+        let code = answer.status().as_u16();
+        let body = answer.into_body().collect().await.map_err(|error| anyhow::anyhow!("{error}"))?;
+        Ok((code, serde_json::from_slice(&body.to_bytes()).unwrap_or_default()))
+    }
+
+    /// Creates an object; its state, if that worked.
+    pub async fn create(&mut self, of: &Type, namespace: Option<&str>, object: &Value) -> Option<Value> {
+        let path = of.path(namespace, None);
+        let (code, created) = self.request(Method::POST, &path, "application/json", object).await;
+        (code == 201).then_some(created)
+    }
+
+    /// Changes an object by a JSON merge patch.
+    pub async fn merge(&mut self, found: &Found, patch: &Value) -> bool {
+        let merge = "application/merge-patch+json";
+        let (code, _) = self.request(Method::PATCH, &found.path(), merge, patch).await;
+        code == 200
+    }
+
+    /// Remembers an object that may soon be gone.
+    pub fn remember(&mut self, found: &Found) {
+        if self.ghosts.len() >= GHOSTS {
+            self.ghosts.pop_front();
+        }
+        self.ghosts.push_back(found.reference());
+    }
+
+    /// Every object of the types in use.
+    pub fn objects(&self) -> Vec<Found> {
+        let objects = |of: &&'static Type| {
+            let (of, name) = (*of, of.name());
+            self.server.with(|server| {
+                let found = server.store.objects(&name);
+                found
+                    .map(|(key, object)| Found { of, key: key.clone(), object: object.clone() })
+                    .collect::<Vec<_>>()
+            })
+        };
+        self.types.iter().flat_map(objects).collect()
+    }
+
+    /// The namespaces that are not there to stay.
+    pub fn fleeting_namespaces(&self) -> Vec<Found> {
+        let name = NAMESPACES.name();
+        self.server.with(|server| {
+            let all = server.store.objects(&name);
+            let found = all.filter(|(key, _)| self.namespaces.iter().skip(1).any(|name| **name == *key.name));
+            found
+                .map(|(key, object)| Found { of: &NAMESPACES, key: key.clone(), object: object.clone() })
+                .collect()
+        })
+    }
+
+    /// The newest version.
+    pub fn head(&self) -> u64 {
+        self.server.with(|server| server.store.head())
+    }
+
+    /// Stops a type's watch cache, or lets it go on.
+    pub fn toggle_frozen(&mut self, of: &'static Type) {
+        let name = of.name();
+        if let Some(place) = self.frozen.iter().position(|frozen| *frozen == of) {
+            self.frozen.remove(place);
+            self.server.with(|server| server.store.thaw(&name));
+        } else {
+            self.frozen.push(of);
+            self.server.with(|server| server.store.freeze(&name));
+        }
+        self.network.trace.note(format_args!("the caches of {:?} stand still", self.frozen));
+    }
+
+    /// Forgets all old versions.
+    pub fn compact(&self) {
+        self.server.with(|server| server.store.compact(u64::MAX));
+    }
+
+    /// Ends everything that goes wrong.
+    pub fn heal(&mut self) {
+        self.network.heal();
+        for of in self.frozen.clone() {
+            self.toggle_frozen(of);
+        }
+    }
+
+    /// Where a new object of a type goes.
+    pub fn place(&self, of: &Type, random: &mut Random) -> Option<String> {
+        of.namespaced.then(|| random.pick(&self.namespaces).cloned()).flatten()
+    }
+
+    /// A name.
+    pub fn name(&self, random: &mut Random) -> String {
+        format!("n{}", random.below(self.plan.names))
+    }
+}
