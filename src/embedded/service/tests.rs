@@ -158,8 +158,8 @@ async fn a_restored_backup_ends_watches_and_brings_objects_back() {
     server.restore(&backup);
     assert!(lines.next().await.is_none());
     let list = ask(&client, "").await;
-    assert_eq!(list["metadata"]["resourceVersion"], version.to_string());
     assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    assert_eq!(list["items"][0]["metadata"]["resourceVersion"], version.to_string());
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,10 +45,11 @@ impl Fixture {
     }
 
     fn put(&mut self, namespace: &str, name: &str, labels: Value) -> u64 {
-        let object = json!({
+        let mut object = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "value"},
-            "metadata": {"name": name, "namespace": namespace, "uid": name, "labels": labels},
+            "metadata": {"name": name, "namespace": namespace, "uid": name},
         });
+        object["metadata"]["labels"] = labels;
         let key = Key::new(Some(namespace), name);
         self.server.store.write(&configmaps(), &key, object, &Cause::server("test")).resource_version()
     }
