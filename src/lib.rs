@@ -13,9 +13,13 @@ pub mod api;
 pub mod cli;
 pub mod config;
 pub mod embedded;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod graph;
 pub mod http;
 pub mod mailbox;
+#[doc(hidden)]
+pub mod mutation;
 pub mod object;
 pub mod telemetry;
 pub mod verdict;
