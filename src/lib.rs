@@ -18,6 +18,8 @@ pub mod fuzzing;
 pub mod graph;
 pub mod http;
 pub mod mailbox;
+#[doc(hidden)]
+pub mod mutation;
 pub mod object;
 pub mod telemetry;
 pub mod verdict;

@@ -51,7 +51,15 @@ impl WorkerContext {
     /// Puts it together.
     #[must_use]
     pub fn new(api: Api, graph: GraphHandle, memory: Arc<Memory>, reporter: Reporter) -> Self {
-        Self { api, graph, memory, reporter, health: Arc::default(), decisions: None, located: Arc::default() }
+        Self {
+            api,
+            graph,
+            memory,
+            reporter,
+            health: Arc::default(),
+            decisions: None,
+            located: Arc::default(),
+        }
     }
 
     /// With somebody who hears of every decision.

@@ -6,6 +6,7 @@ use super::context::{Interrupted, WorkerContext};
 use super::decision::DecisionLine;
 use crate::api::{ErrorClass, Patched, References};
 use crate::graph::{ExpectedChange, ObjectSnapshot};
+use crate::mutation::{self, Mutation};
 use crate::object::{Identity, ObjectFacts, OwnerReference, Uid};
 
 /// How often one dependent is tried before its owner is put back into the queue.
@@ -26,7 +27,8 @@ impl Removal {
     /// Takes these references out of all of an object's.
     pub fn of<'a>(all: impl IntoIterator<Item = &'a OwnerReference>, remove: Vec<OwnerReference>) -> Self {
         let mut seen = HashSet::new();
-        if all.into_iter().all(|reference| seen.insert(&reference.uid)) {
+        let is_unique = all.into_iter().all(|reference| seen.insert(&reference.uid));
+        if is_unique || mutation::is(Mutation::PatchByUidAlone) {
             Self::ByUid(remove.into_iter().map(|reference| reference.uid).collect())
         } else {
             Self::Exact(remove)

@@ -7,6 +7,7 @@ use super::client::{Api, Call, JSON};
 use super::error::{ApiError, ErrorClass};
 use super::read::read_object;
 use super::settings::Verb;
+use crate::mutation::{self, Mutation};
 use crate::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};
 
 /// What a DELETE did.
@@ -32,7 +33,8 @@ struct DeleteOptions<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Preconditions<'a> {
-    uid: &'a crate::object::Uid,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<&'a crate::object::Uid>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_version: Option<&'a ResourceVersion>,
 }
@@ -64,7 +66,10 @@ impl Api {
             kind: "DeleteOptions",
             api_version: "v1",
             propagation_policy: policy,
-            preconditions: Preconditions { uid: &identity.uid, resource_version },
+            preconditions: Preconditions {
+                uid: Some(&identity.uid).filter(|_| !mutation::is(Mutation::DeleteWithoutUid)),
+                resource_version: resource_version.filter(|_| !mutation::is(Mutation::DeleteWithoutVersion)),
+            },
         };
         let body = serde_json::to_vec(&options)
             .map_err(|error| call.error(ErrorClass::Refused, error.to_string(), None))?;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::decode::Status;
+use crate::mutation::{self, Mutation};
 use crate::object::GroupResource;
 
 /// A request that did not do what it was for.
@@ -125,6 +126,7 @@ pub(super) fn classify(
     }
     match code {
         401 | 403 => ErrorClass::Denied,
+        404 if mutation::is(Mutation::Any404IsAbsence) => ErrorClass::Absent,
         404 => match object {
             Some(object) if status.is_about(object) => ErrorClass::Absent,
             Some(Named { namespace: Some(namespace), .. }) if status.is_about_namespace(namespace) => {

@@ -15,6 +15,7 @@ use super::decode::json_fault;
 use super::error::{ApiError, ErrorClass};
 use super::read::{read_object, unusable};
 use super::settings::{FIELD_MANAGER, Verb};
+use crate::mutation::{self, Mutation};
 use crate::object::{Identity, ObjectFacts, ResourceVersion, Uid};
 
 /// RFC 7386; every type takes it.
@@ -85,9 +86,11 @@ impl<T: Serialize> Serialize for ListPatch<'_, T> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let Self(patch) = self;
                 let mut map = serializer.serialize_map(None)?;
-                map.serialize_entry("uid", patch.uid)?;
-                if let Some(version) = patch.resource_version {
-                    map.serialize_entry("resourceVersion", version)?;
+                if !(patch.list == "finalizers" && mutation::is(Mutation::FinalizeByName)) {
+                    map.serialize_entry("uid", patch.uid)?;
+                    if let Some(version) = patch.resource_version {
+                        map.serialize_entry("resourceVersion", version)?;
+                    }
                 }
                 // `null` takes an empty list away altogether.
                 let entries = (!patch.entries.is_empty()).then_some(patch.entries);

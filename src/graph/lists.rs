@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use crate::mutation::{self, Mutation};
 use crate::object::ResourceVersion;
 
 use super::intern::TypeId;
@@ -50,7 +51,8 @@ impl Partition {
             let order = node.resource_version.as_ref().zip(version).and_then(|(a, b)| a.partial_cmp(b));
             match order {
                 // Created after the list's version; unless the versions mean nothing.
-                Some(Ordering::Greater) if deletes_prove == DeletesProve::Absence => {}
+                Some(Ordering::Greater)
+                    if deletes_prove == DeletesProve::Absence && !mutation::is(Mutation::TrustOldList) => {}
                 Some(_) => self.vanish(id, deletes_prove, out),
                 // Versions that cannot be compared prove nothing.
                 None => self.vanish(id, DeletesProve::Nothing, out),

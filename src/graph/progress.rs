@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::node::{Edge, EdgeId, NodeId};
 use super::{Effects, Partition};
+use crate::mutation::{self, Mutation};
 
 /// The references that block a node which is deleting dependents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,7 +91,8 @@ impl Partition {
     pub(super) fn wake(&self, touched: &Touched, out: &mut Effects) {
         for &(owner, before) in touched {
             let Some(&now) = self.progress.get(&owner) else { continue };
-            let unblocked = before.blocking > 0 && now.blocking == 0;
+            let unblocked =
+                before.blocking > 0 && now.blocking == 0 && !mutation::is(Mutation::DropUnblockWakeUp);
             let all_deleting = before.active > 0 && now.active == 0;
             if unblocked || all_deleting {
                 self.queue(owner, out);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use hashbrown::HashSet;
 
+use crate::mutation::{self, Mutation};
 use crate::object::{DeletionState, Identity, Key, Uid};
 
 use super::intern::Fixed;
@@ -85,7 +86,7 @@ impl Partition {
         }
         if blocking.is_empty() {
             ForegroundProgress::Unblocked
-        } else if !active && self.reaches_itself(id) {
+        } else if !active && self.reaches_itself(id) && !mutation::is(Mutation::WaitInRings) {
             ForegroundProgress::Deadlocked
         } else {
             ForegroundProgress::Blocked(blocking.len())
@@ -139,7 +140,8 @@ impl Partition {
 
     fn state_of(&self, id: NodeId, identity: &Identity) -> OwnerState {
         let node = &self.store.nodes[id];
-        if node.name != identity.name || self.store.namespace(id) != identity.namespace.as_ref() {
+        let same_namespace = self.store.namespace(id) == identity.namespace.as_ref();
+        if node.name != identity.name || !(same_namespace || mutation::is(Mutation::IgnoreNamespace)) {
             return OwnerState::Unknown;
         }
         match node.presence {

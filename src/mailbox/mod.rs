@@ -34,6 +34,8 @@ use lanes::Lanes;
 use list::{List, Slot};
 use wheel::Wheel;
 
+use crate::mutation::{self, Mutation};
+
 /// A work queue of keys `K`, whose retries have reasons `R` (a small enum).
 ///
 /// Times that are passed in should not go back; one that does counts as the
@@ -81,6 +83,7 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
         };
         match &mut self.store[slot].state {
             State::Ready => Added::AlreadyQueued,
+            State::Running { .. } if mutation::is(Mutation::DropSecondRun) => Added::RunsAgain,
             State::Running { then, .. } => {
                 if *then != Then::RunAgain {
                     *then = Then::RunAgain;

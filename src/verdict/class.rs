@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::graph::{OwnerState, OwnerView};
+use crate::mutation::{self, Mutation};
 use crate::object::{DeletionState, Identity, ObjectFacts};
 
 /// The class of one owner reference. A deletion needs every reference of an
@@ -63,10 +64,15 @@ pub fn from_graph(view: &OwnerView) -> GraphClass<'_> {
 /// that view is stale, its delete event follows. Everything that leads to a
 /// deletion needs proof.
 #[must_use]
-pub const fn from_state<'a>(identity: &'a Identity, state: &OwnerState) -> GraphClass<'a> {
+pub fn from_state<'a>(identity: &'a Identity, state: &OwnerState) -> GraphClass<'a> {
     match state {
         OwnerState::Observed { deletion: DeletionState::DeletingDependents, .. } => {
             GraphClass::ConfirmWaiting(identity)
+        }
+        OwnerState::Observed { deletion: DeletionState::Terminating, .. }
+            if mutation::is(Mutation::TerminatingIsAbsent) =>
+        {
+            GraphClass::Known(ReferenceClass::Absent)
         }
         OwnerState::Observed {
             deletion: DeletionState::Live | DeletionState::Terminating | DeletionState::Orphaning,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::graph::ObjectSnapshot;
+use crate::mutation::{self, Mutation};
 use crate::object::{Finalizers, ObjectFacts, OwnerReference, ResourceVersion, Uid};
 
 /// After so many conflicts in a row in which only unrelated fields had changed,
@@ -121,7 +122,8 @@ pub fn after_conflict(
     if sent == current {
         return AfterConflict::Backoff;
     }
-    if !basis.matches(facts) || basis.dependents != dependents {
+    let is_same = basis.matches(facts) && basis.dependents == dependents;
+    if !is_same && !mutation::is(Mutation::DeleteOverChanges) {
         return AfterConflict::DecideAfresh;
     }
     if consecutive < CONFLICTS_BEFORE_UID_ALONE {

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::graph::ObjectSnapshot;
+use crate::mutation::{self, Mutation};
 use crate::object::PropagationPolicy;
 
 use super::ReferenceClass;
@@ -95,7 +96,7 @@ pub fn decide(item: &ObjectSnapshot, classes: &[ReferenceClass]) -> Decision {
         };
         return Decision::RemoveReferences {
             remove: indices(classes, goes),
-            confirm_solid: solid.filter(|_| has(Waiting)),
+            confirm_solid: solid.filter(|_| has(Waiting) && !mutation::is(Mutation::TrustSolidOwner)),
         };
     }
     if has(Unresolved) {
@@ -118,7 +119,9 @@ pub fn decide(item: &ObjectSnapshot, classes: &[ReferenceClass]) -> Decision {
     }
     // A DELETE replaces the finalizers by those of its policy, so the policy has
     // to say again what the object already asks for.
-    let policy = if item.finalizers.orphan {
+    let policy = if mutation::is(Mutation::AlwaysBackground) {
+        PropagationPolicy::Background
+    } else if item.finalizers.orphan {
         PropagationPolicy::Orphan
     } else if item.finalizers.foreground {
         PropagationPolicy::Foreground

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_gc::embedded::Release;
 use kube_gc::embedded::object::Object;
-use kube_gc::embedded::resources::{DefaultPolicy, Resource, ResourceName};
+use kube_gc::embedded::resources::{Catalog, Resource, ResourceName};
 use kube_gc::embedded::store::{Cause, Change};
 use serde_json::{Value, json};
 
@@ -35,24 +36,10 @@ pub fn configmaps() -> ResourceName {
     ResourceName::new("", "configmaps")
 }
 
-fn resource(group: &str, plural: &str, kind: &str, namespaced: bool) -> Resource {
-    Resource {
-        name: ResourceName::new(group, plural),
-        kind: kind.into(),
-        list_kind: format!("{kind}List").into(),
-        singular: kind.to_lowercase().into(),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        namespaced,
-        versions: vec!["v1".into()],
-        storage_version: "v1".into(),
-        verbs: vec!["create", "delete", "get", "list", "patch", "update", "watch"],
-        subresources: Vec::new(),
-        default_policy: DefaultPolicy::Background,
-        custom: !group.is_empty(),
-        graceful: false,
-        returns_deleted: false,
-    }
+/// A custom type, like ConfigMaps in all that matters here.
+fn widgets(like: &Resource) -> Resource {
+    let name = ResourceName::new("example.com", "widgets");
+    Resource { stored_as: name.clone(), name, kind: "Widget".into(), ..like.clone() }
 }
 
 /// A reference to an object by its uid, which is its name, too.
@@ -68,13 +55,9 @@ pub fn blocking(owner: &str) -> Value {
 }
 
 impl World {
-    /// ConfigMaps and events in namespaces, nodes in none; widgets not yet.
+    /// The built-in types are served; widgets are not yet.
     pub fn new() -> Self {
-        let served = vec![
-            resource("", "configmaps", "ConfigMap", true),
-            resource("", "events", "Event", true),
-            resource("", "nodes", "Node", false),
-        ];
+        let served = Catalog::new(Release::V1_36).all().map(|resource| Resource::clone(resource)).collect();
         let mut world = Self {
             oracle: Oracle::new(Bounds::default()),
             now: Duration::from_secs(1000),
@@ -89,9 +72,9 @@ impl World {
     /// Widgets of `example.com` are served, or not.
     pub fn serve_widgets(&mut self, served: bool) {
         self.served.retain(|resource| &*resource.name.group != "example.com");
-        if served {
-            self.served.push(resource("example.com", "widgets", "Widget", true));
-        }
+        let configmaps = self.served.iter().find(|resource| resource.name == configmaps());
+        let widgets = configmaps.filter(|_| served).map(widgets);
+        self.served.extend(widgets);
         self.oracle.types(&self.served, self.now);
     }
 

@@ -12,6 +12,7 @@ use super::look_ups::LookedUp;
 use crate::actors::context::Interrupted;
 use crate::api::{ErrorClass, LookUp};
 use crate::graph::{ObjectSnapshot, OwnerState, OwnerView, ReferenceSnapshot};
+use crate::mutation::{self, Mutation};
 use crate::object::{Identity, OwnerReference};
 use crate::telemetry::record;
 use crate::verdict::{Confirmation, GraphClass, ReferenceClass, from_graph, from_live, from_state};
@@ -70,7 +71,11 @@ impl Classified {
     fn not_served(reference: &OwnerReference) -> Self {
         let OwnerReference { api_version, kind, .. } = reference;
         let error = format!("the API server serves no {kind} in {api_version}");
-        Self { error: Some(error.into()), ..Self::new(ReferenceClass::Unresolved, Evidence::Catalog, None) }
+        let class = match mutation::is(Mutation::UnresolvedIsAbsent) {
+            true => ReferenceClass::Absent,
+            false => ReferenceClass::Unresolved,
+        };
+        Self { error: Some(error.into()), ..Self::new(class, Evidence::Catalog, None) }
     }
 }
 
@@ -90,6 +95,8 @@ impl DeleteWork {
                 Ok(self.classify_identity(identity, &state).await)
             }
             GraphClass::Known(class) if seen.owner == OwnerView::InvalidScope => {
+                let is_taken_for_absent = mutation::is(Mutation::InvalidScopeIsAbsent);
+                let class = if is_taken_for_absent { ReferenceClass::Absent } else { class };
                 Ok(Classified::new(class, Evidence::Catalog, None))
             }
             _ => match &seen.owner {

@@ -9,6 +9,7 @@ use crate::actors::pool::Outcome;
 use crate::api::{Deleted, ErrorClass, LookUp, Patched};
 use crate::graph::{ExpectedChange, ObjectSnapshot, Snapshot};
 use crate::mailbox::Completion;
+use crate::mutation::{self, Mutation};
 use crate::object::{PropagationPolicy, ResourceVersion};
 use crate::telemetry::record;
 use crate::verdict::{AfterConflict, Basis, Dependents, after_conflict, after_patch};
@@ -22,12 +23,17 @@ impl DeleteWork {
         stop_blocking_first: bool,
     ) -> Result<Outcome, Interrupted> {
         self.report_misplaced(item, classified).await?;
-        let line = DecisionLine::new(&self.context, &item.identity, "delete").policy(policy).owners(item, classified);
+        let line = DecisionLine::new(&self.context, &item.identity, "delete")
+            .policy(policy)
+            .owners(item, classified);
         let deleted = self.try_delete(item, classified, policy, stop_blocking_first).await;
         match &deleted {
             Ok(Done::Deleted(deleted)) => line.done(deleted),
             Ok(Done::Dropped(why)) => line.dropped(why),
             Err(interrupted) => line.interrupted(interrupted),
+        }
+        if deleted.is_err() && mutation::is(Mutation::ForgetFailedDelete) {
+            return Ok(Completion::Done);
         }
         match deleted? {
             Done::Deleted(Deleted::Removed) => {

@@ -17,6 +17,7 @@ use crate::graph::{
     ExpectedChange, ForegroundProgress, ObjectSnapshot, Snapshot, Verification, VirtualSnapshot,
 };
 use crate::mailbox::Completion;
+use crate::mutation::{self, Mutation};
 use crate::object::{DeletionState, Key};
 use crate::telemetry::Queue;
 use crate::verdict::{Decision, FirstLook, ReferenceClass, decide, first_look};
@@ -109,7 +110,8 @@ impl DeleteWork {
             // Whatever blocks it now wakes it when it goes.
             return Ok(Completion::Done);
         }
-        let line = DecisionLine::new(&self.context, &item.identity, "remove_finalizer").finalizer(Finalizer::Foreground);
+        let line = DecisionLine::new(&self.context, &item.identity, "remove_finalizer")
+            .finalizer(Finalizer::Foreground);
         let removal = self.context.api.remove_finalizer(&item.identity, Finalizer::Foreground);
         let removal = self.context.health.request(&item.identity.resource.group_resource, removal).await;
         line.finish(&removal);
@@ -163,11 +165,15 @@ impl DeleteWork {
                 // that but a change of the object itself. But the owner's own
                 // partition knows its namespace.
                 self.report_misplaced(item, &classified).await?;
-                DecisionLine::new(&self.context, &item.identity, "keep").owners(item, &classified).parked(&"invalid scope");
+                DecisionLine::new(&self.context, &item.identity, "keep")
+                    .owners(item, &classified)
+                    .parked(&"invalid scope");
                 Ok(Completion::Done)
             }
             Decision::Park(reason) => {
-                DecisionLine::new(&self.context, &item.identity, "keep").owners(item, &classified).parked(&reason);
+                DecisionLine::new(&self.context, &item.identity, "keep")
+                    .owners(item, &classified)
+                    .parked(&reason);
                 let errors = classified.iter().filter_map(|owner| owner.error.as_deref());
                 let error = errors.fold(reason.to_string(), |text, error| format!("{text}; {error}")).into();
                 Ok(match classified.iter().filter_map(|owner| owner.retry_after).max() {
@@ -195,12 +201,14 @@ impl DeleteWork {
         if let Some(solid) = confirm_solid.and_then(|index| classified.get(index)) {
             self.confirm_solid(solid).await?;
         }
-        let line = DecisionLine::new(&self.context, &item.identity, "remove_references").owners(item, classified);
+        let line =
+            DecisionLine::new(&self.context, &item.identity, "remove_references").owners(item, classified);
         let remove: Vec<_> = remove.iter().filter_map(|index| item.references.get(*index)).collect();
         let remove: Vec<_> = remove.into_iter().map(|seen| seen.reference.clone()).collect();
         let all = item.references.iter().map(|seen| &seen.reference);
         let removal = Removal::of(all, remove);
         let version = item.resource_version.as_ref();
+        let version = version.filter(|_| !mutation::is(Mutation::PatchWithoutVersion));
         let patched = self.context.api.remove_references(&item.identity, removal.references(), version);
         let patched = self.context.health.request(&item.identity.resource.group_resource, patched).await;
         line.finish(&patched);
@@ -238,6 +246,7 @@ impl DeleteWork {
 /// wants to hear of it.
 fn not_looked_up(error: &ApiError) -> Outcome {
     match (error.class, api_outcome(error)) {
+        _ if mutation::is(Mutation::ForgetFailedLookUp) => Completion::Done,
         (ErrorClass::Throttled { .. }, outcome) => outcome,
         (_, Completion::Retry { error, .. }) => Completion::Retry { reason: RetryReason::Unresolved, error },
         (_, outcome) => outcome,

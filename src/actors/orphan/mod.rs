@@ -13,6 +13,7 @@ use super::release::{after_removal, release};
 use crate::api::{Finalizer, FinalizerRemoval, References};
 use crate::graph::{Cursor, DependentView, ObjectSnapshot, Snapshot};
 use crate::mailbox::Completion;
+use crate::mutation::{self, Mutation};
 use crate::object::{DeletionState, Identity, Key};
 use crate::telemetry::Queue;
 
@@ -73,11 +74,14 @@ impl OrphanWork {
         if self.orphaning(key).await?.is_none() {
             return Ok(());
         }
-        let line = DecisionLine::new(&self.context, identity, "remove_finalizer").finalizer(Finalizer::Orphan);
+        let line =
+            DecisionLine::new(&self.context, identity, "remove_finalizer").finalizer(Finalizer::Orphan);
         // Remembered first: from the moment when the finalizer is gone, a late
         // dependent must not be taken for garbage. Also if no answer comes: the
         // request may have had its effect.
-        self.context.memory.orphaned.remember(identity);
+        if !mutation::is(Mutation::ForgetOrphaned) {
+            self.context.memory.orphaned.remember(identity);
+        }
         let removal = self.context.api.remove_finalizer(identity, Finalizer::Orphan).await;
         if let Ok(FinalizerRemoval::NotPresent | FinalizerRemoval::NotBeingDeleted) = removal {
             self.context.memory.orphaned.forget(identity);

@@ -12,6 +12,7 @@ use super::{HighWater, Step, WatchStart};
 use crate::api::error::{ApiError, ErrorClass};
 use crate::api::jitter::Jitter;
 use crate::api::settings::WatchSettings;
+use crate::mutation::{self, Mutation};
 use crate::object::{ResourceType, ResourceVersion};
 
 /// What the driver is to do.
@@ -139,7 +140,7 @@ impl Machine {
     }
 
     fn seen(&self) -> Option<ResourceVersion> {
-        self.high_water.get(&self.resource.group_resource)
+        self.high_water.get(&self.resource.group_resource).filter(|_| !mutation::is(Mutation::TrustOldList))
     }
 
     /// True while the list under way is read from the store.
@@ -258,6 +259,13 @@ impl Machine {
             Plan::Check
         };
         match end {
+            End::Failed(error)
+                if matches!(error.class, ErrorClass::Expired) && mutation::is(Mutation::ResumeAfterGap) =>
+            {
+                (self.plan, self.from) = (Plan::Watch, None);
+                self.pause_after(start, now);
+                Step::WatchEnded
+            }
             End::Failed(error) if matches!(error.class, ErrorClass::Expired) => {
                 self.plan = Plan::List { consistent: false };
                 if !fruitful {

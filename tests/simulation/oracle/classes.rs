@@ -93,9 +93,9 @@ impl Oracle {
         self.meanings(named).any(is_absent)
     }
 
-    /// Whether it is right to take the owner for waiting: it was, not long ago.
-    pub(super) fn may_be_waiting(&self, named: Named<'_>) -> bool {
-        let since = self.since();
+    /// Whether it is right to take the owner for waiting: it was, at some moment since
+    /// then.
+    pub(super) fn may_be_waiting(&self, named: Named<'_>, since: Duration) -> bool {
         self.meanings(named).filter_map(|era| self.owner(named, era)).any(|owner| owner.was_waiting(since))
     }
 

@@ -62,7 +62,7 @@ fn judge_version(oracle: &Oracle, change: &Change, object: &Object) -> Result<()
     let mut may_have_to_wait = false;
     for reference in &references {
         let named = Named { namespace: change.key.namespace.as_deref(), reference };
-        let waiting = oracle.may_be_waiting(named);
+        let waiting = oracle.may_be_waiting(named, oracle.since());
         may_have_to_wait |= waiting;
         if !waiting && !oracle.may_be_absent(named) {
             return wrong(format!("its owner {reference} is {}", oracle.class(named)));

@@ -52,6 +52,10 @@ pub struct Bounds {
     /// what the requests in between may take in this world: a decision is at most
     /// five reads and five writes long.
     pub decision: Duration,
+    /// How much older what a patch rests on may be: an object's owners are looked up
+    /// together, and the slowest one holds up the verdict. (A DELETE makes sure at
+    /// the end.)
+    pub look_up: Duration,
     /// How the collector's user agent begins.
     pub collector: &'static str,
     /// Types that it does not watch, by configuration (section 2).
@@ -62,6 +66,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             decision: Duration::from_secs(2),
+            look_up: Duration::from_secs(10),
             collector: "kube-gc/",
             ignored: vec![ResourceName::new("", "events"), ResourceName::new("events.k8s.io", "events")],
         }

@@ -102,6 +102,7 @@ fn judge_removal(
     let namespace = change.key.namespace.as_deref();
     let kept = Reference::all(&change.after);
     let stays = |since| kept.iter().any(|reference| oracle.was_solid(Named { namespace, reference }, since));
+    let looked_up = oracle.since().saturating_sub(oracle.bounds.look_up);
     for reference in gone {
         let named = Named { namespace, reference };
         if is_orphaned(oracle, before, named) {
@@ -120,7 +121,7 @@ fn judge_removal(
             if !stays(std::time::Duration::ZERO) {
                 return wrong(Rule::WrongfulPatch, format!("{reference} went, and no solid one stays"));
             }
-        } else if !oracle.may_be_waiting(named) {
+        } else if !oracle.may_be_waiting(named, looked_up) {
             return wrong(Rule::WrongfulPatch, format!("{reference} went, which is {}", oracle.class(named)));
         } else if !stays(oracle.since()) {
             return wrong(Rule::WrongfulPatch, format!("{reference} waits; it went, and no solid one stays"));
@@ -153,8 +154,10 @@ fn judge_release(
         return Ok(());
     }
     let namespace = change.key.namespace.as_deref();
+    let looked_up = oracle.since().saturating_sub(oracle.bounds.look_up);
     let owners = Reference::all(before);
-    let waits_above = owners.iter().any(|reference| oracle.may_be_waiting(Named { namespace, reference }));
+    let waits_above =
+        owners.iter().any(|reference| oracle.may_be_waiting(Named { namespace, reference }, looked_up));
     let waits_below = oracle.history.dependents(before.uid()).any(|(dependent, ..)| dependent.has_waited);
     if waits_above && waits_below && before.deletion_timestamp().is_none() {
         Ok(())

@@ -62,7 +62,7 @@ impl Types {
         for key in keys(resource) {
             let era = Era {
                 kind: resource.kind.clone(),
-                resource: resource.name.clone(),
+                resource: resource.stored_as.clone(),
                 namespaced: resource.namespaced,
                 until: None,
             };
@@ -73,7 +73,7 @@ impl Types {
     fn end(&mut self, resource: &Resource, now: Duration) {
         for key in keys(resource) {
             let eras = self.eras.entry(key).or_default().iter_mut();
-            for era in eras.filter(|era| era.resource == resource.name && era.until.is_none()) {
+            for era in eras.filter(|era| era.resource == resource.stored_as && era.until.is_none()) {
                 era.until = Some(now);
             }
         }

@@ -1,0 +1,115 @@
+//! Mistakes to be made on purpose, so that the simulation can prove that it would
+//! find them.
+//!
+//! Each stands at the one place where it would be made. Only tests can choose one,
+//! by the feature `mutations`, and for one thread at a time; without the feature all
+//! of this is `false` at compile time.
+
+/// Declares the mutations, and the list of all.
+macro_rules! mutations {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// A mistake that a garbage collector might make.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutation {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Mutation {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// What the mistake is, in a sentence.
+            #[must_use]
+            pub const fn describe(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($doc,)+).trim_ascii(),)+
+                }
+            }
+        }
+    };
+}
+
+mutations! {
+    /// A DELETE carries no resource version.
+    DeleteWithoutVersion,
+    /// A DELETE carries no uid.
+    DeleteWithoutUid,
+    /// After a conflict, a DELETE is sent again whatever has changed.
+    DeleteOverChanges,
+    /// Any 404 is taken for the absence of the object.
+    Any404IsAbsence,
+    /// An owner is found if any object has its name.
+    AnyUidIsTheOwner,
+    /// An owner that is being deleted counts as gone.
+    TerminatingIsAbsent,
+    /// An owner whose kind nobody serves counts as gone.
+    UnresolvedIsAbsent,
+    /// A namespaced owner of a cluster-scoped object counts as gone.
+    InvalidScopeIsAbsent,
+    /// An owner may live in any namespace.
+    IgnoreNamespace,
+    /// A list is believed, however old it is.
+    TrustOldList,
+    /// After a 410 the watch goes on from now, without a list.
+    ResumeAfterGap,
+    /// That an owner waits for its dependents is confirmed once and for all.
+    ConfirmForEver,
+    /// Waiting references go without a live look at the solid owner.
+    TrustSolidOwner,
+    /// Every DELETE has the policy Background.
+    AlwaysBackground,
+    /// Owner references go at whatever version.
+    PatchWithoutVersion,
+    /// Owner references always go by uid, also where two share one.
+    PatchByUidAlone,
+    /// A finalizer goes from whatever has the name.
+    FinalizeByName,
+    /// The orphan finalizer goes without a look for late dependents.
+    SkipOrphanRound,
+    /// That an owner was orphaned is not remembered.
+    ForgetOrphaned,
+    /// Nobody wakes an owner when its last blocking dependent goes.
+    DropUnblockWakeUp,
+    /// Rings of foreground deletions are left to themselves.
+    WaitInRings,
+    /// A DELETE that failed is not tried again.
+    ForgetFailedDelete,
+    /// An owner that could not be looked up is not looked up again.
+    ForgetFailedLookUp,
+    /// A key that is queued while it is worked on is not worked on again.
+    DropSecondRun,
+}
+
+#[cfg(feature = "mutations")]
+mod chosen {
+    use std::cell::Cell;
+
+    use super::Mutation;
+
+    thread_local! {
+        static CHOSEN: Cell<Option<Mutation>> = const { Cell::new(None) };
+    }
+
+    /// Makes this mistake from now on, on this thread; or none.
+    pub fn choose(mutation: Option<Mutation>) {
+        CHOSEN.set(mutation);
+    }
+
+    /// Whether this mistake is to be made.
+    #[must_use]
+    #[inline]
+    pub fn is(mutation: Mutation) -> bool {
+        CHOSEN.get() == Some(mutation)
+    }
+}
+
+#[cfg(feature = "mutations")]
+pub use chosen::{choose, is};
+
+/// Whether this mistake is to be made: never, outside of tests.
+#[cfg(not(feature = "mutations"))]
+#[must_use]
+#[inline]
+pub const fn is(_: Mutation) -> bool {
+    false
+}
