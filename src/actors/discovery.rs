@@ -1,11 +1,12 @@
 //! The Discovery actor: keeps the set of monitors equal to the set of types.
 
+mod failing;
 mod monitors;
 mod rebuild;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseFuture, SpawnHandle,
@@ -25,10 +26,12 @@ use super::monitor::Monitor;
 use super::orphan::RoundTypes;
 use super::registry::Registry;
 use super::supervision::{Vital, task};
-use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater, Watchable};
+use crate::api::{Api, ApiError, Discovered, HighWater, Watchable};
 use crate::graph::{DeletesProve, Epoch};
 use crate::object::{GroupResource, ResourceType};
 use crate::telemetry::record;
+
+pub use failing::Failing;
 
 /// The wait after a first discovery that failed; doubled up to the interval.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -96,8 +99,8 @@ pub struct DiscoveryStatus {
     pub phase: Phase,
     /// Why it failed the last time, if it did.
     pub last_error: Option<String>,
-    /// Groups that could not be discovered; their monitors are kept.
-    pub failures: Vec<GroupFailure>,
+    /// What cannot be discovered; the monitors of it are kept.
+    pub failing: Vec<Failing>,
 }
 
 #[derive(Debug)]
@@ -177,7 +180,7 @@ impl Discovery {
             busy: true,
             phase: Phase::Syncing,
             last_error: None,
-            failures: Vec::new(),
+            failing: Vec::new(),
         }
     }
 
@@ -236,7 +239,12 @@ impl Discovery {
             Err(error) => {
                 record::discovery_error();
                 tracing::warn!(%error, "discovery failed; everything is kept as it is");
-                self.status.send_modify(|status| status.last_error = Some(error.to_string()));
+                self.status.send_modify(|status| {
+                    let failing = failing::after_nothing(&status.failing, &error, SystemTime::now());
+                    failing::recorded(&status.failing, &failing);
+                    status.failing = failing;
+                    status.last_error = Some(error.to_string());
+                });
             }
         }
         let wait = match (self.expectations.not_shown(), &self.discovered) {
@@ -259,12 +267,15 @@ impl Discovery {
         let changed = catalog_before != Some(&*discovered.catalog);
         let wait = self.expectations.shown(catalog_before, &discovered.catalog);
         for failure in &discovered.failures {
+            record::discovery_error();
             tracing::warn!(group = %failure.group, error = %failure.error, "group could not be discovered; its monitors are kept");
         }
         self.status.send_modify(|status| {
             status.discovered = true;
             status.last_error = None;
-            status.failures.clone_from(&discovered.failures);
+            let failing = failing::after(&status.failing, &discovered.failures, SystemTime::now());
+            failing::recorded(&status.failing, &failing);
+            status.failing = failing;
         });
         let graph = self.means.graph.clone();
         let tell = async move {

@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::discovery::Phase;
+use super::discovery::{Failing, Phase};
 use super::view::{View, counts};
 use crate::graph::Dump;
 use crate::http::{
     Facts, FailingItem, GraphFormat, IdleQuery, IdleReport, Introspection, MonitorStatus, QueueStatus,
-    Readiness, Timestamp,
+    Readiness, Timestamp, Undiscovered,
 };
 use crate::object::{Key, Uid};
 
@@ -42,6 +42,18 @@ impl Introspected {
                 synced: monitor.synced,
                 since: Timestamp(monitor.since),
                 last_error: monitor.last_error,
+            })
+            .collect()
+    }
+
+    fn undiscovered_parts(&self) -> Vec<Undiscovered> {
+        let failing = self.view.discovery().failing.into_iter();
+        failing
+            .map(|Failing { failure, since }| Undiscovered {
+                group: failure.group.into(),
+                version: failure.version.map(Into::into),
+                since: Timestamp(since),
+                last_error: failure.error,
             })
             .collect()
     }
@@ -103,6 +115,10 @@ impl Introspection for Introspected {
         std::future::ready(self.monitor_statuses()).boxed()
     }
 
+    fn undiscovered(&self) -> Vec<Undiscovered> {
+        self.undiscovered_parts()
+    }
+
     fn graph(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Option<String>> {
         self.rendered(uids, format).boxed()
     }
@@ -122,11 +138,14 @@ impl Introspection for Introspected {
             (Some(error), false) => Err(error.as_str()),
             (None, false) => Err("the first discovery has not ended yet"),
         };
+        let undiscovered = self.undiscovered_parts();
         Readiness::assess(&Facts {
             discovery,
             started: status.phase == Phase::Collecting,
             since: self.since,
             monitors: &self.monitor_statuses(),
+            // Before that it is the reason why it is not ready.
+            undiscovered: if status.discovered { &undiscovered } else { &[] },
             ignored: &self.ignored,
         })
     }

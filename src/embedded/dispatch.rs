@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 use super::call::{Call, ObjectPath, Target, no_such_path};
-use super::reads;
+use super::reads::{self, Read};
 use super::resources::{Resource, aggregated, api_services, crds, discovery};
 use super::server::{Answer, Body, Reply, Server};
 use super::settings::Release;
@@ -37,7 +37,12 @@ fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Resu
     let verb = verb(&resource, path, call)?;
     crds::check(server, &resource, path, verb)?;
     if !verb.changes() {
-        return Ok(reads::read(server, &resource, &path, call, now));
+        let read = Read { resource: &resource, path, call, now };
+        return match verb {
+            Verb::Watch => reads::watch(server, &read).map(Answer::Watch),
+            Verb::List => reads::list(server, &read).map(Answer::Whole),
+            _ => reads::get(server, &read).map(Answer::Whole),
+        };
     }
     let before = server.store.head();
     let write = Write { resource: &resource, path, call, number, now };

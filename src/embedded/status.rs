@@ -44,6 +44,59 @@ impl Status {
         Self::about(409, "Conflict", resource, name, message)
     }
 
+    /// A request that makes no sense.
+    #[must_use]
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// An error that Kubernetes has no name for.
+    #[must_use]
+    pub fn unnamed(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
+    /// Something that must not be.
+    #[must_use]
+    pub fn forbidden(resource: &ResourceName, name: &str, why: &str) -> Self {
+        let message = format!("{resource} \"{name}\" is forbidden: {why}");
+        Self::about(403, "Forbidden", resource, name, message)
+    }
+
+    /// An object that has something wrong in it. The name is that of the kind.
+    #[must_use]
+    pub fn invalid(kind: &ResourceName, name: &str, errors: &[FieldError]) -> Self {
+        let mut faults: Vec<String> = Vec::new();
+        for error in errors {
+            let fault = format!("{}: {}", error.field, error.message);
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
+        let faults = match faults.as_slice() {
+            [fault] => fault.clone(),
+            _ => format!("[{}]", faults.join(", ")),
+        };
+        let message = format!("{kind} \"{name}\" is invalid: {faults}");
+        let mut status = Self::about(422, "Invalid", kind, name, message);
+        for error in errors {
+            status = status.because(error.reason, &error.message, &error.field);
+        }
+        status
+    }
+
+    /// Adds a cause to the details.
+    #[must_use]
+    pub fn because(mut self, reason: &str, message: &str, field: &str) -> Self {
+        let details = self.details.get_or_insert_with(|| json!({}));
+        let cause = json!({"reason": reason, "message": message, "field": field});
+        match details["causes"].as_array_mut() {
+            Some(causes) => causes.push(cause),
+            None => details["causes"] = json!([cause]),
+        }
+        self
+    }
+
     /// A status with `details` that name the object.
     #[must_use]
     pub fn about(
@@ -80,5 +133,79 @@ impl Status {
         }
         status["code"] = self.code.into();
         status
+    }
+}
+
+/// Something that is wrong in one field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldError {
+    /// The machine-readable reason, such as `FieldValueInvalid`.
+    pub reason: &'static str,
+    /// Where it is.
+    pub field: String,
+    /// For people.
+    pub message: String,
+}
+
+impl FieldError {
+    /// A value that cannot be; it comes as it is to be shown.
+    #[must_use]
+    pub fn invalid(field: &str, value: &str, why: &str) -> Self {
+        Self::new("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"))
+    }
+
+    /// A value that is missing.
+    #[must_use]
+    pub fn required(field: &str, why: &str) -> Self {
+        Self::new("FieldValueRequired", field, format!("Required value: {why}"))
+    }
+
+    /// A value that must not be there.
+    #[must_use]
+    pub fn forbidden(field: &str, why: &str) -> Self {
+        Self::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
+    }
+
+    /// A value that is none of those that can be; it comes as it is to be shown.
+    #[must_use]
+    pub fn not_supported(field: &str, value: &str, supported: &[&str]) -> Self {
+        let supported: Vec<String> = supported.iter().map(|one| format!("{one:?}")).collect();
+        let message = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
+        Self::new("FieldValueNotSupported", field, message)
+    }
+
+    fn new(reason: &'static str, field: &str, message: String) -> Self {
+        Self { reason, field: field.to_owned(), message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_twice_is_said_once_and_counted_twice() {
+        let one = FieldError::invalid("metadata.uid", "\"x\"", "field is immutable");
+        let other = FieldError::required("metadata.name", "a name");
+        let status =
+            Status::invalid(&ResourceName::new("x.io", "Foo"), "a", &[one.clone(), one.clone(), other]);
+        assert_eq!(
+            status.message,
+            "Foo.x.io \"a\" is invalid: [metadata.uid: Invalid value: \"x\": field is immutable, \
+             metadata.name: Required value: a name]"
+        );
+        let value = status.to_value();
+        assert_eq!(value["details"]["causes"].as_array().map(Vec::len), Some(3));
+        assert_eq!(value["details"]["kind"], "Foo");
+        let status = Status::invalid(&ResourceName::new("", "Foo"), "a", &[one.clone(), one]);
+        assert_eq!(
+            status.message,
+            "Foo \"a\" is invalid: metadata.uid: Invalid value: \"x\": field is immutable"
+        );
+    }
+
+    #[test]
+    fn an_error_without_a_name_has_no_reason() {
+        assert!(Status::unnamed("x").to_value().get("reason").is_none());
     }
 }

@@ -15,6 +15,7 @@ use crate::object::{GroupResource, ResourceVersion, Uid};
 
 const INDEX: &str = "\
 /debug/monitors  each watched resource type: synced or not, since when, its last error
+/debug/discovery what cannot be discovered, since when, its last error
 /debug/graph     owners and dependents in Graphviz' format
                    ?uid=UID       only what is connected to this object; repeatable
                    ?format=json   as JSON
@@ -41,6 +42,7 @@ struct Debug {
 pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
     Router::new()
         .route("/debug/monitors", get(monitors))
+        .route("/debug/discovery", get(discovery))
         .route("/debug/graph", get(graph))
         .route("/debug/queues", get(queues))
         .route("/debug/idle", get(idle))
@@ -52,6 +54,10 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
 
 async fn monitors(State(debug): State<Debug>) -> Response {
     within_timeout(async { json(StatusCode::OK, &debug.introspection.monitors().await) }).await
+}
+
+async fn discovery(State(debug): State<Debug>) -> Response {
+    json(StatusCode::OK, &debug.introspection.undiscovered())
 }
 
 async fn queues(State(debug): State<Debug>) -> Response {

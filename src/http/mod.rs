@@ -8,6 +8,7 @@
 //! | health | `/readyz` | 200 once it can do its work; `?verbose` says why not |
 //! | health | `/metrics` | Prometheus metrics |
 //! | debug | `/debug/monitors` | each watched type, whether it is synced, its last error |
+//! | debug | `/debug/discovery` | what cannot be discovered, since when, its last error |
 //! | debug | `/debug/graph` | owners and dependents as DOT; `?format=json`, `?uid=` repeatable |
 //! | debug | `/debug/queues` | the work queues and what keeps failing |
 //! | debug | `/debug/idle` | whether there is anything left to do; `?seen=RESOURCE=VERSION` repeatable, `?parked=ok` |
@@ -29,12 +30,16 @@ pub use readiness::{Check, Facts, Outcome, Readiness};
 pub use serve::{BindError, Listener, Listening, bind};
 pub use view::{
     FailingItem, GraphFormat, IdleQuery, IdleReport, MonitorStatus, QueueCounts, QueueStatus, Timestamp,
+    Undiscovered,
 };
 
 /// What can be asked of the running collector. Asking changes nothing.
 pub trait Introspection: Send + Sync + 'static {
     /// Every monitor, ordered by group and resource.
     fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>>;
+
+    /// What cannot be discovered.
+    fn undiscovered(&self) -> Vec<Undiscovered>;
 
     /// The whole graph (nodes that have an edge) or, with uids, their connected
     /// component. `None` when none of the uids is in the graph.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{MonitorStatus, Timestamp};
+use super::{MonitorStatus, Timestamp, Undiscovered};
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,8 @@ pub struct Facts<'a> {
     pub since: Timestamp,
     /// Every monitor.
     pub monitors: &'a [MonitorStatus],
+    /// What cannot be discovered.
+    pub undiscovered: &'a [Undiscovered],
     /// Of [`Settings::ignored_type_warnings`](crate::config::Settings::ignored_type_warnings).
     pub ignored: &'a [String],
 }
@@ -69,7 +71,8 @@ pub struct Facts<'a> {
 impl Readiness {
     /// Ready once discovery has worked and the graph is synced or the start-up
     /// timeout has passed. A type that cannot sync does not change that: the
-    /// collection of all others must not depend on it. It is named.
+    /// collection of all others must not depend on it. It is named, and so is a
+    /// group that cannot be discovered.
     #[must_use]
     pub fn assess(facts: &Facts<'_>) -> Self {
         let mut checks = Vec::new();
@@ -89,6 +92,12 @@ impl Readiness {
                 format!("{unsynced} of {all} resource types are not synced, waiting since {}", facts.since),
             )
         });
+        checks.extend(facts.undiscovered.iter().map(|part| {
+            let Undiscovered { group, version, since, last_error } = part;
+            let version = version.as_ref().map(|version| format!("/{version}")).unwrap_or_default();
+            let why = format!("not discovered since {since}: {last_error}");
+            Check::warning(format!("discovery/{group}{version}"), why)
+        }));
         checks.extend(facts.monitors.iter().filter_map(|monitor| {
             let MonitorStatus { version, since, synced, last_error, .. } = monitor;
             let why = match (synced, last_error) {

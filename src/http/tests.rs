@@ -37,6 +37,15 @@ fn widgets() -> MonitorStatus {
     }
 }
 
+fn things() -> Undiscovered {
+    Undiscovered {
+        group: "things.example.com".to_owned(),
+        version: Some("v1".to_owned()),
+        since: noon(),
+        last_error: "service\nunavailable".to_owned(),
+    }
+}
+
 /// Answers what it was made with.
 struct Fake {
     readiness: Readiness,
@@ -53,6 +62,10 @@ impl Fake {
 impl Introspection for Fake {
     fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {
         async { vec![widgets()] }.boxed()
+    }
+
+    fn undiscovered(&self) -> Vec<Undiscovered> {
+        vec![things()]
     }
 
     fn graph(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Option<String>> {
@@ -131,6 +144,16 @@ async fn monitors_have_exactly_the_promised_fields() {
     let expected = json!([{
         "group": "example.com", "version": "v1", "resource": "widgets", "synced": false,
         "since": "2026-11-20T12:00:00Z", "last_error": "conversion webhook failed:\nconnection refused",
+    }]);
+    assert_eq!(answer, (StatusCode::OK, expected));
+}
+
+#[tokio::test]
+async fn what_cannot_be_discovered_has_exactly_the_promised_fields() {
+    let answer = json_of(get_debug("/debug/discovery").await);
+    let expected = json!([{
+        "group": "things.example.com", "version": "v1",
+        "since": "2026-11-20T12:00:00Z", "last_error": "service\nunavailable",
     }]);
     assert_eq!(answer, (StatusCode::OK, expected));
 }
@@ -237,7 +260,7 @@ async fn queues_show_what_keeps_failing() {
 async fn the_index_names_every_page() {
     let (status, _, index) = get_debug("/").await;
     assert_eq!(status, StatusCode::OK);
-    for path in ["/debug/monitors", "/debug/graph", "/debug/queues", "/debug/idle"] {
+    for path in ["/debug/monitors", "/debug/discovery", "/debug/graph", "/debug/queues", "/debug/idle"] {
         assert!(index.contains(path));
         assert_ne!(get_debug(path).await.0, StatusCode::NOT_FOUND);
     }
@@ -275,7 +298,15 @@ async fn metrics_are_in_the_format_of_prometheus() {
 fn assess(discovery: Result<(), &str>, started: bool) -> Readiness {
     let monitors = [MonitorStatus { synced: true, last_error: None, ..widgets() }, widgets()];
     let ignored = ["jobs.batch is ignored: …".to_owned()];
-    Readiness::assess(&Facts { discovery, started, since: noon(), monitors: &monitors, ignored: &ignored })
+    let undiscovered = [things()];
+    Readiness::assess(&Facts {
+        discovery,
+        started,
+        since: noon(),
+        monitors: &monitors,
+        undiscovered: &undiscovered,
+        ignored: &ignored,
+    })
 }
 
 #[tokio::test]
@@ -288,6 +319,7 @@ async fn a_type_that_cannot_sync_is_named_and_does_not_fail_readiness() {
         body,
         "[+]discovery ok\n\
          [+]sync ok\n\
+         [!]discovery/things.example.com/v1 warning: not discovered since 2026-11-20T12:00:00Z: service unavailable\n\
          [!]monitor/widgets.example.com warning: v1 is not synced since 2026-11-20T12:00:00Z: conversion webhook \
          failed: connection refused\n\
          [!]ignored warning: jobs.batch is ignored: …\n\

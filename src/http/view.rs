@@ -58,6 +58,20 @@ impl MonitorStatus {
     }
 }
 
+/// A part of the API that cannot be discovered, on `/debug/discovery`. The fields
+/// are an interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Undiscovered {
+    /// The API group; empty for the core group, `*` for the list of groups.
+    pub group: String,
+    /// The version; `null` for all of the group's.
+    pub version: Option<String>,
+    /// Since when.
+    pub since: Timestamp,
+    /// The last error, in the server's own words.
+    pub last_error: String,
+}
+
 /// How `/debug/graph` shows the graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GraphFormat {

@@ -122,6 +122,8 @@ metrics! {
     RESOURCE_SYNC_ERRORS = "kube_gc_resource_sync_errors_total", Kind::Counter, Count, ["group", "version", "resource"];
     /// How often discovery failed, as a whole or for some group.
     DISCOVERY_ERRORS = "kube_gc_discovery_errors_total", Kind::Counter, Count, [];
+    /// 1 while a part of the API cannot be discovered, 0 when it can again or is no longer served; group * is the list of groups, an empty version all of a group's.
+    UNDISCOVERED = "kube_gc_undiscovered", Kind::Gauge, Count, ["group", "version"];
 
     // Requests and decisions.
 

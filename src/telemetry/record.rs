@@ -322,6 +322,12 @@ pub fn discovery_error() {
     counter(&names::RESOURCES_SYNC_ERRORS, []).increment(1);
 }
 
+/// Whether a part of the API cannot be discovered.
+pub fn undiscovered(group: &str, version: Option<&str>, failing: bool) {
+    let labels = [Value::Text(group), Value::Text(version.unwrap_or_default())];
+    gauge(&names::UNDISCOVERED, labels).set(if failing { 1.0 } else { 0.0 });
+}
+
 /// It was decided to do this to an object of this type, and this came of it.
 pub fn decision(action: &'static str, outcome: &str, resource: &GroupResource) {
     let labels = [Value::Static(action), Value::Text(outcome), Value::Shown(resource)];
@@ -407,6 +413,7 @@ pub(super) mod tests {
         resource_synced("apps", "v1", "deployments", false);
         resource_sync_error("apps", "v1", "deployments");
         discovery_error();
+        undiscovered("apps", None, true);
         decision("keep", "parked", &GroupResource::parse("pods"));
         delete_conflict("backoff");
         worker_restarted(Queue::AttemptToDelete);

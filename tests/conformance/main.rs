@@ -12,6 +12,7 @@ mod user;
 
 mod cluster_scoped;
 mod counts;
+mod denials;
 mod policies;
 mod policies_foreground;
 mod policies_orphan;
@@ -21,5 +22,7 @@ mod references_identity;
 mod references_kinds;
 mod references_races;
 mod resources;
+mod resources_aggregated;
+mod resources_broken;
 mod resources_crd;
 mod restart;

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::networking::v1::Ingress;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Resource as _;
 use kube::api::ApiResource;
 use serde_json::{Value, json};
@@ -65,6 +66,12 @@ impl Stage {
     /// the next one from ever being idle.
     pub async fn clear(&self) -> Result<()> {
         self.cluster.remove_leftover_crds().await?;
+        for api in self.cluster.list(&ApiResource::erase::<APIService>(&()), None).await? {
+            // The others are the API server's own.
+            if api.raw["spec"]["service"].is_object() {
+                self.remove(&api).await?;
+            }
+        }
         for resource in [
             ApiResource::erase::<ConfigMap>(&()),
             ApiResource::erase::<Secret>(&()),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 use super::plan::Rates;
@@ -18,7 +18,8 @@ const RUNAWAY: u64 = 20_000;
 #[derive(Clone, Debug)]
 pub struct Network {
     shared: Arc<Mutex<Shared>>,
-    cuts: watch::Sender<Cut>,
+    /// Not `tokio::sync::watch`: it wakes whoever waits in a random order.
+    cuts: broadcast::Sender<Cut>,
     /// What happens.
     pub trace: Trace,
 }
@@ -26,8 +27,6 @@ pub struct Network {
 /// Which watches break.
 #[derive(Clone, Debug, Default)]
 pub struct Cut {
-    /// Counts the cuts.
-    pub number: u64,
     /// Of which type; all if there is none.
     pub plural: Option<String>,
     /// Whether they end as if all was well.
@@ -117,7 +116,7 @@ impl Network {
             dark_until: None,
             runaway: None,
         };
-        let (cuts, _) = watch::channel(Cut::default());
+        let (cuts, _) = broadcast::channel(64);
         Self { shared: Arc::new(Mutex::new(shared)), cuts, trace }
     }
 
@@ -186,11 +185,12 @@ impl Network {
 
     /// Breaks watches.
     pub fn cut(&self, plural: Option<String>, clean: bool) {
-        self.cuts.send_modify(|cut| *cut = Cut { number: cut.number + 1, plural, clean });
+        // An error means that there is no watch to cut.
+        let _ = self.cuts.send(Cut { plural, clean });
     }
 
     /// Hears of cuts.
-    pub fn cuts(&self) -> watch::Receiver<Cut> {
+    pub fn cuts(&self) -> broadcast::Receiver<Cut> {
         self.cuts.subscribe()
     }
 

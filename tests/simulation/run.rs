@@ -116,6 +116,8 @@ impl<'a> Course<'a> {
         let trace = Trace::new(spec.aloud);
         trace.note(format_args!("seed {}: {plan:?}", spec.seed));
         let mut world = World::new(spec.seed, plan, trace);
+        let server = world.server.clone();
+        tokio::spawn(async move { server.run().await });
         world.begin().await;
         Self { spec, exporter, world, next: 0 }
     }

@@ -18,7 +18,8 @@ use kube_gc::embedded::Embedded;
 use kube_gc::embedded::resources::ResourceName;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tower::{Service, ServiceExt as _};
 
 use super::judge::Judge;
@@ -131,8 +132,7 @@ impl Transport {
             + Send
             + 'static,
     {
-        let mut cuts = self.network.cuts();
-        cuts.mark_unchanged();
+        let cuts = self.network.cuts();
         let frames = body.into_data_stream().map(|data| data.map_err(io::Error::other)).boxed();
         let events = Events { transport: self, number, resource, cuts, frames, over: false };
         futures::stream::unfold(Some(events), |events| async {
@@ -152,7 +152,7 @@ struct Events {
     transport: Transport,
     number: u64,
     resource: ResourceName,
-    cuts: watch::Receiver<Cut>,
+    cuts: broadcast::Receiver<Cut>,
     frames: BoxStream<'static, io::Result<Bytes>>,
     over: bool,
 }
@@ -206,14 +206,14 @@ impl Events {
 }
 
 /// Resolves when the watches of this type are cut.
-async fn cut_of(cuts: &mut watch::Receiver<Cut>, plural: &str) -> bool {
+async fn cut_of(cuts: &mut broadcast::Receiver<Cut>, plural: &str) -> bool {
     loop {
-        if cuts.changed().await.is_err() {
-            return std::future::pending().await;
-        }
-        let cut = cuts.borrow_and_update().clone();
-        if cut.plural.is_none_or(|cut| cut == plural) {
-            return cut.clean;
+        match cuts.recv().await {
+            Ok(cut) if cut.plural.as_ref().is_none_or(|cut| cut == plural) => return cut.clean,
+            Ok(_) => {}
+            // So many at once: one of them will have been for this one, too.
+            Err(RecvError::Lagged(_)) => return false,
+            Err(RecvError::Closed) => return std::future::pending().await,
         }
     }
 }

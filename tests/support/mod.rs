@@ -8,7 +8,9 @@ pub mod cluster;
 pub mod collector;
 pub mod control_plane;
 pub mod proxy;
+pub mod webhook;
 
 pub use cluster::{Cluster, Crd, Ns, Obj, Policy, RequestCounts, Scope};
 pub use collector::{Collector, Options};
 pub use control_plane::{ControlPlane, Info, Server};
+pub use webhook::{Verdict, Webhook};

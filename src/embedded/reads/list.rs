@@ -4,29 +4,30 @@ use std::ops::Bound;
 
 use serde_json::{Map, Value, json};
 
-use super::Read;
 use super::accept::Form;
 use super::options::{Asked, Match, Options};
 use super::show::{reply_list, reply_object};
 use super::token::Token;
+use super::{Read, View};
 use crate::embedded::object::{Key, Object};
 use crate::embedded::server::Reply;
 use crate::embedded::settings::Release;
 use crate::embedded::status::Status;
 
 /// One object.
-pub(super) fn get(read: &Read<'_>, name: &str) -> Result<Reply, Status> {
+pub(super) fn get(view: &View<'_>, read: &Read<'_>) -> Result<Reply, Status> {
+    let name = read.path.name.unwrap_or_default();
     let asked = Asked::parse(read.call.query("resourceVersion"))?;
     let key = Key::new(read.path.namespace, name);
     let object = match asked {
-        Asked::Newest => read.store.get(&read.resource.name, &key),
+        Asked::Newest => view.store.get(&read.resource.stored_as, &key),
         asked => {
-            let version = read.cached(asked)?.version;
-            read.past(version)?.get(&key)
+            let version = view.cached(asked)?.version;
+            view.past(version)?.get(&key)
         }
     };
     let object = object.ok_or_else(|| Status::not_found(&read.resource.name, name))?;
-    reply_object(200, object, read.resource, read.path.version, read.call)
+    reply_object(200, object, read)
 }
 
 /// From where a list is answered.
@@ -40,9 +41,9 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(read: &Read<'_>, options: &Options<'_>) -> Result<Self, Status> {
+    fn new(view: &View<'_>, options: &Options<'_>) -> Result<Self, Status> {
         let exactly = |version, token| Self { version, shown: version, limit: options.limit, token };
-        let head = read.store.head();
+        let head = view.store.head();
         if let Some(token) = options.token {
             let token = Token::read(token)?;
             if matches!(options.version, Asked::Version(_)) {
@@ -52,7 +53,7 @@ impl Plan {
             // -1, the only negative one, is the newest.
             let version = token.rv.try_into().unwrap_or(head);
             if version > head {
-                return Err(in_the_future(read, version));
+                return Err(in_the_future(view, version));
             }
             return Ok(exactly(version, Some(token)));
         }
@@ -62,14 +63,14 @@ impl Plan {
                 if matching == Some(Match::Exact) || matching.is_none() && options.limit.is_some() =>
             {
                 if version > head {
-                    Err(in_the_future(read, version))
+                    Err(in_the_future(view, version))
                 } else {
                     Ok(exactly(version, None))
                 }
             }
             // Pages came from etcd, not from the cache.
             (Asked::Version(version), Some(Match::NotOlderThan))
-                if options.limit.is_some() && read.settings.release == Release::V1_20 =>
+                if options.limit.is_some() && view.settings.release == Release::V1_20 =>
             {
                 if version > head {
                     Err(too_large(version, head, false))
@@ -78,7 +79,7 @@ impl Plan {
                 }
             }
             (asked, _) => {
-                let cached = read.cached(asked)?;
+                let cached = view.cached(asked)?;
                 // "Anything" is answered whole.
                 let limit = options.limit.filter(|_| asked != Asked::Any);
                 Ok(Self { version: cached.version, shown: cached.shown, limit, token: None })
@@ -88,12 +89,13 @@ impl Plan {
 }
 
 /// All objects that are asked for, or a page of them.
-pub(super) fn list(read: &Read<'_>) -> Result<Reply, Status> {
+pub(super) fn list(view: &View<'_>, read: &Read<'_>) -> Result<Reply, Status> {
     let form = Form::wanted(&read.call.accept)?.of_list(&read.resource.list_kind)?;
     let namespace = read.path.namespace;
-    let options = Options::parse(read.call, read.resource, namespace, read.settings.release)?;
-    let plan = Plan::new(read, &options)?;
-    let past = read.store.at(&read.resource.name, plan.version).map_err(|_| expired(plan.token.clone()))?;
+    let options = Options::parse(read.call, read.resource, namespace, view.settings.release)?;
+    let plan = Plan::new(view, &options)?;
+    let past =
+        view.store.at(&read.resource.stored_as, plan.version).map_err(|_| expired(plan.token.clone()))?;
     let start = plan.token.as_ref().map(|token| token.key(namespace, read.resource.namespaced));
     let from = start.as_ref().map_or(Bound::Unbounded, Bound::Included);
 
@@ -111,15 +113,15 @@ pub(super) fn list(read: &Read<'_>) -> Result<Reply, Status> {
     metadata.insert("resourceVersion".to_owned(), plan.shown.to_string().into());
     if let Some(last) = last.filter(|_| rest.peek().is_some()) {
         metadata.insert("continue".to_owned(), Token::after(last, namespace, plan.shown).write().into());
-        let counted = form == Form::Full || read.settings.release > Release::V1_20;
+        let counted = form == Form::Full || view.settings.release > Release::V1_20;
         if options.selection.is_everything() && counted {
             metadata.insert("remainingItemCount".to_owned(), rest.count().into());
         }
     }
-    Ok(reply_list(&objects, metadata, read.resource, read.path.version, form, read.call))
+    Ok(reply_list(&objects, metadata, form, read))
 }
 
-fn expired(token: Option<Token>) -> Status {
+pub(super) fn expired(token: Option<Token>) -> Status {
     let Some(token) = token else {
         return Status::new(410, "Expired", "The resourceVersion for the provided list is too old.");
     };
@@ -136,10 +138,10 @@ fn expired(token: Option<Token>) -> Status {
     status
 }
 
-fn in_the_future(read: &Read<'_>, version: u64) -> Status {
-    match read.settings.release {
+fn in_the_future(view: &View<'_>, version: u64) -> Status {
+    match view.settings.release {
         Release::V1_20 => Status::new(500, "", "etcdserver: mvcc: required revision is a future revision"),
-        Release::V1_36 => too_large(version, read.store.head(), true),
+        Release::V1_36 => too_large(version, view.store.head(), true),
     }
 }
 

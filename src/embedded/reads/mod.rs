@@ -1,8 +1,8 @@
 //! Get, list and watch, and the form in which objects are shown.
 //!
 //! There are two views of the state: the newest, and that of the watch cache,
-//! which can lag behind ([`Store::freeze`](super::store::Store::freeze)). What a
-//! request gets depends on its `resourceVersion`, as on a real server.
+//! which can lag behind ([`Store::freeze`]). What a request gets depends on its
+//! `resourceVersion`, as on a real server.
 
 mod accept;
 mod fields;
@@ -10,12 +10,13 @@ mod labels;
 mod list;
 mod options;
 mod show;
-mod table;
+pub mod table;
 #[cfg(test)]
 mod tests;
 mod token;
 mod watch;
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 pub use self::accept::Form;
@@ -27,62 +28,90 @@ pub use self::watch::{Pull, Watch};
 use self::options::Asked;
 use super::call::{Call, ObjectPath};
 use super::resources::Resource;
-use super::server::{Answer, Server};
+use super::server::{Reply, Server};
 use super::settings::{Release, Settings};
 use super::status::Status;
 use super::store::{Past, Store};
 
-/// Answers a GET of an object, or of objects of a type, whole or as a watch.
-#[must_use]
-pub fn read(
-    server: &Server,
-    resource: &Resource,
-    path: &ObjectPath<'_>,
-    call: &Call,
-    now: SystemTime,
-) -> Answer {
-    let read = Read { store: &server.store, settings: &server.settings, resource, path, call };
-    let answer = match path.name {
-        Some(name) => list::get(&read, name).map(Answer::Whole),
-        None if call.flag("watch") => Watch::begin(&read, now).map(Answer::Watch),
-        None => list::list(&read).map(Answer::Whole),
-    };
-    answer.unwrap_or_else(|status| Answer::Whole(status.into()))
+/// A request to read something, with all that it depends on besides the objects.
+///
+/// The dispatch has made sure that the type is served in this version, knows the
+/// verb, has the subresource, and is namespaced if the path is.
+#[derive(Clone, Copy, Debug)]
+pub struct Read<'a> {
+    /// The type.
+    pub resource: &'a Arc<Resource>,
+    /// The object, or the objects; answers are in its version.
+    pub path: ObjectPath<'a>,
+    /// The request.
+    pub call: &'a Call,
+    /// When it is served.
+    pub now: SystemTime,
 }
 
-/// What a read has to do with.
-struct Read<'a> {
+/// Shows one object.
+///
+/// # Errors
+///
+/// What Kubernetes answers when it refuses.
+pub fn get(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
+    list::get(&View::new(server, read), read)
+}
+
+/// Shows the objects of a collection, or a page of them.
+///
+/// # Errors
+///
+/// What Kubernetes answers when it refuses.
+pub fn list(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
+    list::list(&View::new(server, read), read)
+}
+
+/// Begins to show how a collection changes.
+///
+/// # Errors
+///
+/// What Kubernetes answers when it refuses.
+pub fn watch(server: &Server, read: &Read<'_>) -> Result<Watch, Status> {
+    Watch::begin(&View::new(server, read), read)
+}
+
+/// The objects of one type, as this server shows them.
+#[derive(Clone, Copy)]
+struct View<'a> {
     store: &'a Store,
     settings: &'a Settings,
     resource: &'a Resource,
-    path: &'a ObjectPath<'a>,
-    call: &'a Call,
 }
 
-/// What the watch cache has to offer.
-struct CacheView {
+/// What the watch cache of a type has to offer.
+#[derive(Clone, Copy)]
+struct Cached {
     /// The version that is looked at.
     version: u64,
     /// The version that it says it has.
     shown: u64,
 }
 
-impl CacheView {
-    /// The cache of 1.20 knows of no versions but those of its own type.
-    fn of(store: &Store, settings: &Settings, resource: &Resource) -> Self {
-        let cached = store.cached(&resource.name);
-        let shown = match settings.release {
+impl<'a> View<'a> {
+    fn new(server: &'a Server, read: &Read<'a>) -> Self {
+        Self { store: &server.store, settings: &server.settings, resource: read.resource }
+    }
+
+    /// The watch cache as it is. That of 1.20 knows of no versions but those of its
+    /// own type.
+    fn cache(&self) -> Cached {
+        let cached = self.store.cached(&self.resource.stored_as);
+        let shown = match self.settings.release {
             Release::V1_20 => cached.last.max(1),
             Release::V1_36 => cached.version,
         };
-        Self { version: cached.version, shown }
+        Cached { version: cached.version, shown }
     }
-}
 
-impl<'a> Read<'a> {
     /// The cache, if it has come as far as is asked.
-    fn cached(&self, asked: Asked) -> Result<CacheView, Status> {
-        let cached = CacheView::of(self.store, self.settings, self.resource);
+    fn cached(&self, asked: Asked) -> Result<Cached, Status> {
+        let cached = self.cache();
         let least = match asked {
             Asked::Any => 0,
             Asked::Newest => self.store.head(),
@@ -92,7 +121,6 @@ impl<'a> Read<'a> {
     }
 
     fn past(&self, version: u64) -> Result<Past<'a>, Status> {
-        let past = self.store.at(&self.resource.name, version);
-        past.map_err(|_| Status::new(410, "Expired", "The resourceVersion for the provided list is too old."))
+        self.store.at(&self.resource.stored_as, version).map_err(|_| list::expired(None))
     }
 }

@@ -4,11 +4,10 @@ use bytes::Bytes;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
+use super::Read;
 use super::accept::Form;
 use super::table::table;
-use crate::embedded::call::Call;
 use crate::embedded::object::Object;
-use crate::embedded::resources::Resource;
 use crate::embedded::server::{Body, Reply};
 use crate::embedded::status::Status;
 
@@ -26,17 +25,12 @@ pub fn api_version(group: &str, version: &str) -> String {
 /// # Errors
 ///
 /// 406 if the form that was asked for cannot be had.
-pub fn reply_object(
-    code: u16,
-    object: &Object,
-    resource: &Resource,
-    version: &str,
-    call: &Call,
-) -> Result<Reply, Status> {
+pub fn reply_object(code: u16, object: &Object, read: &Read<'_>) -> Result<Reply, Status> {
+    let Read { resource, path, call, now } = read;
     let body = match Form::wanted(&call.accept)?.of_one(&resource.kind)? {
-        Form::Table => Body::Json(table(resource, &[object], &json!({}), call), JSON),
+        Form::Table => Body::Json(table(resource, path.version, &[object], &json!({}), call, *now), JSON),
         form => {
-            let api_version = api_version(&resource.name.group, version);
+            let api_version = api_version(path.group, path.version);
             written(&Shown {
                 object: object.value(),
                 version: None,
@@ -53,12 +47,11 @@ pub fn reply_object(
 pub(super) fn reply_list(
     objects: &[&Object],
     metadata: Map<String, Value>,
-    resource: &Resource,
-    version: &str,
     form: Form,
-    call: &Call,
+    read: &Read<'_>,
 ) -> Reply {
-    let item_version = api_version(&resource.name.group, version);
+    let Read { resource, path, call, now } = read;
+    let item_version = api_version(path.group, path.version);
     let list = |kind, api_version, typed| {
         written(&List {
             kind,
@@ -71,7 +64,7 @@ pub(super) fn reply_list(
         })
     };
     let body = match form {
-        Form::Table => Body::Json(table(resource, objects, &metadata.into(), call), JSON),
+        Form::Table => Body::Json(table(resource, path.version, objects, &metadata.into(), call, *now), JSON),
         Form::Metadata | Form::MetadataList => list("PartialObjectMetadataList", META, true),
         // The items of built-in types do not repeat what they are.
         Form::Full => list(&resource.list_kind, &item_version, resource.custom),

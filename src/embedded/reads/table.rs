@@ -1,5 +1,7 @@
 //! Tables, for `kubectl get`.
 
+use std::time::SystemTime;
+
 use serde_json::{Value, json};
 
 use crate::embedded::call::Call;
@@ -9,8 +11,15 @@ use crate::embedded::resources::Resource;
 /// Objects as a `meta.k8s.io/v1` Table, with the metadata of the list that they
 /// are.
 #[must_use]
-pub fn table(resource: &Resource, objects: &[&Object], metadata: &Value, call: &Call) -> Value {
-    let _ = (resource, call);
+pub fn table(
+    resource: &Resource,
+    version: &str,
+    objects: &[&Object],
+    metadata: &Value,
+    call: &Call,
+    now: SystemTime,
+) -> Value {
+    let _ = (resource, version, call, now);
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {

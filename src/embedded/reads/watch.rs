@@ -12,7 +12,7 @@ use super::accept::Form;
 use super::options::{Asked, Options, Selection};
 use super::show::{Shown, api_version};
 use super::table::table;
-use super::{CacheView, Read};
+use super::{Read, View};
 use crate::embedded::call::Call;
 use crate::embedded::object::{Key, Object};
 use crate::embedded::resources::{Resource, ResourceName};
@@ -53,8 +53,8 @@ struct Look {
     selection: Selection,
     form: Form,
     api_version: String,
-    /// For tables.
-    resource: Resource,
+    version: String,
+    resource: Arc<Resource>,
     call: Call,
 }
 
@@ -83,27 +83,27 @@ pub enum Pull {
 
 impl Watch {
     /// Begins a watch.
-    pub(super) fn begin(read: &Read<'_>, now: SystemTime) -> Result<Self, Status> {
+    pub(super) fn begin(view: &View<'_>, read: &Read<'_>) -> Result<Self, Status> {
         let form = Form::wanted(&read.call.accept)?.of_one(&read.resource.kind)?;
-        let options = Options::parse(read.call, read.resource, read.path.namespace, read.settings.release)?;
-        let cached = CacheView::of(read.store, read.settings, read.resource);
-        let resource = read.resource.name.clone();
+        let options = Options::parse(read.call, read.resource, read.path.namespace, view.settings.release)?;
+        let cached = view.cache();
+        let resource = read.resource.stored_as.clone();
         let streamed_list = options.initial_events.unwrap_or_default();
         if options.initial_events == Some(true) {
-            read.cached(options.version)?;
+            view.cached(options.version)?;
         }
         let (began, initial) = match options.version {
             Asked::Version(version) if !streamed_list => (version, None),
             // Without a version and initial events, explicitly: from now on.
-            Asked::Newest if options.initial_events == Some(false) => (read.store.head(), None),
+            Asked::Newest if options.initial_events == Some(false) => (view.store.head(), None),
             Asked::Any if options.initial_events == Some(false) => (cached.version, None),
             _ => {
                 let bookmark = (streamed_list && options.bookmarks).then_some(cached.shown);
                 (cached.version, Some(Initial { version: cached.version, after: None, bookmark }))
             }
         };
-        if read.settings.gone_as_status && initial.is_none() {
-            read.store.changes_since(&resource, began).map(drop).map_err(too_old)?;
+        if view.settings.gone_as_status && initial.is_none() {
+            view.store.changes_since(&resource, began).map(drop).map_err(too_old)?;
         }
         let timeout = options.timeout.unwrap_or_else(|| default_timeout(&resource, began));
         Ok(Self {
@@ -112,15 +112,16 @@ impl Watch {
             look: Arc::new(Look {
                 selection: options.selection,
                 form,
-                api_version: api_version(&resource.group, read.path.version),
-                resource: read.resource.clone(),
+                api_version: api_version(read.path.group, read.path.version),
+                version: read.path.version.to_owned(),
+                resource: Arc::clone(read.resource),
                 call: read.call.clone(),
             }),
             resource,
             initial,
-            endings: read.store.endings(),
-            deadline: now + timeout,
-            bookmark: options.bookmarks.then(|| now + read.settings.bookmarks),
+            endings: view.store.endings(),
+            deadline: read.now + timeout,
+            bookmark: options.bookmarks.then(|| read.now + view.settings.bookmarks),
             over: false,
         })
     }
@@ -137,7 +138,7 @@ impl Watch {
             Some((Ending::Clean, _)) | None => {}
         }
         let until = ended.map_or(u64::MAX, |(_, version)| version);
-        let lines = self.news(server, until).unwrap_or_else(|compacted| {
+        let lines = self.news(server, until, now).unwrap_or_else(|compacted| {
             self.over = true;
             line("ERROR", &too_old(compacted).to_value())
         });
@@ -153,7 +154,9 @@ impl Watch {
         }
         if let Some(at) = self.bookmark.as_mut().filter(|_| due) {
             *at = now + server.settings.bookmarks;
-            let version = CacheView::of(&server.store, &server.settings, &self.look.resource).shown;
+            let view =
+                View { store: &server.store, settings: &server.settings, resource: &self.look.resource };
+            let version = view.cache().shown;
             if version >= self.began {
                 return Pull::Lines(self.look.bookmark(version, false, server.settings.release).into());
             }
@@ -171,7 +174,7 @@ impl Watch {
 
     /// The next lines of what was there at first and has changed since, if there
     /// are any.
-    fn news(&mut self, server: &Server, until: u64) -> Result<Vec<u8>, Compacted> {
+    fn news(&mut self, server: &Server, until: u64, now: SystemTime) -> Result<Vec<u8>, Compacted> {
         let mut lines = Vec::new();
         if let Some(initial) = &mut self.initial {
             let past = server.store.at(&self.resource, initial.version)?;
@@ -179,7 +182,7 @@ impl Watch {
             let from = from.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
             for (key, object) in past.range(self.look.selection.namespace.as_deref(), from) {
                 if self.look.selection.selects(key, object) {
-                    self.look.event(&mut lines, "ADDED", object, None);
+                    self.look.event(&mut lines, "ADDED", (object, None), now);
                 }
                 if lines.len() >= CHUNK {
                     initial.after = Some(key.clone());
@@ -200,7 +203,7 @@ impl Watch {
                 return Ok(lines);
             }
             if let Some((kind, object, version)) = event(&self.look.selection, change) {
-                self.look.event(&mut lines, kind, object, version);
+                self.look.event(&mut lines, kind, (object, version), now);
             }
             self.shown = change.version;
         }
@@ -255,9 +258,17 @@ fn write_line(lines: &mut Vec<u8>, kind: &str, object: &impl Serialize) {
 }
 
 impl Look {
-    fn event(&self, lines: &mut Vec<u8>, kind: &str, object: &Object, version: Option<u64>) {
+    fn event(
+        &self,
+        lines: &mut Vec<u8>,
+        kind: &str,
+        (object, version): (&Object, Option<u64>),
+        now: SystemTime,
+    ) {
         if self.form == Form::Table {
-            write_line(lines, kind, &table(&self.resource, &[object], &json!({}), &self.call));
+            let objects = [object];
+            let table = table(&self.resource, &self.version, &objects, &json!({}), &self.call, now);
+            write_line(lines, kind, &table);
             return;
         }
         let (api_version, form) = (self.api_version.as_str(), self.form);

@@ -146,6 +146,8 @@ impl Catalog {
                 }
             }
         }
+        // Those of one type are in order; those of another go by it too.
+        versions.sort_by_key(|version| !matches!(Maturity::of(version), Maturity::Stable(_)));
         custom.sort_by_key(|version| std::cmp::Reverse(Maturity::of(version)));
         let mut sent: Vec<_> = self.backendless.iter().filter(|one| *one.group == *group).collect();
         sent.sort_by_key(|one| std::cmp::Reverse(one.version_priority));

@@ -44,7 +44,11 @@ impl Embedded {
 
     /// Goes back to a backup.
     pub fn restore(&self, snapshot: &Snapshot) {
-        self.with(|server| server.store.restore(snapshot));
+        let now = self.now();
+        self.with(|server| {
+            server.store.restore(snapshot);
+            server.resync(now);
+        });
     }
 
     /// Whether watches from versions that are too old are refused with 410, instead

@@ -1,12 +1,41 @@
 //! Create, update, patch and delete: the rules of metadata.
 
+mod body;
+mod collection;
+mod create;
+mod delete;
+mod deletion;
+mod metadata;
+mod namespaces;
+mod options;
+mod patch;
+mod random;
+mod strategic;
+mod strategy;
+mod syntax;
+mod update;
+mod validation;
+
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use serde_json::Value;
+
 use super::call::{Call, ObjectPath};
-use super::resources::Resource;
+use super::object::{Key, Object};
+use super::resources::{Resource, ResourceName};
 use super::server::{Reply, Server};
 use super::status::Status;
+use super::store::Cause;
+
+pub use collection::delete_collection;
+pub use create::create;
+pub use delete::delete;
+pub use patch::patch;
+pub use update::update;
 
 /// A request to change something, with all that it depends on besides the objects.
 ///
@@ -26,52 +55,81 @@ pub struct Write<'a> {
     pub now: SystemTime,
 }
 
-/// Creates an object: POST to a collection.
-///
-/// # Errors
-///
-/// What Kubernetes answers when it refuses.
-pub fn create(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
-    let _ = (server, write);
-    Err(super::call::no_such_path())
+impl Write<'_> {
+    /// Group and plural, as the path has them.
+    fn asked(&self) -> ResourceName {
+        ResourceName::new(self.path.group, self.path.plural)
+    }
+
+    /// The kind that a refusal names.
+    fn kind(&self, object: &Value) -> ResourceName {
+        let kind = object["kind"].as_str().unwrap_or(&self.resource.kind);
+        ResourceName::new(&self.resource.stored_as.group, kind)
+    }
+
+    /// Where an object of this name is.
+    fn key(&self, name: &str) -> Key {
+        Key::new(self.path.namespace, name)
+    }
+
+    /// What objects in the path's version say that they are.
+    fn api_version(&self) -> String {
+        api_version(self.path.group, self.path.version)
+    }
+
+    /// The namespace of the body must be that of the path, or none.
+    fn check_namespace(&self, object: &mut Value) -> Result<(), Status> {
+        let fields = metadata::of_mut(object);
+        let given = metadata::text(fields, "namespace");
+        match self.path.namespace {
+            None => {
+                fields.remove("namespace");
+            }
+            Some(namespace) if given.is_empty() || given == namespace => {
+                fields.insert("namespace".to_owned(), namespace.into());
+            }
+            Some(_) => {
+                let message =
+                    "the namespace of the provided object does not match the namespace sent on the request";
+                return Err(Status::bad_request(message));
+            }
+        }
+        Ok(())
+    }
+
+    /// An object as the answer.
+    fn reply(&self, code: u16, object: &Object) -> Result<Reply, Status> {
+        let mut value = object.to_value();
+        value["apiVersion"] = self.api_version().into();
+        Ok(Reply::json(code, value))
+    }
+
+    /// Who changes what, for the history.
+    fn cause(&self) -> Arc<Cause> {
+        let query: Vec<String> =
+            self.call.query.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let mark = if query.is_empty() { "" } else { "?" };
+        Arc::new(Cause {
+            request: self.number,
+            user_agent: self.call.user_agent.clone(),
+            method: self.call.method.to_string(),
+            path: format!("{}{mark}{}", self.call.path, query.join("&")),
+            body: serde_json::from_slice(&self.call.body).unwrap_or_default(),
+        })
+    }
 }
 
-/// Replaces an object, its status, or a namespace's `finalize`: PUT.
-///
-/// # Errors
-///
-/// What Kubernetes answers when it refuses.
-pub fn update(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
-    let _ = (server, write);
-    Err(super::call::no_such_path())
+/// Group and version in one; the core group has no name.
+fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// Changes an object or its status in part: PATCH.
-///
-/// # Errors
-///
-/// What Kubernetes answers when it refuses.
-pub fn patch(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
-    let _ = (server, write);
-    Err(super::call::no_such_path())
+/// Writes an object.
+fn save(server: &mut Server, write: &Write<'_>, key: &Key, value: Value) -> Object {
+    server.store.write(&write.resource.stored_as, key, value, &write.cause())
 }
 
-/// Deletes an object, or begins to: DELETE.
-///
-/// # Errors
-///
-/// What Kubernetes answers when it refuses.
-pub fn delete(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
-    let _ = (server, write);
-    Err(super::call::no_such_path())
-}
-
-/// Deletes the objects of a collection, one by one: DELETE.
-///
-/// # Errors
-///
-/// What Kubernetes answers when it refuses.
-pub fn delete_collection(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
-    let _ = (server, write);
-    Err(super::call::no_such_path())
+/// Removes an object; answers its last state, with the version of its removal.
+fn remove(server: &mut Server, write: &Write<'_>, key: &Key) -> Option<Object> {
+    server.store.remove(&write.resource.stored_as, key, &write.cause())
 }

@@ -1,0 +1,106 @@
+//! What cannot be discovered, and since when.
+
+use std::time::SystemTime;
+
+use crate::api::{ApiError, ErrorClass, GroupFailure};
+use crate::telemetry::record;
+
+/// The name of the list of groups among the groups.
+const EVERYTHING: &str = "*";
+
+/// A part of the API that cannot be discovered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failing {
+    /// What, and the server's words.
+    pub failure: GroupFailure,
+    /// When it was first so.
+    pub since: SystemTime,
+}
+
+impl Failing {
+    fn is_about(&self, failure: &GroupFailure) -> bool {
+        self.failure.group == failure.group && self.failure.version == failure.version
+    }
+}
+
+/// What fails after a look in which this failed: what failed before keeps its
+/// time.
+pub(super) fn after(before: &[Failing], failures: &[GroupFailure], now: SystemTime) -> Vec<Failing> {
+    let since = |failure: &GroupFailure| {
+        before.iter().find(|known| known.is_about(failure)).map_or(now, |known| known.since)
+    };
+    failures.iter().map(|failure| Failing { failure: failure.clone(), since: since(failure) }).collect()
+}
+
+/// What fails after a look that has learned nothing: what failed before, and
+/// everything.
+pub(super) fn after_nothing(before: &[Failing], error: &ApiError, now: SystemTime) -> Vec<Failing> {
+    let everything = GroupFailure {
+        group: EVERYTHING.into(),
+        version: None,
+        error: error.to_string(),
+        forbidden: error.class == ErrorClass::Denied,
+    };
+    let mut all: Vec<_> = before.iter().map(|known| known.failure.clone()).collect();
+    all.retain(|known| known.group != everything.group);
+    all.push(everything);
+    after(before, &all, now)
+}
+
+/// Tells the metrics what changed.
+pub(super) fn recorded(before: &[Failing], now: &[Failing]) {
+    for Failing { failure, .. } in before {
+        if !now.iter().any(|failing| failing.is_about(failure)) {
+            record::undiscovered(&failure.group, failure.version.as_deref(), false);
+        }
+    }
+    for Failing { failure, .. } in now {
+        record::undiscovered(&failure.group, failure.version.as_deref(), true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn failure(group: &str, error: &str) -> GroupFailure {
+        GroupFailure {
+            group: group.into(),
+            version: Some("v1".into()),
+            error: error.to_owned(),
+            forbidden: false,
+        }
+    }
+
+    #[test]
+    fn what_goes_on_failing_keeps_its_time_and_has_the_last_words() {
+        let first = SystemTime::UNIX_EPOCH;
+        let second = first + Duration::from_secs(1);
+        let before = after(&[], &[failure("a", "one"), failure("b", "two")], first);
+        let now = after(&before, &[failure("b", "three"), failure("c", "four")], second);
+        let known: Vec<_> =
+            now.iter().map(|one| (&*one.failure.group, one.failure.error.as_str(), one.since)).collect();
+        assert_eq!(known, [("b", "three", first), ("c", "four", second)]);
+    }
+
+    #[test]
+    fn a_look_that_learns_nothing_ends_no_failure() {
+        let error = ApiError {
+            class: ErrorClass::Transient,
+            action: "GET",
+            target: "/apis".to_owned(),
+            message: "connection refused".to_owned(),
+            code: None,
+        };
+        let first = SystemTime::UNIX_EPOCH;
+        let second = first + Duration::from_secs(1);
+        let before = after(&[], &[failure("a", "one")], first);
+        let once = after_nothing(&before, &error, second);
+        let twice = after_nothing(&once, &error, second + Duration::from_secs(1));
+        assert_eq!(once, twice);
+        let known: Vec<_> = twice.iter().map(|one| (&*one.failure.group, one.since)).collect();
+        assert_eq!(known, [("a", first), ("*", second)]);
+    }
+}

@@ -1,0 +1,56 @@
+//! Discovery, and the life of custom resource definitions.
+
+mod discovery;
+
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use crate::embedded::call::Call;
+use crate::embedded::server::{Answer, Body, Server};
+use crate::embedded::settings::{Release, Settings};
+
+/// A server, and a clock that only moves when it is told to.
+struct Stage {
+    server: Server,
+    now: SystemTime,
+}
+
+impl Stage {
+    fn new(release: Release) -> Self {
+        let settings = Settings { release, ..Settings::default() };
+        Self { now: settings.epoch, server: Server::new(settings) }
+    }
+
+    fn send(&mut self, method: &str, path: &str, accept: &str, body: &Value) -> (u16, Value) {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let query = query.split('&').filter_map(|pair| pair.split_once('='));
+        let call = Call {
+            method: method.parse().unwrap(),
+            path: path.to_owned(),
+            query: query.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            accept: accept.to_owned(),
+            content_type: match method {
+                "PATCH" => "application/merge-patch+json".to_owned(),
+                _ => "application/json".to_owned(),
+            },
+            user_agent: "test".to_owned(),
+            body: if body.is_null() { Vec::new() } else { body.to_string().into_bytes() }.into(),
+        };
+        match self.server.handle(&call, self.now) {
+            Answer::Whole(reply) => {
+                let body = match reply.body {
+                    Body::Json(value, _) => value,
+                    Body::Written(bytes, _) => serde_json::from_slice(&bytes).unwrap(),
+                    Body::Text(text) => text.into(),
+                };
+                (reply.code, body)
+            }
+            Answer::Watch(_) => panic!("{path} is a watch"),
+        }
+    }
+
+    fn get(&mut self, path: &str) -> (u16, Value) {
+        self.send("GET", path, "application/json", &Value::Null)
+    }
+}

@@ -1,0 +1,127 @@
+//! Patch: PATCH.
+
+use serde_json::{Value, json};
+
+use super::strategic::{self, Strategic};
+use super::update::replace;
+use super::{Write, body, options};
+use crate::embedded::resources::ResourceName;
+use crate::embedded::server::{Reply, Server};
+use crate::embedded::settings::Release;
+use crate::embedded::status::{FieldError, Status};
+
+/// Changes an object or its status in part: PATCH.
+///
+/// # Errors
+///
+/// What Kubernetes answers when it refuses.
+pub fn patch(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+    let kind = Kind::of(write)?;
+    let dry_run = options::dry_run(write.call, "PatchOptions")?;
+    let name = write.path.name.unwrap_or_default();
+    let Some(old) = server.store.get(&write.resource.stored_as, &write.key(name)).cloned() else {
+        return Err(Status::not_found(&write.asked(), name));
+    };
+    // A patch speaks of the object in the version of the path.
+    let mut new = old.to_value();
+    new["apiVersion"] = write.api_version().into();
+    apply(kind, &mut new, &write.call.body, server.settings.release)?;
+    check_type(write, &new)?;
+    body::settle(write.resource, &mut new).map_err(|error| unreadable(&new, &error))?;
+    body::check_name(write, &new)?;
+    replace(server, write, &old, new, dry_run)
+}
+
+/// The languages of patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Merge,
+    Strategic,
+}
+
+impl Kind {
+    fn of(write: &Write<'_>) -> Result<Self, Status> {
+        match &*write.call.content_type {
+            "application/json-patch+json" => Ok(Self::Json),
+            "application/merge-patch+json" => Ok(Self::Merge),
+            "application/strategic-merge-patch+json" if !write.resource.custom => Ok(Self::Strategic),
+            _ => Err(unsupported(write.resource.custom)),
+        }
+    }
+}
+
+fn unsupported(custom: bool) -> Status {
+    let name = "UnsupportedMediaType";
+    if custom {
+        let message = "the body of the request was in an unknown format - accepted media types include: \
+                       application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+        return Status::new(415, name, message);
+    }
+    let mut status = Status::new(415, name, "415: Unsupported Media Type");
+    status.details = Some(json!({}));
+    status
+}
+
+fn apply(kind: Kind, object: &mut Value, patch: &[u8], release: Release) -> Result<(), Status> {
+    match kind {
+        Kind::Json => {
+            let patch: json_patch::Patch =
+                serde_json::from_slice(patch).map_err(|error| not_a_json_patch(patch, &error))?;
+            json_patch::patch(object, &patch).map_err(|_| rejected())
+        }
+        Kind::Merge => {
+            let patch: Value =
+                serde_json::from_slice(patch).map_err(|_| Status::unnamed("Invalid JSON Patch"))?;
+            json_patch::merge(object, &patch);
+            Ok(())
+        }
+        Kind::Strategic => {
+            let patch: serde_json::Map<String, Value> =
+                serde_json::from_slice(patch).map_err(|error| Status::bad_request(error.to_string()))?;
+            let language = Strategic { drops_directives: release > Release::V1_20 };
+            strategic::merge(language, object, patch).map_err(Status::unnamed)
+        }
+    }
+}
+
+/// A list of operations of which one is unknown is a patch that cannot be carried
+/// out; anything else is none.
+fn not_a_json_patch(patch: &[u8], error: &serde_json::Error) -> Status {
+    match serde_json::from_slice::<Value>(patch) {
+        Ok(Value::Array(_)) => rejected(),
+        _ => Status::bad_request(error.to_string()),
+    }
+}
+
+fn rejected() -> Status {
+    let message = "the server rejected our request due to an error in our request";
+    let mut status = Status::new(422, "Invalid", message);
+    status.details = Some(json!({}));
+    status
+}
+
+/// The patch must have left the object what it was.
+fn check_type(write: &Write<'_>, new: &Value) -> Result<(), Status> {
+    if !new.is_object() {
+        return Err(unreadable(new, "couldn't get version/kind"));
+    }
+    let (api_version, kind) = (new["apiVersion"].as_str(), new["kind"].as_str());
+    if api_version != Some(&write.api_version()) {
+        return Err(unreadable(new, &format!("no kind is registered for version {api_version:?}")));
+    }
+    // That of a custom resource is looked at when all else is known to be in order.
+    if kind != Some(&write.resource.kind) && !(write.resource.custom && kind.is_some()) {
+        return Err(unreadable(
+            new,
+            &format!("converting it to {}: unknown conversion", write.resource.kind),
+        ));
+    }
+    Ok(())
+}
+
+/// What came out cannot be read as an object of the type.
+fn unreadable(new: &Value, error: &str) -> Status {
+    let fault = FieldError::invalid("patch", &format!("{:?}", new.to_string()), error);
+    Status::invalid(&ResourceName::new("", ""), "", &[fault])
+}

@@ -1,0 +1,139 @@
+//! APIs that another server has to answer for.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use serde_json::{Value, json};
+
+use crate::outcome::{Order, Outcome, Rest, reference, reported_as_failing, unused_uid};
+use crate::stage::Stage;
+use crate::support::cluster::{is_status, poll};
+use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy};
+
+const GROUP: &str = "down.example.com";
+const PATH: &str = "/apis/down.example.com/v1";
+/// Discovery looks all the time.
+const ALWAYS: &str = "[discovery]\ninterval = \"100ms\"\n";
+
+/// Registers an API with a service that has no endpoints, and waits until the API
+/// server says so.
+async fn register(cluster: &Cluster, ns: &Ns) -> Result<Obj> {
+    let service = ns.of::<Service>("nobody").field("spec", json!({ "ports": [{ "port": 443 }] }));
+    let service = service.create().await?;
+    // There cannot be another one like it: it has an address.
+    cluster.forget(&service.resource);
+    let spec = json!({
+        "group": GROUP,
+        "version": "v1",
+        "groupPriorityMinimum": 1000,
+        "versionPriority": 10,
+        "insecureSkipTLSVerify": true,
+        "service": { "namespace": ns.name(), "name": service.name, "port": 443 },
+    });
+    let api = cluster.of::<APIService>(format!("v1.{GROUP}")).field("spec", spec).create().await?;
+    poll("the API to be unavailable", async || {
+        let answer = cluster.send("GET", PATH, None, None).await;
+        Ok(matches!(answer, Err(error) if is_status(&error, 503)))
+    })
+    .await?;
+    Ok(api)
+}
+
+/// Whether readiness, a metric and a debug page name the group.
+async fn named(collector: &Collector) -> Result<[bool; 3]> {
+    let ready = collector.get("/readyz?verbose").await?;
+    ensure!(ready.status == 200, "not ready: {}", ready.body);
+    let in_readiness = ready.body.lines().any(|line| line.contains(GROUP) && line.contains("503"));
+    let failing = format!("kube_gc_undiscovered{{group=\"{GROUP}\",version=\"v1\"}}");
+    let in_metrics = collector.metrics().await?.get(&failing).is_some_and(|value| *value == 1.0);
+    let debug = collector.get_debug("/debug/discovery").await?.json()?;
+    let is_it = |part: &Value| part["group"] == GROUP && part["version"] == "v1" && part["since"].is_string();
+    let in_debug = debug.as_array().into_iter().flatten().any(is_it);
+    Ok([in_readiness, in_metrics, in_debug])
+}
+
+/// Every list and watch that the collector has begun, by type, as soon as every
+/// type is watched.
+async fn watched_by_now(collector: &Collector) -> Result<BTreeMap<String, f64>> {
+    poll("every type to be watched", async || {
+        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
+        let begun = begun(collector).await?;
+        let watches = begun.keys().filter(|series| series.contains("verb=\"watch\""));
+        Ok(monitors.as_array().is_some_and(|monitors| monitors.len() == watches.count()))
+    })
+    .await?;
+    begun(collector).await
+}
+
+/// See [`watched_by_now`].
+async fn begun(collector: &Collector) -> Result<BTreeMap<String, f64>> {
+    let mut metrics = collector.metrics().await?;
+    metrics.retain(|series, _| {
+        series.starts_with("kube_gc_requests_total{")
+            && (series.contains("verb=\"list\"") || series.contains("verb=\"watch\""))
+    });
+    Ok(metrics)
+}
+
+async fn play(order: Order) -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let mut collector = None;
+    if order == Order::CollectorFirst {
+        let first = stage.collector_with(Options::config(ALWAYS)).await?;
+        ns.secret("any").create().await?;
+        cluster.settled(&first).await?;
+        collector = Some((watched_by_now(&first).await?, first));
+    }
+    let owner = ns.configmap("owner").create().await?;
+    let dependent = ns.secret("dependent").owned_by(&owner).blocking().create().await?;
+    let unknown = reference(&format!("{GROUP}/v1"), "Thing", "thing", &unused_uid());
+    let of_unknown = ns.secret("of-unknown").owner_reference(unknown).create().await?;
+    let api = register(cluster, &ns).await?;
+
+    let (before, collector) = match collector {
+        Some((before, collector)) => (Some(before), collector),
+        None => (None, stage.collector_with(Options::config(ALWAYS)).await?),
+    };
+    poll("the group to be named", async || Ok(named(&collector).await? == [true; 3])).await?;
+    let before = match before {
+        Some(before) => before,
+        None => watched_by_now(&collector).await?,
+    };
+    let looks = collector.metric("kube_gc_discovery_errors_total").await?;
+    cluster.delete(&owner, Policy::Foreground).await?;
+    stage.settled(&collector, Rest::Parked).await?;
+    poll("discovery to look again and again", async || {
+        Ok(collector.metric("kube_gc_discovery_errors_total").await? >= looks + 5.0)
+    })
+    .await?;
+    let gone = vec![owner, dependent];
+    Outcome { gone, untouched: vec![of_unknown.clone()], ..Outcome::default() }.check(cluster).await?;
+    reported_as_failing(&collector, &[&of_unknown], GROUP).await?;
+    stage.prove_alive(&collector, Rest::Parked).await?;
+    let after = begun(&collector).await?;
+    ensure!(before == after, "monitors have begun again: {before:#?}, then {after:#?}");
+
+    cluster.delete(&api, Policy::Background).await?;
+    poll("the group to be forgotten", async || Ok(named(&collector).await? == [false; 3])).await?;
+    Outcome { untouched: vec![of_unknown], ..Outcome::default() }.check(cluster).await?;
+    collector.stop().await?;
+    stage.clear().await
+}
+
+/// 25: nobody answers for an API from the start. All others are collected; the
+/// group is named with the server's words.
+#[tokio::test]
+async fn an_api_that_is_down_from_the_start_holds_up_nobody() -> Result<()> {
+    play(Order::ObjectsFirst).await
+}
+
+/// 25: such an API comes while the collector runs: no other type's watch is begun
+/// again.
+#[tokio::test]
+async fn an_api_that_comes_and_is_down_disturbs_nobody() -> Result<()> {
+    play(Order::CollectorFirst).await
+}

@@ -1,0 +1,158 @@
+//! A webhook of the API server: reviews admissions and converts custom
+//! resources, as long as the test wants it to.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, Result};
+use http::Response;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::control_plane::ControlPlane;
+
+/// What the webhook does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything is allowed and converted.
+    Fine,
+    /// Everything is refused: with these words and, where it has one, this code.
+    No(&'static str, Option<u16>),
+    /// It answers 500.
+    Broken,
+}
+
+/// A running webhook. It runs on the test's own runtime and ends with its value.
+pub struct Webhook {
+    verdict: Arc<Mutex<Verdict>>,
+    config: Value,
+    server: JoinHandle<()>,
+}
+
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook").field("verdict", &self.verdict).finish_non_exhaustive()
+    }
+}
+
+impl Webhook {
+    /// Starts one that says yes to everything, with the API server's own
+    /// certificate: that one is for this address, too.
+    pub async fn start(plane: &ControlPlane) -> Result<Self> {
+        let dir = &plane.info().dir;
+        let certificate = CertificateDer::from_pem_file(dir.join("apiserver.crt"))?;
+        let key = PrivateKeyDer::from_pem_file(dir.join("apiserver.key"))?;
+        let tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let config = json!({
+            "url": format!("https://{}/", listener.local_addr()?),
+            "caBundle": ByteString(std::fs::read(dir.join("ca.crt"))?),
+        });
+        let verdict = Arc::new(Mutex::new(Verdict::Fine));
+        let server = tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(tls)), Arc::clone(&verdict)));
+        Ok(Self { verdict, config, server })
+    }
+
+    /// The `clientConfig` by which the API server finds it.
+    pub fn client_config(&self) -> &Value {
+        &self.config
+    }
+
+    /// From now on it does this.
+    pub fn say(&self, verdict: Verdict) {
+        *self.verdict.lock().unwrap_or_else(PoisonError::into_inner) = verdict;
+    }
+}
+
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, tls: TlsAcceptor, verdict: Arc<Mutex<Verdict>>) {
+    // Ends with this future.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let Ok((stream, _)) = accepted else { continue };
+                let (tls, verdict) = (tls.clone(), Arc::clone(&verdict));
+                connections.spawn(async move {
+                    let stream = tls.accept(stream).await?;
+                    let service = service_fn(|request| answer(Arc::clone(&verdict), request));
+                    http1::Builder::new().serve_connection(TokioIo::new(stream), service).await?;
+                    anyhow::Ok(())
+                });
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn answer(
+    verdict: Arc<Mutex<Verdict>>,
+    request: http::Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes);
+    let verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let review = body.map_err(anyhow::Error::from).and_then(|body| review(&verdict, &body));
+    let mut response = Response::new(Full::default());
+    match review {
+        Ok(review) => {
+            let json = http::HeaderValue::from_static("application/json");
+            response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+            *response.body_mut() = Full::new(review.to_string().into());
+        }
+        Err(error) => {
+            *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+            *response.body_mut() = Full::new(error.to_string().into());
+        }
+    }
+    Ok(response)
+}
+
+fn review(verdict: &Verdict, body: &[u8]) -> Result<Value> {
+    let mut review: Value = serde_json::from_slice(body)?;
+    let request = review["request"].take();
+    let (allowed, result) = match verdict {
+        Verdict::Fine => (true, json!({ "status": "Success" })),
+        Verdict::No(message, code) => {
+            let mut result = json!({ "status": "Failure", "message": message });
+            if let Some(code) = code {
+                result["code"] = json!(code);
+            }
+            (false, result)
+        }
+        Verdict::Broken => anyhow::bail!("broken by the test"),
+    };
+    let mut response = json!({ "uid": request["uid"] });
+    if review["kind"] == "ConversionReview" {
+        let mut objects = request["objects"].as_array().cloned().context("no objects")?;
+        for object in &mut objects {
+            object["apiVersion"] = request["desiredAPIVersion"].clone();
+        }
+        response["convertedObjects"] = if allowed { json!(objects) } else { json!([]) };
+        response["result"] = result;
+    } else {
+        response["allowed"] = json!(allowed);
+        response["status"] = result;
+    }
+    Ok(json!({ "apiVersion": review["apiVersion"], "kind": review["kind"], "response": response }))
+}
