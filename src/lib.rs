@@ -13,6 +13,8 @@ pub mod api;
 pub mod cli;
 pub mod config;
 pub mod embedded;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod graph;
 pub mod http;
 pub mod mailbox;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 use tokio::time::Instant;
 
+use super::decision::DecisionObserver;
 use super::graph_handle::{GraphHandle, PartitionEnded};
 use super::health::TypeHealth;
 use super::memory::Memory;
@@ -34,6 +35,8 @@ pub struct WorkerContext {
     pub reporter: Reporter,
     /// Types that are left alone for a while.
     pub health: Arc<TypeHealth>,
+    /// Who else hears of decisions.
+    pub decisions: Option<Arc<dyn DecisionObserver>>,
     located: Arc<DashMap<Uid, Located>>,
 }
 
@@ -48,7 +51,22 @@ impl WorkerContext {
     /// Puts it together.
     #[must_use]
     pub fn new(api: Api, graph: GraphHandle, memory: Arc<Memory>, reporter: Reporter) -> Self {
-        Self { api, graph, memory, reporter, health: Arc::default(), located: Arc::default() }
+        Self {
+            api,
+            graph,
+            memory,
+            reporter,
+            health: Arc::default(),
+            decisions: None,
+            located: Arc::default(),
+        }
+    }
+
+    /// With somebody who hears of every decision.
+    #[must_use]
+    pub fn observed(mut self, decisions: Option<Arc<dyn DecisionObserver>>) -> Self {
+        self.decisions = decisions;
+        self
     }
 
     /// Before anything follows from an owner's absence: if its uid is alive in

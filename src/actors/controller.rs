@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::context::WorkerContext;
+use super::decision::DecisionObserver;
 use super::delete::DeleteWork;
 use super::discovery::{Discovery, DiscoveryMeans, DiscoverySettings, PoolDoors, StopMonitors};
 use super::graph::{GraphActor, Introduce, Outlets};
@@ -47,6 +48,8 @@ pub struct ControllerSettings {
     pub backoff: Backoff,
     /// Discovery and monitors.
     pub discovery: DiscoverySettings,
+    /// Who else hears of every decision.
+    pub decisions: Option<Arc<dyn DecisionObserver>>,
 }
 
 /// Where the partitions of the graph run.
@@ -98,7 +101,8 @@ impl Controller {
         };
         let layout = Layout::new(settings.partitions);
         let graph = start_partitions(&threads, settings.placement, layout, &outlets)?;
-        let context = WorkerContext::new(api.clone(), graph.clone(), Arc::clone(&memory), reporter);
+        let context = WorkerContext::new(api.clone(), graph.clone(), Arc::clone(&memory), reporter)
+            .observed(settings.decisions);
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
         let rounds = Rounds::start(context.clone(), round_types);
         let work = Arc::new(DeleteWork::new(context.clone()));

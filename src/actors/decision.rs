@@ -1,14 +1,53 @@
 //! One log line and one count for each decision.
 
-use std::fmt::{Display, Write};
+use std::fmt::{Debug, Display, Write};
 
-use super::context::Interrupted;
-use super::delete::{Classified, Dropped};
+use super::context::{Interrupted, WorkerContext};
+use super::delete::{Classified, Dropped, Evidence};
 use super::reporter::Written;
 use crate::api::{ApiError, Deleted, ErrorClass, Finalizer, FinalizerRemoval, Patched};
 use crate::graph::ObjectSnapshot;
-use crate::object::{Identity, PropagationPolicy};
+use crate::object::{Identity, OwnerReference, PropagationPolicy};
 use crate::telemetry::record;
+use crate::verdict::ReferenceClass;
+
+/// Hears of every decision when it has ended, next to the log.
+pub trait DecisionObserver: Debug + Send + Sync {
+    /// A decision has ended.
+    fn decided(&self, decision: &Decision);
+}
+
+/// A decision and how it ended.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The object that it is about.
+    pub object: Identity,
+    /// What was to be done: `delete`, `remove_references`, `remove_finalizer`, …
+    pub action: &'static str,
+    /// With which propagation policy.
+    pub policy: Option<PropagationPolicy>,
+    /// Which finalizer it is about.
+    pub finalizer: Option<Finalizer>,
+    /// Every owner that the object names, and what is known of it.
+    pub owners: Vec<JudgedOwner>,
+    /// The one owner that it follows from.
+    pub owner: Option<Identity>,
+    /// How it ended, in the word of the log and the metrics.
+    pub outcome: &'static str,
+    /// Why it did not end well, if it did not.
+    pub error: Option<String>,
+}
+
+/// What one owner reference was worth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JudgedOwner {
+    /// The reference.
+    pub reference: OwnerReference,
+    /// What it is worth.
+    pub class: ReferenceClass,
+    /// How that is known.
+    pub evidence: Evidence,
+}
 
 /// How a write that was answered ended, in a word for the log and the metrics.
 pub trait Ended {
@@ -57,13 +96,25 @@ pub struct DecisionLine<'a> {
     policy: Option<PropagationPolicy>,
     finalizer: Option<Finalizer>,
     owners: String,
+    owner: Option<&'a Identity>,
+    observer: Option<&'a dyn DecisionObserver>,
+    judged: Vec<JudgedOwner>,
 }
 
 impl<'a> DecisionLine<'a> {
     /// Begins the line of a decision about an object.
     #[must_use]
-    pub const fn new(object: &'a Identity, action: &'static str) -> Self {
-        Self { object, action, policy: None, finalizer: None, owners: String::new() }
+    pub fn new(context: &'a WorkerContext, object: &'a Identity, action: &'static str) -> Self {
+        Self {
+            object,
+            action,
+            policy: None,
+            finalizer: None,
+            owners: String::new(),
+            owner: None,
+            observer: context.decisions.as_deref(),
+            judged: Vec::new(),
+        }
     }
 
     /// With a propagation policy.
@@ -93,14 +144,19 @@ impl<'a> DecisionLine<'a> {
                 owner.class,
                 owner.evidence
             );
+            if self.observer.is_some() {
+                let (reference, class, evidence) = (seen.reference.clone(), owner.class, owner.evidence);
+                self.judged.push(JudgedOwner { reference, class, evidence });
+            }
         }
         self
     }
 
     /// With the one owner that it follows from.
     #[must_use]
-    pub fn owner(mut self, owner: &Identity) -> Self {
+    pub fn owner(mut self, owner: &'a Identity) -> Self {
         self.owners = owner.to_string();
+        self.owner = Some(owner);
         self
     }
 
@@ -157,9 +213,21 @@ impl<'a> DecisionLine<'a> {
         self.write(outcome, Some(error));
     }
 
-    fn write(&self, outcome: &str, error: Option<&dyn Display>) {
+    fn write(&self, outcome: &'static str, error: Option<&dyn Display>) {
         record::decision(self.action, outcome, &self.object.resource.group_resource);
-        let Self { object, action, policy, finalizer, owners } = self;
+        if let Some(observer) = self.observer {
+            observer.decided(&Decision {
+                object: self.object.clone(),
+                action: self.action,
+                policy: self.policy,
+                finalizer: self.finalizer,
+                owners: self.judged.clone(),
+                owner: self.owner.cloned(),
+                outcome,
+                error: error.map(ToString::to_string),
+            });
+        }
+        let Self { object, action, policy, finalizer, owners, .. } = self;
         let policy = policy.map(tracing::field::display);
         let finalizer = finalizer.map(Finalizer::name);
         let owners = (!owners.is_empty()).then_some(owners);

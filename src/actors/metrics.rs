@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, WrapFuture};
+use tokio::runtime::Handle;
 
 use super::supervision::task;
 use super::view::View;
@@ -112,6 +113,7 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
         record::resource_synced(&resource.group, version, &resource.resource, false);
     }
     *reported = unsynced;
+    record::tasks(Handle::current().metrics().num_alive_tasks());
     record::absent_owner_entries(view.memory().absent.len());
     record::orphaned_owner_entries(view.memory().orphaned.len());
 }

@@ -38,6 +38,8 @@ mod worker;
 mod tests;
 
 pub use controller::{Controller, ControllerSettings, Placement};
+pub use decision::{Decision, DecisionObserver, JudgedOwner};
+pub use delete::Evidence;
 pub use discovery::{DiscoverySettings, DiscoveryStatus, Phase};
 pub use introspection::Introspected;
 pub use pool::{Failing, PoolStatus, RetryReason};

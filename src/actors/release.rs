@@ -56,7 +56,7 @@ pub async fn release(
     dependent: &Identity,
     references: References<'_>,
 ) -> Result<(), Interrupted> {
-    let line = DecisionLine::new(dependent, "orphan").owner(owner);
+    let line = DecisionLine::new(context, dependent, "orphan").owner(owner);
     let mut tries = 0;
     let patched = loop {
         tries += 1;

@@ -14,6 +14,7 @@ mod discovery;
 mod error;
 mod event;
 mod finalizer;
+pub(crate) mod fuzzing;
 mod gate;
 mod gate_layer;
 mod jitter;

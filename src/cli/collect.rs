@@ -213,5 +213,6 @@ fn controller_settings(settings: &Settings) -> ControllerSettings {
             ignored: settings.discovery.ignored.clone(),
             sync_timeout: settings.startup.sync_timeout,
         },
+        decisions: None,
     }
 }

@@ -31,6 +31,8 @@ const PREFIX: &str = "KUBE_GC__";
 #[derive(Debug, Default)]
 pub struct Loader {
     file: Option<PathBuf>,
+    /// What the file holds, where it need not be read.
+    text: Option<String>,
     environment: Vec<(OsString, OsString)>,
     flags: Vec<(&'static str, &'static str, Value)>,
 }
@@ -46,6 +48,13 @@ impl Loader {
     #[must_use]
     pub fn file(mut self, path: Option<&Path>) -> Self {
         self.file = path.map(Path::to_owned);
+        self
+    }
+
+    /// A file of this content.
+    pub(super) fn text(mut self, text: String) -> Self {
+        self.file = Some(PathBuf::from("text"));
+        self.text = Some(text);
         self
     }
 
@@ -80,7 +89,13 @@ impl Loader {
 
         let mut layers = Vec::new();
         if let Some(path) = self.file {
-            layers.push(read_file(&path).and_then(|table| merge.table(table, &Origin::File(path)))?);
+            let text = match self.text {
+                Some(text) => text,
+                None => std::fs::read_to_string(&path)
+                    .map_err(|error| ConfigError::Unreadable { path: path.clone(), error })?,
+            };
+            let table = parse(&path, &text)?;
+            layers.push(merge.table(table, &Origin::File(path))?);
         }
         layers.push(merge.environment(self.environment)?);
         let mut flags = Layer::default();
@@ -98,10 +113,8 @@ impl Loader {
     }
 }
 
-fn read_file(path: &Path) -> Result<Map<String, Value>, ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), error })?;
-    File::from_str(&text, FileFormat::Toml).collect().map_err(|error| {
+fn parse(path: &Path, text: &str) -> Result<Map<String, Value>, ConfigError> {
+    File::from_str(text, FileFormat::Toml).collect().map_err(|error| {
         let message = match error {
             config::ConfigError::FileParse { cause, .. } => cause.to_string(),
             other => other.to_string(),

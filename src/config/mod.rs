@@ -10,6 +10,7 @@
 //! [`Default`] of [`Settings`].
 
 mod error;
+pub(crate) mod fuzzing;
 mod load;
 mod rules;
 mod text;

@@ -148,6 +148,8 @@ metrics! {
 
     // The process.
 
+    /// Asynchronous tasks that have not ended.
+    TASKS = "kube_gc_tasks", Kind::Gauge, Count, [];
     /// Always 1; its labels say what is running.
     BUILD_INFO = "kube_gc_build_info", Kind::Gauge, Count, ["version"];
 }

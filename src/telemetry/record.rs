@@ -322,6 +322,11 @@ pub fn discovery_error() {
     counter(&names::RESOURCES_SYNC_ERRORS, []).increment(1);
 }
 
+/// How many asynchronous tasks have not ended.
+pub fn tasks(count: usize) {
+    gauge(&names::TASKS, []).set(float(count));
+}
+
 /// Whether a part of the API cannot be discovered.
 pub fn undiscovered(group: &str, version: Option<&str>, failing: bool) {
     let labels = [Value::Text(group), Value::Text(version.unwrap_or_default())];
@@ -414,6 +419,7 @@ pub(super) mod tests {
         resource_sync_error("apps", "v1", "deployments");
         discovery_error();
         undiscovered("apps", None, true);
+        tasks(1);
         decision("keep", "parked", &GroupResource::parse("pods"));
         delete_conflict("backoff");
         worker_restarted(Queue::AttemptToDelete);

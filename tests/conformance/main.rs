@@ -25,4 +25,5 @@ mod resources;
 mod resources_aggregated;
 mod resources_broken;
 mod resources_crd;
+mod resources_many;
 mod restart;

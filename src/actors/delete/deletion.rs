@@ -23,7 +23,9 @@ impl DeleteWork {
         stop_blocking_first: bool,
     ) -> Result<Outcome, Interrupted> {
         self.report_misplaced(item, classified).await?;
-        let line = DecisionLine::new(&item.identity, "delete").policy(policy).owners(item, classified);
+        let line = DecisionLine::new(&self.context, &item.identity, "delete")
+            .policy(policy)
+            .owners(item, classified);
         let deleted = self.try_delete(item, classified, policy, stop_blocking_first).await;
         match &deleted {
             Ok(Done::Deleted(deleted)) => line.done(deleted),

@@ -22,7 +22,7 @@ use crate::object::{DeletionState, Key};
 use crate::telemetry::Queue;
 use crate::verdict::{Decision, FirstLook, ReferenceClass, decide, first_look};
 
-pub use self::classify::Classified;
+pub use self::classify::{Classified, Evidence};
 pub use self::deletion::Dropped;
 
 /// Decides about objects whose owners may be gone, and about owners that are
@@ -110,7 +110,8 @@ impl DeleteWork {
             // Whatever blocks it now wakes it when it goes.
             return Ok(Completion::Done);
         }
-        let line = DecisionLine::new(&item.identity, "remove_finalizer").finalizer(Finalizer::Foreground);
+        let line = DecisionLine::new(&self.context, &item.identity, "remove_finalizer")
+            .finalizer(Finalizer::Foreground);
         let removal = self.context.api.remove_finalizer(&item.identity, Finalizer::Foreground);
         let removal = self.context.health.request(&item.identity.resource.group_resource, removal).await;
         line.finish(&removal);
@@ -141,7 +142,7 @@ impl DeleteWork {
     /// Objects that delete their dependents in the foreground wait for each other
     /// in a circle: one that stops blocking lets all of them go.
     async fn break_deadlock(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
-        let line = DecisionLine::new(&item.identity, "stop_blocking");
+        let line = DecisionLine::new(&self.context, &item.identity, "stop_blocking");
         let references: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
         let version = item.resource_version.as_ref();
         let patched = self.context.api.stop_blocking(&item.identity, &references, version);
@@ -164,11 +165,15 @@ impl DeleteWork {
                 // that but a change of the object itself. But the owner's own
                 // partition knows its namespace.
                 self.report_misplaced(item, &classified).await?;
-                DecisionLine::new(&item.identity, "keep").owners(item, &classified).parked(&"invalid scope");
+                DecisionLine::new(&self.context, &item.identity, "keep")
+                    .owners(item, &classified)
+                    .parked(&"invalid scope");
                 Ok(Completion::Done)
             }
             Decision::Park(reason) => {
-                DecisionLine::new(&item.identity, "keep").owners(item, &classified).parked(&reason);
+                DecisionLine::new(&self.context, &item.identity, "keep")
+                    .owners(item, &classified)
+                    .parked(&reason);
                 let errors = classified.iter().filter_map(|owner| owner.error.as_deref());
                 let error = errors.fold(reason.to_string(), |text, error| format!("{text}; {error}")).into();
                 Ok(match classified.iter().filter_map(|owner| owner.retry_after).max() {
@@ -196,7 +201,8 @@ impl DeleteWork {
         if let Some(solid) = confirm_solid.and_then(|index| classified.get(index)) {
             self.confirm_solid(solid).await?;
         }
-        let line = DecisionLine::new(&item.identity, "remove_references").owners(item, classified);
+        let line =
+            DecisionLine::new(&self.context, &item.identity, "remove_references").owners(item, classified);
         let remove: Vec<_> = remove.iter().filter_map(|index| item.references.get(*index)).collect();
         let remove: Vec<_> = remove.into_iter().map(|seen| seen.reference.clone()).collect();
         let all = item.references.iter().map(|seen| &seen.reference);

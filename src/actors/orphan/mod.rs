@@ -74,7 +74,8 @@ impl OrphanWork {
         if self.orphaning(key).await?.is_none() {
             return Ok(());
         }
-        let line = DecisionLine::new(identity, "remove_finalizer").finalizer(Finalizer::Orphan);
+        let line =
+            DecisionLine::new(&self.context, identity, "remove_finalizer").finalizer(Finalizer::Orphan);
         // Remembered first: from the moment when the finalizer is gone, a late
         // dependent must not be taken for garbage. Also if no answer comes: the
         // request may have had its effect.

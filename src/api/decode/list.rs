@@ -4,7 +4,9 @@
 //! hundreds of megabytes. The scanner finds the items in the stream of chunks
 //! and hands each on by itself, so that no more than one item is held.
 
-use super::{Text, json_fault};
+use serde::de::IgnoredAny;
+
+use super::{Keyed, Text, json_fault, keyed_or_default};
 use crate::object::ResourceVersion;
 
 /// No item and no rest of a list is longer; etcd takes no object over a few MiB.
@@ -195,8 +197,12 @@ fn read_envelope(json: &[u8]) -> Result<Envelope, ListError> {
     struct List<'a> {
         #[serde(borrow, default)]
         kind: Text<'a>,
-        #[serde(borrow, default)]
-        metadata: Option<Metadata<'a>>,
+        #[serde(borrow, default, deserialize_with = "keyed_or_default")]
+        metadata: Metadata<'a>,
+        /// The scanner has taken the items out. What is still there was written in
+        /// a way that it does not know, and must not read as "there are none".
+        #[serde(default, rename = "items")]
+        _items: Option<[IgnoredAny; 0]>,
     }
     #[derive(Default, serde::Deserialize)]
     #[serde(rename_all = "camelCase", default)]
@@ -206,15 +212,15 @@ fn read_envelope(json: &[u8]) -> Result<Envelope, ListError> {
         #[serde(borrow, rename = "continue")]
         next: Text<'a>,
     }
-    let list: List<'_> = serde_json::from_slice(json).map_err(|error| ListError(json_fault(&error)))?;
+    let Keyed(list): Keyed<List<'_>> =
+        serde_json::from_slice(json).map_err(|error| ListError(json_fault(&error)))?;
     // A single object would otherwise read as an empty list: "all are gone".
     if !list.kind.ends_with("List") {
         return Err(ListError("the answer is no list".into()));
     }
-    let metadata = list.metadata.unwrap_or_default();
     Ok(Envelope {
-        resource_version: ResourceVersion::parse(&metadata.resource_version),
-        next: metadata.next.to_string(),
+        resource_version: ResourceVersion::parse(&list.metadata.resource_version),
+        next: list.metadata.next.to_string(),
     })
 }
 
@@ -276,6 +282,11 @@ mod tests {
             r#"{"kind":"WidgetList","items":[{"a":"#,
             r#"{"kind":"WidgetList","items":[null]}"#,
             r#"{"kind":"WidgetList","items":[]"#,
+            r#"["WidgetList",{"resourceVersion":"7"}]"#,
+            r#"{"kind":"WidgetList","metadata":["7"],"items":[]}"#,
+            r#"{"kind":"WidgetList","items":{"a":1}}"#,
+            r#"{"kind":"WidgetList","items":[{"a":1}],"items":[]}"#,
+            r#"{"kind":"WidgetList","\u0069tems":[{"a":1}]}"#,
         ] {
             assert!(scan(body.as_bytes(), &[100]).is_err(), "{body}");
         }

@@ -5,6 +5,7 @@
 //! exist in this process. `PartialObjectMetadata` and full objects read alike,
 //! because some aggregated API servers know no metadata-only answers.
 
+mod keyed;
 mod lines;
 mod list;
 mod object;
@@ -14,6 +15,7 @@ mod watch;
 
 pub use status::Status;
 
+pub(super) use keyed::{Keyed, keyed_or_default};
 pub(super) use lines::LineSplitter;
 pub(super) use list::{Envelope, ListError, ListScanner};
 pub(super) use object::{FactsReader, ObjectView, reference};

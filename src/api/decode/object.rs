@@ -4,18 +4,29 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 
-use super::Text;
+use super::{Keyed, Text, keyed_or_default};
 use crate::object::{
     FOREGROUND_FINALIZER, Finalizers, Namespace, ORPHAN_FINALIZER, ObjectFacts, OwnerReference,
     ResourceVersion, Uid,
 };
 
 /// An object's metadata as it stands in the JSON text.
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 pub struct ObjectView<'a> {
-    #[serde(borrow, deserialize_with = "null_as_default")]
     metadata: MetadataView<'a>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for ObjectView<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Default, serde::Deserialize)]
+        #[serde(default)]
+        struct Fields<'a> {
+            #[serde(borrow, deserialize_with = "keyed_or_default")]
+            metadata: MetadataView<'a>,
+        }
+        let Keyed(Fields { metadata }) = Keyed::deserialize(deserializer)?;
+        Ok(Self { metadata })
+    }
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -33,14 +44,6 @@ struct MetadataView<'a> {
     finalizers: FinalizersView,
     deletion_timestamp: Option<IgnoredAny>,
     deletion_grace_period_seconds: Option<i64>,
-}
-
-fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 impl ObjectView<'_> {
@@ -125,7 +128,7 @@ impl ReferenceView<'_> {
 
 /// Reads one owner reference; `None` when it has no uid.
 pub(in crate::api) fn reference(json: &str) -> Result<Option<OwnerReference>, serde_json::Error> {
-    serde_json::from_str::<ReferenceView<'_>>(json).map(|view| view.read())
+    serde_json::from_str::<Keyed<ReferenceView<'_>>>(json).map(|Keyed(view)| view.read())
 }
 
 impl<'de> Deserialize<'de> for Owners {
@@ -145,7 +148,7 @@ impl<'de> Deserialize<'de> for Owners {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Owners, A::Error> {
                 let mut owners = Vec::new();
-                while let Some(view) = list.next_element::<ReferenceView<'_>>()? {
+                while let Some(Keyed(view)) = list.next_element::<Keyed<ReferenceView<'_>>>()? {
                     if let Some(owner) = view.read() {
                         // Most objects have one owner: no room for three more.
                         if owners.is_empty() {
@@ -205,37 +208,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-
-    /// The facts as somebody would read them who has the whole object as a tree.
-    fn naive(object: &Value) -> Option<ObjectFacts> {
-        let metadata = &object["metadata"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let empty = Vec::new();
-        let list = |name: &str| metadata[name].as_array().unwrap_or(&empty).clone();
-        let owners = list("ownerReferences").into_iter().filter_map(|owner| {
-            Some(OwnerReference {
-                api_version: text(&owner["apiVersion"]).into(),
-                kind: text(&owner["kind"]).into(),
-                name: text(&owner["name"]).into(),
-                uid: Uid::parse(&text(&owner["uid"]))?,
-                controller: owner["controller"] == true,
-                block_owner_deletion: owner["blockOwnerDeletion"] == true,
-            })
-        });
-        let finalizers = list("finalizers");
-        Some(ObjectFacts {
-            uid: Uid::parse(&text(&metadata["uid"]))?,
-            namespace: Namespace::parse(&text(&metadata["namespace"])),
-            name: text(&metadata["name"]).into(),
-            resource_version: ResourceVersion::parse(&text(&metadata["resourceVersion"])),
-            owners: owners.collect(),
-            being_deleted: !metadata["deletionTimestamp"].is_null(),
-            finalizers: Finalizers {
-                foreground: finalizers.iter().any(|name| name == "foregroundDeletion"),
-                orphan: finalizers.iter().any(|name| name == "orphan"),
-            },
-        })
-    }
+    use crate::api::fuzzing::naive_facts;
 
     fn text() -> impl Strategy<Value = Value> {
         prop_oneof![
@@ -321,12 +294,23 @@ mod tests {
             let text = if pretty { serde_json::to_string_pretty(&object) } else { serde_json::to_string(&object) };
             let text = text.unwrap();
             let view: ObjectView<'_> = serde_json::from_str(&text).unwrap();
-            prop_assert_eq!(FactsReader::default().facts(view), naive(&object));
+            prop_assert_eq!(FactsReader::default().facts(view), naive_facts(&object).unwrap());
         }
 
         #[test]
         fn nothing_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = serde_json::from_slice::<ObjectView<'_>>(&bytes);
+        }
+    }
+
+    #[test]
+    fn arrays_are_not_read_by_position() {
+        for json in [
+            r#"[{"uid":"u"}]"#,
+            r#"{"metadata":["name","namespace","u","7"]}"#,
+            r#"{"metadata":{"uid":"u","ownerReferences":[["v1","ConfigMap","a","v"]]}}"#,
+        ] {
+            assert!(serde_json::from_str::<ObjectView<'_>>(json).is_err(), "{json}");
         }
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::{Keyed, keyed_or_default};
 use crate::api::error::Named;
 
 /// The parts of a `Status` that decide what an error means.
@@ -18,7 +19,7 @@ pub struct Status {
     pub code: u16,
     #[serde(deserialize_with = "or_default")]
     reason: String,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "keyed_or_default")]
     details: Details,
 }
 
@@ -33,7 +34,7 @@ struct Details {
     #[serde(deserialize_with = "or_default")]
     kind: String,
     #[serde(deserialize_with = "or_default")]
-    causes: Vec<Cause>,
+    causes: Vec<Keyed<Cause>>,
     #[serde(deserialize_with = "or_default")]
     retry_after_seconds: u64,
 }
@@ -61,7 +62,7 @@ impl Status {
     /// nothing.
     #[must_use]
     pub fn read(body: &[u8]) -> Self {
-        serde_json::from_slice(body).unwrap_or_default()
+        serde_json::from_slice(body).map(|Keyed(status)| status).unwrap_or_default()
     }
 
     /// True when it names exactly this object: resource, group and name.
@@ -80,13 +81,13 @@ impl Status {
 
     /// True when a cause names this field.
     pub(in crate::api) fn causes_name(&self, field: &str) -> bool {
-        self.details.causes.iter().any(|cause| cause.field == field)
+        self.details.causes.iter().any(|Keyed(cause)| cause.field == field)
     }
 
     /// True when it says that this server has not seen a resource version yet.
     /// The code says only "timeout", and before 1.20 the words said it alone.
     pub(in crate::api) fn says_too_large_resource_version(&self) -> bool {
-        self.details.causes.iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
+        self.details.causes.iter().any(|Keyed(cause)| cause.reason == "ResourceVersionTooLarge")
             || self.message.starts_with("Too large resource version")
             || self.message.starts_with("Timeout: Too large resource version")
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{FactsReader, ObjectView, Status, Text, json_fault};
+use super::{FactsReader, Keyed, ObjectView, Status, Text, json_fault};
 use crate::object::{ObjectFacts, ResourceVersion};
 
 /// What a line of a watch says.
@@ -95,6 +95,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for EventView<'a> {
                 let mut unread: Option<&'de RawValue> = None;
                 let mut event = None;
                 while let Some(key) = map.next_key::<Text<'de>>()? {
+                    // Which of two would hold is anybody's guess, and "deleted" is one of them.
+                    let again = match &*key {
+                        "type" => event_type.is_some(),
+                        "object" => event.is_some() || unread.is_some(),
+                        _ => false,
+                    };
+                    if again {
+                        return Err(A::Error::custom("an event has one type and one object"));
+                    }
                     match (&*key, event_type) {
                         ("type", _) => {
                             let text = map.next_value::<Text<'de>>()?;
@@ -114,7 +123,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for EventView<'a> {
                             event = Some(EventView::Bookmark(map.next_value()?));
                         }
                         ("object", Some(EventType::Error)) => {
-                            event = Some(EventView::Error(map.next_value()?));
+                            let Keyed(status) = map.next_value()?;
+                            event = Some(EventView::Error(status));
                         }
                         ("object", None) => unread = Some(map.next_value()?),
                         _ => {
@@ -146,7 +156,7 @@ fn read_late<'a, E: serde::de::Error>(
             serde_json::from_str(text).map(|view| EventView::Object { deleted: true, view })
         }
         EventType::Bookmark => serde_json::from_str(text).map(EventView::Bookmark),
-        EventType::Error => serde_json::from_str(text).map(EventView::Error),
+        EventType::Error => serde_json::from_str(text).map(|Keyed(status)| EventView::Error(status)),
     };
     read.map_err(|_| E::custom("the event's object is malformed"))
 }
@@ -189,6 +199,11 @@ mod tests {
             r#"{"type":"ADDED"}"#,
             r#"{"type":"ADDED","object":{"metadata":{"uid":{"SECRET":1}}}}"#,
             r#"{"object":{"metadata":{"uid":["SECRET"]}},"type":"ADDED"}"#,
+            r#"{"type":"ADDED","object":{"metadata":{"uid":"u"}},"type":"DELETED"}"#,
+            r#"{"type":"ADDED","object":{"metadata":{"uid":"u"}},"object":{"metadata":{"uid":"v"}}}"#,
+            r#"{"object":{"metadata":{"uid":"u"}},"object":{"metadata":{"uid":"v"}},"type":"ADDED"}"#,
+            r#"{"type":"ADDED","object":[{"uid":"u"}]}"#,
+            r#"{"type":"ERROR","object":["too old",410]}"#,
             "SECRET",
             "[]",
         ] {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::api::decode::json_fault;
+use crate::api::decode::{Keyed, json_fault};
 
 /// A group and its versions, in the order of preference.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(super) fn root(body: &[u8]) -> Result<Vec<Group>, String> {
         kind: String,
     }
     let fault = |error: serde_json::Error| json_fault(&error);
-    let Kind { kind } = serde_json::from_slice(body).map_err(fault)?;
+    let Keyed(Kind { kind }) = serde_json::from_slice(body).map_err(fault)?;
     match &*kind {
         "APIGroupDiscoveryList" => {
             serde_json::from_slice::<aggregated::List>(body).map(aggregated::List::groups).map_err(fault)
@@ -84,9 +84,10 @@ pub(super) fn root(body: &[u8]) -> Result<Vec<Group>, String> {
 
 /// Reads the answer of `/api/VERSION` or `/apis/GROUP/VERSION`.
 pub(super) fn resources(body: &[u8]) -> Result<Arc<[Served]>, String> {
-    let list: plain::Resources = serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
+    let Keyed(list): Keyed<plain::Resources> =
+        serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
     if list.kind == "APIResourceList" {
-        Ok(list.resources.into_iter().filter_map(plain::Resource::served).collect())
+        Ok(list.resources.into_iter().filter_map(|Keyed(resource)| resource.served()).collect())
     } else {
         Err("the answer is no discovery document".into())
     }
@@ -94,20 +95,20 @@ pub(super) fn resources(body: &[u8]) -> Result<Arc<[Served]>, String> {
 
 /// `apidiscovery.k8s.io`, v2 and v2beta1 alike.
 mod aggregated {
-    use super::{Deserialize, Group, Served, Version, or_default, served};
+    use super::{Deserialize, Group, Keyed, Served, Version, or_default, served};
 
     #[derive(Deserialize)]
     pub(super) struct List {
         #[serde(default, deserialize_with = "or_default")]
-        items: Vec<Item>,
+        items: Vec<Keyed<Item>>,
     }
 
     #[derive(Deserialize)]
     struct Item {
         #[serde(default)]
-        metadata: Metadata,
+        metadata: Keyed<Metadata>,
         #[serde(default, deserialize_with = "or_default")]
-        versions: Vec<ItemVersion>,
+        versions: Vec<Keyed<ItemVersion>>,
     }
 
     #[derive(Default, Deserialize)]
@@ -123,7 +124,7 @@ mod aggregated {
         #[serde(default)]
         freshness: String,
         #[serde(default, deserialize_with = "or_default")]
-        resources: Vec<Resource>,
+        resources: Vec<Keyed<Resource>>,
     }
 
     #[derive(Deserialize)]
@@ -131,7 +132,7 @@ mod aggregated {
     struct Resource {
         resource: String,
         #[serde(default, deserialize_with = "or_default")]
-        response_kind: ResponseKind,
+        response_kind: Keyed<ResponseKind>,
         #[serde(default)]
         scope: String,
         #[serde(default, deserialize_with = "or_default")]
@@ -146,14 +147,14 @@ mod aggregated {
 
     impl List {
         pub(super) fn groups(self) -> Vec<Group> {
-            self.items.into_iter().map(Item::group).collect()
+            self.items.into_iter().map(|Keyed(item)| item.group()).collect()
         }
     }
 
     impl Item {
         fn group(self) -> Group {
-            let versions = self.versions.into_iter().map(ItemVersion::version).collect();
-            Group { name: self.metadata.name.into(), versions }
+            let versions = self.versions.into_iter().map(|Keyed(version)| version.version()).collect();
+            Group { name: self.metadata.0.name.into(), versions }
         }
     }
 
@@ -162,14 +163,15 @@ mod aggregated {
             // "Stale": the aggregator could not reach the server behind it. What it
             // lists then, often nothing, is not what there is.
             let current = self.freshness != "Stale";
-            let resources = self.resources.into_iter().filter_map(Resource::served).collect();
+            let resources =
+                self.resources.into_iter().filter_map(|Keyed(resource)| resource.served()).collect();
             Version { name: self.version.into(), resources, current }
         }
     }
 
     impl Resource {
         fn served(self) -> Option<Served> {
-            served(self.resource, self.response_kind.kind, self.scope == "Namespaced", &self.verbs)
+            served(self.resource, self.response_kind.0.kind, self.scope == "Namespaced", &self.verbs)
         }
     }
 }
@@ -178,12 +180,12 @@ mod aggregated {
 mod plain {
     use std::sync::Arc;
 
-    use super::{Deserialize, Group, Served, Version, or_default, served};
+    use super::{Deserialize, Group, Keyed, Served, Version, or_default, served};
 
     #[derive(Deserialize)]
     pub(super) struct Groups {
         #[serde(default, deserialize_with = "or_default")]
-        groups: Vec<PlainGroup>,
+        groups: Vec<Keyed<PlainGroup>>,
     }
 
     #[derive(Deserialize)]
@@ -191,9 +193,9 @@ mod plain {
     struct PlainGroup {
         name: String,
         #[serde(default, deserialize_with = "or_default")]
-        versions: Vec<PlainVersion>,
+        versions: Vec<Keyed<PlainVersion>>,
         #[serde(default, deserialize_with = "or_default")]
-        preferred_version: PlainVersion,
+        preferred_version: Keyed<PlainVersion>,
     }
 
     #[derive(Default, Deserialize, PartialEq, Eq)]
@@ -213,7 +215,7 @@ mod plain {
         #[serde(default)]
         pub(super) kind: String,
         #[serde(default, deserialize_with = "or_default")]
-        pub(super) resources: Vec<Resource>,
+        pub(super) resources: Vec<Keyed<Resource>>,
     }
 
     #[derive(Deserialize)]
@@ -233,7 +235,7 @@ mod plain {
 
     impl Groups {
         pub(super) fn groups(self) -> Vec<Group> {
-            self.groups.into_iter().map(PlainGroup::group).collect()
+            self.groups.into_iter().map(|Keyed(group)| group.group()).collect()
         }
     }
 
@@ -241,7 +243,7 @@ mod plain {
         fn group(mut self) -> Group {
             // Stable: the others stay in the server's order.
             self.versions.sort_by_key(|version| *version != self.preferred_version);
-            let versions = self.versions.into_iter().map(|version| unread(version.version)).collect();
+            let versions = self.versions.into_iter().map(|Keyed(version)| unread(version.version)).collect();
             Group { name: self.name.into(), versions }
         }
     }

@@ -7,6 +7,7 @@
 
 mod document;
 mod fetch;
+pub(super) mod fuzzing;
 mod select;
 mod services;
 #[cfg(test)]

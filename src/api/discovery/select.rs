@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Watchable;
-use super::document::{Group, Served};
+use super::document::{Group, Served, Version};
 use super::services::Services;
 use crate::object::{Catalog, GroupResource, ResourceType, Scope, ServedKind};
 
@@ -21,9 +21,14 @@ pub(super) fn select(
     let mut deletable = Vec::new();
     let mut others = Vec::new();
     let mut watchable = Vec::new();
+    // A group that is listed twice is one all the same: its types are not two.
+    let mut versions_of: BTreeMap<&str, Vec<&Version>> = BTreeMap::new();
     for group in groups {
+        versions_of.entry(&group.name).or_default().extend(&group.versions);
+    }
+    for (group, versions) in versions_of {
         let mut resources: BTreeMap<&str, Vec<(&str, &Served)>> = BTreeMap::new();
-        for version in &group.versions {
+        for version in versions {
             for served in version.resources.iter() {
                 resources.entry(&served.resource).or_default().push((&version.name, served));
             }
@@ -33,7 +38,7 @@ pub(super) fn select(
             let chosen = by(|served| served.watchable).or_else(|| by(|served| served.can_get));
             let Some(&(version, served)) = chosen.or(versions.first()) else { continue };
             let describe = |served: &Served| ResourceType {
-                group_resource: GroupResource::new(&group.name, resource),
+                group_resource: GroupResource::new(group, resource),
                 version: version.into(),
                 kind: served.kind.clone(),
                 scope: if served.namespaced { Scope::Namespaced } else { Scope::Cluster },
@@ -45,7 +50,7 @@ pub(super) fn select(
                 _ => Arc::new(described),
             };
             if served.watchable {
-                let aggregated = services.is_aggregated(&group.name, version);
+                let aggregated = services.is_aggregated(group, version);
                 watchable.push(Watchable { resource: Arc::clone(&chosen), aggregated });
             }
             let kinds = if served.can_delete { &mut deletable } else { &mut others };

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 
 use super::fetch::discovery;
 use crate::api::client::{Api, Call, JSON};
-use crate::api::decode::Text;
+use crate::api::decode::{Keyed, Text};
 use crate::api::settings::Verb;
 
 /// The group versions that have an `APIService`, and whether it hands them on to
@@ -15,7 +15,7 @@ use crate::api::settings::Verb;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Services(HashMap<GroupVersion, bool>);
 
-type GroupVersion = (Box<str>, Box<str>);
+pub(super) type GroupVersion = (Box<str>, Box<str>);
 
 /// The groups of the Kubernetes API server itself. An aggregated API in one of
 /// them shows only in the `APIService`s.
@@ -47,6 +47,10 @@ const BUILT_IN: [&str; 24] = [
 ];
 
 impl Services {
+    pub fn of(services: HashMap<GroupVersion, bool>) -> Self {
+        Self(services)
+    }
+
     /// True unless it is known that the API server serves this itself. Erring on
     /// this side costs one GET per owner that seems gone.
     pub fn is_aggregated(&self, group: &str, version: &str) -> bool {
@@ -70,18 +74,18 @@ pub(super) async fn read(api: &Api) -> Option<Services> {
     }
 }
 
-fn services(body: &[u8]) -> Option<HashMap<GroupVersion, bool>> {
+pub(super) fn services(body: &[u8]) -> Option<HashMap<GroupVersion, bool>> {
     #[derive(Deserialize)]
     struct List<'a> {
         #[serde(borrow)]
         kind: Text<'a>,
         #[serde(borrow)]
-        items: Vec<Item<'a>>,
+        items: Vec<Keyed<Item<'a>>>,
     }
     #[derive(Deserialize)]
     struct Item<'a> {
         #[serde(borrow)]
-        spec: Spec<'a>,
+        spec: Keyed<Spec<'a>>,
     }
     #[derive(Deserialize)]
     struct Spec<'a> {
@@ -92,11 +96,13 @@ fn services(body: &[u8]) -> Option<HashMap<GroupVersion, bool>> {
         #[serde(default)]
         service: Option<IgnoredAny>,
     }
-    let list: List<'_> = serde_json::from_slice(body).ok()?;
+    let Keyed(list): Keyed<List<'_>> = serde_json::from_slice(body).ok()?;
     (&*list.kind == "APIServiceList").then(|| {
         list.items
             .into_iter()
-            .map(|Item { spec }| (((&*spec.group).into(), (&*spec.version).into()), spec.service.is_some()))
+            .map(|Keyed(Item { spec: Keyed(spec) })| {
+                (((&*spec.group).into(), (&*spec.version).into()), spec.service.is_some())
+            })
             .collect()
     })
 }

@@ -88,8 +88,8 @@ impl Plan {
     }
 }
 
-/// All objects that are asked for, or a page of them.
-pub(super) fn list(view: &View<'_>, read: &Read<'_>) -> Result<Reply, Status> {
+/// All objects that are asked for, or a page of them; and the answer that shows them.
+pub(super) fn list<'a>(view: &View<'a>, read: &Read<'_>) -> Result<(Reply, Vec<&'a Object>), Status> {
     let form = Form::wanted(&read.call.accept)?.of_list(&read.resource.list_kind)?;
     let namespace = read.path.namespace;
     let options = Options::parse(read.call, read.resource, namespace, view.settings.release)?;
@@ -99,7 +99,7 @@ pub(super) fn list(view: &View<'_>, read: &Read<'_>) -> Result<Reply, Status> {
     let start = plan.token.as_ref().map(|token| token.key(namespace, read.resource.namespaced));
     let from = start.as_ref().map_or(Bound::Unbounded, Bound::Included);
 
-    let mut objects: Vec<&Object> = Vec::new();
+    let mut objects: Vec<&'a Object> = Vec::new();
     let mut last = None;
     let mut rest = past.range(namespace, from).peekable();
     while plan.limit.is_none_or(|limit| objects.len() < limit) {
@@ -118,7 +118,7 @@ pub(super) fn list(view: &View<'_>, read: &Read<'_>) -> Result<Reply, Status> {
             metadata.insert("remainingItemCount".to_owned(), rest.count().into());
         }
     }
-    Ok(reply_list(&objects, metadata, form, read))
+    Ok((reply_list(&objects, metadata, form, read), objects))
 }
 
 pub(super) fn expired(token: Option<Token>) -> Status {

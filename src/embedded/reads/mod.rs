@@ -27,6 +27,7 @@ pub use self::watch::{Pull, Watch};
 
 use self::options::Asked;
 use super::call::{Call, ObjectPath};
+use super::object::Object;
 use super::resources::Resource;
 use super::server::{Reply, Server};
 use super::settings::{Release, Settings};
@@ -64,7 +65,17 @@ pub fn get(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
 ///
 /// What Kubernetes answers when it refuses.
 pub fn list(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
-    list::list(&View::new(server, read), read)
+    list::list(&View::new(server, read), read).map(|(reply, _)| reply)
+}
+
+/// What a list would answer, and the objects in it.
+///
+/// # Errors
+///
+/// What Kubernetes answers when it refuses.
+pub fn listed(server: &Server, read: &Read<'_>) -> Result<(Reply, Vec<Object>), Status> {
+    let (reply, objects) = list::list(&View::new(server, read), read)?;
+    Ok((reply, objects.into_iter().cloned().collect()))
 }
 
 /// Begins to show how a collection changes.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Write;
 use super::metadata;
 use crate::embedded::call::Call;
+use crate::embedded::reads;
 use crate::embedded::resources::Resource;
 use crate::embedded::status::Status;
 
@@ -79,7 +80,7 @@ fn check_type(write: &Write<'_>, object: &mut Value) -> Result<(), Status> {
         return Err(Status::bad_request(message));
     }
     if api_version != expected {
-        let of_type = |served: &str| api_version == super::api_version(write.path.group, served);
+        let of_type = |served: &str| api_version == reads::api_version(write.path.group, served);
         if write.resource.versions.iter().any(|served| of_type(served)) {
             return Err(other_version(&api_version, &expected));
         }
@@ -106,7 +107,7 @@ fn other_version(given: &str, expected: &str) -> Status {
 /// What has another type than it must have.
 pub(super) fn settle(resource: &Resource, object: &mut Value) -> Result<(), String> {
     metadata::normalize(object)?;
-    let stored = super::api_version(&resource.stored_as.group, &resource.storage_version);
+    let stored = reads::api_version(&resource.stored_as.group, &resource.storage_version);
     object["apiVersion"] = stored.into();
     if !resource.custom
         && let Some(fields) = object.as_object_mut()

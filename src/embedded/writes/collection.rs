@@ -4,7 +4,7 @@ use super::Write;
 use super::delete::delete_object;
 use super::options::DeleteOptions;
 use crate::embedded::object::Object;
-use crate::embedded::reads::{self, Read};
+use crate::embedded::reads;
 use crate::embedded::server::{Reply, Server};
 use crate::embedded::status::Status;
 
@@ -15,13 +15,12 @@ use crate::embedded::status::Status;
 /// What Kubernetes answers when it refuses.
 pub fn delete_collection(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     let options = DeleteOptions::read(write.call)?;
-    let read = Read { resource: write.resource, path: write.path, call: write.call, now: write.now };
-    let listed = reads::list(server, &read)?;
-    let objects: Vec<Object> =
-        server.store.objects(&write.resource.stored_as).map(|(_, object)| object.clone()).collect();
-    for object in objects {
-        let key = object.key();
-        delete_object(server, write, &key, &object, &options)?;
+    let (listed, objects) = reads::listed(server, &write.as_read())?;
+    for key in objects.iter().map(Object::key) {
+        // The list may be older than the store.
+        if let Some(object) = server.store.get(&write.resource.stored_as, &key).cloned() {
+            delete_object(server, write, &key, &object, &options)?;
+        }
     }
     Ok(listed)
 }

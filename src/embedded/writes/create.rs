@@ -20,6 +20,7 @@ const ATTEMPTS: usize = 8;
 ///
 /// What Kubernetes answers when it refuses.
 pub fn create(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+    write.check_accept()?;
     let dry_run = options::dry_run(write.call, "CreateOptions")?;
     let object = body::read(write)?;
     let created = insert(server, write, object, dry_run)?;

@@ -18,6 +18,7 @@ use crate::embedded::status::Status;
 ///
 /// What Kubernetes answers when it refuses.
 pub fn delete(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+    write.check_accept()?;
     let options = DeleteOptions::read(write.call)?;
     let name = write.path.name.unwrap_or_default();
     let key = write.key(name);

@@ -26,6 +26,7 @@ use serde_json::Value;
 
 use super::call::{Call, ObjectPath};
 use super::object::{Key, Object};
+use super::reads::{Form, Read, api_version, reply_object};
 use super::resources::{Resource, ResourceName};
 use super::server::{Reply, Server};
 use super::status::Status;
@@ -55,7 +56,7 @@ pub struct Write<'a> {
     pub now: SystemTime,
 }
 
-impl Write<'_> {
+impl<'a> Write<'a> {
     /// Group and plural, as the path has them.
     fn asked(&self) -> ResourceName {
         ResourceName::new(self.path.group, self.path.plural)
@@ -99,9 +100,17 @@ impl Write<'_> {
 
     /// An object as the answer.
     fn reply(&self, code: u16, object: &Object) -> Result<Reply, Status> {
-        let mut value = object.to_value();
-        value["apiVersion"] = self.api_version().into();
-        Ok(Reply::json(code, value))
+        reply_object(code, object, &self.as_read())
+    }
+
+    /// A request that would read the same.
+    const fn as_read(&self) -> Read<'a> {
+        Read { resource: self.resource, path: self.path, call: self.call, now: self.now }
+    }
+
+    /// Refuses what could not be answered in any way that is acceptable.
+    fn check_accept(&self) -> Result<(), Status> {
+        Form::wanted(&self.call.accept).map(|_| ())
     }
 
     /// Who changes what, for the history.
@@ -117,11 +126,6 @@ impl Write<'_> {
             body: serde_json::from_slice(&self.call.body).unwrap_or_default(),
         })
     }
-}
-
-/// Group and version in one; the core group has no name.
-fn api_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 /// Writes an object.

@@ -17,6 +17,7 @@ use crate::embedded::status::{FieldError, Status};
 /// What Kubernetes answers when it refuses.
 pub fn patch(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     let kind = Kind::of(write)?;
+    write.check_accept()?;
     let dry_run = options::dry_run(write.call, "PatchOptions")?;
     let name = write.path.name.unwrap_or_default();
     let Some(old) = server.store.get(&write.resource.stored_as, &write.key(name)).cloned() else {

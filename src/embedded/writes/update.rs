@@ -20,6 +20,7 @@ const MODIFIED: &str =
 ///
 /// What Kubernetes answers when it refuses.
 pub fn update(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+    write.check_accept()?;
     let dry_run = options::dry_run(write.call, "UpdateOptions")?;
     let object = body::read(write)?;
     body::check_name(write, &object)?;

@@ -29,6 +29,21 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// How many watches of a group's types are open.
+    pub async fn watches_of(&self, group: &str) -> Result<f64> {
+        let request = http::Request::get("/metrics").body(Vec::new())?;
+        let metrics = parse_metrics(&self.client.request_text(request).await?);
+        let group = format!("group=\"{group}\"");
+        let is_one = |series: &str| {
+            series.starts_with("apiserver_longrunning_gauge{")
+                && series.contains(&group)
+                && series.contains("verb=\"WATCH\"")
+        };
+        Ok(metrics.iter().filter(|(series, _)| is_one(series)).map(|(_, count)| count).sum())
+    }
+}
+
 /// The API server's own count of the requests it has answered.
 #[derive(Clone, Debug, Default)]
 pub struct RequestCounts {

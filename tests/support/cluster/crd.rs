@@ -9,6 +9,13 @@ impl Cluster {
     /// A CRD of that name that an earlier scenario left behind is removed
     /// first, with its objects.
     pub async fn crd(&self, name: &str, scope: Scope, versions: &[&str]) -> Result<Crd> {
+        let crd = self.define(name, scope, versions).await?;
+        crd.served().await?;
+        Ok(crd)
+    }
+
+    /// Like [`crd`](Self::crd), without waiting until it is served.
+    pub async fn define(&self, name: &str, scope: Scope, versions: &[&str]) -> Result<Crd> {
         let (plural, group) = name.split_once('.').with_context(|| format!("no name of a CRD: {name}"))?;
         let singular = plural.strip_suffix('s').unwrap_or(plural);
         let kind = singular[..1].to_uppercase() + &singular[1..];
@@ -47,7 +54,6 @@ impl Cluster {
         }
         let created = created.with_context(|| format!("cannot create the CRD {name}"))?;
         crd.definition = Obj::new(&definition, created);
-        crd.served().await?;
         Ok(crd)
     }
 
@@ -123,14 +129,20 @@ impl Crd {
 
     /// Deletes the CRD and returns when it is gone and no longer served.
     pub async fn remove(&self) -> Result<()> {
-        match self.cluster.send("DELETE", &self.definition.path(), None, None).await {
-            Err(error) if !is_status(&error, 404) => return Err(error),
-            _ => {}
-        }
-        self.wait_until_removed().await
+        self.undefine().await?;
+        self.removed().await
     }
 
-    async fn wait_until_removed(&self) -> Result<()> {
+    /// Deletes the CRD, without waiting.
+    pub async fn undefine(&self) -> Result<()> {
+        match self.cluster.send("DELETE", &self.definition.path(), None, None).await {
+            Err(error) if !is_status(&error, 404) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until it is gone and no longer served.
+    pub async fn removed(&self) -> Result<()> {
         self.cluster.forget(self.resource());
         poll(&format!("{} to go", self.definition.name), async || {
             if self.cluster.get_untracked(&self.definition).await?.is_some() {
@@ -148,10 +160,7 @@ impl Crd {
 
     /// Removes it even if objects of it have finalizers.
     async fn remove_with_objects(&self) -> Result<()> {
-        match self.cluster.send("DELETE", &self.definition.path(), None, None).await {
-            Err(error) if !is_status(&error, 404) => return Err(error),
-            _ => {}
-        }
+        self.undefine().await?;
         if let Some(resource) = self.resources.first() {
             // Not listed any more once the last one is gone.
             for object in self.cluster.list(resource, None).await.unwrap_or_default() {
@@ -162,7 +171,7 @@ impl Crd {
                 }
             }
         }
-        self.wait_until_removed().await
+        self.removed().await
     }
 }
 

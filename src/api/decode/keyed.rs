@@ -1,0 +1,64 @@
+//! JSON objects that are nothing else.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+
+/// A struct that is read from a JSON object alone.
+///
+/// serde reads a struct from an array too, by position: `["PodList"]` would be an
+/// empty list of pods, and what it does not list would be gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keyed<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Keyed<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyedVisitor<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for KeyedVisitor<T> {
+            type Value = Keyed<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Keyed)
+            }
+        }
+
+        deserializer.deserialize_map(KeyedVisitor(PhantomData))
+    }
+}
+
+/// For a field of a struct that is an object or `null`.
+pub fn keyed_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::<Keyed<T>>::deserialize(deserializer)
+        .map(|keyed| keyed.map(|Keyed(read)| read).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, serde::Deserialize)]
+    struct Pair {
+        a: u8,
+        #[serde(default)]
+        b: u8,
+    }
+
+    #[test]
+    fn an_array_is_no_object() {
+        assert_eq!(serde_json::from_str::<Pair>("[1]").unwrap(), Pair { a: 1, b: 0 }, "serde as it is");
+        assert!(serde_json::from_str::<Keyed<Pair>>("[1]").is_err());
+        assert_eq!(serde_json::from_str::<Keyed<Pair>>(r#"{"a":1}"#).unwrap().0, Pair { a: 1, b: 0 });
+        assert!(serde_json::from_str::<Keyed<Pair>>("null").is_err());
+    }
+}

@@ -1,0 +1,151 @@
+//! The properties of reading what API servers answer, for fuzzing.
+//!
+//! Each document is read in two ways: by the lean reader, and by a naive one
+//! that has the whole tree before it. Where both can read, they must agree.
+
+mod document;
+mod naive;
+
+use std::fmt::Debug;
+
+use serde_json::Value;
+
+use super::decode::{Envelope, FactsReader, LineSplitter, ListScanner, ObjectView, WatchLine};
+use crate::object::ObjectFacts;
+use naive::Read;
+
+pub use document::discovery;
+#[cfg(test)]
+pub(in crate::api) use naive::facts as naive_facts;
+
+/// Holds a lean reader to a naive one.
+///
+/// On the tree written out afresh both must say the same, refusals included. On
+/// the bytes as they came the lean one may refuse more (a field that comes twice, or
+/// in `disguise`) and must not accept what is another thing.
+fn compare<T: Debug + PartialEq>(
+    bytes: &[u8],
+    lean: impl Fn(&[u8]) -> Option<T>,
+    naive: impl Fn(&Value) -> Read<T>,
+    disguise: impl Fn(&[u8]) -> bool,
+) {
+    let from_bytes = lean(bytes);
+    // Numbers out of range, lone surrogates, great depth: the tree knows fewer
+    // documents than a reader that skips them.
+    let Ok(tree) = serde_json::from_slice::<Value>(bytes) else { return };
+    let expected = naive(&tree).ok();
+    let afresh = tree.to_string();
+    assert_eq!(lean(afresh.as_bytes()), expected, "read afresh: {afresh}");
+    if from_bytes.is_some() || !(naive::has_duplicates(bytes) || disguise(bytes)) {
+        assert_eq!(from_bytes, expected, "read as it came");
+    }
+}
+
+fn no_disguise(_: &[u8]) -> bool {
+    false
+}
+
+/// One object.
+pub fn object(bytes: &[u8]) {
+    let lean = |bytes: &[u8]| {
+        let view: ObjectView<'_> = serde_json::from_slice(bytes).ok()?;
+        let (version, held) = (view.resource_version(), view.is_held());
+        Some((FactsReader::default().facts(view), version, held))
+    };
+    let naive =
+        |tree: &Value| Ok((naive::facts(tree)?, naive::resource_version(tree)?, naive::is_held(tree)?));
+    compare(bytes, lean, naive, no_disguise);
+}
+
+/// A list, in one piece and in many.
+pub fn list(bytes: &[u8]) {
+    let scan = |bytes: &[u8], cut: usize| -> Option<(Vec<Vec<u8>>, Envelope)> {
+        let mut scanner = ListScanner::default();
+        let mut items = Vec::new();
+        let mut preview = None;
+        for chunk in bytes.chunks(cut) {
+            let kept = scanner.feed(chunk, |item| {
+                items.push(item.to_vec());
+                Ok(())
+            });
+            kept.ok()?;
+            preview = preview.or_else(|| scanner.preview());
+        }
+        let envelope = scanner.finish().ok()?;
+        if let Some(preview) = preview {
+            assert_eq!(
+                preview.resource_version, envelope.resource_version,
+                "the preview told another version"
+            );
+        }
+        Some((items, envelope))
+    };
+    let whole = scan(bytes, bytes.len().max(1));
+    for cut in [1, 2 + bytes.len() % 61] {
+        assert_eq!(scan(bytes, cut), whole, "in chunks of {cut}");
+    }
+    let lean = |bytes: &[u8]| {
+        let (items, envelope) = scan(bytes, bytes.len().max(1))?;
+        let items: Option<Vec<Value>> = items.iter().map(|item| serde_json::from_slice(item).ok()).collect();
+        Some((items?, envelope))
+    };
+    // The scanner knows the items by their name, letter for letter.
+    compare(bytes, lean, naive::list, |bytes| bytes.windows(2).any(|pair| pair == br"\u"));
+}
+
+/// The body of a watch: lines, and the event in each.
+pub fn watch(bytes: &[u8]) {
+    let split = |cut: usize| {
+        let mut splitter = LineSplitter::new(usize::MAX);
+        let mut lines = Vec::new();
+        for chunk in bytes.chunks(cut) {
+            splitter.feed(chunk);
+            while let Ok(Some(line)) = splitter.next_line() {
+                lines.push(line.to_vec());
+            }
+        }
+        lines
+    };
+    // What follows the last line's end is torn.
+    let mut expected: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+    expected.pop();
+    expected.retain(|line| !line.trim_ascii().is_empty());
+    for cut in [bytes.len().max(1), 1, 2 + bytes.len() % 61] {
+        assert_eq!(split(cut), expected, "in chunks of {cut}");
+    }
+    for line in expected {
+        event(line);
+    }
+}
+
+fn event(line: &[u8]) {
+    let lean = |line: &[u8]| WatchLine::read(line, &mut FactsReader::default()).ok().map(Event::from);
+    compare(line, lean, naive::event, no_disguise);
+    // Servers write the type first; a tree written afresh has it last.
+    let Ok(tree) = serde_json::from_slice::<Value>(line) else { return };
+    if let (Some(event_type), Some(object)) = (tree.get("type"), tree.get("object")) {
+        let usual = format!(r#"{{"type":{event_type},"object":{object}}}"#);
+        assert_eq!(lean(usual.as_bytes()), naive::event(&tree).ok(), "the type first: {usual}");
+    }
+}
+
+/// A [`WatchLine`] as far as the naive reader knows it.
+#[derive(Debug, PartialEq)]
+enum Event {
+    Object { deleted: bool, facts: ObjectFacts },
+    Nameless(Option<crate::object::ResourceVersion>),
+    Bookmark(Option<crate::object::ResourceVersion>),
+    Error { code: u16, message: String },
+}
+
+impl From<WatchLine> for Event {
+    fn from(line: WatchLine) -> Self {
+        match line {
+            WatchLine::Seen(facts) => Self::Object { deleted: false, facts },
+            WatchLine::Deleted(facts) => Self::Object { deleted: true, facts },
+            WatchLine::Nameless(version) => Self::Nameless(version),
+            WatchLine::Bookmark(version) => Self::Bookmark(version),
+            WatchLine::Error(status) => Self::Error { code: status.code, message: status.message },
+        }
+    }
+}

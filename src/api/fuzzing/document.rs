@@ -1,0 +1,119 @@
+//! Discovery documents.
+
+use serde_json::Value;
+
+use super::naive::{Misshapen, Read, elements, fields};
+use crate::api::discovery::fuzzing::{self, Groups, Listed};
+
+/// Discovery documents, of every kind, and the catalog that is made of them.
+pub fn discovery(bytes: &[u8]) {
+    super::compare(bytes, fuzzing::root, groups, super::no_disguise);
+    super::compare(bytes, fuzzing::resources, resources, super::no_disguise);
+    fuzzing::select(bytes);
+}
+
+/// A text that must be there, or, with a default, may be left out; never `null`.
+fn word(of: &serde_json::Map<String, Value>, field: &str, default: Option<&str>) -> Read<String> {
+    match (of.get(field), default) {
+        (Some(Value::String(text)), _) => Ok(text.clone()),
+        (None, Some(default)) => Ok(default.to_owned()),
+        _ => Err(Misshapen),
+    }
+}
+
+/// Adds a resource, unless it is a subresource or can do nothing.
+fn add(
+    listed: &mut Vec<Listed>,
+    (group, version): (&str, &str),
+    resource: &str,
+    kind: &str,
+    namespaced: bool,
+    verbs: &[Value],
+) -> Read<()> {
+    let verbs: Vec<&str> = verbs.iter().map(|verb| verb.as_str().ok_or(Misshapen)).collect::<Read<_>>()?;
+    if !resource.contains('/') && ![resource, kind].contains(&"") && !verbs.is_empty() {
+        listed.push(Listed {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            resource: resource.to_owned(),
+            kind: kind.to_owned(),
+            namespaced,
+            collectable: ["delete", "list", "watch"].iter().all(|verb| verbs.contains(verb)),
+        });
+    }
+    Ok(())
+}
+
+/// What `/api` or `/apis` says: the group versions, whether they are complete, and
+/// what they serve.
+fn groups(document: &Value) -> Read<Groups> {
+    let document = fields(document)?;
+    let (mut versions, mut listed) = (Vec::new(), Vec::new());
+    match &*word(document, "kind", Some(""))? {
+        "APIVersions" => {
+            for version in elements(document, "versions")? {
+                let version = version.as_str().ok_or(Misshapen)?;
+                versions.push((String::new(), version.to_owned(), false));
+            }
+        }
+        "APIGroupList" => {
+            for group in elements(document, "groups")? {
+                let group = fields(group)?;
+                let name = word(group, "name", None)?;
+                let preferred = word(&super::naive::part(group, "preferredVersion")?, "version", Some(""))?;
+                let mut of_group = Vec::new();
+                for version in elements(group, "versions")? {
+                    of_group.push(word(fields(version)?, "version", Some(""))?);
+                }
+                let (first, others): (Vec<_>, Vec<_>) =
+                    of_group.into_iter().partition(|version| *version == preferred);
+                versions
+                    .extend(first.into_iter().chain(others).map(|version| (name.clone(), version, false)));
+            }
+        }
+        "APIGroupDiscoveryList" => {
+            for group in elements(document, "items")? {
+                let group = fields(group)?;
+                let name = match group.get("metadata") {
+                    None => String::new(),
+                    Some(metadata) => word(fields(metadata)?, "name", Some(""))?,
+                };
+                for version in elements(group, "versions")? {
+                    let version = fields(version)?;
+                    let (label, freshness) =
+                        (word(version, "version", None)?, word(version, "freshness", Some(""))?);
+                    for resource in elements(version, "resources")? {
+                        let resource = fields(resource)?;
+                        let kind = word(&super::naive::part(resource, "responseKind")?, "kind", Some(""))?;
+                        let namespaced = word(resource, "scope", Some(""))? == "Namespaced";
+                        let plural = word(resource, "resource", None)?;
+                        let verbs = elements(resource, "verbs")?;
+                        add(&mut listed, (&name, &label), &plural, &kind, namespaced, verbs)?;
+                    }
+                    versions.push((name.clone(), label, freshness != "Stale"));
+                }
+            }
+        }
+        _ => return Err(Misshapen),
+    }
+    Ok((versions, listed))
+}
+
+/// What `/apis/GROUP/VERSION` says.
+fn resources(document: &Value) -> Read<Vec<Listed>> {
+    let document = fields(document)?;
+    if word(document, "kind", Some(""))? != "APIResourceList" {
+        return Err(Misshapen);
+    }
+    let mut listed = Vec::new();
+    for resource in elements(document, "resources")? {
+        let resource = fields(resource)?;
+        let (plural, kind) = (word(resource, "name", None)?, word(resource, "kind", Some(""))?);
+        let namespaced = match resource.get("namespaced") {
+            None => false,
+            Some(namespaced) => namespaced.as_bool().ok_or(Misshapen)?,
+        };
+        add(&mut listed, ("", ""), &plural, &kind, namespaced, elements(resource, "verbs")?)?;
+    }
+    Ok(listed)
+}

@@ -1,0 +1,236 @@
+//! Reading a document that is there as a whole: slow, plain, and strict about
+//! shapes. `null` and a field that is not there are the same.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::Event;
+use crate::api::decode::Envelope;
+use crate::object::{Finalizers, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};
+
+/// Something is not of the type that its place asks for.
+#[derive(Debug)]
+pub(in crate::api) struct Misshapen;
+
+pub(in crate::api) type Read<T> = Result<T, Misshapen>;
+
+pub(super) fn text(of: &Map<String, Value>, field: &str) -> Read<String> {
+    match of.get(field) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(Misshapen),
+    }
+}
+
+fn flag(of: &Map<String, Value>, field: &str) -> Read<bool> {
+    match of.get(field) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(_) => Err(Misshapen),
+    }
+}
+
+pub(super) fn elements<'a>(of: &'a Map<String, Value>, field: &str) -> Read<&'a [Value]> {
+    match of.get(field) {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(elements)) => Ok(elements),
+        Some(_) => Err(Misshapen),
+    }
+}
+
+pub(super) fn fields(value: &Value) -> Read<&Map<String, Value>> {
+    value.as_object().ok_or(Misshapen)
+}
+
+/// The fields of a part that may be missing.
+pub(super) fn part(of: &Map<String, Value>, field: &str) -> Read<Map<String, Value>> {
+    match of.get(field) {
+        None | Some(Value::Null) => Ok(Map::new()),
+        Some(value) => fields(value).cloned(),
+    }
+}
+
+fn metadata(object: &Value) -> Read<Map<String, Value>> {
+    part(fields(object)?, "metadata")
+}
+
+pub(super) fn resource_version(object: &Value) -> Read<Option<ResourceVersion>> {
+    Ok(ResourceVersion::parse(&text(&metadata(object)?, "resourceVersion")?))
+}
+
+fn grace_period(metadata: &Map<String, Value>) -> Read<Option<i64>> {
+    match metadata.get("deletionGracePeriodSeconds") {
+        None | Some(Value::Null) => Ok(None),
+        Some(seconds) => seconds.as_i64().map(Some).ok_or(Misshapen),
+    }
+}
+
+fn is_being_deleted(metadata: &Map<String, Value>) -> bool {
+    metadata.get("deletionTimestamp").is_some_and(|timestamp| !timestamp.is_null())
+}
+
+pub(super) fn is_held(object: &Value) -> Read<bool> {
+    let metadata = metadata(object)?;
+    let waits = !elements(&metadata, "finalizers")?.is_empty() || grace_period(&metadata)? != Some(0);
+    Ok(is_being_deleted(&metadata) && waits)
+}
+
+/// The facts of an object; `None` when it has no uid.
+pub(in crate::api) fn facts(object: &Value) -> Read<Option<ObjectFacts>> {
+    let metadata = metadata(object)?;
+    grace_period(&metadata)?;
+    let mut owners = Vec::new();
+    for owner in elements(&metadata, "ownerReferences")? {
+        let owner = fields(owner)?;
+        let (api_version, kind, name) =
+            (text(owner, "apiVersion")?, text(owner, "kind")?, text(owner, "name")?);
+        let (controller, block_owner_deletion) =
+            (flag(owner, "controller")?, flag(owner, "blockOwnerDeletion")?);
+        owners.extend(Uid::parse(&text(owner, "uid")?).map(|uid| OwnerReference {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: name.into(),
+            uid,
+            controller,
+            block_owner_deletion,
+        }));
+    }
+    let mut finalizers = Finalizers::default();
+    for finalizer in elements(&metadata, "finalizers")? {
+        match finalizer {
+            Value::String(name) if name == "foregroundDeletion" => finalizers.foreground = true,
+            Value::String(name) if name == "orphan" => finalizers.orphan = true,
+            Value::String(_) | Value::Null => {}
+            _ => return Err(Misshapen),
+        }
+    }
+    let (namespace, name) = (text(&metadata, "namespace")?, text(&metadata, "name")?);
+    let resource_version = ResourceVersion::parse(&text(&metadata, "resourceVersion")?);
+    Ok(Uid::parse(&text(&metadata, "uid")?).map(|uid| ObjectFacts {
+        uid,
+        namespace: Namespace::parse(&namespace),
+        name: name.into(),
+        resource_version,
+        owners,
+        being_deleted: is_being_deleted(&metadata),
+        finalizers,
+    }))
+}
+
+/// The items of a list, and what is around them.
+pub(super) fn list(list: &Value) -> Read<(Vec<Value>, Envelope)> {
+    let list = fields(list)?;
+    if !text(list, "kind")?.ends_with("List") {
+        return Err(Misshapen);
+    }
+    let items = elements(list, "items")?.to_vec();
+    if !items.iter().all(Value::is_object) {
+        return Err(Misshapen);
+    }
+    let metadata = part(list, "metadata")?;
+    let resource_version = ResourceVersion::parse(&text(&metadata, "resourceVersion")?);
+    Ok((items, Envelope { resource_version, next: text(&metadata, "continue")? }))
+}
+
+/// An event of a watch.
+pub(super) fn event(event: &Value) -> Read<Event> {
+    let event = fields(event)?;
+    let object = event.get("object").ok_or(Misshapen)?;
+    let version = || resource_version(object);
+    match &*text(event, "type")? {
+        "ERROR" => status(object),
+        "BOOKMARK" => {
+            facts(object)?;
+            Ok(Event::Bookmark(version()?))
+        }
+        event_type @ ("ADDED" | "MODIFIED" | "DELETED") => Ok(match facts(object)? {
+            Some(facts) => Event::Object { deleted: event_type == "DELETED", facts },
+            None => Event::Nameless(version()?),
+        }),
+        _ => Err(Misshapen),
+    }
+}
+
+fn status(status: &Value) -> Read<Event> {
+    let number = |of: &Map<String, Value>, field: &str| match of.get(field) {
+        None | Some(Value::Null) => Ok(0),
+        Some(number) => number.as_u64().ok_or(Misshapen),
+    };
+    let status = fields(status)?;
+    text(status, "reason")?;
+    let details = part(status, "details")?;
+    number(&details, "retryAfterSeconds")?;
+    for field in ["name", "group", "kind"] {
+        text(&details, field)?;
+    }
+    for cause in elements(&details, "causes")? {
+        text(fields(cause)?, "reason")?;
+        text(fields(cause)?, "field")?;
+    }
+    let code = u16::try_from(number(status, "code")?).map_err(|_| Misshapen)?;
+    Ok(Event::Error { code, message: text(status, "message")? })
+}
+
+/// Whether some object of a document has a key twice.
+pub(super) fn has_duplicates(json: &[u8]) -> bool {
+    struct NoDuplicates;
+    struct TreeVisitor;
+
+    impl<'de> Deserialize<'de> for NoDuplicates {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_any(TreeVisitor)
+        }
+    }
+
+    impl<'de> Visitor<'de> for TreeVisitor {
+        type Value = NoDuplicates;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("JSON")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<NoDuplicates, A::Error> {
+            let mut keys = BTreeSet::new();
+            while let Some((key, _)) = map.next_entry::<String, NoDuplicates>()? {
+                if !keys.insert(key) {
+                    return Err(A::Error::custom("a key comes twice"));
+                }
+            }
+            Ok(NoDuplicates)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<NoDuplicates, A::Error> {
+            while list.next_element::<NoDuplicates>()?.is_some() {}
+            Ok(NoDuplicates)
+        }
+
+        fn visit_str<E>(self, _: &str) -> Result<NoDuplicates, E> {
+            Ok(NoDuplicates)
+        }
+
+        fn visit_bool<E>(self, _: bool) -> Result<NoDuplicates, E> {
+            Ok(NoDuplicates)
+        }
+
+        fn visit_u64<E>(self, _: u64) -> Result<NoDuplicates, E> {
+            Ok(NoDuplicates)
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<NoDuplicates, E> {
+            Ok(NoDuplicates)
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<NoDuplicates, E> {
+            Ok(NoDuplicates)
+        }
+
+        fn visit_unit<E>(self) -> Result<NoDuplicates, E> {
+            Ok(NoDuplicates)
+        }
+    }
+
+    serde_json::from_slice::<NoDuplicates>(json).is_err()
+}

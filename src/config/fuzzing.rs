@@ -1,0 +1,141 @@
+//! The properties of the configuration, for fuzzing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Loader, Settings};
+
+/// Any text as the configuration file: settings that are within their bounds and
+/// say what the file says, or an error that says what is wrong.
+pub fn config(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let settings = match Loader::new().text(text.to_owned()).load() {
+        Ok(settings) => settings,
+        Err(error) => {
+            assert!(!error.to_string().trim().is_empty(), "an error without words");
+            return;
+        }
+    };
+    assert_within_bounds(&settings);
+
+    let keys = keys(&settings);
+    let defaults = self::keys(&Settings::default());
+    let file: toml::Table = match text.parse() {
+        Ok(file) => file,
+        Err(error) => panic!("accepted, and no TOML: {error}"),
+    };
+    let mut said = BTreeMap::new();
+    for (section, value) in &file {
+        match value.as_table() {
+            Some(table) => {
+                said.extend(table.iter().map(|(key, value)| (format!("{section}.{key}"), value)));
+            }
+            None => {
+                said.insert(section.clone(), value);
+            }
+        }
+    }
+    for key in said.keys() {
+        assert!(keys.contains_key(key), "`{key}` is no setting and was accepted");
+    }
+    for (key, value) in &keys {
+        match said.get(key) {
+            Some(said) => assert!(says_the_same(key, said, value), "`{key}`: {said:?} became {value}"),
+            None => assert_eq!(Some(value), defaults.get(key), "`{key}` was not set and is not the default"),
+        }
+    }
+
+    // The same by way of the environment.
+    let variables = keys.iter().map(|(key, value)| {
+        let name = format!("KUBE_GC__{}", key.to_uppercase().replace('.', "__"));
+        (name.into(), variable(value).into())
+    });
+    match Loader::new().environment(variables).load() {
+        Ok(again) => assert_eq!(again, settings, "variables say something else than the file"),
+        Err(error) => panic!("not accepted from variables: {error}"),
+    }
+}
+
+/// The bounds as `config/default.toml` documents them.
+fn assert_within_bounds(settings: &Settings) {
+    let hour = Duration::from_secs(3600);
+    let (milli, tenth) = (Duration::from_millis(1), Duration::from_millis(100));
+    let Settings {
+        dry_run: _,
+        workers,
+        graph,
+        discovery,
+        watch,
+        retry,
+        startup,
+        client,
+        shutdown,
+        http,
+        log,
+    } = settings;
+    assert!((1..=1000).contains(&workers.delete) && (1..=1000).contains(&workers.orphan));
+    assert!(graph.partitions <= 1024 && (1..=1024).contains(&graph.partition_count()));
+    assert!((1..=10_000_000).contains(&graph.absent_owner_capacity));
+    assert!((tenth..=hour).contains(&discovery.interval));
+    for ignored in &discovery.ignored {
+        assert!(!ignored.resource.is_empty() && !ignored.resource.contains(['/', '.', ' ']), "{ignored}");
+    }
+    assert!((1..=100_000).contains(&watch.page_size));
+    assert!(
+        milli <= watch.min_backoff && watch.min_backoff <= watch.max_backoff && watch.max_backoff <= hour
+    );
+    assert!(milli <= retry.min && retry.min <= retry.max && retry.max <= hour);
+    assert!(startup.sync_timeout <= hour && shutdown.grace <= hour);
+    assert!(client.qps <= 100_000 && client.burst <= 100_000);
+    assert!((tenth..=hour).contains(&client.request_timeout));
+    assert!(http.debug_listen != http.listen || http.listen.port() == 0);
+    assert!(!log.filter.is_empty());
+}
+
+/// Every key with its value as serde writes it.
+fn keys(settings: &Settings) -> BTreeMap<String, serde_json::Value> {
+    let mut keys = BTreeMap::new();
+    let Ok(serde_json::Value::Object(sections)) = serde_json::to_value(settings) else {
+        panic!("settings cannot be written")
+    };
+    for (section, value) in sections {
+        match value {
+            serde_json::Value::Object(entries) => {
+                keys.extend(entries.into_iter().map(|(key, value)| (format!("{section}.{key}"), value)));
+            }
+            value => {
+                keys.insert(section, value);
+            }
+        }
+    }
+    keys
+}
+
+fn says_the_same(key: &str, said: &toml::Value, value: &serde_json::Value) -> bool {
+    match (said, value) {
+        (toml::Value::Boolean(said), serde_json::Value::Bool(value)) => said == value,
+        (toml::Value::Integer(said), serde_json::Value::Number(value)) => value.as_i64() == Some(*said),
+        (toml::Value::Array(said), serde_json::Value::Array(values)) => {
+            said.len() == values.len()
+                && said.iter().zip(values).all(|(said, value)| said.as_str() == value.as_str())
+        }
+        (toml::Value::String(said), serde_json::Value::String(value)) if key.starts_with("http.") => {
+            said.parse::<std::net::SocketAddr>().ok() == value.parse().ok()
+        }
+        (toml::Value::String(said), serde_json::Value::String(value)) => {
+            let duration = |text: &str| humantime::parse_duration(text).ok();
+            said == value || (duration(said).is_some() && duration(said) == duration(value))
+        }
+        _ => false,
+    }
+}
+
+fn variable(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Array(elements) => {
+            elements.iter().filter_map(serde_json::Value::as_str).collect::<Vec<_>>().join(",")
+        }
+        other => other.to_string(),
+    }
+}

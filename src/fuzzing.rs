@@ -1,0 +1,16 @@
+//! What the fuzz targets check: one function for each, which panics when the
+//! bytes show a fault.
+//!
+//! `fuzz/` feeds them what libFuzzer comes up with; `tests/fuzz_corpora.rs` feeds
+//! them the corpora and mutations of these, on the stable toolchain. They are
+//! public for these two alone and promise nothing to anybody else.
+
+pub use crate::api::fuzzing::{discovery, list, object, watch};
+pub use crate::config::fuzzing::config;
+
+/// A target: takes any bytes, panics when they show a fault.
+pub type Target = fn(&[u8]);
+
+/// All targets by name; each has its corpus in `fuzz/corpus/`.
+pub const TARGETS: [(&str, Target); 5] =
+    [("object", object), ("list", list), ("watch", watch), ("discovery", discovery), ("config", config)];

@@ -1,0 +1,136 @@
+//! Many types that come and go.
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::Value;
+
+use crate::stage::Stage;
+use crate::support::cluster::{create_all, poll};
+use crate::support::{Cluster, Collector, Crd, Ns, Options, Policy, Scope};
+
+const GROUP: &str = "many.example.com";
+/// How many types there are at a time.
+const TYPES: usize = 200;
+/// How many are created or removed at a time.
+const PARALLEL: usize = 16;
+/// How much larger, in KiB, the collector may be after the types have come and
+/// gone a second time than after the first: twenty for each of them. What is left of
+/// a type may be a few names and numbers, but no list, watch or task.
+const ALLOWANCE: u64 = 4096;
+
+/// What the collector holds on to.
+#[derive(Clone, Copy, Debug)]
+struct Holdings {
+    nodes: f64,
+    tasks: f64,
+}
+
+impl Holdings {
+    async fn now(collector: &Collector) -> Result<Self> {
+        let nodes = collector.metric("kube_gc_graph_nodes").await?;
+        let virtual_nodes = collector.metric("kube_gc_graph_virtual_nodes").await?;
+        Ok(Self { nodes: nodes + virtual_nodes, tasks: collector.metric("kube_gc_tasks").await? })
+    }
+
+    /// Waits until it is no more than this: gauges are set once a second.
+    async fn back(&self, collector: &Collector) -> Result<()> {
+        let mut now = Self::now(collector).await?;
+        let back = poll("all that belonged to the types to go", async || {
+            now = Self::now(collector).await?;
+            // Connections have tasks, and come and go.
+            let few = f64::from(u32::try_from(TYPES)? / 5);
+            Ok(now.nodes <= self.nodes && now.tasks <= self.tasks + few)
+        })
+        .await;
+        back.with_context(|| format!("{now:?}, and after the first time {self:?}"))
+    }
+}
+
+/// Waits until nothing of these types is watched or in the graph.
+async fn forgotten(cluster: &Cluster, collector: &Collector) -> Result<()> {
+    poll("all watches of the types to end", async || Ok(cluster.watches_of(GROUP).await? == 0.0)).await?;
+    poll("all monitors of the types to go", async || Ok(monitors(collector).await?.is_empty())).await?;
+    let graph = collector.get_debug("/debug/graph?format=json").await?.body;
+    ensure!(!graph.contains(GROUP), "still in the graph: {graph}");
+    Ok(())
+}
+
+/// The monitors of the types.
+async fn monitors(collector: &Collector) -> Result<Vec<Value>> {
+    let monitors = collector.get_debug("/debug/monitors").await?.json()?;
+    let monitors = monitors.as_array().context("no list")?.iter();
+    Ok(monitors.filter(|monitor| monitor["group"] == GROUP).cloned().collect())
+}
+
+/// The resident memory in KiB.
+fn memory(collector: &Collector) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", collector.pid()))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}
+
+/// Creates all types, an owner and a dependent of each, deletes the owners, and
+/// removes the types again.
+async fn come_and_go(cluster: &Cluster, ns: &Ns, collector: &Collector, round: usize) -> Result<()> {
+    let types: Vec<Crd> = stream::iter((0..TYPES).map(async |number| {
+        let name = format!("type{number}s.{GROUP}");
+        cluster.define(&name, Scope::Namespaced, &["v1"]).await
+    }))
+    .buffered(PARALLEL)
+    .try_collect()
+    .await?;
+    for crd in &types {
+        crd.served().await?;
+    }
+    let owners = types.iter().map(|crd| ns.object(crd.resource(), format!("owner-{round}")));
+    let owners = create_all(owners).await?;
+    let dependents = owners.iter().zip(&types).map(|(owner, crd)| {
+        ns.object(crd.resource(), format!("dependent-{round}")).owned_by(owner).blocking()
+    });
+    let dependents = create_all(dependents).await?;
+    poll("all types to be watched", async || {
+        let monitors = monitors(collector).await?;
+        Ok(monitors.iter().filter(|monitor| monitor["synced"] == true).count() == TYPES)
+    })
+    .await?;
+    ensure!(collector.metric("kube_gc_graph_nodes").await? > 0.0, "the graph is empty");
+    // Every second owner goes with its type.
+    let going: Vec<_> = owners.iter().step_by(2).cloned().collect();
+    cluster.delete_all(&going, Policy::Foreground).await?;
+    poll("the owners to go", async || Ok(cluster.assert_gone(&going).await.is_ok())).await?;
+    cluster.assert_gone(dependents.iter().step_by(2)).await?;
+    cluster.assert_kept(owners.iter().skip(1).step_by(2)).await?;
+    cluster.assert_kept(dependents.iter().skip(1).step_by(2)).await?;
+    stream::iter(types.iter().map(Crd::undefine)).buffer_unordered(PARALLEL).try_collect::<()>().await?;
+    for crd in &types {
+        crd.removed().await?;
+    }
+    Ok(())
+}
+
+/// 27: 200 types come and go twice; no watch, task, node or memory is left behind.
+#[tokio::test]
+async fn nothing_is_left_of_types_that_have_gone() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let collector = stage.collector_with(Options::default()).await?;
+    cluster.settled(&collector).await?;
+    let mut after: Option<Holdings> = None;
+    let mut sizes = Vec::new();
+    for round in 0..2 {
+        come_and_go(cluster, &ns, &collector, round).await.with_context(|| format!("round {round}"))?;
+        forgotten(cluster, &collector).await.with_context(|| format!("round {round}"))?;
+        cluster.settled(&collector).await?;
+        match after {
+            None => after = Some(Holdings::now(&collector).await?),
+            Some(first) => first.back(&collector).await?,
+        }
+        sizes.push(memory(&collector)?);
+    }
+    eprintln!("KiB after each round: {sizes:?}");
+    let more = sizes[1].saturating_sub(sizes[0]);
+    ensure!(more <= ALLOWANCE, "{more} KiB more after the second time: {sizes:?}");
+    collector.stop().await?;
+    stage.clear().await
+}

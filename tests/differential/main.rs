@@ -1,0 +1,111 @@
+//! The embedded server against a real kube-apiserver with etcd: the same requests
+//! must be answered in the same way.
+//!
+//! Random sequences are made from seeds (`generate`), scripts are written by hand
+//! (`scripts`). Both go to both servers step by step, and each answer and each event
+//! of a watch is compared (`compare` says what is not).
+//!
+//! `KUBE_GC_DIFFERENTIAL_SEED=0x2a cargo test --locked --test differential sequences`
+//! runs the sequence of one seed and says what the difference needs.
+//! `KUBE_GC_DIFFERENTIAL_SEEDS=500` runs as many fresh seeds.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod compare;
+mod generate;
+mod mapping;
+mod model;
+mod random;
+mod report;
+mod request;
+mod run;
+mod side;
+mod types;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::time::{Duration, SystemTime};
+
+use futures::StreamExt as _;
+use serde_json::json;
+
+use request::{Answers, Kind, Request};
+use run::{Failure, Tally, run_seed, shrink};
+use side::Side;
+use support::ControlPlane;
+use types::{GADGETS, WIDGETS};
+
+/// Seeds that are run always.
+const SEEDS: std::ops::Range<u64> = 1..25;
+/// How many steps a sequence has, at least.
+const STEPS: usize = 120;
+/// How many sequences run at once.
+const PARALLEL: usize = 4;
+
+/// A real server.
+async fn real(plane: &ControlPlane, name: &'static str) -> Side {
+    let side =
+        Side { name, client: plane.client().await.unwrap(), now: std::sync::Arc::new(SystemTime::now) };
+    serve_custom_resources(&side).await;
+    side
+}
+
+/// Defines the custom resources of the sequences, and waits until they are served.
+async fn serve_custom_resources(side: &Side) {
+    let none = Answers::default();
+    for of in [&WIDGETS, &GADGETS] {
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let request = Request::new(Kind::Definition, "POST", definitions).json(of.definition());
+        let created = side.send(&request, &none).await;
+        assert!([201, 409].contains(&created.code), "{}: {created:?}", side.name);
+        let list = Request::new(Kind::List, "GET", of.collection(None));
+        side.send_until(&list, &none, (200, &Some(("/kind", json!(format!("{}List", of.kind)))))).await;
+    }
+}
+
+/// Runs sequences, some at a time.
+async fn run_seeds(sides: [&Side; 2], seeds: Vec<u64>, tally: &Tally) -> Vec<Failure> {
+    let runs = seeds.into_iter().map(|seed| async move { run_seed(sides, seed, STEPS, tally).await.err() });
+    let failures: Vec<_> = futures::stream::iter(runs).buffer_unordered(PARALLEL).collect().await;
+    failures.into_iter().flatten().map(|failure| *failure).collect()
+}
+
+/// Which seeds to run: the one that is asked for, or the fixed ones and fresh ones.
+fn seeds() -> Vec<u64> {
+    if let Ok(seed) = std::env::var("KUBE_GC_DIFFERENTIAL_SEED") {
+        let seed = seed.trim();
+        let hexadecimal = seed.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
+        return vec![hexadecimal.unwrap_or_else(|| seed.parse()).expect("a number")];
+    }
+    let fresh =
+        std::env::var("KUBE_GC_DIFFERENTIAL_SEEDS").ok().map_or(1, |count| count.parse().expect("a number"));
+    let fresh = (0..fresh).map(|index: u64| RandomState::new().hash_one(index) >> 32);
+    SEEDS.chain(fresh).collect()
+}
+
+async fn fail_on(sides: [&Side; 2], failures: Vec<Failure>) {
+    let mut text = String::new();
+    for (index, failure) in failures.iter().enumerate() {
+        let all: Vec<_> = failure.steps.iter().cloned().enumerate().collect();
+        let last = all.len() - 1;
+        let shrunk = if index < 3 { shrink(sides, failure).await } else { all[last..].to_vec() };
+        text.push_str(&report::report(sides, failure, &shrunk));
+    }
+    assert!(failures.is_empty(), "{} sequences differ:{text}", failures.len());
+}
+
+/// What the harness itself adds must be nothing: two real servers do not differ.
+#[tokio::test(flavor = "multi_thread")]
+async fn real_servers_do_not_differ() {
+    let (one, other) = (ControlPlane::start().unwrap(), ControlPlane::start().unwrap());
+    let (one, other) = (real(&one, "one").await, real(&other, "other").await);
+    let tally = Tally::default();
+    let began = std::time::Instant::now();
+    let failures = run_seeds([&one, &other], seeds(), &tally).await;
+    println!("{} answers in {:?}:{tally}", tally.total(), began.elapsed());
+    fail_on([&one, &other], failures).await;
+    assert_eq!(tally.one_sided(), [], "kinds of requests that only succeed or only fail:{tally}");
+    let _ = Duration::ZERO;
+}

@@ -1,0 +1,75 @@
+//! What the generator knows of the objects that it has asked for.
+
+use serde_json::Value;
+
+use super::side::Answer;
+use super::types::Type;
+
+/// An object, as far as the generator knows.
+#[derive(Clone, Debug)]
+pub struct Thing {
+    /// Its type.
+    pub of: &'static Type,
+    /// Its namespace, with references.
+    pub namespace: Option<String>,
+    /// Its name, with references.
+    pub name: String,
+    /// The steps whose answers showed the whole object, oldest first.
+    pub shown: Vec<usize>,
+    /// Whether it exists, as far as is known.
+    pub alive: bool,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// How many owner references it has.
+    pub owners: usize,
+}
+
+impl Thing {
+    /// Its path.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.of.collection(self.namespace.as_deref()), self.name)
+    }
+
+    /// The last step that showed it.
+    pub fn last(&self) -> Option<usize> {
+        self.shown.last().copied()
+    }
+
+    /// A reference to a place in the last answer that showed it.
+    pub fn at(&self, pointer: &str) -> String {
+        self.last().map_or_else(|| "none".to_owned(), |step| format!("<{step}{pointer}>"))
+    }
+
+    /// Learns from the answer to a step that was about it.
+    pub fn learn(&mut self, step: usize, method: &str, answer: &Answer) {
+        let body = &answer.body;
+        let metadata = &body["metadata"];
+        if answer.code == 404 {
+            self.alive = false;
+        }
+        if !(200..300).contains(&answer.code) {
+            return;
+        }
+        if body["kind"] != self.of.kind {
+            // A Status: it is gone. Anything else, such as metadata only, is not learnt from.
+            self.alive &= !(method == "DELETE" && body["kind"] == "Status");
+            return;
+        }
+        if answer.code == 201 {
+            self.shown.clear();
+        }
+        self.shown.push(step);
+        let list = |field: &str| metadata[field].as_array().cloned().unwrap_or_default();
+        self.terminating = metadata["deletionTimestamp"].is_string();
+        self.finalizers =
+            list("finalizers").iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect();
+        self.owners = list("ownerReferences").len();
+        // Some types answer what is gone as it was. Pods that get time, and namespaces,
+        // stay; their end is found out about.
+        let at_once = metadata["deletionGracePeriodSeconds"] == 0;
+        let gone = self.finalizers.is_empty() && at_once;
+        self.alive = if self.terminating { !gone } else { method != "DELETE" };
+    }
+}

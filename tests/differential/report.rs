@@ -1,0 +1,118 @@
+//! What is printed of a difference.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::request::{Body, Request, Step};
+use super::run::{Failure, Run};
+use super::side::{Answer, Side};
+
+/// How much of an answer is shown.
+const SHOWN: usize = 1_800;
+
+/// All that is needed to understand a difference, and to see it again.
+pub fn report(sides: [&Side; 2], failure: &Failure, shrunk: &[(usize, Step)]) -> String {
+    let difference = &failure.difference;
+    let mut text = format!(
+        "\nseed {:#x}: step {} is answered differently ({} | {})\n  {}\n",
+        failure.seed,
+        difference.step,
+        sides[0].name,
+        sides[1].name,
+        shown_request(&difference.request),
+    );
+    for one in difference.differences.iter().take(12) {
+        let _ = writeln!(text, "    {one}");
+    }
+    for (side, answer) in sides.iter().zip([&difference.answers.0, &difference.answers.1]) {
+        let _ = writeln!(text, "  {}: {}", side.name, shown_answer(answer));
+    }
+    text.push_str("  the steps that it needs:\n");
+    for (index, step) in shrunk {
+        let _ = writeln!(text, "    {index:>3}  {}", shown_step(step));
+    }
+    let _ = writeln!(
+        text,
+        "  again: KUBE_GC_DIFFERENTIAL_SEED={:#x} cargo test --locked --test differential sequences",
+        failure.seed
+    );
+    text
+}
+
+fn shown_answer(answer: &Answer) -> String {
+    let body = match &answer.events {
+        None => without_managed_fields(&answer.body).to_string(),
+        Some(events) => events
+            .iter()
+            .map(|event| {
+                let metadata = without_managed_fields(&event["object"])["metadata"].to_string();
+                format!("\n      {} {metadata}", event["type"])
+            })
+            .collect(),
+    };
+    let cut = body.char_indices().nth(SHOWN).map_or(body.len(), |(at, _)| at);
+    format!("{} {}", answer.code, &body[..cut])
+}
+
+fn without_managed_fields(body: &Value) -> Value {
+    let mut body = body.clone();
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
+        for item in items {
+            *item = without_managed_fields(item)["metadata"].clone();
+        }
+    }
+    body
+}
+
+/// A step in one line.
+pub fn shown_step(step: &Step) -> String {
+    match step {
+        Step::Send(request) => shown_request(request),
+        Step::Watch(request, until) => format!("watch {} until {until:?}", shown_request(request)),
+        Step::Open(request) => format!("open {}", shown_request(request)),
+        Step::Close { opened, until, .. } => format!("close {opened} at {until:?}"),
+        Step::Until(request, code, value) => format!("{} until {code} {value:?}", shown_request(request)),
+    }
+}
+
+fn shown_request(request: &Request) -> String {
+    let query: Vec<String> = request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+    let body = match &request.body {
+        Body::None => String::new(),
+        Body::Text(text) => format!(" {text:?}"),
+        Body::Json(value) => format!(" {value}"),
+        Body::Answer(step, changes) => format!(" the answer to step {step} with {changes}"),
+    };
+    let form = |name: &str, value: &str| {
+        if value == "application/json" { String::new() } else { format!(" {name} {value}") }
+    };
+    let (accept, content) = (form("accept", &request.accept), form("as", request.content_type));
+    format!("{} {}{query}{body}{content}{accept}", request.method, request.path)
+}
+
+/// For sequences that are written by hand: what differs, and what came before.
+pub fn report_script(
+    run: &Run<'_>,
+    name: &str,
+    steps: &[Step],
+    difference: &super::run::Difference,
+) -> String {
+    let [left, _] = run.uris(&difference.request);
+    let mut text = format!("\nscript {name}: step {} differs: {left}\n", difference.step);
+    for (index, step) in
+        steps.iter().take(difference.step + 1).enumerate().skip(difference.step.saturating_sub(6))
+    {
+        let _ = writeln!(text, "    {index:>3}  {}", shown_step(step));
+    }
+    for one in difference.differences.iter().take(12) {
+        let _ = writeln!(text, "    {one}");
+    }
+    let (left, right) = (shown_answer(&difference.answers.0), shown_answer(&difference.answers.1));
+    let _ = writeln!(text, "  left: {left}\n  right: {right}");
+    text
+}

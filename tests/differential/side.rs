@@ -1,0 +1,202 @@
+//! One of the servers that are compared.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::request::{self, Answers, Request};
+
+/// How long a marker may take to be seen.
+const DEADLINE: Duration = Duration::from_secs(15);
+/// How often an answer that is waited for is asked for.
+const POLL: Duration = Duration::from_millis(25);
+
+/// A server. Both are a `tower` service under the same client, so that what the
+/// client does is done to both.
+#[derive(Clone)]
+pub struct Side {
+    /// What it is called in reports.
+    pub name: &'static str,
+    /// How it is reached.
+    pub client: kube::Client,
+    /// Its clock.
+    pub now: Arc<dyn Fn() -> std::time::SystemTime + Send + Sync>,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The HTTP code.
+    pub code: u16,
+    /// `Content-Type`.
+    pub content_type: String,
+    /// The body: JSON, or text as a string.
+    pub body: Value,
+    /// The events, if it is a watch.
+    pub events: Option<Vec<Value>>,
+}
+
+/// A watch that is read while other things happen.
+#[derive(Debug)]
+pub struct Opened {
+    seen: Arc<Seen>,
+    reader: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    events: Mutex<Vec<Value>>,
+    ended: Mutex<bool>,
+    more: Notify,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+impl Side {
+    async fn response(&self, request: &Request, answers: &Answers) -> http::Response<Body> {
+        let mut sent = http::Request::builder()
+            .method(request.method)
+            .uri(answers.uri(request))
+            .header("accept", &request.accept);
+        if request.body != request::Body::None {
+            sent = sent.header("content-type", request.content_type);
+        }
+        let sent = sent.body(Body::from(answers.body(&request.body))).unwrap();
+        let answer = timeout(DEADLINE, self.client.send(sent)).await;
+        let answer = answer.unwrap_or_else(|_| panic!("{} does not answer {request:?}", self.name));
+        answer.unwrap_or_else(|error| panic!("{}: {error}: {request:?}", self.name))
+    }
+
+    /// Sends a request.
+    pub async fn send(&self, request: &Request, answers: &Answers) -> Answer {
+        let (head, body) = self.response(request, answers).await.into_parts();
+        let body = body.collect().await.unwrap_or_else(|error| panic!("{}: {error}: {request:?}", self.name));
+        let bytes = body.to_bytes();
+        let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
+        Answer {
+            code: head.status.as_u16(),
+            content_type: content_type(&head),
+            body: serde_json::from_slice(&bytes).unwrap_or_else(|_| text()),
+            events: None,
+        }
+    }
+
+    /// Sends a request until it is answered like this.
+    pub async fn send_until(
+        &self,
+        request: &Request,
+        answers: &Answers,
+        wanted: (u16, &Option<(&'static str, Value)>),
+    ) -> Answer {
+        let (code, value) = wanted;
+        let tries = async {
+            loop {
+                let answer = self.send(request, answers).await;
+                let is_it =
+                    value.as_ref().is_none_or(|(pointer, value)| answer.body.pointer(pointer) == Some(value));
+                if answer.code == code && is_it {
+                    return answer;
+                }
+                sleep(POLL).await;
+            }
+        };
+        let answer = timeout(2 * DEADLINE, tries).await;
+        answer.unwrap_or_else(|_| panic!("{} never answers {code} {value:?} to {request:?}", self.name))
+    }
+
+    /// Begins to watch. The answer has no events yet; without a stream it is whole.
+    pub async fn open(&self, request: &Request, answers: &Answers) -> (Answer, Option<Opened>) {
+        let response = self.response(request, answers).await;
+        if !response.status().is_success() {
+            let (head, body) = response.into_parts();
+            let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let body = serde_json::from_slice(&bytes).unwrap_or_default();
+            let code = head.status.as_u16();
+            return (Answer { code, content_type: content_type(&head), body, events: None }, None);
+        }
+        let (head, body) = response.into_parts();
+        let seen = Arc::new(Seen::default());
+        let reader = tokio::spawn(read(Arc::clone(&seen), body));
+        let answer = Answer {
+            code: head.status.as_u16(),
+            content_type: content_type(&head),
+            body: Value::Null,
+            events: None,
+        };
+        (answer, Some(Opened { seen, reader }))
+    }
+
+    /// The events of a watch, until an object of this name was added; or all, if it
+    /// is none.
+    pub async fn close(&self, opened: &Opened, until: Option<&str>) -> Vec<Value> {
+        let wait = async {
+            loop {
+                let more = opened.seen.more.notified();
+                {
+                    let events = lock(&opened.seen.events);
+                    let marker = |event: &Value| {
+                        Some(&event["object"]["metadata"]["name"]) == until.map(Value::from).as_ref()
+                            && event["type"] == "ADDED"
+                    };
+                    if let Some(last) = events.iter().position(marker) {
+                        return events[..=last].to_vec();
+                    }
+                    if *lock(&opened.seen.ended) {
+                        return events.clone();
+                    }
+                }
+                more.await;
+            }
+        };
+        match timeout(DEADLINE, wait).await {
+            Ok(events) => events,
+            Err(_) => lock(&opened.seen.events).clone(),
+        }
+    }
+}
+
+async fn read(seen: Arc<Seen>, mut body: Body) {
+    let mut text = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        text.extend_from_slice(&frame.into_data().unwrap_or_else(|_| Bytes::new()));
+        while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = text.drain(..=end).collect();
+            if let Ok(event) = serde_json::from_slice(&line) {
+                lock(&seen.events).push(event);
+            }
+        }
+        seen.more.notify_one();
+    }
+    *lock(&seen.ended) = true;
+    seen.more.notify_one();
+}
+
+fn content_type(head: &http::response::Parts) -> String {
+    let value = head.headers.get("content-type").and_then(|value| value.to_str().ok());
+    value.unwrap_or_default().to_owned()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The whole of a watch that is read at once.
+pub async fn watched(side: &Side, request: &Request, until: Option<&str>, answers: &Answers) -> Answer {
+    let (mut answer, opened) = side.open(request, answers).await;
+    if let Some(opened) = opened {
+        let until = until.map(|name| answers.resolve(name));
+        answer.events = Some(side.close(&opened, until.as_deref()).await);
+    }
+    answer
+}

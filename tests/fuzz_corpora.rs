@@ -1,0 +1,149 @@
+//! The fuzz targets on their corpora, and on mutations of these from a fixed
+//! seed: what can be had of fuzzing on a stable toolchain in a second or two.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use kube_gc::fuzzing::{TARGETS, Target};
+
+/// How many mutations a target gets: putting settings together takes a hundred
+/// times as long as reading an object.
+fn mutations(target: &str) -> u32 {
+    if target == "config" { 100 } else { 5000 }
+}
+
+fn corpus(target: &str) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&directory).with_context(|| directory.display().to_string())? {
+        let path = entry?.path();
+        let bytes = std::fs::read(&path)?;
+        files.push((path, bytes));
+    }
+    files.sort();
+    ensure!(!files.is_empty(), "{target} has no corpus");
+    Ok(files)
+}
+
+/// Runs a target; what it panics with on these bytes is the test's failure.
+fn holds(name: &str, target: Target, bytes: &[u8], from: &Path) -> Result<()> {
+    if catch_unwind(AssertUnwindSafe(|| target(bytes))).is_err() {
+        bail!("{name} fails on what began as {}: {}", from.display(), bytes.escape_ascii());
+    }
+    Ok(())
+}
+
+/// SplitMix64: small, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        self.next() as usize % limit.max(1)
+    }
+}
+
+/// What JSON and TOML are made of.
+const PIECES: [&str; 24] = [
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"",
+    "\\",
+    "null",
+    "true",
+    "0",
+    "-1",
+    "1e9",
+    "\n",
+    "=",
+    ".",
+    "\"uid\":\"u\"",
+    "\"items\":[]",
+    "\"kind\":\"",
+    "List",
+    "\\u0041",
+    "\"metadata\":{",
+    "18446744073709551616",
+    "\u{e9}",
+];
+
+/// Changes a file a little: cut, repeat, overwrite, insert, or splice in a part of another.
+fn mutate(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
+    for _ in 0..=random.below(3) {
+        let at = random.below(bytes.len() + 1);
+        let end = (at + 1 + random.below(12)).min(bytes.len());
+        match random.below(6) {
+            0 => drop(bytes.drain(at..end)),
+            1 => {
+                let again = bytes[at..end].to_vec();
+                bytes.splice(at..at, again);
+            }
+            2 => {
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= 1 << random.below(8);
+                }
+            }
+            3 | 4 => drop(bytes.splice(at..at, PIECES[random.below(PIECES.len())].bytes())),
+            _ => {
+                let from = random.below(other.len() + 1);
+                let to = (from + random.below(60)).min(other.len());
+                bytes.splice(at..end, other[from..to].iter().copied());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_file_of_every_corpus_holds() -> Result<()> {
+    for (name, target) in TARGETS {
+        for (path, bytes) in corpus(name)? {
+            holds(name, target, &bytes, &path)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn mutations_of_the_corpora_hold() -> Result<()> {
+    for (name, target) in TARGETS {
+        let files = corpus(name)?;
+        let mut random = Random(0x6b75_6265_2d67_6300);
+        for _ in 0..mutations(name) {
+            let (path, bytes) = &files[random.below(files.len())];
+            let mut bytes = bytes.clone();
+            let (_, other) = &files[random.below(files.len())];
+            mutate(&mut random, &mut bytes, other);
+            holds(name, target, &bytes, path)?;
+        }
+    }
+    Ok(())
+}
+
+/// A target that is not built, or a corpus that nobody runs, would go unnoticed.
+#[test]
+fn targets_corpora_and_manifest_are_the_same() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
+    let manifest: toml::Table = std::fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
+    let built: Vec<&str> = manifest["bin"]
+        .as_array()
+        .context("no targets")?
+        .iter()
+        .filter_map(|bin| bin["name"].as_str())
+        .collect();
+    ensure!(built == TARGETS.map(|(name, _)| name), "{built:?}");
+    let corpora = std::fs::read_dir(root.join("corpus"))?.count();
+    ensure!(corpora == TARGETS.len(), "{corpora} corpora");
+    Ok(())
+}
