@@ -117,7 +117,9 @@ fn verb(resource: &Resource, path: ObjectPath<'_>, call: &Call) -> Result<Verb, 
     };
     match path.subresource {
         None if everywhere && !resource.allows("list") => Err(no_such_path()),
-        None if everywhere && verb.changes() || !resource.allows(verb.name()) => Err(not_allowed()),
+        None if everywhere && verb.changes() => Err(not_allowed()),
+        // Custom resources have all verbs, even where discovery shows less of them.
+        None if !resource.custom && !resource.allows(verb.name()) => Err(not_allowed()),
         // The others are known to discovery only.
         Some("status") | None => Ok(verb),
         Some("finalize") if verb == Verb::Update => Ok(verb),

@@ -83,6 +83,7 @@ impl Server {
         let store = Store::new(settings.history, settings.journal);
         let mut server = Self { settings, store, catalog, due: Schedule::default(), requests: 0 };
         namespaces::create_initial(&mut server, now);
+        api_services::reconcile(&mut server, now);
         server
     }
 

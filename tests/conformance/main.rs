@@ -5,7 +5,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod etcd;
 mod outcome;
 mod stage;
 mod user;

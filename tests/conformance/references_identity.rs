@@ -5,13 +5,12 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{ApiResource, GroupVersionKind};
 use serde_json::json;
 
-use crate::etcd;
 use crate::outcome::{
     Outcome, Rest, in_both_orders, reference, reference_but, requests_for, uids, unused_uid,
 };
 use crate::stage::Stage;
 use crate::support::cluster::{create_all, poll};
-use crate::support::{Obj, Policy, Scope};
+use crate::support::{Obj, Policy, Scope, etcd};
 
 /// 17: a kind in lower case is that kind.
 #[tokio::test]

@@ -96,7 +96,7 @@ impl Mapping {
                 text = text.replace(left, right);
             }
         }
-        for before in ["(", "current: ", "version: "] {
+        for before in ["(", "current: ", "version: ", "in object meta: "] {
             let parts = text.split(before).enumerate();
             let cut = |(index, part): (usize, &'_ str)| match index {
                 0 => part.to_owned(),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::request::{Body, Request, Step};
-use super::run::{Failure, Run};
+use super::run::{Difference, Failure, Run};
 use super::side::{Answer, Side};
 
 /// How much of an answer is shown.
@@ -13,10 +13,23 @@ const SHOWN: usize = 1_800;
 
 /// All that is needed to understand a difference, and to see it again.
 pub fn report(sides: [&Side; 2], failure: &Failure, shrunk: &[(usize, Step)]) -> String {
-    let difference = &failure.difference;
+    let mut text = report_difference(sides, failure.seed, &failure.difference);
+    text.push_str("  the steps that it needs:\n");
+    for (index, step) in shrunk {
+        let _ = writeln!(text, "    {index:>3}  {}", shown_step(step));
+    }
+    let _ = writeln!(
+        text,
+        "  again: KUBE_GC_DIFFERENTIAL_SEED={:#x} cargo test --locked --test differential sequences",
+        failure.seed
+    );
+    text
+}
+
+/// A difference without what led to it.
+pub fn report_difference(sides: [&Side; 2], seed: u64, difference: &Difference) -> String {
     let mut text = format!(
-        "\nseed {:#x}: step {} is answered differently ({} | {})\n  {}\n",
-        failure.seed,
+        "\nseed {seed:#x}: step {} is answered differently ({} | {})\n  {}\n",
         difference.step,
         sides[0].name,
         sides[1].name,
@@ -28,15 +41,6 @@ pub fn report(sides: [&Side; 2], failure: &Failure, shrunk: &[(usize, Step)]) ->
     for (side, answer) in sides.iter().zip([&difference.answers.0, &difference.answers.1]) {
         let _ = writeln!(text, "  {}: {}", side.name, shown_answer(answer));
     }
-    text.push_str("  the steps that it needs:\n");
-    for (index, step) in shrunk {
-        let _ = writeln!(text, "    {index:>3}  {}", shown_step(step));
-    }
-    let _ = writeln!(
-        text,
-        "  again: KUBE_GC_DIFFERENTIAL_SEED={:#x} cargo test --locked --test differential sequences",
-        failure.seed
-    );
     text
 }
 

@@ -64,6 +64,26 @@ pub struct Difference {
     pub differences: Vec<String>,
 }
 
+impl Difference {
+    /// What is alike in differences that have the same cause, mostly.
+    pub fn signature(&self) -> String {
+        let places = self.differences.iter().map(|one| match one.split_once(": ") {
+            Some(("code", codes)) => format!("code {codes}"),
+            Some((place, _)) => place.replace(|c: char| c.is_ascii_digit(), "_"),
+            None => one.clone(),
+        });
+        let mut places: Vec<String> = places.collect();
+        places.dedup();
+        places.truncate(4);
+        format!("{:?} {}", self.request.kind, places.join(", "))
+    }
+
+    /// Whether the two servers may be in different states from here on.
+    fn is_fatal(&self) -> bool {
+        (self.answers.0.code < 300) != (self.answers.1.code < 300)
+    }
+}
+
 /// A sequence while it runs.
 pub struct Run<'a> {
     sides: [&'a Side; 2],
@@ -205,8 +225,11 @@ pub struct Failure {
     pub seed: u64,
     /// Its steps, up to the one that differs.
     pub steps: Vec<Step>,
-    /// The difference.
+    /// The first difference.
     pub difference: Difference,
+    /// Others that came after it, up to the first after which nothing can be
+    /// compared.
+    pub others: Vec<Difference>,
 }
 
 /// Runs the sequence of a seed.
@@ -221,6 +244,7 @@ pub async fn run_seed(
     let mut steps: Vec<Step> = Vec::new();
     let mut planned: Vec<Planned> = generator.beginning();
     let mut ended = false;
+    let mut failure: Option<Box<Failure>> = None;
     loop {
         for (step, about) in planned {
             let index = steps.len();
@@ -232,12 +256,26 @@ pub async fn run_seed(
                     }
                 }
                 Err(difference) => {
-                    return Err(Box::new(Failure { seed, steps, difference: *difference }));
+                    let fatal = difference.is_fatal();
+                    if let (Step::Send(request), false) = (&step, fatal) {
+                        generator.learn(index, about, request, &difference.answers.0);
+                    }
+                    match &mut failure {
+                        Some(failure) => failure.others.push(*difference),
+                        None => {
+                            let steps = steps.clone();
+                            let first = Failure { seed, steps, difference: *difference, others: Vec::new() };
+                            failure = Some(Box::new(first));
+                        }
+                    }
+                    if fatal {
+                        return failure.map_or(Ok(()), Err);
+                    }
                 }
             }
         }
         if ended {
-            return Ok(());
+            return failure.map_or(Ok(()), Err);
         }
         ended = steps.len() >= length;
         planned = if ended { generator.ending() } else { generator.next() };

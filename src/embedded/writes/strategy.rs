@@ -89,7 +89,7 @@ impl Strategy {
         let group = &*stored_as.group;
         let naming = match (group, &*stored_as.plural) {
             _ if resource.custom => Naming::Subdomain,
-            ("rbac.authorization.k8s.io", _) => Naming::Segment,
+            ("rbac.authorization.k8s.io", _) | ("apiregistration.k8s.io", _) => Naming::Segment,
             ("", "namespaces") => Naming::Label,
             ("", "services") => Naming::Label1035,
             _ => Naming::Subdomain,

@@ -39,6 +39,8 @@ pub fn judge(oracle: &Oracle, change: &Change) -> Result<(), Violation> {
 /// All that is not the collector's to change.
 fn others(object: &Object) -> Value {
     let mut value = object.to_value();
+    // The version in which it was last written.
+    value["apiVersion"].take();
     if let Some(metadata) = value["metadata"].as_object_mut() {
         for field in ["resourceVersion", "managedFields", "ownerReferences", "finalizers"] {
             metadata.remove(field);
