@@ -150,3 +150,23 @@ fn a_definition_is_cleaned_up_whatever_the_policy() {
         refused.body["message"].as_str().unwrap().contains("Precondition failed: UID in precondition: w")
     );
 }
+
+#[test]
+fn what_a_vanished_namespace_has_left_cannot_be_changed_but_deleted() {
+    let mut stage = Stage::new();
+    let path = namespace(&mut stage, json!({"name": "n"}));
+    let map = format!("{path}/configmaps/c");
+    stage.ok("POST", &format!("{path}/configmaps"), json!({"metadata": {"name": "c"}}));
+    stage.ok("PUT", &format!("{path}/finalize"), json!({"metadata": {"name": "n"}}));
+    stage.ok("DELETE", &path, Value::Null);
+    stage.ok("DELETE", &path, Value::Null);
+    let gone = "namespaces \"n\" not found";
+    for patch in [json!({}), json!({"metadata": {"uid": "x"}}), json!({"metadata": {"resourceVersion": "1"}})]
+    {
+        stage.merge(&map, patch).refused(404, "NotFound", gone);
+    }
+    stage.send("PUT", &map, json!({"metadata": {"name": "c"}})).refused(404, "NotFound", gone);
+    let other = format!("{path}/configmaps/d");
+    stage.merge(&other, json!({})).refused(404, "NotFound", "configmaps \"d\" not found");
+    stage.ok("DELETE", &map, Value::Null);
+}
