@@ -53,7 +53,7 @@ struct Kubectl {
 
 impl Kubectl {
     async fn start(release: Release, scheme: Scheme) -> Self {
-        let shipped = super::binaries().join("kubectl");
+        let shipped = super::binaries(&[]).join("kubectl");
         let binary = if shipped.exists() { shipped } else { "kubectl".into() };
         Self { stage: Stage::start(release, scheme).await, binary }
     }

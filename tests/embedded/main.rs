@@ -11,11 +11,11 @@ use std::time::SystemTime;
 use kube_gc::embedded::{Embedded, Release, Scheme, Serving, Settings};
 use tempfile::TempDir;
 
-/// The directory with what the test control plane has: kube-controller-manager,
-/// and `kubectl` where the machine has none.
-fn binaries() -> PathBuf {
+/// The directory with what the test control plane has: these components, and
+/// `kubectl` where the machine has none.
+fn binaries(components: &[&str]) -> PathBuf {
     let ensure = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/control-plane/ensure.sh");
-    let output = Command::new(&ensure).output().unwrap();
+    let output = Command::new(&ensure).args(components).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
 }
