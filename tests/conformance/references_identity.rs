@@ -10,7 +10,7 @@ use crate::outcome::{
 };
 use crate::stage::Stage;
 use crate::support::cluster::{create_all, poll};
-use crate::support::{Obj, Policy, Scope, etcd};
+use crate::support::{Obj, Policy, Scope};
 
 /// 17: a kind in lower case is that kind.
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn two_objects_with_one_uid_are_told_apart() -> Result<()> {
         let roots = create_all((0..2).map(|n| ns.configmap(format!("root-{n}")))).await?;
         let widget = ns.object(widgets.resource(), "widget").owned_by(&roots[0]).create().await?;
         let template = ns.object(gadgets.resource(), "template").owned_by(&roots[1]).create().await?;
-        etcd::copy_with_uid(stage.plane, &template, "gadget", &widget.uid).await?;
+        stage.plane.copy_with_uid(&template, "gadget", &widget.uid).await?;
         cluster.delete(&template, Policy::Background).await?;
         let all = cluster.list(gadgets.resource(), Some(ns.name())).await?;
         ensure!(all.len() == 1 && all[0].uid == widget.uid && all[0].name == "gadget", "{all:?}");
