@@ -60,7 +60,6 @@ pub(super) fn insert(
         }
         return Err(status);
     }
-    metadata::of_mut(&mut object).remove("resourceVersion");
     Ok(if dry_run { Object::new(object) } else { save(server, write, &key, object) })
 }
 
