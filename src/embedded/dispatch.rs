@@ -181,7 +181,7 @@ fn document(server: &Server, call: &Call, target: Target<'_>) -> Result<Reply, S
                 None => return nothing_there(server, group),
             }
         }
-        (Target::Other(path), _) => return other::answer(server, path),
+        (Target::Other(_), _) => return other::answer(server, call),
         (Target::Objects(_), _) => None,
     };
     document.map(|document| Reply::json(200, document)).ok_or_else(no_such_path)

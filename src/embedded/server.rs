@@ -10,6 +10,7 @@ use super::call::Call;
 use super::dispatch;
 use super::metrics::Counts;
 use super::namespaces;
+use super::protobuf;
 use super::reads::Watch;
 use super::resources::{Catalog, api_services, crds};
 use super::schedule::{Due, Schedule};
@@ -103,7 +104,15 @@ impl Server {
     pub fn handle(&mut self, call: &Call, now: SystemTime) -> Answer {
         self.tick(now);
         self.requests += 1;
-        dispatch::answer(self, call, self.requests, now)
+        let number = self.requests;
+        if call.content_type == protobuf::MEDIA_TYPE
+            && let Some(object) = protobuf::read(&call.body)
+        {
+            let content_type = "application/json".to_owned();
+            let call = Call { content_type, body: object.to_string().into(), ..call.clone() };
+            return dispatch::answer(self, &call, number, now);
+        }
+        dispatch::answer(self, call, number, now)
     }
 
     /// When something falls due by itself, if anything does.

@@ -52,6 +52,23 @@ fn a_generated_name_is_new_each_time() {
 }
 
 #[test]
+fn a_taken_name_with_a_beginning_is_worth_another_try() {
+    let body = json!({"metadata": {"name": "x1", "generateName": "x-"}});
+    let mut stage = Stage::new();
+    stage.ok("POST", MAPS, body.clone());
+    let refused = stage.send("POST", MAPS, body.clone());
+    let message =
+        "The POST operation against ConfigMap could not be completed at this time, please try again.";
+    refused.refused(500, "ServerTimeout", message);
+    assert_eq!(refused.body["details"], json!({"name": "POST", "kind": "ConfigMap"}));
+    let mut stage = Stage::of(Release::V1_36);
+    stage.ok("POST", MAPS, body.clone());
+    let message =
+        "configmaps \"x1\" already exists, the server was not able to generate a unique name for the object";
+    stage.send("POST", MAPS, body).refused(409, "AlreadyExists", message);
+}
+
+#[test]
 fn what_does_not_fit_the_path_is_refused() {
     let mut stage = Stage::new();
     stage.map(json!({"name": "a"}));

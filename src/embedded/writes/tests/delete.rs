@@ -103,10 +103,13 @@ fn foreign_finalizers_hold_an_object_and_each_delete_chooses_anew() {
     );
 }
 
-/// Finalizers, a policy, and those that are left; none: the object is gone.
+/// A plural, finalizers, a policy, and the finalizers that are left; none: the object
+/// is gone.
+type Case = (&'static str, &'static [&'static str], &'static str, Option<&'static [&'static str]>);
+
 #[test]
 fn the_effective_policy() {
-    let cases: &[(&str, &[&str], &str, Option<&[&str]>)] = &[
+    let cases: &[Case] = &[
         ("configmaps", &[], "", None),
         ("configmaps", &[], "Background", None),
         ("configmaps", &[], "Orphan", Some(&["orphan"])),

@@ -153,7 +153,9 @@ impl Stage {
     /// Creates a config map with this metadata.
     #[track_caller]
     pub(super) fn map(&mut self, metadata: Value) -> Answered {
-        self.ok("POST", MAPS, json!({ "metadata": metadata }))
+        let mut body = json!({});
+        body["metadata"] = metadata;
+        self.ok("POST", MAPS, body)
     }
 
     /// A config map as it is stored.
@@ -165,6 +167,8 @@ impl Stage {
 /// An owner reference.
 pub(super) fn owner(uid: &str, more: Value) -> Value {
     let mut reference = json!({"apiVersion": "v1", "kind": "X", "name": uid, "uid": uid});
-    reference.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    if let Value::Object(more) = more {
+        reference.as_object_mut().unwrap().extend(more);
+    }
     reference
 }
