@@ -7,10 +7,11 @@
 //! - Whatever is neither metadata nor kind nor version in objects of built-in types
 //!   (but `data` of ConfigMaps, the finalizers and the phase of namespaces): types
 //!   have defaults and admission, which are no concern of an owner.
-//! - Texts for people in 400, 422 and 500 answers: they quote Go's parsers and
+//! - Texts for people in 400, 406, 422 and 500 answers: they quote Go's parsers and
 //!   types. All other texts are compared.
 //! - The order of causes, and how often they are repeated: some types validate
 //!   metadata three times on an update, some four times.
+//! - The path of an object in etcd, which some texts tell.
 //! - The numbers in texts, and uids, names that the server has made, versions and
 //!   times as such: see [`Mapping`](super::mapping::Mapping).
 //! - The order of a namespace's own finalizers: 1.20 shuffles them when it adds one.
@@ -22,7 +23,7 @@
 use serde_json::Value;
 
 use super::mapping::Mapping;
-use super::request::{Body, Request};
+use super::request::{Body, Kind, Request};
 use super::side::Answer;
 
 /// What of the answer is in no order.
@@ -55,18 +56,19 @@ pub fn compare(mapping: &mut Mapping, request: &Request, left: &Answer, right: &
             }
         }
     }
-    let list = left.get("items").is_some();
+    let list = text(&left, "/kind").is_some_and(|kind| kind.ends_with("List"));
     Comparison { mapping, differences: &mut differences, list }.values("", &left, &right);
     differences
 }
 
 /// Compares the events of two watches.
-pub fn compare_events(mapping: &mut Mapping, left: &[Value], right: &[Value]) -> Vec<String> {
+pub fn compare_events(mapping: &mut Mapping, kind: Kind, left: &[Value], right: &[Value]) -> Vec<String> {
     let mut differences = Vec::new();
+    let bookmarks = kind == Kind::Bookmarks;
     let reduce = |events: &[Value]| -> Value {
         events
             .iter()
-            .filter(|event| event["type"] != "BOOKMARK")
+            .filter(|event| bookmarks || event["type"] != "BOOKMARK")
             .map(|event| {
                 let mut event = event.clone();
                 event["object"] = reduced(&event["object"], Order::Kept);
@@ -127,8 +129,10 @@ fn reduced(body: &Value, order: Order) -> Value {
         return body;
     }
     match text(&body, "/kind").unwrap_or_default() {
+        // An empty one without items.
+        kind if kind.ends_with("List") => {}
         "Status" => {
-            let told = matches!(body["code"].as_u64(), Some(400 | 422 | 500));
+            let told = matches!(body["code"].as_u64(), Some(400 | 406 | 422 | 500));
             if told && let Some(fields) = body.as_object_mut() {
                 fields.remove("message");
             }

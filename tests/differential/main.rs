@@ -18,6 +18,7 @@ mod random;
 mod report;
 mod request;
 mod run;
+mod scripts;
 mod side;
 mod types;
 
@@ -34,15 +35,15 @@ use kube_gc::embedded::{Embedded, Release, Settings};
 use serde_json::json;
 
 use request::{Answers, Kind, Request};
-use run::{Failure, Tally, run_seed, shrink};
+use run::{Failure, Run, Tally, run_seed, shrink};
 use side::Side;
 use support::ControlPlane;
 use types::{GADGETS, WIDGETS};
 
 /// Seeds that are run always.
-const SEEDS: std::ops::Range<u64> = 1..25;
+const SEEDS: std::ops::Range<u64> = 1..41;
 /// How many steps a sequence has, at least.
-const STEPS: usize = 120;
+const STEPS: usize = 150;
 /// How many sequences run at once.
 const PARALLEL: usize = 4;
 
@@ -147,6 +148,33 @@ async fn sequences() {
     assert_eq!(tally.one_sided(), [], "kinds of requests that only succeed or only fail:{tally}");
 }
 
+/// Runs all scripts, some at a time; tells where they differ.
+async fn run_scripts(sides: [&Side; 2]) -> String {
+    let runs = scripts::all().into_iter().enumerate().map(|(index, script)| async move {
+        let mut run = Run::new(sides[0], sides[1], &format!("script{index}x"));
+        let mut text = String::new();
+        for step in &script.steps {
+            if let Err(difference) = run.step(step, None).await {
+                text.push_str(&report::report_script(sides, &script, &difference));
+                if difference.is_fatal() {
+                    break;
+                }
+            }
+        }
+        text
+    });
+    futures::stream::iter(runs).buffer_unordered(PARALLEL).collect().await
+}
+
+/// What is written down by hand is answered alike, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn written_sequences() {
+    let plane = ControlPlane::start().unwrap();
+    let (real, embedded) = (real(&plane, "real").await, embedded().await);
+    let differences = run_scripts([&real, &embedded]).await;
+    assert!(differences.is_empty(), "{differences}");
+}
+
 /// What the harness itself adds must be nothing: two real servers do not differ.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_servers_do_not_differ() {
@@ -157,5 +185,7 @@ async fn real_servers_do_not_differ() {
     let failures = run_seeds([&one, &other], seeds(), &tally).await;
     println!("{} answers in {:?}:{tally}", tally.total(), began.elapsed());
     fail_on([&one, &other], failures).await;
+    let differences = run_scripts([&one, &other]).await;
+    assert!(differences.is_empty(), "{differences}");
     assert_eq!(tally.one_sided(), [], "kinds of requests that only succeed or only fail:{tally}");
 }

@@ -96,6 +96,12 @@ impl Mapping {
                 text = text.replace(left, right);
             }
         }
+        // Where the store keeps it is nobody else's business.
+        if let Some((start, rest)) = text.split_once("Key: ")
+            && let Some((_, end)) = rest.split_once(',')
+        {
+            text = format!("{start}Key: ,{end}");
+        }
         for before in ["(", "current: ", "version: ", "in object meta: "] {
             let parts = text.split(before).enumerate();
             let cut = |(index, part): (usize, &'_ str)| match index {

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::request::{Body, Request, Step};
-use super::run::{Difference, Failure, Run};
+use super::run::{Difference, Failure};
+use super::scripts::Script;
 use super::side::{Answer, Side};
 
 /// How much of an answer is shown.
@@ -100,23 +101,17 @@ fn shown_request(request: &Request) -> String {
 }
 
 /// For sequences that are written by hand: what differs, and what came before.
-pub fn report_script(
-    run: &Run<'_>,
-    name: &str,
-    steps: &[Step],
-    difference: &super::run::Difference,
-) -> String {
-    let [left, _] = run.uris(&difference.request);
-    let mut text = format!("\nscript {name}: step {} differs: {left}\n", difference.step);
-    for (index, step) in
-        steps.iter().take(difference.step + 1).enumerate().skip(difference.step.saturating_sub(6))
-    {
+pub fn report_script(sides: [&Side; 2], script: &Script, difference: &Difference) -> String {
+    let mut text = format!("\n{}: step {} is answered differently\n", script.name, difference.step);
+    let before = script.steps.iter().enumerate().take(difference.step + 1);
+    for (index, step) in before.skip(difference.step.saturating_sub(4)) {
         let _ = writeln!(text, "    {index:>3}  {}", shown_step(step));
     }
     for one in difference.differences.iter().take(12) {
         let _ = writeln!(text, "    {one}");
     }
-    let (left, right) = (shown_answer(&difference.answers.0), shown_answer(&difference.answers.1));
-    let _ = writeln!(text, "  left: {left}\n  right: {right}");
+    for (side, answer) in sides.iter().zip([&difference.answers.0, &difference.answers.1]) {
+        let _ = writeln!(text, "  {}: {}", side.name, shown_answer(answer));
+    }
     text
 }

@@ -26,6 +26,8 @@ pub enum Kind {
     NamespaceDelete,
     NamespaceFinalize,
     Definition,
+    /// A watch whose bookmarks are compared, too.
+    Bookmarks,
     /// Something that no other kind is.
     Odd,
 }
@@ -130,19 +132,6 @@ pub enum Step {
     Until(Request, u16, Option<(&'static str, Value)>),
 }
 
-impl Step {
-    /// The request, if it makes one.
-    pub fn request(&self) -> Option<&Request> {
-        match self {
-            Self::Send(request)
-            | Self::Watch(request, _)
-            | Self::Open(request)
-            | Self::Until(request, ..) => Some(request),
-            Self::Close { .. } => None,
-        }
-    }
-}
-
 /// What references mean on one server.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
@@ -158,7 +147,8 @@ impl Answers {
         let mut resolved = String::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('<') {
-            let (reference, after) = after.split_once('>').expect("a reference ends with >");
+            // Selectors have a "<" of their own.
+            let Some((reference, after)) = after.split_once('>') else { break };
             resolved.push_str(before);
             match reference.find('/').map(|slash| reference.split_at(slash)) {
                 None => resolved.push_str(&self.run),
@@ -211,7 +201,7 @@ impl Answers {
             for byte in self.resolve(value).bytes() {
                 match byte {
                     b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                        uri.push(byte.into())
+                        uri.push(byte.into());
                     }
                     byte => uri.push_str(&format!("%{byte:02X}")),
                 }

@@ -79,7 +79,7 @@ impl Difference {
     }
 
     /// Whether the two servers may be in different states from here on.
-    fn is_fatal(&self) -> bool {
+    pub fn is_fatal(&self) -> bool {
         (self.answers.0.code < 300) != (self.answers.1.code < 300)
     }
 }
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
                     sort_existing(events, version_of(&answers.bodies[existing]));
                 }
             }
-            differences.extend(compare_events(&mut self.mapping, left, right));
+            differences.extend(compare_events(&mut self.mapping, request.kind, left, right));
         } else if left.events.is_some() != right.events.is_some() {
             differences.push("only one is a watch".to_owned());
         }
@@ -198,11 +198,6 @@ impl<'a> Run<'a> {
     fn push(&mut self, left: Value, right: Value) {
         self.answers[0].bodies.push(left);
         self.answers[1].bodies.push(right);
-    }
-
-    /// Where a request goes to on both servers.
-    pub fn uris(&self, request: &Request) -> [String; 2] {
-        [self.answers[0].uri(request), self.answers[1].uri(request)]
     }
 }
 

@@ -15,8 +15,6 @@ pub struct Type {
     pub kind: &'static str,
     /// Whether it lives in namespaces.
     pub namespaced: bool,
-    /// Whether a custom resource definition makes it.
-    pub custom: bool,
     /// What an object needs besides its metadata, as JSON.
     needs: &'static str,
     /// A merge patch that changes something else than metadata, as JSON.
@@ -32,11 +30,11 @@ const TEMPLATE: &str = r#"{"spec": {
 }}"#;
 
 const fn core(plural: &'static str, kind: &'static str, needs: &'static str, change: &'static str) -> Type {
-    Type { group: "", version: "v1", plural, kind, namespaced: true, custom: false, needs, change }
+    Type { group: "", version: "v1", plural, kind, namespaced: true, needs, change }
 }
 
 const fn grouped(group: &'static str, plural: &'static str, kind: &'static str, needs: &'static str) -> Type {
-    Type { group, version: "v1", plural, kind, namespaced: true, custom: false, needs, change: "{}" }
+    Type { group, version: "v1", plural, kind, namespaced: true, needs, change: "{}" }
 }
 
 /// ConfigMaps: what markers are made of, too.
@@ -48,13 +46,11 @@ pub static PODS: Type =
     core("pods", "Pod", r#"{"spec": {"containers": [{"name": "c", "image": "i"}]}}"#, r#"{"spec": {}}"#);
 /// Custom resources in namespaces.
 pub static WIDGETS: Type = Type {
-    custom: true,
     change: r#"{"spec": {"size": 2}}"#,
     ..grouped(GROUP, "widgets", "Widget", r#"{"spec": {"size": 1}}"#)
 };
 /// Custom resources of the cluster.
 pub static GADGETS: Type = Type {
-    custom: true,
     namespaced: false,
     change: r#"{"spec": {"size": 2}}"#,
     ..grouped(GROUP, "gadgets", "Gadget", r#"{"spec": {"size": 1}}"#)
@@ -62,7 +58,8 @@ pub static GADGETS: Type = Type {
 
 static SECRETS: Type = core("secrets", "Secret", "{}", r#"{"stringData": {"k": "v"}}"#);
 static SERVICE_ACCOUNTS: Type = core("serviceaccounts", "ServiceAccount", "{}", "{}");
-static REPLICATION_CONTROLLERS: Type =
+/// ReplicationControllers: they orphan unless told otherwise.
+pub static REPLICATION_CONTROLLERS: Type =
     core("replicationcontrollers", "ReplicationController", TEMPLATE, r#"{"spec": {"replicas": 1}}"#);
 static REPLICA_SETS: Type = Type {
     change: r#"{"spec": {"replicas": 1}}"#,
@@ -85,7 +82,8 @@ static JOBS: Type = grouped(
         "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]
     }}}}"#,
 );
-static NODES: Type =
+/// Nodes.
+pub static NODES: Type =
     Type { namespaced: false, ..core("nodes", "Node", "{}", r#"{"spec": {"unschedulable": true}}"#) };
 static CLUSTER_ROLES: Type = Type {
     namespaced: false,

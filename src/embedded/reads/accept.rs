@@ -1,5 +1,6 @@
 //! `Accept`: in which form an answer is wanted.
 
+use crate::embedded::resources::Resource;
 use crate::embedded::status::Status;
 
 /// The form in which objects are shown.
@@ -16,12 +17,12 @@ pub enum Form {
 }
 
 impl Form {
-    /// The best form that an `Accept` header allows.
+    /// The best form that an `Accept` header allows for objects of a type.
     ///
     /// # Errors
     ///
     /// 406 if it allows none.
-    pub fn wanted(accept: &str) -> Result<Self, Status> {
+    pub fn wanted(accept: &str, resource: &Resource) -> Result<Self, Status> {
         if accept.trim().is_empty() {
             return Ok(Self::Full);
         }
@@ -29,7 +30,8 @@ impl Form {
         // Stable: of equals, the first.
         offers.sort_by(|one, other| other.quality.total_cmp(&one.quality));
         offers.retain(|offer| matches!(offer.media, "application/json" | "application/*" | "*/*"));
-        if offers.is_empty() {
+        // Custom resources are not served by what answers this for all others.
+        if offers.is_empty() && !resource.custom {
             let mut status = Status::new(406, "NotAcceptable", "406: Not Acceptable");
             status.details = Some(serde_json::json!({}));
             return Err(status);

@@ -17,7 +17,7 @@ use crate::embedded::status::Status;
 /// One object.
 pub(super) fn get(view: &View<'_>, read: &Read<'_>) -> Result<Reply, Status> {
     let name = read.path.name.unwrap_or_default();
-    let asked = Asked::parse(read.call.query("resourceVersion"))?;
+    let asked = Asked::parse(read.call.query("resourceVersion"), false)?;
     let key = Key::new(read.path.namespace, name);
     let object = match asked {
         Asked::Newest => view.store.get(&read.resource.stored_as, &key),
@@ -90,7 +90,7 @@ impl Plan {
 
 /// All objects that are asked for, or a page of them; and the answer that shows them.
 pub(super) fn list<'a>(view: &View<'a>, read: &Read<'_>) -> Result<(Reply, Vec<&'a Object>), Status> {
-    let form = Form::wanted(&read.call.accept)?.of_list(&read.resource.list_kind)?;
+    let form = Form::wanted(&read.call.accept, read.resource)?.of_list(&read.resource.list_kind)?;
     let namespace = read.path.namespace;
     let options = Options::parse(read.call, read.resource, namespace, view.settings.release)?;
     let plan = Plan::new(view, &options)?;
@@ -118,7 +118,11 @@ pub(super) fn list<'a>(view: &View<'a>, read: &Read<'_>) -> Result<(Reply, Vec<&
             metadata.insert("remainingItemCount".to_owned(), rest.count().into());
         }
     }
-    Ok((reply_list(&objects, metadata, form, read), objects))
+    if read.resource.custom && form == Form::Full {
+        // Lists that are not made of Go's own types show that there is no token.
+        metadata.entry("continue").or_insert_with(|| "".into());
+    }
+    Ok((reply_list(&objects, metadata, form, read, view.settings.release), objects))
 }
 
 pub(super) fn expired(token: Option<Token>) -> Status {

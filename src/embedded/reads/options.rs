@@ -43,13 +43,20 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    pub(super) fn parse(text: Option<&str>) -> Result<Self, Status> {
+    /// Reads a version. One that is none is an error of the watch cache or, where the
+    /// answer must come from the store, of the client.
+    pub(super) fn parse(text: Option<&str>, stored: bool) -> Result<Self, Status> {
         match text {
             None => Ok(Self::Newest),
             Some("0") => Ok(Self::Any),
             Some(text) => text.parse().map(Self::Version).map_err(|_| {
                 let why = format!("strconv.ParseUint: parsing \"{text}\": invalid syntax");
-                Status::new(500, "", format!("resourceVersion: Invalid value: \"{text}\": {why}"))
+                let message = format!("resourceVersion: Invalid value: \"{text}\": {why}");
+                if stored {
+                    Status::new(400, "BadRequest", format!("invalid resource version: {message}"))
+                } else {
+                    Status::new(500, "", message)
+                }
             }),
         }
     }
@@ -91,11 +98,14 @@ impl<'a> Options<'a> {
         let limit = integer(call.query("limit"))?.and_then(|limit| usize::try_from(limit).ok());
         let timeout = integer(call.query("timeoutSeconds"))?.and_then(|seconds| u64::try_from(seconds).ok());
         check(call, release)?;
+        let limit = limit.filter(|limit| *limit > 0);
+        let exact = call.query("resourceVersionMatch") == Some("Exact");
+        let stored = !call.flag("watch") && (limit.is_some() || exact);
         Ok(Self {
             selection,
-            limit: limit.filter(|limit| *limit > 0),
+            limit,
             token: call.query("continue"),
-            version: Asked::parse(call.query("resourceVersion"))?,
+            version: Asked::parse(call.query("resourceVersion"), stored)?,
             matching: match call.query("resourceVersionMatch") {
                 Some("Exact") => Some(Match::Exact),
                 Some(_) => Some(Match::NotOlderThan),

@@ -9,9 +9,11 @@ use super::accept::Form;
 use super::table::table;
 use crate::embedded::object::Object;
 use crate::embedded::server::{Body, Reply};
+use crate::embedded::settings::Release;
 use crate::embedded::status::Status;
 
 const JSON: &str = "application/json";
+const PARTIAL_LIST: &str = "PartialObjectMetadataList";
 const META: &str = "meta.k8s.io/v1";
 
 /// `group/version`, or just the version in the core group.
@@ -27,7 +29,7 @@ pub fn api_version(group: &str, version: &str) -> String {
 /// 406 if the form that was asked for cannot be had.
 pub fn reply_object(code: u16, object: &Object, read: &Read<'_>) -> Result<Reply, Status> {
     let Read { resource, path, call, now } = read;
-    let body = match Form::wanted(&call.accept)?.of_one(&resource.kind)? {
+    let body = match Form::wanted(&call.accept, resource)?.of_one(&resource.kind)? {
         Form::Table => Body::Json(table(resource, path.version, &[object], &json!({}), call, *now), JSON),
         form => {
             let api_version = api_version(path.group, path.version);
@@ -49,6 +51,7 @@ pub(super) fn reply_list(
     metadata: Map<String, Value>,
     form: Form,
     read: &Read<'_>,
+    release: Release,
 ) -> Reply {
     let Read { resource, path, call, now } = read;
     let item_version = api_version(path.group, path.version);
@@ -60,12 +63,14 @@ pub(super) fn reply_list(
             item_version: &item_version,
             form,
             typed,
+            // An empty list is null there.
+            null: release == Release::V1_20 && kind == PARTIAL_LIST && objects.is_empty(),
             objects,
         })
     };
     let body = match form {
         Form::Table => Body::Json(table(resource, path.version, objects, &metadata.into(), call, *now), JSON),
-        Form::Metadata | Form::MetadataList => list("PartialObjectMetadataList", META, true),
+        Form::Metadata | Form::MetadataList => list(PARTIAL_LIST, META, true),
         // The items of built-in types do not repeat what they are.
         Form::Full => list(&resource.list_kind, &item_version, resource.custom),
     };
@@ -145,6 +150,7 @@ struct List<'a> {
     item_version: &'a str,
     form: Form,
     typed: bool,
+    null: bool,
     objects: &'a [&'a Object],
 }
 
@@ -154,7 +160,7 @@ impl Serialize for List<'_> {
         map.serialize_entry("kind", self.kind)?;
         map.serialize_entry("apiVersion", self.api_version)?;
         map.serialize_entry("metadata", self.metadata)?;
-        map.serialize_entry("items", &Items(self))?;
+        map.serialize_entry("items", &(!self.null).then_some(Items(self)))?;
         map.end()
     }
 }

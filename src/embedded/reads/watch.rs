@@ -84,7 +84,7 @@ pub enum Pull {
 impl Watch {
     /// Begins a watch.
     pub(super) fn begin(view: &View<'_>, read: &Read<'_>) -> Result<Self, Status> {
-        let form = Form::wanted(&read.call.accept)?.of_one(&read.resource.kind)?;
+        let form = Form::wanted(&read.call.accept, read.resource)?.of_one(&read.resource.kind)?;
         let options = Options::parse(read.call, read.resource, read.path.namespace, view.settings.release)?;
         let cached = view.cache();
         let resource = read.resource.stored_as.clone();

@@ -14,8 +14,9 @@ use crate::embedded::status::Status;
 ///
 /// What Kubernetes answers when it refuses.
 pub fn delete_collection(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
-    let options = DeleteOptions::read(write.call)?;
+    // What is wrong with the selection is said first.
     let (listed, objects) = reads::listed(server, &write.as_read())?;
+    let options = DeleteOptions::read(write.call)?;
     for key in objects.iter().map(Object::key) {
         // The list may be older than the store.
         if let Some(object) = server.store.get(&write.resource.stored_as, &key).cloned() {

@@ -58,7 +58,6 @@ pub(super) fn insert(
         let generated = !metadata::text(metadata::of(&object), "generateName").is_empty();
         return Err(already_exists(write, taken, generated, server.settings.release));
     }
-    metadata::of_mut(&mut object).remove("resourceVersion");
     Ok(if dry_run { Object::new(object) } else { save(server, write, &key, object) })
 }
 

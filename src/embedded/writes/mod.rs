@@ -5,6 +5,7 @@ mod collection;
 mod create;
 mod delete;
 mod deletion;
+mod json;
 mod metadata;
 mod namespaces;
 mod options;
@@ -110,7 +111,7 @@ impl<'a> Write<'a> {
 
     /// Refuses what could not be answered in any way that is acceptable.
     fn check_accept(&self) -> Result<(), Status> {
-        Form::wanted(&self.call.accept).map(|_| ())
+        Form::wanted(&self.call.accept, self.resource).map(|_| ())
     }
 
     /// Who changes what, for the history.

@@ -64,7 +64,16 @@ pub(super) fn begin(namespace: &Value, options: &DeleteOptions, now: SystemTime)
         (None, Some(policy)) => (policy == Policy::Orphan, policy == Policy::Foreground),
         (None, None) => (has("orphan"), has("foregroundDeletion")),
     };
-    let mut wanted: Vec<String> = finalizers(fields).map(str::to_owned).collect();
+    if has("orphan") == orphan && has("foregroundDeletion") == foreground {
+        return new;
+    }
+    // They are a set, once they are changed.
+    let mut wanted: Vec<String> = Vec::new();
+    for finalizer in finalizers(fields) {
+        if !wanted.iter().any(|known| known == finalizer) {
+            wanted.push(finalizer.to_owned());
+        }
+    }
     for (finalizer, is_wanted) in [("orphan", orphan), ("foregroundDeletion", foreground)] {
         if !is_wanted {
             wanted.retain(|one| one != finalizer);

@@ -1,10 +1,10 @@
 //! Patch: PATCH.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::strategic::{self, Strategic};
 use super::update::replace;
-use super::{Write, body, options};
+use super::{Write, body, json, options};
 use crate::embedded::resources::ResourceName;
 use crate::embedded::server::{Reply, Server};
 use crate::embedded::settings::Release;
@@ -60,7 +60,7 @@ fn unsupported(custom: bool) -> Status {
         return Status::new(415, name, message);
     }
     let mut status = Status::new(415, name, "415: Unsupported Media Type");
-    status.details = Some(json!({}));
+    status.details = Some(Value::Object(serde_json::Map::new()));
     status
 }
 
@@ -69,7 +69,7 @@ fn apply(kind: Kind, object: &mut Value, patch: &[u8], release: Release) -> Resu
         Kind::Json => {
             let patch: json_patch::Patch =
                 serde_json::from_slice(patch).map_err(|error| not_a_json_patch(patch, &error))?;
-            json_patch::patch(object, &patch).map_err(|_| rejected())
+            json::apply(object, patch).map_err(|_| rejected())
         }
         Kind::Merge => {
             let patch: Value =
@@ -104,7 +104,7 @@ fn not_a_json_patch(patch: &[u8], error: &serde_json::Error) -> Status {
 fn rejected() -> Status {
     let message = "the server rejected our request due to an error in our request";
     let mut status = Status::new(422, "Invalid", message);
-    status.details = Some(json!({}));
+    status.details = Some(Value::Object(serde_json::Map::new()));
     status
 }
 

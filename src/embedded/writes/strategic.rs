@@ -80,8 +80,13 @@ fn merge_map(
         merge_ordered(language, &mut original, &mut patch, &field, parent, &order)?;
     }
     for (field, gone) in take_prefixed(&mut patch, DELETE_FROM) {
-        if let (Some(Value::Array(entries)), Value::Array(gone)) = (original.get_mut(&field), gone) {
-            entries.retain(|entry| !gone.contains(entry));
+        match (original.get_mut(&field), gone) {
+            (Some(Value::Array(entries)), Value::Array(gone)) => {
+                entries.retain(|entry| !gone.contains(entry));
+            }
+            // Taken for content, like other directives about what is not there.
+            (None, gone) if !language.drops_directives => _ = original.insert(field, gone),
+            _ => {}
         }
     }
     for (field, value) in patch {

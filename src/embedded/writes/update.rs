@@ -27,7 +27,7 @@ pub fn update(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     let name = write.path.name.unwrap_or_default();
     let key = write.key(name);
     let old = server.store.get(&write.resource.stored_as, &key).cloned();
-    check_uid(write, &key, &object, old.as_ref())?;
+    check_uid(write, &key, &object, old.as_ref(), dry_run)?;
     let strategy = Strategy::of(write.resource, server.settings.release);
     match old {
         Some(old) => replace(server, write, &old, object, dry_run),
@@ -40,7 +40,13 @@ pub fn update(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
 }
 
 /// The uid in the body is a precondition; what is not there has none.
-fn check_uid(write: &Write<'_>, key: &Key, object: &Value, old: Option<&Object>) -> Result<(), Status> {
+fn check_uid(
+    write: &Write<'_>,
+    key: &Key,
+    object: &Value,
+    old: Option<&Object>,
+    dry_run: bool,
+) -> Result<(), Status> {
     let wanted = metadata::text(metadata::of(object), "uid");
     let found = old.map(Object::uid).unwrap_or_default();
     if wanted.is_empty() || wanted == found {
@@ -48,7 +54,9 @@ fn check_uid(write: &Write<'_>, key: &Key, object: &Value, old: Option<&Object>)
     }
     let group = if write.resource.custom { format!("{}/", write.path.group) } else { String::new() };
     let namespace = key.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-    let path = format!("/registry/{group}{}/{namespace}{}", write.path.plural, key.name);
+    // What is only tried does not come as far as the store.
+    let root = if dry_run { "" } else { "/registry" };
+    let path = format!("{root}/{group}{}/{namespace}{}", write.path.plural, key.name);
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
@@ -69,10 +77,8 @@ pub(super) fn replace(
     let strategy = Strategy::of(write.resource, server.settings.release);
     check_version(write, &strategy, old, &mut new)?;
     prepare(write, &strategy, old.value(), &mut new)?;
-    let mut errors = check_kind(write, &new);
-    if errors.is_empty() {
-        errors = validation::of_changed(&new, old.value(), &strategy);
-    }
+    let mut errors = validation::of_changed(&new, old.value(), &strategy);
+    errors.extend(check_kind(write, &new));
     if !errors.is_empty() {
         return Err(Status::invalid(&write.kind(&new), old.name(), &errors));
     }
