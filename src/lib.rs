@@ -12,6 +12,7 @@ pub mod actors;
 pub mod api;
 pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod embedded;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -1,36 +1,14 @@
 //! `kube-gc run`: connect, collect until asked to end, end cleanly.
 
-use std::num::NonZeroU16;
-use std::sync::Arc;
+use std::time::Duration;
 
-use actix::System;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-
-use super::request_metrics::RequestMetrics;
+use super::collector::{Collector, api_settings};
+use super::failure::Failure;
+use super::system::{block_on, ended_by_signal};
 use super::{Exit, RunArgs};
-use crate::actors::{Controller, ControllerSettings, DiscoverySettings, Introspected, Placement};
-use crate::api::{
-    Api, ApiError, ApiSettings, ConnectError, ErrorClass, WatchSettings, WriteGate, load_config,
-};
+use crate::api::{Api, ApiError, ConnectError, ErrorClass, WriteGate, load_config};
 use crate::config::Settings;
-use crate::http::{Introspection, Listener, bind, debug_router, health_router};
-use crate::mailbox::Backoff;
 use crate::telemetry::{self, Exporter};
-
-/// Why the collector did not start, or did not end well.
-#[derive(Debug)]
-struct Failure {
-    exit: Exit,
-    message: String,
-}
-
-impl Failure {
-    fn new(exit: Exit, message: impl std::fmt::Display) -> Self {
-        Self { exit, message: message.to_string() }
-    }
-}
 
 /// Runs the collector and returns how the process is to end. What went wrong is
 /// said on standard error: in the log if there is one, else plainly.
@@ -38,33 +16,18 @@ impl Failure {
 pub fn run(args: &RunArgs) -> Exit {
     let settings = match args.settings() {
         Ok(settings) => settings,
-        Err(error) => return plainly(&Failure::new(Exit::Usage, error)),
+        Err(error) => return Failure::new(Exit::Usage, error).say(),
     };
     if let Err(error) = telemetry::logging::init(&settings.log) {
-        return plainly(&Failure::new(Exit::Failure, error));
+        return Failure::new(Exit::Failure, error).say();
     }
-    // The pool of threads carries requests, decoding and HTTP; actors run beside it
-    // and only coordinate.
-    let runtime = || match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            tracing::error!(%error, "the operating system gives no threads");
-            std::process::exit(i32::from(Exit::Failure.code()))
-        }
-    };
-    match System::with_tokio_rt(runtime).block_on(collect(args, settings)) {
+    match block_on(collect(args, settings)) {
         Ok(()) => Exit::Success,
         Err(Failure { exit, message }) => {
             tracing::error!(exit_code = exit.code(), "{message}");
             exit
         }
     }
-}
-
-#[expect(clippy::print_stderr, reason = "there is no log yet, and a person is waiting for the reason")]
-fn plainly(failure: &Failure) -> Exit {
-    eprintln!("kube-gc: {}", failure.message);
-    failure.exit
 }
 
 async fn collect(args: &RunArgs, settings: Settings) -> Result<(), Failure> {
@@ -85,45 +48,18 @@ async fn collect(args: &RunArgs, settings: Settings) -> Result<(), Failure> {
         api = connect(args, &settings) => api?,
     };
 
-    let health = bind(Listener::Health, settings.http.listen).await;
-    let health = health.map_err(|error| Failure::new(Exit::Failure, error))?;
-    let debug = bind(Listener::Debug, settings.http.debug_listen).await;
-    let debug = debug.map_err(|error| Failure::new(Exit::Failure, error))?;
-
-    let controller = Controller::start(api, controller_settings(&settings), exporter.clone())
-        .map_err(|error| Failure::new(Exit::Failure, format!("no thread for the graph: {error}")))?;
-    let introspected = Introspected::new(controller.view().clone(), settings.ignored_type_warnings());
-    let introspection: Arc<dyn Introspection> = Arc::new(introspected);
-    let (serving, closing) = (TaskTracker::new(), CancellationToken::new());
-    serving.spawn(health.serve(health_router(Arc::clone(&introspection), exporter), closing.clone()));
-    serving.spawn(debug.serve(debug_router(introspection), closing.clone()));
-    serving.close();
-
+    let collector = Collector::start(api, &settings, exporter, None).await?;
     let name = tokio::select! {
         name = ended => name,
-        () = serving.wait() => {
-            return Err(Failure::new(Exit::Failure, "the HTTP servers ended unexpectedly"));
+        failure = collector.fails() => {
+            collector.stop(Duration::ZERO).await;
+            return Err(failure);
         }
     };
     tracing::info!(signal = name, grace = ?settings.shutdown.grace, "ending");
-    let finished = controller.stop(settings.shutdown.grace).await;
-    closing.cancel();
-    serving.wait().await;
+    let finished = collector.stop(settings.shutdown.grace).await;
     tracing::info!(finished, "ended");
     Ok(())
-}
-
-/// Resolves with the name of the first signal that asks the process to end.
-fn ended_by_signal() -> Result<impl Future<Output = &'static str>, Failure> {
-    let failed = |error| Failure::new(Exit::Failure, format!("signals cannot be received: {error}"));
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        }
-    })
 }
 
 /// Finds the API server and makes sure that it lets us in, while a person may
@@ -180,39 +116,5 @@ fn refused(server: &http::Uri, error: &ApiError) -> Failure {
         (_, Some(_)) => {
             Failure::new(Exit::Unreachable, format!("{server} does not answer as an API server: {error}"))
         }
-    }
-}
-
-fn api_settings(settings: &Settings) -> ApiSettings {
-    ApiSettings {
-        request_timeout: settings.client.request_timeout,
-        page_size: settings.watch.page_size,
-        qps: settings.client.qps,
-        burst: settings.client.burst,
-        watch: WatchSettings {
-            least_backoff: settings.watch.min_backoff,
-            greatest_backoff: settings.watch.max_backoff,
-            ..WatchSettings::default()
-        },
-        observer: Arc::new(RequestMetrics),
-        ..ApiSettings::default()
-    }
-}
-
-fn controller_settings(settings: &Settings) -> ControllerSettings {
-    let partitions = u16::try_from(settings.graph.partition_count()).ok().and_then(NonZeroU16::new);
-    ControllerSettings {
-        delete_workers: settings.workers.delete,
-        orphan_workers: settings.workers.orphan,
-        partitions: partitions.unwrap_or(NonZeroU16::MIN),
-        placement: Placement::OwnThreads,
-        absent_owners: settings.graph.absent_owner_capacity,
-        backoff: Backoff { min: settings.retry.min, max: settings.retry.max },
-        discovery: DiscoverySettings {
-            interval: settings.discovery.interval,
-            ignored: settings.discovery.ignored.clone(),
-            sync_timeout: settings.startup.sync_timeout,
-        },
-        decisions: None,
     }
 }

@@ -1,13 +1,22 @@
 //! The command line: arguments, one file per subcommand, and exit codes.
 
 mod collect;
+mod collector;
+mod demo;
 mod exit;
+mod failure;
 mod request_metrics;
 mod run;
+mod system;
 
 pub use collect::run;
+pub use demo::{DemoArgs, OutputFormat, Policy};
 pub use exit::Exit;
 pub use run::RunArgs;
+
+pub(crate) use collector::{Collector, api_settings};
+pub(crate) use failure::Failure;
+pub(crate) use system::{block_on, ended_by_signal};
 
 use clap::{Parser, Subcommand};
 
@@ -35,6 +44,8 @@ pub struct Cli {
 pub enum Command {
     /// Watch a cluster and collect its garbage, until SIGTERM or SIGINT.
     Run(RunArgs),
+    /// Show it: a Kubernetes API server, a small shop and a collector, all in this process
+    Demo(DemoArgs),
 }
 
 #[cfg(test)]
@@ -50,7 +61,8 @@ mod tests {
 
     #[test]
     fn help_is_for_reading() {
-        for command in [Cli::command(), Cli::command().find_subcommand("run").unwrap().clone()] {
+        let cli = Cli::command();
+        for command in cli.get_subcommands().chain([&cli]).cloned() {
             let mut command = command.term_width(100);
             for line in command.render_long_help().to_string().lines() {
                 assert!(line.chars().count() <= 100, "{line}");

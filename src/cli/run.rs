@@ -151,8 +151,10 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> RunArgs {
-        let Command::Run(args) = Cli::try_parse_from(line.split(' ')).unwrap().command;
-        args
+        match Cli::try_parse_from(line.split(' ')).unwrap().command {
+            Command::Run(args) => args,
+            Command::Demo(_) => panic!("not a run"),
+        }
     }
 
     fn load(line: &str) -> Result<Settings, ConfigError> {

@@ -35,6 +35,9 @@ fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Resu
         return nothing_there(server, path.group).map(Answer::Whole);
     };
     let verb = verb(&resource, path, call)?;
+    if number > 0 {
+        server.counts.add(verb.counted_as(), &resource.name);
+    }
     crds::check(server, &resource, path, verb)?;
     if !verb.changes() {
         let read = Read { resource: &resource, path, call, now };
@@ -88,6 +91,20 @@ impl Verb {
         }
     }
 
+    /// As kube-apiserver's metrics name it.
+    const fn counted_as(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::List => "LIST",
+            Self::Watch => "WATCH",
+            Self::Create => "POST",
+            Self::Update => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+            Self::DeleteCollection => "DELETECOLLECTION",
+        }
+    }
+
     const fn changes(self) -> bool {
         !matches!(self, Self::Get | Self::List | Self::Watch)
     }
@@ -117,7 +134,9 @@ fn verb(resource: &Resource, path: ObjectPath<'_>, call: &Call) -> Result<Verb, 
     };
     match path.subresource {
         None if everywhere && !resource.allows("list") => Err(no_such_path()),
-        None if everywhere && verb.changes() || !resource.allows(verb.name()) => Err(not_allowed()),
+        None if everywhere && verb.changes() => Err(not_allowed()),
+        // Custom resources have all verbs, even where discovery shows less of them.
+        None if !resource.custom && !resource.allows(verb.name()) => Err(not_allowed()),
         // The others are known to discovery only.
         Some("status") | None => Ok(verb),
         Some("finalize") if verb == Verb::Update => Ok(verb),
@@ -162,7 +181,7 @@ fn document(server: &Server, call: &Call, target: Target<'_>) -> Result<Reply, S
                 None => return nothing_there(server, group),
             }
         }
-        (Target::Other(path), _) => return other::answer(server, path),
+        (Target::Other(_), _) => return other::answer(server, call),
         (Target::Objects(_), _) => None,
     };
     document.map(|document| Reply::json(200, document)).ok_or_else(no_such_path)

@@ -23,16 +23,22 @@
 //! | [`writes`] | create, update, patch, delete: the rules of metadata |
 //! | [`server`], `dispatch` | which of them answers |
 //! | [`schedule`], [`namespaces`] | what falls due later; the stand-in for the namespace controller |
+//! | [`metrics`] | what it counts |
 //! | [`service`] | the handle, its clock, and streams of watches |
+//! | [`http`] | the same on an address, by HTTP or HTTPS |
 //!
 //! It uses nothing else of this crate, so that what is tested against it is not
 //! tested against itself.
 
 pub mod call;
 mod dispatch;
+pub mod http;
+pub mod metrics;
 pub mod namespaces;
 pub mod object;
+mod openapi;
 mod other;
+mod protobuf;
 pub mod reads;
 pub mod resources;
 pub mod schedule;
@@ -44,5 +50,6 @@ pub mod store;
 pub mod time;
 pub mod writes;
 
+pub use http::{Scheme, ServeError, Serving};
 pub use service::Embedded;
 pub use settings::{Release, Settings};

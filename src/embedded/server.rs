@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::dispatch;
+use super::metrics::Counts;
 use super::namespaces;
+use super::protobuf;
 use super::reads::Watch;
 use super::resources::{Catalog, api_services, crds};
 use super::schedule::{Due, Schedule};
@@ -72,6 +74,8 @@ pub struct Server {
     pub due: Schedule,
     /// How many requests were served.
     pub requests: u64,
+    /// The same by verb and type.
+    pub counts: Counts,
 }
 
 impl Server {
@@ -81,8 +85,16 @@ impl Server {
         let catalog = Catalog::new(settings.release);
         let now = settings.epoch;
         let store = Store::new(settings.history, settings.journal);
-        let mut server = Self { settings, store, catalog, due: Schedule::default(), requests: 0 };
+        let mut server = Self {
+            settings,
+            store,
+            catalog,
+            due: Schedule::default(),
+            requests: 0,
+            counts: Counts::default(),
+        };
         namespaces::create_initial(&mut server, now);
+        api_services::reconcile(&mut server, now);
         server
     }
 
@@ -92,7 +104,15 @@ impl Server {
     pub fn handle(&mut self, call: &Call, now: SystemTime) -> Answer {
         self.tick(now);
         self.requests += 1;
-        dispatch::answer(self, call, self.requests, now)
+        let number = self.requests;
+        if call.content_type == protobuf::MEDIA_TYPE
+            && let Some(object) = protobuf::read(&call.body)
+        {
+            let content_type = "application/json".to_owned();
+            let call = Call { content_type, body: object.to_string().into(), ..call.clone() };
+            return dispatch::answer(self, &call, number, now);
+        }
+        dispatch::answer(self, call, number, now)
     }
 
     /// When something falls due by itself, if anything does.

@@ -159,6 +159,11 @@ impl TypeEntry {
     pub(super) fn is_synced(&self) -> bool {
         self.monitor.as_ref().is_some_and(|monitor| monitor.synced)
     }
+
+    /// Whether what is shown now is a list, and no watch.
+    pub(super) fn is_listing(&self) -> bool {
+        self.monitor.as_ref().is_some_and(|monitor| monitor.listing)
+    }
 }
 
 /// All types in use.

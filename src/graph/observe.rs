@@ -11,7 +11,18 @@ impl Partition {
     /// A list or a watch showed an object.
     pub(super) fn seen(&mut self, type_id: TypeId, facts: ObjectFacts, out: &mut Effects) {
         match self.store.find(&facts.uid, Target::Served(type_id)) {
-            Some(id) if self.store.nodes[id].is_observed() => self.update(id, &facts, out),
+            Some(id) if self.store.nodes[id].is_observed() => {
+                let was = self.store.nodes[id].resource_version.clone();
+                self.update(id, &facts, out);
+                // A list shows the last of what happened, and hides what came between: a
+                // finalizer that we took off may have come back. Whoever was done with
+                // the node relied on an event that never comes.
+                if self.store.types.entries[type_id].is_listing()
+                    && self.store.nodes[id].resource_version != was
+                {
+                    self.derive_work(id, out);
+                }
+            }
             Some(id) => self.appear(id, facts, out),
             None => {
                 let (namespace, target) = (facts.namespace.as_ref(), Target::Served(type_id));

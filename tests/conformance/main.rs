@@ -5,7 +5,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod etcd;
 mod outcome;
 mod stage;
 mod user;
@@ -17,6 +16,7 @@ mod policies;
 mod policies_foreground;
 mod policies_orphan;
 mod references;
+mod references_aliases;
 mod references_churn;
 mod references_identity;
 mod references_kinds;

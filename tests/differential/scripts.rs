@@ -25,7 +25,10 @@ pub fn all() -> Vec<Script> {
     vec![
         script("policies", watched(&CONFIG_MAPS, policies(&CONFIG_MAPS))),
         script("policies-custom", watched(&WIDGETS, policies(&WIDGETS))),
-        script("policies-default-orphan", watched(&REPLICATION_CONTROLLERS, policies(&REPLICATION_CONTROLLERS))),
+        script(
+            "policies-default-orphan",
+            watched(&REPLICATION_CONTROLLERS, policies(&REPLICATION_CONTROLLERS)),
+        ),
         script("policies-nodes", watched(&NODES, policies(&NODES))),
         script("versions", watched(&CONFIG_MAPS, versions(&CONFIG_MAPS))),
         script("versions-pods", watched(&PODS, versions(&PODS))),
@@ -137,7 +140,8 @@ fn policies(of: &Type) -> Vec<Step> {
         Some(options) => send("DELETE", one.clone(), options.clone()),
     };
     let mut steps = Vec::new();
-    for finalizers in [json!([]), json!(["a.b/c"]), json!(["orphan"]), json!(["foregroundDeletion", "a.b/c"])] {
+    for finalizers in [json!([]), json!(["a.b/c"]), json!(["orphan"]), json!(["foregroundDeletion", "a.b/c"])]
+    {
         for first in &options {
             for second in &options {
                 steps.push(send("POST", path.clone(), of.object(new(name, &finalizers))));
@@ -182,7 +186,11 @@ fn grace() -> Vec<Step> {
                 steps.push(send("DELETE", one.clone(), second.clone()));
                 steps.push(patch(&one, MERGE, json!({"metadata": {"finalizers": null}})));
                 steps.push(ask("GET", one.clone()));
-                steps.push(send("DELETE", one.clone(), json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"})));
+                steps.push(send(
+                    "DELETE",
+                    one.clone(),
+                    json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"}),
+                ));
                 steps.push(ask("GET", one.clone()));
             }
         }
@@ -227,7 +235,9 @@ fn patches(of: &Type) -> Vec<Step> {
                     steps.push(patch(&one, content_type, json!({ "metadata": metadata })));
                 }
             }
-            for whole in [json!({}), json!(null), json!([1]), json!({"metadata": null}), json!({"metadata": []})] {
+            for whole in
+                [json!({}), json!(null), json!([1]), json!({"metadata": null}), json!({"metadata": []})]
+            {
                 steps.push(patch(&one, content_type, whole));
             }
         }
@@ -293,7 +303,8 @@ fn json_patches() -> Vec<Step> {
 fn references() -> Vec<Step> {
     let (path, name) = place(&CONFIG_MAPS);
     let one = format!("{path}/{name}");
-    let owner = |name: &str, uid: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid});
+    let owner =
+        |name: &str, uid: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid});
     let gone = |uid: &str| json!({"$patch": "delete", "uid": uid});
     let lists = [
         json!({"ownerReferences": [gone("1")]}),
@@ -347,10 +358,10 @@ fn references() -> Vec<Step> {
 fn namespace() -> Vec<Step> {
     let of = "/api/v1/namespaces";
     let one = format!("{of}/<run>n");
-    let finalize = |spec: Value| send("PUT", format!("{one}/finalize"), json!({"metadata": {"name": "<run>n"}, "spec": spec}));
-    let object = |finalizers: Value| {
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "<run>n", "finalizers": finalizers}})
+    let finalize = |spec: Value| {
+        send("PUT", format!("{one}/finalize"), json!({"metadata": {"name": "<run>n"}, "spec": spec}))
     };
+    let object = |finalizers: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "<run>n", "finalizers": finalizers}});
     let mut steps = Vec::new();
     for (finalizers, options) in [
         (json!([]), json!({})),
@@ -361,14 +372,30 @@ fn namespace() -> Vec<Step> {
     ] {
         steps.extend([
             send("POST", of, object(finalizers)),
-            send("POST", CONFIG_MAPS.collection(Some("<run>n")), CONFIG_MAPS.object(json!({"name": "before"}))),
+            send(
+                "POST",
+                CONFIG_MAPS.collection(Some("<run>n")),
+                CONFIG_MAPS.object(json!({"name": "before"})),
+            ),
             send("DELETE", one.clone(), json!({"preconditions": {"uid": NO_UID}})),
             send("DELETE", one.clone(), options),
             send("DELETE", one.clone(), json!({"propagationPolicy": "Orphan"})),
             send("DELETE", one.clone(), json!({"preconditions": {"uid": NO_UID}})),
-            send("POST", CONFIG_MAPS.collection(Some("<run>n")), CONFIG_MAPS.object(json!({"name": "after"}))),
-            send("POST", CONFIG_MAPS.collection(Some("<run>n")), json!({"metadata": {"generateName": "after-"}})),
-            patch(&format!("{}/before", CONFIG_MAPS.collection(Some("<run>n"))), MERGE, json!({"metadata": {"labels": {"a": "b"}}})),
+            send(
+                "POST",
+                CONFIG_MAPS.collection(Some("<run>n")),
+                CONFIG_MAPS.object(json!({"name": "after"})),
+            ),
+            send(
+                "POST",
+                CONFIG_MAPS.collection(Some("<run>n")),
+                json!({"metadata": {"generateName": "after-"}}),
+            ),
+            patch(
+                &format!("{}/before", CONFIG_MAPS.collection(Some("<run>n"))),
+                MERGE,
+                json!({"metadata": {"labels": {"a": "b"}}}),
+            ),
             ask("DELETE", format!("{}/before", CONFIG_MAPS.collection(Some("<run>n")))),
             patch(&one, MERGE, json!({"spec": {"finalizers": null}})),
             patch(&one, MERGE, json!({"metadata": {"finalizers": ["x.y/z"]}})),
@@ -392,25 +419,66 @@ fn selectors() -> Vec<Step> {
         steps.push(send("POST", path.clone(), CONFIG_MAPS.object(json!({"name": name, "labels": labels}))));
     }
     let labels = [
-        "s", "!s", "s=1", "s==1", "s!=1", "s in (1,2)", "s in (1, 2)", "s notin (1)", "s in ()", "s>1", "s<2", "s=1,x", "x=",
-        "s=", "=", "s=1,", ",", "s in 1", "a b=c", "s gt 1", "s=a b", "!", "s>a", "a/b/c=1", "s in (1", "s=1 x=2",
+        "s",
+        "!s",
+        "s=1",
+        "s==1",
+        "s!=1",
+        "s in (1,2)",
+        "s in (1, 2)",
+        "s notin (1)",
+        "s in ()",
+        "s>1",
+        "s<2",
+        "s=1,x",
+        "x=",
+        "s=",
+        "=",
+        "s=1,",
+        ",",
+        "s in 1",
+        "a b=c",
+        "s gt 1",
+        "s=a b",
+        "!",
+        "s>a",
+        "a/b/c=1",
+        "s in (1",
+        "s=1 x=2",
     ];
     for selector in labels {
         steps.push(Step::Send(Request::new(Kind::Odd, "GET", path.clone()).with("labelSelector", selector)));
     }
     let fields = [
-        "metadata.name=a", "metadata.name==a", "metadata.name!=a", "metadata.namespace=<run>", "metadata.namespace=x",
-        "metadata.name=a,metadata.namespace=<run>", "metadata.name=", "=", "metadata.name", "metadata.uid=x", "spec.nodeName=x",
+        "metadata.name=a",
+        "metadata.name==a",
+        "metadata.name!=a",
+        "metadata.namespace=<run>",
+        "metadata.namespace=x",
+        "metadata.name=a,metadata.namespace=<run>",
+        "metadata.name=",
+        "=",
+        "metadata.name",
+        "metadata.uid=x",
+        "spec.nodeName=x",
         "metadata.name=a,metadata.name=b",
     ];
     for selector in fields {
         for path in [&path, &WIDGETS.collection(Some("<run>")), &PODS.collection(Some("<run>"))] {
-            steps.push(Step::Send(Request::new(Kind::Odd, "GET", path.clone()).with("fieldSelector", selector)));
+            steps.push(Step::Send(
+                Request::new(Kind::Odd, "GET", path.clone()).with("fieldSelector", selector),
+            ));
         }
     }
     for (name, value) in [
-        ("limit", "-1"), ("limit", "abc"), ("continue", "abc"), ("continue", "!!!"), ("resourceVersion", "abc"),
-        ("resourceVersionMatch", "Exact"), ("resourceVersionMatch", "Roughly"), ("timeoutSeconds", "abc"),
+        ("limit", "-1"),
+        ("limit", "abc"),
+        ("continue", "abc"),
+        ("continue", "!!!"),
+        ("resourceVersion", "abc"),
+        ("resourceVersionMatch", "Exact"),
+        ("resourceVersionMatch", "Roughly"),
+        ("timeoutSeconds", "abc"),
         ("watch", "maybe"),
     ] {
         let request = Request::new(Kind::Odd, "GET", path.clone()).with(name, value);
@@ -421,10 +489,16 @@ fn selectors() -> Vec<Step> {
         });
     }
     for accept in [
-        "", "*/*", "application/*", "text/html", "application/json;as=Gizmo;g=meta.k8s.io;v=v1", "text/html, application/json",
+        "",
+        "*/*",
+        "application/*",
+        "text/html",
+        "application/json;as=Gizmo;g=meta.k8s.io;v=v1",
+        "text/html, application/json",
         "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v7",
         "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v7,application/json",
-        "application/json;as=PartialObjectMetadata;v=v1", "application/json;as=PartialObjectMetadata;g=meta.k8s.io",
+        "application/json;as=PartialObjectMetadata;v=v1",
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io",
     ] {
         for path in [format!("{path}/a"), path.clone()] {
             steps.push(Step::Send(Request::new(Kind::Odd, "GET", path).accept(accept)));
@@ -454,7 +528,9 @@ fn definition_held() -> Vec<Step> {
     let served = format!("/apis/<run>.{GROUP}/v1/namespaces/<run>/gizmos");
     let one = format!("{DEFINITIONS}/gizmos.<run>.{GROUP}");
     let condition = |index: usize, reason: &str| {
-        let place: &'static str = ["/status/conditions/0/reason", "/status/conditions/1/reason", "/status/conditions/2/reason"][index];
+        let place: &'static str =
+            ["/status/conditions/0/reason", "/status/conditions/1/reason", "/status/conditions/2/reason"]
+                [index];
         Some((place, json!(reason)))
     };
     let watch = Request::new(Kind::Odd, "GET", served.clone()).with("watch", "1");
@@ -464,7 +540,11 @@ fn definition_held() -> Vec<Step> {
         send("POST", served.clone(), gizmo("b", &["a.b/c"])),
         Step::Open(watch.with("resourceVersion", format!("<{}/metadata/resourceVersion>", first + 1))),
         send("DELETE", one.clone(), json!({"propagationPolicy": "Foreground"})),
-        Step::Until(Request::new(Kind::Odd, "GET", one.clone()), 200, condition(2, "InstanceDeletionInProgress")),
+        Step::Until(
+            Request::new(Kind::Odd, "GET", one.clone()),
+            200,
+            condition(2, "InstanceDeletionInProgress"),
+        ),
         Step::Until(Request::new(Kind::Odd, "GET", format!("{served}/a")), 404, None),
         ask("GET", format!("{served}/b")),
         ask("GET", served.clone()),

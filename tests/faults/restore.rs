@@ -1,46 +1,15 @@
 //! A store that is restored from a backup under a running collector.
 
-use std::path::Path;
-use std::process::Command;
-
 use anyhow::{Result, ensure};
 
 use crate::stage::never;
 use crate::support::cluster::{create_all, poll};
-use crate::support::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope, Server};
+use crate::support::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope};
 
 /// Discovery looks only when it has a reason to.
 const NO_REGULAR_LOOK: &str = "[discovery]\ninterval = \"1h\"\n";
 /// So many versions are more than the API server itself writes when it starts.
 const VERSIONS: usize = 400;
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    let status = Command::new("cp").arg("-a").args([from, to]).status()?;
-    ensure!(status.success(), "cannot copy {} to {}", from.display(), to.display());
-    Ok(())
-}
-
-/// Does something while both servers are down.
-fn while_down(plane: &ControlPlane, act: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<()> {
-    plane.kill(Server::KubeApiserver)?;
-    plane.kill(Server::Etcd)?;
-    let dir = &plane.info().dir;
-    act(&dir.join("etcd"), &dir.join("etcd.backup"))?;
-    plane.restart(Server::Etcd)?;
-    plane.restart(Server::KubeApiserver)?;
-    Ok(())
-}
-
-fn back_up(plane: &ControlPlane) -> Result<()> {
-    while_down(plane, copy)
-}
-
-fn restore(plane: &ControlPlane) -> Result<()> {
-    while_down(plane, |data, backup| {
-        std::fs::remove_dir_all(data)?;
-        copy(backup, data)
-    })
-}
 
 /// What the backup holds.
 struct Family {
@@ -161,7 +130,7 @@ async fn nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup() -
     let ns = cluster.namespace().await?;
     let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
     let family = Family::make(&ns, &widgets).await?;
-    back_up(&plane)?;
+    plane.back_up()?;
 
     let collector = Collector::start(&plane, Options::config(NO_REGULAR_LOOK)).await?;
     collector.ready().await?;
@@ -171,7 +140,7 @@ async fn nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup() -
     cluster.settled(&collector).await?;
     ensure!(collector.metric("kube_gc_store_restored_total").await? == 0.0, "nothing was restored yet");
 
-    restore(&plane)?;
+    plane.restore()?;
     // One that knows nothing of versions that are yet to come.
     let cluster = Cluster::new(plane.client().await?);
     collector.log_line("store went back in time").await?;

@@ -1,5 +1,7 @@
 //! What every test here begins with.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
@@ -11,6 +13,8 @@ use crate::support::{Cluster, Collector, ControlPlane, Ns, Obj, Options};
 /// A fresh namespace of the shared control plane, and a proxy in front of it.
 #[derive(Debug)]
 pub struct Stage {
+    /// A plane of the test's own, which it may end as it likes.
+    own: Option<ControlPlane>,
     pub cluster: Cluster,
     pub ns: Ns,
     pub proxy: Proxy,
@@ -20,12 +24,58 @@ pub struct Stage {
 
 impl Stage {
     pub async fn set() -> Result<Self> {
-        let plane = ControlPlane::shared()?;
-        let turn = plane.exclusive().await;
+        Self::on(None).await
+    }
+
+    /// The same with a control plane of its own.
+    pub async fn alone() -> Result<Self> {
+        Self::on(Some(ControlPlane::start()?)).await
+    }
+
+    async fn on(own: Option<ControlPlane>) -> Result<Self> {
+        let shared = ControlPlane::shared()?;
+        // Also of those that are alone: two planes at work are slow.
+        let turn = shared.exclusive().await;
+        let plane = own.as_ref().unwrap_or(shared);
         let cluster = Cluster::new(plane.client().await?);
         let ns = cluster.namespace().await?;
         let proxy = Proxy::start(plane).await?;
-        Ok(Self { cluster, ns, proxy, _turn: turn })
+        Ok(Self { own, cluster, ns, proxy, _turn: turn })
+    }
+
+    /// The plane that is the test's own.
+    pub fn plane(&self) -> Result<&ControlPlane> {
+        self.own.as_ref().context("the plane is everybody's")
+    }
+
+    /// Waits until the API server answers this client again.
+    pub async fn answers(&self) -> Result<()> {
+        poll("the API server to answer", async || {
+            Ok(self.cluster.send("GET", "/api/v1/namespaces/default", None, None).await.is_ok())
+        })
+        .await
+    }
+
+    /// Fails unless each full list since a mark had to be: one for each watch that
+    /// was answered with 410. Returns the types that had such a watch.
+    pub fn assert_lists_were_needed(&self, mark: usize) -> Result<BTreeSet<String>> {
+        let mut expired = BTreeMap::<String, usize>::new();
+        for watch in self.proxy.since(mark, &On::verb(Verb::Watch)) {
+            *expired.entry(watch.request.resource).or_default() += usize::from(watch.expired);
+        }
+        let mut lists = BTreeMap::<String, Vec<Request>>::new();
+        // One that failed, or a further page, is no list of its own.
+        let first = |request: &Request| request.is_full_list() && !request.query.contains("continue=");
+        for list in self.proxy.since(mark, &On::verb(Verb::List).when(first)) {
+            if list.status == Some(200) {
+                lists.entry(list.request.resource.clone()).or_default().push(list.request);
+            }
+        }
+        for (resource, lists) in lists {
+            let needed = expired.get(&resource).copied().unwrap_or_default();
+            ensure!(lists.len() <= needed, "{needed} watches of {resource} were too old: {lists:#?}");
+        }
+        Ok(expired.into_iter().filter(|(_, times)| *times > 0).map(|(resource, _)| resource).collect())
     }
 
     /// Starts the collector behind the proxy, and returns when it has seen all

@@ -53,9 +53,10 @@ impl Collector {
             backoff: Backoff { min: Duration::from_millis(5), max: plan.longest_retry },
             discovery: DiscoverySettings {
                 interval: plan.discovery,
-                ignored: ["events", "events.events.k8s.io"].map(GroupResource::parse).into(),
+                ignored: world.ignored.iter().map(|name| GroupResource::parse(&name.to_string())).collect(),
                 sync_timeout: Duration::from_secs(30),
             },
+            decisions: None,
         };
         Ok(Self { controller: Controller::start(api, settings, exporter.clone())? })
     }

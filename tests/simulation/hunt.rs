@@ -82,10 +82,8 @@ fn hunt(seeds: impl Iterator<Item = u64> + Send, time: Option<Duration>, options
     let began = Instant::now();
     let seeds = Mutex::new(seeds);
     let (over, totals) = (AtomicBool::new(false), Totals::default());
-    let threads =
-        options.threads.or_else(|| thread::available_parallelism().ok().map(Into::into)).unwrap_or(1);
     thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..options.threads() {
             scope.spawn(|| {
                 let exporter = exporter();
                 while !over.load(Ordering::Relaxed) && time.is_none_or(|time| began.elapsed() < time) {
@@ -149,7 +147,7 @@ impl Totals {
 }
 
 /// Runs it; a panic of the simulation itself is a failure, too.
-fn attempt(spec: &Spec, exporter: &Exporter) -> Result<Passed, Failure> {
+pub fn attempt(spec: &Spec, exporter: &Exporter) -> Result<Passed, Failure> {
     catch_unwind(AssertUnwindSafe(|| run(spec, exporter))).unwrap_or_else(|_| {
         let what = super::run::take_last_words().unwrap_or_else(|| "panic".to_owned());
         Err(Failure { what, step: spec.steps.unwrap_or_default(), trace: Vec::new() })
@@ -176,7 +174,7 @@ fn report(spec: &Spec, failure: Failure, exporter: &Exporter) {
 }
 
 /// Metrics are recorded nowhere; the collector wants an exporter all the same.
-fn exporter() -> Exporter {
+pub fn exporter() -> Exporter {
     kube_gc::actors::hear_last_words(note_last_words);
     match Exporter::local() {
         Ok((_, exporter)) => exporter,

@@ -25,9 +25,9 @@ struct Inner {
 
 impl Judge {
     /// A judge of an empty server.
-    pub fn new(server: Embedded) -> Self {
+    pub fn new(server: Embedded, ignored: Vec<ResourceName>) -> Self {
         let started = server.now();
-        let oracle = Oracle::new(Bounds::default());
+        let oracle = Oracle::new(Bounds { ignored, ..Bounds::default() });
         Self(Arc::new(Mutex::new(Inner {
             server,
             started,

@@ -13,12 +13,14 @@
 //! | [`collector`] | the collector: the real one |
 //! | [`oracle`], [`judge`] | what is right, and who looks at what happens |
 //! | [`hunt`], [`shrink`], [`options`] | many runs, small failures, the command line |
+//! | [`mutations`] | the proof that mistakes would be found |
 #![expect(clippy::print_stdout, reason = "this is what the person who runs it came for")]
 
 mod actions;
 mod collector;
 mod hunt;
 mod judge;
+mod mutations;
 mod network;
 mod options;
 mod oracle;
@@ -35,6 +37,7 @@ mod world;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use kube_gc::mutation;
 
 use self::options::Options;
 
@@ -45,7 +48,11 @@ fn main() -> ExitCode {
     }
     hunt::listen();
     let good = match (options.seed, options.seconds) {
-        (Some(seed), _) => hunt::replay(seed, &options),
+        (Some(seed), _) => {
+            mutation::choose(options.mutation);
+            hunt::replay(seed, &options)
+        }
+        (None, _) if options.mutations || options.mutation.is_some() => mutations::prove(&options),
         (None, Some(seconds)) => hunt::soak(seconds, &options),
         (None, None) => hunt::check(&options),
     };

@@ -1,6 +1,9 @@
 //! The command line.
 
 use std::collections::BTreeSet;
+use std::thread;
+
+use kube_gc::mutation::Mutation;
 
 /// Runs the whole collector against an embedded API server in one thread, with
 /// everything that people do and everything that goes wrong drawn from a seed, and
@@ -34,6 +37,15 @@ pub struct Options {
     /// The first of the fresh seeds [default: random]
     #[arg(long, value_name = "N")]
     pub from: Option<u64>,
+    /// Makes every mistake of the list on purpose, and sees that each is caught
+    #[arg(long)]
+    pub mutations: bool,
+    /// Makes this mistake only, such as TrustOldList; with --seed, in that run
+    #[arg(long, value_name = "NAME", value_parser = parse_mutation)]
+    pub mutation: Option<Mutation>,
+    /// Gives a mistake up after so many seeds
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub seeds: u64,
     // What `cargo test` passes to every test binary.
     #[arg(hide = true)]
     filter: Option<String>,
@@ -55,6 +67,7 @@ const EXAMPLES: &str = "\
 Examples:
   cargo test --test simulation -- --seed 42               what happens with seed 42
   cargo test --test simulation -- --seed 42 --log debug   and what the collector says
+  cargo test --test simulation -- --mutations             would it find mistakes?
   make soak SECONDS=600                                   ten minutes of fresh seeds, optimised";
 
 /// Steps of a run.
@@ -68,6 +81,19 @@ impl Options {
             || self.ignored
             || self.filter.as_ref().is_some_and(|filter| !"simulation".contains(&**filter))
     }
+
+    /// How many seeds to run at a time.
+    pub fn threads(&self) -> usize {
+        self.threads.or_else(|| thread::available_parallelism().ok().map(Into::into)).unwrap_or(1)
+    }
+}
+
+fn parse_mutation(text: &str) -> Result<Mutation, String> {
+    let known = || Mutation::ALL.iter().map(|mutation| (*mutation, format!("{mutation:?}")));
+    known().find(|(_, name)| name == text).map(|(mutation, _)| mutation).ok_or_else(|| {
+        let names: Vec<String> = known().map(|(_, name)| name).collect();
+        format!("the mistakes are {}", names.join(", "))
+    })
 }
 
 fn parse_steps(text: &str) -> Result<Steps, String> {

@@ -38,13 +38,13 @@ impl Trace {
             let at = lines.started.elapsed();
             let mut line = format!("{:>12.6} {line}", at.as_secs_f64());
             lines.hasher.write(line.as_bytes());
+            if lines.aloud {
+                println!("{line}");
+            }
             if line.len() > LONGEST {
                 let end = (0..=LONGEST).rev().find(|end| line.is_char_boundary(*end)).unwrap_or_default();
                 line.truncate(end);
                 line.push('…');
-            }
-            if lines.aloud {
-                println!("{line}");
             }
             if lines.last.len() >= KEPT {
                 lines.last.pop_front();

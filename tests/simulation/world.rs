@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
+use kube_gc::embedded::resources::ResourceName;
 use kube_gc::embedded::{Embedded, Release, Settings};
 use serde_json::Value;
 use tower::ServiceExt as _;
@@ -39,6 +40,8 @@ pub struct World {
     pub namespaces: Vec<String>,
     /// References to objects that were once there.
     pub ghosts: VecDeque<Value>,
+    /// Types that the collector does not watch.
+    pub ignored: Vec<ResourceName>,
     /// Types whose watch cache stands still.
     pub frozen: Vec<&'static Type>,
     last: u64,
@@ -58,11 +61,14 @@ impl World {
         };
         let namespaces = ["default", "shop", "team"].into_iter().take(plan.namespaces);
         let server = Embedded::new(settings);
+        let types = types::draw(random);
+        let ignored = ignored(&server, &types, plan.watch_all);
         Self {
-            judge: Judge::new(server.clone()),
+            judge: Judge::new(server.clone(), ignored.clone()),
             server,
+            ignored,
             network: Network::new(trace),
-            types: types::draw(random),
+            types,
             namespaces: namespaces.map(ToOwned::to_owned).collect(),
             ghosts: VecDeque::new(),
             frozen: Vec::new(),
@@ -203,4 +209,19 @@ impl World {
     pub fn name(&self, random: &mut Random) -> String {
         format!("n{}", random.below(self.plan.names))
     }
+}
+
+/// Events, and, since watching what nobody uses is what takes longest, all types that
+/// are neither in use nor say which types there are.
+fn ignored(server: &Embedded, types: &[&'static Type], watch_all: bool) -> Vec<ResourceName> {
+    let needed = ["namespaces", "customresourcedefinitions.apiextensions.k8s.io"];
+    let is_ignored = |name: &ResourceName| {
+        let text = name.to_string();
+        let used = types.iter().any(|of| of.name() == *name) || needed.contains(&&*text);
+        matches!(&*text, "events" | "events.events.k8s.io") || !used && !watch_all
+    };
+    let all = |server: &mut kube_gc::embedded::server::Server| {
+        server.catalog.all().map(|resource| resource.name.clone()).filter(is_ignored).collect()
+    };
+    server.with(all)
 }

@@ -7,6 +7,7 @@
 pub mod cluster;
 pub mod collector;
 pub mod control_plane;
+pub mod etcd;
 pub mod proxy;
 pub mod webhook;
 

@@ -9,6 +9,7 @@ mod request;
 mod rules;
 mod stream;
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
@@ -41,6 +42,7 @@ use super::control_plane::ControlPlane;
 pub use request::{Exchange, On, Request, Verb};
 pub use rules::{Held, Hold, How, Reply, Rule, WatchHold};
 pub use stream::Cut;
+use stream::Order;
 
 /// How long anything may take before the test fails.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -78,6 +80,8 @@ struct State {
     rules: Vec<rules::Entry>,
     event_holds: Vec<rules::EventHold>,
     streams: Vec<stream::Stream>,
+    echo: usize,
+    bookmarks_dropped: bool,
     last_id: u64,
 }
 
@@ -181,6 +185,11 @@ impl Proxy {
         self.shared.until(&format!("a watch of {resource}"), |state| state.watching(resource) > 0).await
     }
 
+    /// The resources that are being watched.
+    pub fn watched(&self) -> BTreeSet<String> {
+        self.shared.look(|state| state.streams.iter().map(|stream| stream.resource.clone()).collect())
+    }
+
     /// Ends the open watches of a resource, or of all, and returns how many.
     pub fn cut(&self, resource: Option<&str>, how: Cut) -> usize {
         self.shared.with(|state| {
@@ -189,7 +198,28 @@ impl Proxy {
                 .partition(|stream| resource.is_none_or(|resource| stream.resource == resource));
             state.streams = kept;
             let cut: Vec<stream::Stream> = cut;
-            cut.iter().filter(|stream| stream.cut.send(how).is_ok()).count()
+            cut.iter().filter(|stream| stream.orders.send(Order::End(how)).is_ok()).count()
+        })
+    }
+
+    /// From now on every event comes twice: after each one, so many that came
+    /// last come once more, in their order. With 0 this ends.
+    pub fn echo(&self, events: usize) {
+        self.shared.with(|state| state.echo = events);
+    }
+
+    /// From now on no bookmark passes.
+    pub fn drop_bookmarks(&self) {
+        self.shared.with(|state| state.bookmarks_dropped = true);
+    }
+
+    /// Puts a bookmark into the open watches of a resource, and returns how many
+    /// those are. Only for a version up to which they have shown everything.
+    pub fn bookmark(&self, api_version: &str, kind: &str, resource: &str, version: &str) -> usize {
+        let line = stream::bookmark(api_version, kind, version);
+        self.shared.look(|state| {
+            let meant = state.streams.iter().filter(|stream| stream.resource == resource);
+            meant.filter(|stream| stream.orders.send(Order::Show(line.clone())).is_ok()).count()
         })
     }
 }
@@ -225,7 +255,14 @@ async fn answer(shared: Shared, client: Client, incoming: http::Request<Incoming
     let (index, rule) = shared.with(|state| {
         let arrived = Instant::now();
         let request = request.clone();
-        state.log.push(Exchange { request, arrived, status: None, answered: None, served: None });
+        state.log.push(Exchange {
+            request,
+            arrived,
+            status: None,
+            answered: None,
+            served: None,
+            expired: false,
+        });
         (state.log.len() - 1, state.rule_for(&state.log[state.log.len() - 1].request.clone()))
     });
     let how = match rule {
@@ -247,12 +284,15 @@ async fn answer(shared: Shared, client: Client, incoming: http::Request<Incoming
     let served = client.send(forwarded.body(Body::from(body))?).await?;
     let (head, body) = served.into_parts();
     let status = head.status.as_u16();
-    shared.with(|state| state.log[index].served = Some(status));
+    shared.with(|state| {
+        state.log[index].served = Some(status);
+        state.log[index].expired = status == 410;
+    });
 
     let is_watch = request.verb == Verb::Watch && head.status.is_success();
     let body: UnsyncBoxBody<Bytes, io::Error> = if is_watch {
         let (to, from) = mpsc::channel(16);
-        shared.follow(request.resource, body, to);
+        shared.follow(index, request.resource, body, to);
         let frames = unfold(from, async |mut from| Some((from.recv().await?, from)));
         StreamBody::new(frames).boxed_unsync()
     } else {
@@ -309,17 +349,17 @@ impl Shared {
         });
     }
 
-    fn follow(&self, resource: String, body: Body, to: stream::Sender) {
-        let (cut, cuts) = mpsc::unbounded_channel();
+    fn follow(&self, index: usize, resource: String, body: Body, to: stream::Sender) {
+        let (orders, given) = mpsc::unbounded_channel();
         let id = self.with(|state| {
             state.last_id += 1;
             let id = state.last_id;
-            state.streams.push(stream::Stream { id, resource: resource.clone(), cut });
+            state.streams.push(stream::Stream { id, resource: resource.clone(), orders });
             id
         });
         let shared = self.clone();
         tokio::spawn(async move {
-            stream::forward(shared.clone(), resource, body, to, cuts).await;
+            stream::forward(shared.clone(), index, resource, body, to, given).await;
             shared.with(|state| state.streams.retain(|stream| stream.id != id));
         });
     }

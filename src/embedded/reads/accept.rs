@@ -30,8 +30,8 @@ impl Form {
         // Stable: of equals, the first.
         offers.sort_by(|one, other| other.quality.total_cmp(&one.quality));
         // All but custom resources are served by what knows no other wildcard.
-        let routed = resource.custom
-            || offers.iter().any(|offer| matches!(offer.media, "application/json" | "*/*"));
+        let routed =
+            resource.custom || offers.iter().any(|offer| matches!(offer.media, "application/json" | "*/*"));
         offers.retain(|offer| matches!(offer.media, "application/json" | "application/*" | "*/*"));
         if !routed {
             let mut status = Status::new(406, "NotAcceptable", "406: Not Acceptable");

@@ -56,13 +56,6 @@ impl Fields {
             equal == term.equal
         })
     }
-
-    /// The one name that is asked for, if it is one.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        let term = self.0.iter().find(|term| term.equal && term.field == "metadata.name")?;
-        Some(&term.value)
-    }
 }
 
 fn bad(message: String) -> Status {

@@ -5,6 +5,7 @@
 //! `resourceVersion`, as on a real server.
 
 mod accept;
+mod columns;
 mod fields;
 mod labels;
 mod list;

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
 use super::fields::Fields;
 use super::labels::Labels;
 use crate::embedded::call::Call;
 use crate::embedded::object::{Key, Object};
-use crate::embedded::resources::Resource;
+use crate::embedded::resources::{Resource, ResourceName};
 use crate::embedded::settings::Release;
-use crate::embedded::status::Status;
+use crate::embedded::status::{FieldError, Status};
 
 /// Which objects are asked for.
 #[derive(Clone, Debug)]
@@ -122,24 +120,10 @@ impl<'a> Options<'a> {
 
 fn integer(text: Option<&str>) -> Result<Option<i64>, Status> {
     let parse = |text: &str| {
-        text.parse().map_err(|_| {
-            let message = format!("strconv.ParseInt: parsing \"{text}\": invalid syntax");
-            Status::new(400, "BadRequest", message)
-        })
+        text.parse()
+            .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax")))
     };
     text.map(parse).transpose()
-}
-
-/// One thing that is wrong: field, reason, message.
-type Wrong = (&'static str, &'static str, String);
-
-fn forbidden(field: &'static str, why: &str) -> Wrong {
-    (field, "FieldValueForbidden", format!("Forbidden: {why}"))
-}
-
-fn unsupported(field: &'static str, value: &str, supported: &str) -> Wrong {
-    let message = format!("Unsupported value: \"{value}\": supported values: {supported}");
-    (field, "FieldValueNotSupported", message)
 }
 
 fn check(call: &Call, release: Release) -> Result<(), Status> {
@@ -147,48 +131,58 @@ fn check(call: &Call, release: Release) -> Result<(), Status> {
         (false, _) => wrong_list(call, release),
         (true, Release::V1_20) => call
             .query("resourceVersionMatch")
-            .map(|_| forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden for watch"))
+            .map(|_| {
+                FieldError::forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden for watch")
+            })
             .into_iter()
             .collect(),
         (true, Release::V1_36) => wrong_watch(call),
     };
-    if wrong.is_empty() { Ok(()) } else { Err(invalid(&wrong)) }
+    let options = ResourceName::new("meta.k8s.io", "ListOptions");
+    if wrong.is_empty() { Ok(()) } else { Err(Status::invalid(&options, "", &wrong)) }
 }
 
-fn wrong_list(call: &Call, release: Release) -> Vec<Wrong> {
+fn wrong_list(call: &Call, release: Release) -> Vec<FieldError> {
     let field = "resourceVersionMatch";
     let mut wrong = Vec::new();
     if let Some(matching) = call.query(field) {
         if call.query("resourceVersion").is_none() {
-            wrong.push(forbidden(
+            wrong.push(FieldError::forbidden(
                 field,
                 "resourceVersionMatch is forbidden unless resourceVersion is provided",
             ));
         }
         if call.query("continue").is_some() {
-            wrong.push(forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+            wrong.push(FieldError::forbidden(
+                field,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
         }
         if !matches!(matching, "Exact" | "NotOlderThan") {
-            wrong.push(unsupported(field, matching, r#""Exact", "NotOlderThan", """#));
+            wrong.push(FieldError::not_supported(
+                field,
+                &format!("{matching:?}"),
+                &["Exact", "NotOlderThan", ""],
+            ));
         }
         if matching == "Exact" && call.query("resourceVersion") == Some("0") {
             let why = r#"resourceVersionMatch "exact" is forbidden for resourceVersion "0""#;
-            wrong.push(forbidden(field, why));
+            wrong.push(FieldError::forbidden(field, why));
         }
     }
     if release > Release::V1_20 && call.query("sendInitialEvents").is_some() {
-        wrong.push(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        wrong.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
     }
     wrong
 }
 
-fn wrong_watch(call: &Call) -> Vec<Wrong> {
+fn wrong_watch(call: &Call) -> Vec<FieldError> {
     let field = "resourceVersionMatch";
     let matching = call.query(field);
     let initial_events = call.query("sendInitialEvents").is_some();
     let mut wrong = Vec::new();
     if initial_events && matching != Some("NotOlderThan") {
-        wrong.push(forbidden(
+        wrong.push(FieldError::forbidden(
             field,
             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
         ));
@@ -196,25 +190,17 @@ fn wrong_watch(call: &Call) -> Vec<Wrong> {
     if let Some(matching) = matching {
         if !initial_events {
             let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            wrong.push(forbidden(field, why));
+            wrong.push(FieldError::forbidden(field, why));
         }
         if matching != "NotOlderThan" {
-            wrong.push(unsupported(field, matching, r#""NotOlderThan""#));
+            wrong.push(FieldError::not_supported(field, &format!("{matching:?}"), &["NotOlderThan"]));
         }
         if call.query("continue").is_some() {
-            wrong.push(forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+            wrong.push(FieldError::forbidden(
+                field,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
         }
     }
     wrong
-}
-
-fn invalid(wrong: &[Wrong]) -> Status {
-    let all: Vec<String> = wrong.iter().map(|(field, _, why)| format!("{field}: {why}")).collect();
-    let all = if let [one] = all.as_slice() { one.clone() } else { format!("[{}]", all.join(", ")) };
-    let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {all}");
-    let cause = |(field, reason, why): &Wrong| json!({"reason": reason, "message": why, "field": field});
-    let causes: Vec<_> = wrong.iter().map(cause).collect();
-    let mut status = Status::new(422, "Invalid", message);
-    status.details = Some(json!({"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}));
-    status
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::builtin::Subresource;
+use super::subresource::Subresource;
 use super::{Catalog, Resource};
 
 /// What a client asks for with such a media type: the version of the document.

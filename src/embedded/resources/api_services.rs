@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Backendless, ResourceName};
 use crate::embedded::dispatch::by_itself;
+use crate::embedded::namespaces;
 use crate::embedded::object::{Key, Object};
 use crate::embedded::schedule::{Due, REACTION};
 use crate::embedded::server::{Body, Reply, Server};
@@ -43,6 +44,8 @@ pub fn reconcile(server: &mut Server, now: SystemTime) {
     let services: Vec<Object> = server.store.objects(&name()).map(|(_, object)| object.clone()).collect();
     let backendless: BTreeSet<Backendless> = services.iter().filter_map(backendless).collect();
     server.catalog.set_backendless(backendless);
+    // They may have waited for a group that could not be asked.
+    namespaces::resync(server, now);
     let cause = Cause::server("APIService availability");
     for service in &services {
         if let Some(value) = with_condition(service, now) {

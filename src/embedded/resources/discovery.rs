@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::builtin::Subresource;
+use super::subresource::Subresource;
 use super::{Catalog, Resource};
 
 /// `/api`.

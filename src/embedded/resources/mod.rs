@@ -11,6 +11,7 @@ pub mod crds;
 mod definition;
 pub mod discovery;
 mod names;
+mod subresource;
 #[cfg(test)]
 mod tests;
 

@@ -1,1 +1,192 @@
+use futures::{AsyncBufReadExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::time::Duration;
 
+use super::*;
+use crate::embedded::object::Key;
+use crate::embedded::resources::ResourceName;
+use crate::embedded::store::Cause;
+
+fn configmaps() -> ResourceName {
+    ResourceName::new("", "configmaps")
+}
+
+fn put(server: &Embedded, name: &str, data: &str) -> u64 {
+    let value = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": data},
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+    });
+    let (key, cause) = (Key::new(Some("default"), name), Cause::server("test"));
+    server.with(|server| server.store.write(&configmaps(), &key, value, &cause).resource_version())
+}
+
+fn request(path: &str) -> http::Request<Vec<u8>> {
+    http::Request::get(format!("/api/v1/configmaps{path}")).body(Vec::new()).unwrap()
+}
+
+async fn ask(client: &kube::Client, path: &str) -> Value {
+    client.request(request(path)).await.unwrap()
+}
+
+/// The lines of a watch, as they come.
+type Lines = futures::stream::BoxStream<'static, Result<Value, std::io::Error>>;
+
+async fn watch(client: &kube::Client, query: &str) -> Lines {
+    let reader = client.request_stream(request(&format!("?watch=true&{query}"))).await.unwrap();
+    reader.lines().map(|line| line.map(|line| serde_json::from_str(&line).unwrap())).boxed()
+}
+
+async fn next(lines: &mut Lines) -> (String, String) {
+    let line = lines.next().await.expect("the watch has ended").expect("the watch was cut");
+    let text = |pointer| line.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    (text("/type"), text("/object/metadata/name"))
+}
+
+fn event(kind: &str, name: &str) -> (String, String) {
+    (kind.to_owned(), name.to_owned())
+}
+
+/// Whether nothing comes before everything else has come to rest.
+async fn is_quiet(lines: &mut Lines) -> bool {
+    tokio::time::timeout(Duration::from_secs(1), lines.next()).await.is_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_lists_and_watches_without_a_socket() {
+    let server = Embedded::new(Settings::default());
+    let client = server.client();
+    let created = put(&server, "a", "1");
+    let list = ask(&client, "").await;
+    assert_eq!(list["metadata"]["resourceVersion"], created.to_string());
+    assert_eq!(list["items"][0]["metadata"]["name"], "a");
+
+    let mut lines = watch(&client, &format!("resourceVersion={created}")).await;
+    assert!(is_quiet(&mut lines).await);
+    put(&server, "a", "2");
+    assert_eq!(next(&mut lines).await, event("MODIFIED", "a"));
+    let (writer, name) = (server.clone(), "b");
+    let later = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        put(&writer, name, "1");
+    });
+    assert_eq!(next(&mut lines).await, event("ADDED", "b"));
+    later.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_is_a_status() {
+    let client = Embedded::new(Settings::default()).client();
+    let error = client.request::<Value>(request("?continue=nonsense")).await.unwrap_err();
+    let kube::Error::Api(status) = error else { panic!("{error}") };
+    assert_eq!((status.code, status.reason.as_str()), (400, "BadRequest"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_and_the_end_come_with_time() {
+    let server = Embedded::new(Settings::default());
+    let client = server.client();
+    let began = tokio::time::Instant::now();
+    let mut lines = watch(&client, "timeoutSeconds=90&allowWatchBookmarks=true").await;
+    for seconds in [60, 90] {
+        assert_eq!(next(&mut lines).await, event("BOOKMARK", ""));
+        assert_eq!(began.elapsed().as_secs(), seconds);
+    }
+    assert!(lines.next().await.is_none());
+    assert_eq!(server.now(), Settings::default().epoch + began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_history_is_told_in_both_ways() {
+    let server = Embedded::new(Settings::default());
+    let client = server.client();
+    let old = put(&server, "a", "1");
+    server.compact(put(&server, "a", "2"));
+    let mut lines = watch(&client, &format!("resourceVersion={old}")).await;
+    let line = lines.next().await.unwrap().unwrap();
+    assert_eq!((&line["type"], &line["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    assert!(lines.next().await.is_none());
+
+    server.gone_as_status(true);
+    let request = request(&format!("?watch=1&resourceVersion={old}"));
+    let Err(error) = client.request_stream(request).await else { panic!("it was not refused") };
+    assert!(matches!(&error, kube::Error::Api(status) if status.code == 410), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lagging_cache_catches_up() {
+    let server = Embedded::new(Settings::default());
+    let client = server.client();
+    let began = put(&server, "a", "1");
+    let mut lines = watch(&client, &format!("resourceVersion={began}")).await;
+    server.freeze(&configmaps());
+    put(&server, "b", "1");
+    assert!(is_quiet(&mut lines).await);
+    assert_eq!(ask(&client, "?resourceVersion=0").await["items"].as_array().unwrap().len(), 1);
+    assert_eq!(ask(&client, "").await["items"].as_array().unwrap().len(), 2);
+    server.thaw(&configmaps());
+    assert_eq!(next(&mut lines).await, event("ADDED", "b"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_cut_and_ended() {
+    let server = Embedded::new(Settings::default());
+    let client = server.client();
+    let mut cut = watch(&client, "").await;
+    assert!(is_quiet(&mut cut).await);
+    server.cut_watches(Some(&ResourceName::new("", "secrets")));
+    assert!(is_quiet(&mut cut).await);
+    server.cut_watches(Some(&configmaps()));
+    assert!(cut.next().await.is_some_and(|line| line.is_err()));
+    let mut ended = watch(&client, "").await;
+    assert_eq!(server.watches(&configmaps()), 2);
+    server.end_watches(None);
+    assert!(ended.next().await.is_none());
+    drop((cut, ended));
+    assert_eq!(server.watches(&configmaps()), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_backup_ends_watches_and_brings_objects_back() {
+    let server = Embedded::new(Settings::default());
+    let client = server.client();
+    let version = put(&server, "a", "1");
+    let backup = server.snapshot();
+    put(&server, "b", "1");
+    let mut lines = watch(&client, "").await;
+    assert_eq!(next(&mut lines).await, event("ADDED", "a"));
+    assert_eq!(next(&mut lines).await, event("ADDED", "b"));
+    server.restore(&backup);
+    assert!(lines.next().await.is_none());
+    let list = ask(&client, "").await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    assert_eq!(list["items"][0]["metadata"]["resourceVersion"], version.to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_falls_due_is_done_in_its_time() {
+    let server = Embedded::new(Settings::default());
+    let runner = server.clone();
+    let running = tokio::spawn(async move { runner.run().await });
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foos.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooList"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let client = server.client();
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let create = http::Request::post(path)
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(&crd).unwrap())
+        .unwrap();
+    client.request::<Value>(create).await.unwrap();
+    assert!(server.with(|server| server.catalog.get("example.com", "foos").is_none()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Nobody has asked for anything since.
+    assert!(server.with(|server| server.catalog.get("example.com", "foos").is_some()));
+    running.abort();
+}

@@ -4,10 +4,11 @@ use serde_json::Value;
 
 use super::random::Random;
 use super::strategy::Strategy;
-use super::{Write, body, metadata, options, save, validation};
-use crate::embedded::object::{Key, Object};
+use super::{Write, body, metadata, namespaces, options, save, validation};
+use crate::embedded::object::Object;
 use crate::embedded::resources::ResourceName;
 use crate::embedded::server::{Reply, Server};
+use crate::embedded::settings::Release;
 use crate::embedded::status::{FieldError, Status};
 use crate::embedded::time::timestamp;
 
@@ -54,22 +55,36 @@ pub(super) fn insert(
     }
     let key = write.key(&name);
     if let Some(taken) = server.store.get(&write.resource.stored_as, &key) {
-        let mut status = Status::already_exists(&write.asked(), &name);
-        if taken.deletion_timestamp().is_some() {
-            status.message = format!("object is being deleted: {}", status.message);
-        }
-        return Err(status);
+        let generated = !metadata::text(metadata::of(&object), "generateName").is_empty();
+        return Err(already_exists(write, taken, generated, server.settings.release));
     }
     Ok(if dry_run { Object::new(object) } else { save(server, write, &key, object) })
 }
 
+/// A name that is taken; if only its beginning was asked for, it is worth another try.
+fn already_exists(write: &Write<'_>, taken: &Object, generated: bool, release: Release) -> Status {
+    let name = taken.name();
+    if generated && release == Release::V1_20 {
+        let kind = ResourceName::new(&write.resource.stored_as.group, &write.resource.kind);
+        let message = format!(
+            "The POST operation against {kind} could not be completed at this time, please try again."
+        );
+        return Status::about(500, "ServerTimeout", &kind, "POST", message);
+    }
+    let mut status = Status::already_exists(&write.asked(), name);
+    if generated {
+        status.message.push_str(", the server was not able to generate a unique name for the object");
+    }
+    if taken.deletion_timestamp().is_some() {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
+}
+
 /// The namespace must be there and stay.
 fn check_namespace(server: &Server, write: &Write<'_>, object: &Value) -> Result<(), Status> {
-    let Some(namespace) = write.path.namespace else { return Ok(()) };
-    let namespaces = ResourceName::new("", "namespaces");
-    let Some(found) = server.store.get(&namespaces, &Key::new(None, namespace)) else {
-        return Err(Status::not_found(&namespaces, namespace));
-    };
+    let Some(found) = namespaces::of(server, write)? else { return Ok(()) };
+    let namespace = found.name();
     if found.value().pointer("/status/phase").and_then(Value::as_str) != Some("Terminating") {
         return Ok(());
     }

@@ -200,7 +200,8 @@ mod tests {
     use super::*;
 
     fn normal(metadata: Value) -> Result<Value, String> {
-        let mut object = json!({ "metadata": metadata });
+        let mut object = json!({});
+        object["metadata"] = metadata;
         normalize(&mut object)?;
         Ok(object["metadata"].take())
     }

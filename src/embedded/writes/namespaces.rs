@@ -1,12 +1,16 @@
-//! Deleting a namespace: it becomes `Terminating`, and stays until it is finalized.
+//! Namespaces: there must be one to write in, and a deleted one stays as `Terminating`
+//! until it is finalized.
 
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
+use super::Write;
 use super::metadata::{self, finalizers};
 use super::options::{DeleteOptions, Policy};
+use crate::embedded::object::{Key, Object};
 use crate::embedded::resources::ResourceName;
+use crate::embedded::server::Server;
 use crate::embedded::status::Status;
 use crate::embedded::time::timestamp;
 
@@ -24,6 +28,18 @@ pub(super) fn check(name: &str) -> Result<(), Status> {
         return Err(Status::forbidden(&namespaces, name, "this namespace may not be deleted"));
     }
     Ok(())
+}
+
+/// The namespace that a write is in; none if it is in none.
+///
+/// # Errors
+///
+/// 404 if it is gone, although things may be left in it.
+pub(super) fn of<'a>(server: &'a Server, write: &Write<'_>) -> Result<Option<&'a Object>, Status> {
+    let Some(name) = write.path.namespace else { return Ok(None) };
+    let namespaces = ResourceName::new("", "namespaces");
+    let found = server.store.get(&namespaces, &Key::new(None, name));
+    found.map(Some).ok_or_else(|| Status::not_found(&namespaces, name))
 }
 
 /// Whether `spec.finalizers` holds it.

@@ -88,7 +88,13 @@ fn apply(kind: Kind, object: &mut Value, patch: &[u8], release: Release) -> Resu
                 serde_json::from_slice(patch).map_err(|error| Status::bad_request(error.to_string()))?;
             let patch = patch.unwrap_or_default();
             let language = Strategic { drops_directives: release > Release::V1_20 };
-            strategic::merge(language, object, patch).map_err(Status::unnamed)
+            let kept = ["apiVersion", "kind"].map(|field| object[field].clone());
+            strategic::merge(language, object, patch).map_err(Status::unnamed)?;
+            // Here the type is not read from the result.
+            let [api_version, kind] = kept;
+            object["apiVersion"] = api_version;
+            object["kind"] = kind;
+            Ok(())
         }
     }
 }

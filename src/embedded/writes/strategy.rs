@@ -52,7 +52,6 @@ const GENERATION_SINCE: &[&str] = &[
 ];
 
 const CONDITIONAL: &[&str] = &[
-    "/services",
     "admissionregistration.k8s.io/mutatingwebhookconfigurations",
     "admissionregistration.k8s.io/validatingwebhookconfigurations",
     "apiextensions.k8s.io/customresourcedefinitions",
@@ -66,6 +65,9 @@ const CONDITIONAL: &[&str] = &[
     "storage.k8s.io/csinodes",
     "storage.k8s.io/volumeattachments",
 ];
+
+/// Those that need no longer be told.
+const CONDITIONAL_ONCE: &[&str] = &["/services"];
 
 const CREATES_ON_UPDATE: &[&str] = &[
     "/endpoints",
@@ -87,7 +89,7 @@ impl Strategy {
         let group = &*stored_as.group;
         let naming = match (group, &*stored_as.plural) {
             _ if resource.custom => Naming::Subdomain,
-            ("rbac.authorization.k8s.io", _) => Naming::Segment,
+            ("rbac.authorization.k8s.io", _) | ("apiregistration.k8s.io", _) => Naming::Segment,
             ("", "namespaces") => Naming::Label,
             ("", "services") => Naming::Label1035,
             _ => Naming::Subdomain,
@@ -97,7 +99,9 @@ impl Strategy {
             generation: resource.custom
                 || listed(GENERATION)
                 || release > Release::V1_20 && listed(GENERATION_SINCE),
-            unconditional: !resource.custom && !listed(CONDITIONAL),
+            unconditional: !resource.custom
+                && !listed(CONDITIONAL)
+                && (release > Release::V1_20 || !listed(CONDITIONAL_ONCE)),
             creates_on_update: listed(CREATES_ON_UPDATE),
             has_status: resource.subresources.contains(&"status"),
             short_finalizers: resource.custom

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::create::{check_kind, insert};
 use super::strategy::Strategy;
-use super::{Write, body, metadata, options, remove, save, validation};
+use super::{Write, body, metadata, namespaces, options, remove, save, validation};
 use crate::embedded::object::{Key, Object};
 use crate::embedded::resources::ResourceName;
 use crate::embedded::server::{Reply, Server};
@@ -71,6 +71,7 @@ pub(super) fn replace(
     mut new: Value,
     dry_run: bool,
 ) -> Result<Reply, Status> {
+    namespaces::of(server, write)?;
     let strategy = Strategy::of(write.resource, server.settings.release);
     check_version(write, &strategy, old, &mut new)?;
     prepare(write, &strategy, old.value(), &mut new)?;
@@ -145,5 +146,5 @@ fn waits_for_nothing(write: &Write<'_>, old: &Value, new: &Value) -> bool {
     let grace = metadata::number(fields, "deletionGracePeriodSeconds").unwrap_or_default();
     let free = metadata::finalizers(metadata::of(new)).next().is_none();
     let namespace = write.resource.stored_as == ResourceName::new("", "namespaces");
-    ending && grace == 0 && free && !(namespace && super::namespaces::is_held(new))
+    ending && grace == 0 && free && !(namespace && namespaces::is_held(new))
 }

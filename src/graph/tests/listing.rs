@@ -55,6 +55,23 @@ fn an_older_object_in_a_list_is_still_there() {
     assert!(w.is_observed(&config("c")));
 }
 
+/// Fails if a deletion that began a second time while nobody watched looks like the
+/// first, with which everybody is done.
+#[test]
+fn a_list_does_not_hide_that_a_finalizer_went_and_came_back() {
+    let mut w = World::new(1);
+    let (held, kept) = (config("held").foreground(), config("kept").orphaning());
+    w.see(&[&held, &kept]);
+    w.forget();
+    w.see(&[&held.clone().at(15), &kept.clone().at(15)]);
+    assert!(w.queued().is_empty() && w.queued_orphaning().is_empty(), "a watch hides nothing");
+    w.list("configmaps", 20, &[&held.clone().at(16), &kept.clone().at(15)]);
+    assert_eq!(w.queued(), ["held"]);
+    assert!(w.queued_orphaning().is_empty(), "nothing has happened to it");
+    w.list("configmaps", 30, &[&held.at(16), &kept.at(25)]);
+    assert_eq!(w.queued_orphaning(), ["kept"]);
+}
+
 #[test]
 fn a_type_is_synced_from_its_first_complete_list_of_an_epoch_on() {
     let mut w = World::unsynced(1);

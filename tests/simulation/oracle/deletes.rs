@@ -69,7 +69,7 @@ fn judge_version(oracle: &Oracle, change: &Change, object: &Object) -> Result<()
         }
         keeps_orphans(oracle, change, named)?;
     }
-    judge_policy(change, object, may_have_to_wait && oracle.history.dependents(object.uid()).next().is_some())
+    judge_policy(change, object, may_have_to_wait && oracle.history.had_dependents(object.uid()))
 }
 
 /// Section 5: who named an owner before its orphan deletion began loses the

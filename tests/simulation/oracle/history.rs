@@ -40,8 +40,6 @@ pub struct Life {
     solid_until: Option<Duration>,
     /// When it was waiting for the last time, up to the latest change.
     waiting_until: Option<Duration>,
-    /// Whether it has ever waited for dependents.
-    pub has_waited: bool,
     /// Whether it was ever to orphan its dependents.
     pub has_orphaned: bool,
     /// Its orphan deletion was completed by the collector of this run, and nobody
@@ -102,6 +100,9 @@ pub struct History {
     lives: BTreeMap<String, Life>,
     /// Who names a uid now.
     dependents: BTreeMap<String, BTreeSet<String>>,
+    /// Every uid that another object has ever named, and whether one of them was
+    /// waiting for dependents itself at the time.
+    named: BTreeMap<String, bool>,
     /// Since when a uid is known to anybody: named by a reference, or created.
     known: BTreeMap<String, Duration>,
 }
@@ -133,6 +134,17 @@ impl History {
         })
     }
 
+    /// Whether a uid was ever named by another object. A watch that is late shows it
+    /// for as long as it is.
+    pub fn had_dependents(&self, uid: &str) -> bool {
+        self.named.contains_key(uid)
+    }
+
+    /// Whether one of those was waiting for its own dependents.
+    pub fn had_waiting_dependents(&self, uid: &str) -> bool {
+        self.named.get(uid).is_some_and(|waiting| *waiting)
+    }
+
     /// Since when anybody could know of a uid.
     pub fn known_since(&self, uid: &str) -> Duration {
         self.known.get(uid).copied().unwrap_or(Duration::MAX)
@@ -156,7 +168,11 @@ impl History {
             }
         }
         let after = (!change.removed).then(|| next(before.as_mut(), change, now, window));
+        let waits = after.as_ref().is_some_and(|after| is_waiting(&after.object));
         for held in after.iter().flat_map(|after| &after.held) {
+            if held.reference.uid != uid {
+                *self.named.entry(held.reference.uid.clone()).or_default() |= waits;
+            }
             self.known.entry(held.reference.uid.clone()).or_insert(now);
             self.dependents.entry(held.reference.uid.clone()).or_default().insert(uid.to_owned());
         }
@@ -167,7 +183,6 @@ impl History {
             doomed: None,
             solid_until: None,
             waiting_until: None,
-            has_waited: false,
             has_orphaned: false,
             orphaned_in: None,
         });
@@ -182,7 +197,6 @@ impl History {
             }
             life.has_orphaned |= is_orphaning(&after.object);
             if is_waiting(&after.object) {
-                life.has_waited = true;
                 life.orphaned_in = None;
             }
         }

@@ -83,6 +83,8 @@ pub struct Oracle {
     knowledge: Knowledge,
     /// The time of the latest change.
     now: Duration,
+    /// The latest request that was judged.
+    judged: u64,
 }
 
 impl Oracle {
@@ -94,6 +96,7 @@ impl Oracle {
             history: History::default(),
             knowledge: Knowledge::default(),
             now: Duration::ZERO,
+            judged: 0,
         }
     }
 
@@ -126,8 +129,12 @@ impl Oracle {
     /// the collector's.
     pub fn observe(&mut self, change: &Change, now: Duration) -> Result<(), Violation> {
         self.now = now;
-        let judged = if self.is_collectors(change) { self.judge(change) } else { Ok(()) };
-        let orphaned = judged.is_ok() && self.is_collectors(change) && finalizers::orphaned(change);
+        let is_to_judge = self.is_collectors(change) && change.cause.request != self.judged;
+        if is_to_judge {
+            self.judged = change.cause.request;
+        }
+        let judged = if is_to_judge { self.judge(change) } else { Ok(()) };
+        let orphaned = judged.is_ok() && is_to_judge && finalizers::orphaned(change);
         self.history.record(change, now, self.bounds.decision);
         if orphaned {
             self.history.orphaned(change, self.knowledge.run());
@@ -143,7 +150,8 @@ impl Oracle {
     }
 
     /// Changes that the server makes to other objects as a consequence (those of a
-    /// CRD that is deleted, of a namespace) are its own.
+    /// CRD that is deleted, of a namespace) are its own. So is the second step of a
+    /// request, in which an object goes that was changed first.
     fn is_collectors(&self, change: &Change) -> bool {
         let path = change.cause.path.split('?').next().unwrap_or_default();
         let mut parts = path.rsplit('/');

@@ -39,6 +39,8 @@ pub fn judge(oracle: &Oracle, change: &Change) -> Result<(), Violation> {
 /// All that is not the collector's to change.
 fn others(object: &Object) -> Value {
     let mut value = object.to_value();
+    // The version in which it was last written.
+    value["apiVersion"].take();
     if let Some(metadata) = value["metadata"].as_object_mut() {
         for field in ["resourceVersion", "managedFields", "ownerReferences", "finalizers"] {
             metadata.remove(field);
@@ -158,7 +160,7 @@ fn judge_release(
     let owners = Reference::all(before);
     let waits_above =
         owners.iter().any(|reference| oracle.may_be_waiting(Named { namespace, reference }, looked_up));
-    let waits_below = oracle.history.dependents(before.uid()).any(|(dependent, ..)| dependent.has_waited);
+    let waits_below = oracle.history.had_waiting_dependents(before.uid());
     if waits_above && waits_below && before.deletion_timestamp().is_none() {
         Ok(())
     } else {

@@ -133,9 +133,10 @@ impl Request {
     }
 
     /// Whether it lists the whole of a collection, or of one namespace of it,
-    /// and does not only ask for the present version.
+    /// and neither only asks for the present version nor, as discovery does with
+    /// APIServices whenever it looks, without any parameter for who serves what.
     pub fn is_full_list(&self) -> bool {
-        self.verb == Verb::List && self.query != "limit=1"
+        self.verb == Verb::List && self.query != "limit=1" && !self.query.is_empty()
     }
 }
 
@@ -158,6 +159,9 @@ pub struct Exchange {
     pub answered: Option<Instant>,
     /// What the API server answered, if it was asked.
     pub served: Option<u16>,
+    /// Whether the API server said that the version is too old: 410 as the answer
+    /// or, to a watch, as an event.
+    pub expired: bool,
 }
 
 type Condition = Arc<dyn Fn(&Request) -> bool + Send + Sync>;

@@ -23,26 +23,36 @@ pub enum Cut {
     Expired,
 }
 
+/// What the test wants of a watch.
+pub(super) enum Order {
+    /// Its end.
+    End(Cut),
+    /// One more line.
+    Show(Bytes),
+}
+
 pub(super) type Sender = mpsc::Sender<Result<Frame<Bytes>, io::Error>>;
 
 /// An open watch.
 pub(super) struct Stream {
     pub id: u64,
     pub resource: String,
-    pub cut: mpsc::UnboundedSender<Cut>,
+    pub orders: mpsc::UnboundedSender<Order>,
 }
 
 /// Brings the events of one watch to the collector, until either side ends it.
 pub(super) async fn forward(
     shared: Shared,
+    index: usize,
     resource: String,
     mut body: Body,
     to: Sender,
-    mut cuts: mpsc::UnboundedReceiver<Cut>,
+    mut orders: mpsc::UnboundedReceiver<Order>,
 ) {
     let mut changes = shared.changes.subscribe();
     let mut partial = BytesMut::new();
     let mut lines: VecDeque<Bytes> = VecDeque::new();
+    let mut latest: VecDeque<Bytes> = VecDeque::new();
     let mut ended = false;
     loop {
         changes.borrow_and_update();
@@ -50,23 +60,31 @@ pub(super) async fn forward(
             if shared.holds_back(&resource, line) {
                 break;
             }
-            if to.send(Ok(Frame::data(line.clone()))).await.is_err() {
-                return;
+            let Some(line) = lines.pop_front() else { break };
+            for line in shared.edited(index, line, &mut latest) {
+                if to.send(Ok(Frame::data(line))).await.is_err() {
+                    return;
+                }
             }
-            lines.pop_front();
         }
         if ended && lines.is_empty() {
             return;
         }
         tokio::select! {
             biased;
-            cut = cuts.recv() => {
-                match cut {
-                    None | Some(Cut::Cleanly) => {}
-                    Some(Cut::Abruptly) => {
+            order = orders.recv() => {
+                match order {
+                    Some(Order::Show(line)) => {
+                        if to.send(Ok(Frame::data(line))).await.is_err() {
+                            return;
+                        }
+                        continue;
+                    }
+                    None | Some(Order::End(Cut::Cleanly)) => {}
+                    Some(Order::End(Cut::Abruptly)) => {
                         let _ = to.send(Err(io::Error::other("cut by the test"))).await;
                     }
-                    Some(Cut::Expired) => {
+                    Some(Order::End(Cut::Expired)) => {
                         let _ = to.send(Ok(Frame::data(expired()))).await;
                     }
                 }
@@ -102,7 +120,41 @@ fn expired() -> Bytes {
     Bytes::from(format!("{event}\n"))
 }
 
+/// A bookmark as the API server writes it.
+pub(super) fn bookmark(api_version: &str, kind: &str, version: &str) -> Bytes {
+    let event = json!({
+        "type": "BOOKMARK",
+        "object": {
+            "apiVersion": api_version, "kind": kind,
+            "metadata": { "resourceVersion": version, "creationTimestamp": null },
+        },
+    });
+    Bytes::from(format!("{event}\n"))
+}
+
 impl Shared {
+    /// What becomes of a line of the watch that began with this exchange: none, one
+    /// or, with those that came before it, several.
+    fn edited(&self, index: usize, line: Bytes, latest: &mut VecDeque<Bytes>) -> Vec<Bytes> {
+        let event: Value = serde_json::from_slice(&line).unwrap_or_default();
+        self.with_quietly(|state| {
+            match event["type"].as_str() {
+                Some("BOOKMARK") if state.bookmarks_dropped => return (Vec::new(), false),
+                Some("ADDED" | "MODIFIED" | "DELETED") => {}
+                _ => {
+                    let expired = event["object"]["code"] == 410;
+                    state.log[index].expired |= expired;
+                    return (vec![line], expired);
+                }
+            }
+            latest.push_back(line.clone());
+            while latest.len() > state.echo {
+                latest.pop_front();
+            }
+            (std::iter::once(line).chain(latest.iter().cloned()).collect(), false)
+        })
+    }
+
     /// Whether an event has to wait, and with it all that follow.
     fn holds_back(&self, resource: &str, line: &[u8]) -> bool {
         self.with_quietly(|state| {

@@ -1,6 +1,9 @@
 //! Discovery, and the life of custom resource definitions.
 
+mod backendless;
+mod crds;
 mod discovery;
+mod namespaces;
 
 use std::time::SystemTime;
 
@@ -52,5 +55,31 @@ impl Stage {
 
     fn get(&mut self, path: &str) -> (u16, Value) {
         self.send("GET", path, "application/json", &Value::Null)
+    }
+
+    /// A merge patch.
+    fn patch(&mut self, path: &str, patch: &Value) -> (u16, Value) {
+        self.send("PATCH", path, "application/json", patch)
+    }
+
+    fn create(&mut self, path: &str, object: &Value) -> Value {
+        let (code, created) = self.send("POST", path, "application/json", object);
+        assert_eq!(code, 201, "{path}: {created}");
+        created
+    }
+
+    fn delete(&mut self, path: &str) -> (u16, Value) {
+        self.send("DELETE", path, "application/json", &Value::Null)
+    }
+
+    /// Lets the time pass in which the server's controllers do all that they can.
+    fn settle(&mut self) {
+        let mut rounds = 0;
+        while let Some(due) = self.server.next_due() {
+            self.now = self.now.max(due);
+            self.server.tick(self.now);
+            rounds += 1;
+            assert!(rounds < 100, "it does not settle");
+        }
     }
 }

@@ -6,7 +6,17 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::{ControlPlane, Obj};
+use super::cluster::Obj;
+use super::control_plane::ControlPlane;
+
+/// Forgets all history up to now: nobody can watch from an earlier version any
+/// more, unless the API server itself remembers it.
+pub async fn compact(plane: &ControlPlane) -> Result<()> {
+    let now = post(plane, "/v3/kv/range", &json!({ "key": base64(b"/")? })).await?;
+    let revision = &now["header"]["revision"];
+    post(plane, "/v3/kv/compaction", &json!({ "revision": revision, "physical": true })).await?;
+    Ok(())
+}
 
 /// Makes a copy of a custom resource as it is stored, under another name and
 /// with another uid, which the API server would never give.

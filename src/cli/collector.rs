@@ -1,0 +1,129 @@
+//! A collector with its two listeners, as `run` and `demo` have it.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::failure::Failure;
+use super::request_metrics::RequestMetrics;
+use crate::actors::{
+    Controller, ControllerSettings, DecisionObserver, DiscoverySettings, Introspected, Placement,
+};
+use crate::api::{Api, ApiSettings, WatchSettings};
+use crate::cli::Exit;
+use crate::config::Settings;
+use crate::http::{Introspection, Listener, bind, debug_router, health_router};
+use crate::mailbox::Backoff;
+use crate::telemetry::Exporter;
+
+/// A running collector whose pages are served.
+pub struct Collector {
+    controller: Controller,
+    introspection: Arc<dyn Introspection>,
+    serving: TaskTracker,
+    closing: CancellationToken,
+    health: SocketAddr,
+    debug: SocketAddr,
+}
+
+impl Collector {
+    /// Listens, and starts to collect.
+    ///
+    /// # Errors
+    /// When an address cannot be had, or a thread.
+    pub async fn start(
+        api: Api,
+        settings: &Settings,
+        exporter: Exporter,
+        decisions: Option<Arc<dyn DecisionObserver>>,
+    ) -> Result<Self, Failure> {
+        let health = bind(Listener::Health, settings.http.listen).await;
+        let health = health.map_err(|error| Failure::new(Exit::Failure, error))?;
+        let debug = bind(Listener::Debug, settings.http.debug_listen).await;
+        let debug = debug.map_err(|error| Failure::new(Exit::Failure, error))?;
+        let addresses = (health.address(), debug.address());
+
+        let controller =
+            Controller::start(api, controller_settings(settings, decisions), exporter.clone())
+                .map_err(|error| Failure::new(Exit::Failure, format!("no thread for the graph: {error}")))?;
+        let introspected = Introspected::new(controller.view().clone(), settings.ignored_type_warnings());
+        let introspection: Arc<dyn Introspection> = Arc::new(introspected);
+        let (serving, closing) = (TaskTracker::new(), CancellationToken::new());
+        serving.spawn(health.serve(health_router(Arc::clone(&introspection), exporter), closing.clone()));
+        serving.spawn(debug.serve(debug_router(Arc::clone(&introspection)), closing.clone()));
+        serving.close();
+        let (health, debug) = addresses;
+        Ok(Self { controller, introspection, serving, closing, health, debug })
+    }
+
+    /// Where health and metrics are.
+    pub const fn health(&self) -> SocketAddr {
+        self.health
+    }
+
+    /// Where the debug pages are.
+    pub const fn debug(&self) -> SocketAddr {
+        self.debug
+    }
+
+    /// What can be asked of it.
+    pub fn introspection(&self) -> &dyn Introspection {
+        &*self.introspection
+    }
+
+    /// Resolves when the pages are no longer served, which nobody has asked for.
+    pub async fn fails(&self) -> Failure {
+        self.serving.wait().await;
+        Failure::new(Exit::Failure, "the HTTP servers ended unexpectedly")
+    }
+
+    /// Ends it; true when all that was being worked on had finished in time.
+    pub async fn stop(self, grace: Duration) -> bool {
+        let finished = self.controller.stop(grace).await;
+        self.closing.cancel();
+        self.serving.wait().await;
+        finished
+    }
+}
+
+/// What the settings mean for requests.
+pub fn api_settings(settings: &Settings) -> ApiSettings {
+    ApiSettings {
+        request_timeout: settings.client.request_timeout,
+        page_size: settings.watch.page_size,
+        qps: settings.client.qps,
+        burst: settings.client.burst,
+        watch: WatchSettings {
+            least_backoff: settings.watch.min_backoff,
+            greatest_backoff: settings.watch.max_backoff,
+            ..WatchSettings::default()
+        },
+        observer: Arc::new(RequestMetrics),
+        ..ApiSettings::default()
+    }
+}
+
+fn controller_settings(
+    settings: &Settings,
+    decisions: Option<Arc<dyn DecisionObserver>>,
+) -> ControllerSettings {
+    let partitions = u16::try_from(settings.graph.partition_count()).ok().and_then(NonZeroU16::new);
+    ControllerSettings {
+        delete_workers: settings.workers.delete,
+        orphan_workers: settings.workers.orphan,
+        partitions: partitions.unwrap_or(NonZeroU16::MIN),
+        placement: Placement::OwnThreads,
+        absent_owners: settings.graph.absent_owner_capacity,
+        backoff: Backoff { min: settings.retry.min, max: settings.retry.max },
+        discovery: DiscoverySettings {
+            interval: settings.discovery.interval,
+            ignored: settings.discovery.ignored.clone(),
+            sync_timeout: settings.startup.sync_timeout,
+        },
+        decisions,
+    }
+}

@@ -1,0 +1,148 @@
+use anstream::adapter::strip_str;
+
+use super::*;
+use crate::demo::story::Memory;
+
+fn plain(text: &str) -> String {
+    strip_str(text).to_string()
+}
+
+fn drawn(depth: usize, object: &str, note: &str) -> Drawn {
+    Drawn { object: object.to_owned(), depth, note: note.to_owned() }
+}
+
+fn delete() -> Request {
+    Request {
+        method: "DELETE".to_owned(),
+        path: "/api/v1/namespaces/shop/pods/web-1".to_owned(),
+        uid: Some("u".to_owned()),
+        resource_version: Some("7".to_owned()),
+        propagation_policy: Some("Background".to_owned()),
+        code: 200,
+        milliseconds: 0.31,
+    }
+}
+
+fn owner(class: &str, evidence: &str, asked: Vec<Request>) -> Owner {
+    Owner { object: "Cart alice".to_owned(), class: class.to_owned(), evidence: evidence.to_owned(), asked }
+}
+
+#[test]
+fn the_shop_is_a_tree() {
+    let shop = shop(&[
+        drawn(0, "Deployment web", ""),
+        drawn(1, "ReplicaSet web", ""),
+        drawn(2, "Pod one", ""),
+        drawn(2, "Pod two", ""),
+        drawn(1, "ConfigMap prices", "also owned by Deployment api"),
+        drawn(0, "Deployment api", ""),
+        drawn(1, "ReplicaSet api", ""),
+        drawn(2, "Pod three", ""),
+    ]);
+    let expected = "\
+The shop, each object below its owner:
+
+  Deployment web
+  ├─ ReplicaSet web
+  │  ├─ Pod one
+  │  └─ Pod two
+  └─ ConfigMap prices  (also owned by Deployment api)
+  Deployment api
+  └─ ReplicaSet api
+     └─ Pod three
+";
+    assert_eq!(plain(&shop), expected);
+}
+
+#[test]
+fn a_step_says_what_and_why_and_how() {
+    let asked = Request {
+        method: "GET".to_owned(),
+        path: "/apis/shop.example.com/v1/namespaces/shop/carts/alice".to_owned(),
+        code: 404,
+        ..Request::default()
+    };
+    let step = step(&Step {
+        milliseconds: 3.24,
+        object: "Pod web-1".to_owned(),
+        action: "delete",
+        outcome: "deleted",
+        finalizer: None,
+        owners: vec![owner("absent", "live", vec![asked])],
+        request: Some(delete()),
+        error: None,
+    });
+    let expected = "      3.2 ms  Pod web-1 is deleted
+              its owner Cart alice is absent: the server was asked
+              GET /apis/shop.example.com/v1/namespaces/shop/carts/alice -> 404
+              DELETE /api/v1/namespaces/shop/pods/web-1 -> 200, 0.3 ms
+              only if uid u, resourceVersion 7; propagationPolicy Background
+";
+    assert_eq!(plain(&step), expected);
+    assert_ne!(plain(&step), step, "on a terminal it has colours");
+}
+
+#[test]
+fn a_step_that_went_wrong_says_so() {
+    let step = step(&Step {
+        milliseconds: 1.0,
+        object: "Pod web-1".to_owned(),
+        action: "delete",
+        outcome: "conflict",
+        finalizer: None,
+        owners: vec![owner("absent", "graph", Vec::new())],
+        request: None,
+        error: Some("409 Conflict".to_owned()),
+    });
+    let expected = "      1.0 ms  Pod web-1 delete: conflict
+              its owner Cart alice is absent: the graph has seen it go
+              409 Conflict
+";
+    assert_eq!(plain(&step), expected);
+}
+
+#[test]
+fn a_scene_ends_with_what_was_found_on_the_server() {
+    let scene = Scene {
+        deed: "Cart alice is deleted".to_owned(),
+        command: None,
+        request: delete(),
+        steps: Vec::new(),
+        verified: vec!["Cart alice is gone".to_owned(), "word ".repeat(20)],
+        milliseconds: 12.34,
+    };
+    let expected = format!(
+        "  0 steps in 12.3 ms. On the server:\n    ✓ Cart alice is gone\n    ✓ {}\n      word word\n",
+        ["word"; 18].join(" ")
+    );
+    assert_eq!(plain(&verified(&scene)), expected);
+}
+
+#[test]
+fn a_load_is_a_table() {
+    let load = load(&Load {
+        objects: 2000,
+        policy: "Background",
+        seed_seconds: 0.5,
+        collect_seconds: 1.0,
+        objects_per_second: 2000.0,
+        requests: 2001,
+        requests_per_object: 1.0005,
+        memory: Memory { start: Some(20 << 20), full: Some(40 << 20), end: None },
+    });
+    let expected = "\
+2000 objects of one root, deleted with Background
+  created in             0.50 s
+  collected in           1.00 s
+  objects per second     2000
+  requests               2001, 1.000 per object
+  memory, server and all 20 MiB at the start, 40 MiB with all objects, unknown at the end
+";
+    assert_eq!(plain(&load), expected);
+}
+
+#[test]
+fn acts_and_deeds_are_announced() {
+    assert_eq!(plain(&act(1, 5, "orphan", "It lives on.")), "\n1/5  orphan\n     It lives on.\n");
+    assert_eq!(plain(&deed("It goes", Some("kubectl delete it"))), "\n  It goes\n  $ kubectl delete it\n");
+}

@@ -1,0 +1,213 @@
+//! The same server on an address, for clients that need a socket: `kubectl`,
+//! controllers in other processes.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio_rustls::rustls::{self, ServerConfig};
+
+use super::Embedded;
+
+/// How long a client may take for its TLS handshake.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How requests come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// In the clear.
+    Http,
+    /// By TLS, with a certificate authority made for the occasion.
+    Https,
+}
+
+/// An address could not be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// It is taken, or not ours.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// What was asked for.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// No certificate could be made.
+    #[error("cannot make a certificate")]
+    Certificate(#[from] rcgen::Error),
+    /// TLS does not like the certificate.
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+}
+
+/// An address that is being served, until this is dropped.
+#[derive(Debug)]
+pub struct Serving {
+    address: SocketAddr,
+    /// In PEM; none without TLS.
+    authority: Option<String>,
+    task: JoinHandle<()>,
+}
+
+impl Serving {
+    /// The address.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where clients find it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = if self.authority.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// The certificate authority to trust, in PEM; none without TLS.
+    #[must_use]
+    pub fn authority(&self) -> Option<&str> {
+        self.authority.as_deref()
+    }
+
+    /// A kubeconfig with this server and nothing else. The server asks nobody who
+    /// they are; the token is there for clients that insist on sending something.
+    #[must_use]
+    pub fn kubeconfig(&self) -> String {
+        let authority = self.authority.as_ref().map(|pem| {
+            let encoded = STANDARD.encode(pem);
+            format!("      certificate-authority-data: {encoded}\n")
+        });
+        format!(
+            "apiVersion: v1\n\
+             kind: Config\n\
+             clusters:\n\
+             \x20 - name: embedded\n\
+             \x20   cluster:\n\
+             \x20     server: {url}\n\
+             {authority}\
+             users:\n\
+             \x20 - name: anybody\n\
+             \x20   user: {{token: anything}}\n\
+             contexts:\n\
+             \x20 - name: embedded\n\
+             \x20   context: {{cluster: embedded, user: anybody}}\n\
+             current-context: embedded\n",
+            url = self.url(),
+            authority = authority.unwrap_or_default(),
+        )
+    }
+
+    /// Stops listening and ends all connections.
+    pub async fn stop(mut self) {
+        self.task.abort();
+        // It ends by being cancelled, which is no news.
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Embedded {
+    /// Serves an address, such as `127.0.0.1:0`, and does what falls due meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot listen there, or TLS cannot be set up.
+    pub async fn serve(&self, address: SocketAddr, scheme: Scheme) -> Result<Serving, ServeError> {
+        let listen = |source| ServeError::Listen { address, source };
+        let (acceptor, authority) = match scheme {
+            Scheme::Http => (None, None),
+            Scheme::Https => {
+                let (acceptor, authority) = tls(address)?;
+                (Some(acceptor), Some(authority))
+            }
+        };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let task = tokio::spawn(accept(self.clone(), listener, acceptor));
+        Ok(Serving { address, authority, task })
+    }
+}
+
+/// Accepts connections for ever. They end with it.
+async fn accept(server: Embedded, listener: TcpListener, acceptor: Option<TlsAcceptor>) {
+    let mut connections = JoinSet::new();
+    let due = server.run();
+    tokio::pin!(due);
+    loop {
+        tokio::select! {
+            () = &mut due => {}
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(server.clone(), stream, acceptor.clone()));
+                }
+                // A client that has gone already, or too many open files: neither
+                // gets better by asking again at once.
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+    }
+}
+
+async fn connection(server: Embedded, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
+    // Small answers follow each other; without it each waits for the last one's receipt.
+    let _ = stream.set_nodelay(true);
+    match acceptor {
+        None => talk(server, stream).await,
+        Some(acceptor) => {
+            let handshake = tokio::time::timeout(PATIENCE, acceptor.accept(stream));
+            if let Ok(Ok(stream)) = handshake.await {
+                talk(server, stream).await;
+            }
+        }
+    }
+}
+
+async fn talk(server: Embedded, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let service = TowerToHyperService::new(server);
+    // What goes wrong here is the client's to notice.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// A certificate for the address, and the authority that vouches for it.
+fn tls(address: SocketAddr) -> Result<(TlsAcceptor, String), ServeError> {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    params.distinguished_name.push(DnType::CommonName, "kube-gc embedded authority");
+    let key = KeyPair::generate()?;
+    let authority = params.self_signed(&key)?.pem();
+    let issuer = Issuer::new(params, key);
+
+    let names = ["localhost".to_owned(), address.ip().to_string()];
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name.push(DnType::CommonName, "kube-gc embedded server");
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, &issuer)?;
+
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key.into())?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok((TlsAcceptor::from(Arc::new(config)), authority))
+}

@@ -1,0 +1,210 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn path(name: &str) -> String {
+    format!("{MAPS}/{name}")
+}
+
+#[test]
+fn an_update_replaces_all_but_what_the_server_keeps() {
+    let mut stage = Stage::new();
+    let old = stage.map(json!({"name": "a", "labels": {"a": "b"}, "finalizers": ["a/b"]}));
+    let body =
+        json!({"metadata": {"name": "a", "generation": 5, "creationTimestamp": null}, "data": {"k": "v"}});
+    let new = stage.ok("PUT", &path("a"), body);
+    assert_eq!(new.code, 200);
+    for field in ["uid", "creationTimestamp", "namespace"] {
+        assert_eq!(new.metadata()[field], old.metadata()[field]);
+    }
+    assert_eq!(new.body["data"], json!({"k": "v"}));
+    for field in ["labels", "finalizers", "generation"] {
+        assert_eq!(new.metadata().get(field), None);
+    }
+    assert_ne!(new.metadata()["resourceVersion"], old.metadata()["resourceVersion"]);
+    let again = stage.ok("PUT", &path("a"), new.body.clone());
+    assert_eq!(again.metadata()["resourceVersion"], new.metadata()["resourceVersion"]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let mut stage = Stage::new();
+    let uid = stage.map(json!({"name": "d"})).metadata()["uid"].as_str().unwrap().to_owned();
+    let precondition = |name: &str, found: &str| {
+        format!(
+            "Operation cannot be fulfilled on configmaps \"{name}\": StorageError: invalid object, Code: 4, Key: \
+             /registry/configmaps/t/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+             precondition: wrong, UID in object meta: {found}"
+        )
+    };
+    let modified = "Operation cannot be fulfilled on configmaps \"d\": the object has been modified; please apply \
+                    your changes to the latest version and try again";
+    let without_name = "the name of the object (d based on URL) was undeterminable: name must be provided";
+    for (name, metadata, code, reason, message) in [
+        (
+            "d",
+            json!({"name": "x"}),
+            400,
+            "BadRequest",
+            "the name of the object (x) does not match the name on the URL (d)",
+        ),
+        ("d", json!({}), 400, "BadRequest", without_name),
+        (
+            "d",
+            json!({"name": "d", "namespace": "q"}),
+            400,
+            "BadRequest",
+            "the namespace of the object (q) does not match the namespace on the request (t)",
+        ),
+        ("d", json!({"name": "d", "uid": "wrong"}), 409, "Conflict", &precondition("d", &uid)),
+        ("no", json!({"name": "no", "uid": "wrong"}), 409, "Conflict", &precondition("no", "")),
+        ("no", json!({"name": "no", "resourceVersion": "1"}), 404, "NotFound", "configmaps \"no\" not found"),
+        ("d", json!({"name": "d", "resourceVersion": "1"}), 409, "Conflict", modified),
+        (
+            "d",
+            json!({"name": "d", "resourceVersion": "abc"}),
+            500,
+            "",
+            "strconv.ParseUint: parsing \"abc\": invalid syntax",
+        ),
+    ] {
+        stage.send("PUT", &path(name), json!({ "metadata": metadata })).refused(code, reason, message);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_twice() {
+    let mut stage = Stage::new();
+    stage.map(json!({"name": "d"}));
+    for (metadata, fields) in [
+        (json!({"finalizers": ["foo", "x y/z"]}), vec!["metadata.finalizers", "metadata.finalizers[0]"]),
+        (json!({"deletionGracePeriodSeconds": 5}), vec!["metadata.deletionGracePeriodSeconds"]),
+        (json!({"deletionTimestamp": "2020-01-01T00:00:00Z"}), vec!["metadata.deletionTimestamp"]),
+        (
+            json!({"ownerReferences": [owner("", json!({}))]}),
+            vec!["metadata.ownerReferences.name", "metadata.ownerReferences.uid"],
+        ),
+    ] {
+        let mut metadata = metadata;
+        metadata["name"] = "d".into();
+        let answered = stage.send("PUT", &path("d"), json!({ "metadata": metadata }));
+        assert_eq!(answered.invalid(), [fields.clone(), fields].concat());
+    }
+}
+
+#[test]
+fn some_types_must_be_told_the_version() {
+    let mut stage = Stage::with_custom_types();
+    let foo = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "a"}});
+    let mut created = stage.ok("POST", FOOS, foo.clone()).body;
+    let path = format!("{FOOS}/a");
+    stage.send("PUT", &path, foo).refused(
+        422,
+        "Invalid",
+        "foos.x.io \"a\" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be specified for an update",
+    );
+    created["spec"] = json!({"a": 1});
+    let updated = stage.ok("PUT", &path, created);
+    assert_eq!(updated.metadata()["generation"], 2);
+}
+
+#[test]
+fn some_types_are_created_by_an_update() {
+    let mut stage = Stage::new();
+    let path = "/apis/coordination.k8s.io/v1/namespaces/t/leases/l";
+    let created = stage.send("PUT", path, json!({"metadata": {"name": "l"}}));
+    assert_eq!(created.code, 201);
+    assert_eq!(stage.send("PUT", path, created.body).code, 200);
+}
+
+#[test]
+fn a_status_is_written_through_its_own_path_only() {
+    let mut stage = Stage::with_custom_types();
+    let bars = "/apis/x.io/v1/namespaces/t/bars";
+    let bar = json!({"apiVersion": "x.io/v1", "kind": "Bar", "metadata": {"name": "a"}, "spec": {"a": 1}});
+    stage.ok("POST", bars, bar);
+    let path = format!("{bars}/a");
+    let changed = stage.merge(&path, json!({"spec": {"x": "y"}, "status": {"x": "y"}}));
+    assert_eq!((changed.body["spec"].clone(), changed.body.get("status")), (json!({"a": 1, "x": "y"}), None));
+    assert_eq!(changed.metadata()["generation"], 2);
+    let patch = json!({"spec": {"x": "z"}, "metadata": {"labels": {"a": "b"}}, "status": {"x": "y"}});
+    let changed = stage.merge(&format!("{path}/status"), patch);
+    assert_eq!(changed.body["spec"], json!({"a": 1, "x": "y"}));
+    assert_eq!(changed.body["status"], json!({"x": "y"}));
+    assert_eq!((changed.metadata().get("labels"), &changed.metadata()["generation"]), (None, &json!(2)));
+}
+
+#[test]
+fn what_the_status_path_of_built_in_types_lets_through() {
+    let mut stage = Stage::new();
+    let deployments = "/apis/apps/v1/namespaces/t/deployments";
+    stage.ok("POST", deployments, json!({"metadata": {"name": "d"}, "spec": {"replicas": 1}}));
+    stage.ok("POST", PODS, json!({"metadata": {"name": "p"}}));
+    let patch = json!({
+        "spec": {"replicas": 7}, "status": {"replicas": 2},
+        "metadata": {"labels": {"s": "t"}, "annotations": {"s": "t"}, "ownerReferences": [owner("u", json!({}))]},
+    });
+    let deployment = stage.merge(&format!("{deployments}/d/status"), patch.clone());
+    assert_eq!(deployment.body["spec"], json!({"replicas": 1}));
+    assert_eq!(deployment.body["status"], json!({"replicas": 2}));
+    let has = |answered: &Answered| {
+        ["labels", "annotations", "ownerReferences"].map(|field| answered.metadata().get(field).is_some())
+    };
+    assert_eq!(has(&deployment), [false, true, true]);
+    let pod = stage.merge(&format!("{PODS}/p/status"), patch);
+    assert_eq!(has(&pod), [true, true, false]);
+}
+
+#[test]
+fn generations_count_what_is_asked_for() {
+    let mut stage = Stage::new();
+    let deployments = "/apis/apps/v1/namespaces/t/deployments";
+    let generation = |answered: &Answered| answered.metadata()["generation"].as_i64();
+    let created = stage.ok("POST", deployments, json!({"metadata": {"name": "d", "generation": 9}}));
+    assert_eq!(generation(&created), Some(1));
+    let path = format!("{deployments}/d");
+    for (patch, expected) in [
+        (json!({"metadata": {"annotations": {"a": "b"}}}), 2),
+        (json!({"metadata": {"labels": {"a": "b"}}}), 2),
+        (json!({"spec": {"replicas": 2}}), 3),
+        (json!({"status": {"replicas": 2}}), 3),
+        (json!({"metadata": {"generation": 77}}), 3),
+    ] {
+        assert_eq!(generation(&stage.merge(&path, patch.clone())), Some(expected), "{patch}");
+    }
+    stage.merge(&path, json!({"metadata": {"finalizers": ["a/b"]}}));
+    assert_eq!(generation(&stage.ok("DELETE", &path, Value::Null)), Some(4));
+    assert_eq!(generation(&stage.ok("DELETE", &path, Value::Null)), Some(4));
+}
+
+#[test]
+fn an_object_goes_with_its_last_finalizer() {
+    let mut stage = Stage::new();
+    stage.map(json!({"name": "a", "finalizers": ["a/b", "c/d"]}));
+    stage.ok("DELETE", &path("a"), Value::Null);
+    let more = stage.merge(&path("a"), json!({"metadata": {"finalizers": ["a/b", "e/f", "orphan"]}}));
+    assert_eq!(more.invalid(), ["metadata.finalizers", "metadata.finalizers"]);
+    more.refused(
+        422,
+        "Invalid",
+        "ConfigMap \"a\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object \
+         is being deleted, found new finalizers []string{\"e/f\", \"orphan\"}",
+    );
+    let fewer = json!({"metadata": {"finalizers": ["c/d"], "deletionTimestamp": null, "deletionGracePeriodSeconds": null}});
+    let kept = stage.merge(&path("a"), fewer);
+    assert_eq!((kept.finalizers(), &kept.metadata()["deletionGracePeriodSeconds"]), (vec!["c/d"], &json!(0)));
+    let version = kept.metadata()["resourceVersion"].clone();
+
+    let tried = stage.merge(&format!("{}?dryRun=All", path("a")), json!({"metadata": {"finalizers": []}}));
+    assert_eq!((tried.code, stage.stored("a").is_some()), (200, true));
+    let before = stage.server.store.head();
+    let last = stage.merge(&path("a"), json!({"metadata": {"finalizers": []}, "data": {"k": "v"}}));
+    assert_eq!((last.code, &last.body["data"]), (200, &json!({"k": "v"})));
+    assert_eq!((last.finalizers(), &last.metadata()["resourceVersion"]), (vec![], &version));
+    assert_eq!(stage.stored("a"), None);
+    // Nothing but the removal is seen, of what was stored.
+    let changes: Vec<_> =
+        stage.server.store.changes_since(&ResourceName::new("", "configmaps"), before).unwrap().collect();
+    assert_eq!(changes.len(), 1);
+    assert!(changes[0].removed && changes[0].after.has_finalizer("c/d"));
+}

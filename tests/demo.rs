@@ -1,0 +1,297 @@
+//! `kube-gc demo` itself: the story as text and as JSON, a load, and that one can
+//! play on with kubectl.
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// A story without pauses takes a second; a busy machine takes longer.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn demo(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kube-gc"));
+    command.arg("demo").args(args).stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
+async fn run(args: &[&str]) -> Result<Output> {
+    Ok(timeout(PATIENCE, demo(args).output()).await.context("it does not end")??)
+}
+
+/// Runs it as JSON; it must end well.
+async fn told(args: &[&str]) -> Result<Vec<Value>> {
+    let output = run(&[&["--once", "-o", "json"], args].concat()).await?;
+    let (said, errors) = (String::from_utf8(output.stdout)?, String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success() && errors.is_empty(), "{}: {errors}\n{said}", output.status);
+    said.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+}
+
+fn elements(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The steps of an act's scene, each as "OBJECT ACTION OUTCOME", in order of name.
+fn steps(scene: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut steps: Vec<String> = elements(&scene["steps"])
+        .iter()
+        .map(|step| format!("{} {} {}", text(&step["object"]), text(&step["action"]), text(&step["outcome"])))
+        .collect();
+    steps.sort();
+    steps
+}
+
+#[tokio::test]
+async fn the_story_is_told_in_text_without_escape_codes_where_nobody_looks() -> Result<()> {
+    let directory = TempDir::new()?;
+    let kubeconfig = directory.path().join("kubeconfig");
+    let output = run(&["--once", "--kubeconfig", kubeconfig.to_str().context("not UTF-8")?]).await?;
+    let (said, errors) = (String::from_utf8(output.stdout)?, String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{}: {errors}", output.status);
+    ensure!(errors.is_empty(), "{errors}");
+    ensure!(!said.contains('\u{1b}'), "escape codes: {said:?}");
+    for expected in [
+        "├─ ReplicaSet web-6f7d8c",
+        "1/5  background",
+        "$ kubectl delete deployment web -n shop --cascade=background",
+        "its owner Deployment web is absent: the graph has seen it go",
+        "2/5  foreground",
+        "its owner Cart alice waits for its dependents: the server was asked",
+        "✓ Cart alice is being deleted, and held by the finalizer foregroundDeletion",
+        "3/5  orphan",
+        "✓ ReplicaSet api-7c9d5f lives, and is nobody's",
+        "4/5  dangling",
+        "GET /apis/apps/v1/namespaces/shop/deployments/winter-sale -> 404",
+        "5/5  a mistake",
+        "✓ there is a warning event about ConfigMap back-office/shifts",
+    ] {
+        ensure!(said.contains(expected), "does not say {expected:?}:\n{said}");
+    }
+    ensure!(!said.contains("kubectl --kubeconfig"), "with --once there is nothing to play on with:\n{said}");
+    ensure!(!kubeconfig.exists(), "the kubeconfig is left");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_story_is_told_to_machines_with_requests_and_evidence() -> Result<()> {
+    let lines = told(&[]).await?;
+    let events: Vec<_> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
+    ensure!(events == ["begin", "shop", "act", "act", "act", "act", "act", "end"], "{events:?}");
+    let acts = &lines[2..7];
+    let names: Vec<_> = acts.iter().filter_map(|act| act["name"].as_str()).collect();
+    ensure!(names == ["background", "foreground", "orphan", "dangling", "mistake"], "{names:?}");
+
+    let expected: [&[&[&str]]; 5] = [
+        &[&[
+            "ConfigMap prices remove_references patched",
+            "ConfigMap web-routes delete deleted",
+            "Pod web-6f7d8c-h2kxv delete deleted",
+            "Pod web-6f7d8c-q9zpt delete deleted",
+            "ReplicaSet web-5b4c9a delete deleted",
+            "ReplicaSet web-6f7d8c delete deleted",
+        ]],
+        &[
+            &[
+                "ConfigMap alice-receipt delete deletion_pending",
+                "ConfigMap alice-suggestions delete deleted",
+            ],
+            &["Cart alice remove_finalizer removed"],
+        ],
+        &[&[
+            "ConfigMap prices orphan patched",
+            "Deployment api remove_finalizer removed",
+            "ReplicaSet api-7c9d5f orphan patched",
+        ]],
+        &[&["ConfigMap winter-banner delete deleted"]],
+        &[&["ConfigMap back-office/shifts delete deleted"]],
+    ];
+    for (act, expected) in acts.iter().zip(expected) {
+        let found: Vec<_> = elements(&act["scenes"]).iter().map(steps).collect();
+        ensure!(found == expected, "{}: {found:?}", act["name"]);
+        for scene in elements(&act["scenes"]) {
+            ensure!(!elements(&scene["verified"]).is_empty(), "nothing was verified: {scene}");
+            ensure!(scene["milliseconds"].as_f64().is_some_and(|time| time > 0.0), "{scene}");
+            for step in elements(&scene["steps"]) {
+                explained(step)?;
+            }
+        }
+    }
+    // Nothing is concluded from not having seen an owner.
+    let owner = &acts[3]["scenes"][0]["steps"][0]["owners"][0];
+    ensure!(owner["asked"][0]["code"] == 404, "{owner}");
+    Ok(())
+}
+
+/// Every step says by which request, under which conditions, and on what evidence.
+fn explained(step: &Value) -> Result<()> {
+    let request = &step["request"];
+    let method = if step["action"] == "delete" { "DELETE" } else { "PATCH" };
+    ensure!(request["method"] == method && request["code"] == 200, "{step}");
+    ensure!(request["uid"].is_string(), "not bound to the object: {step}");
+    if step["action"] == "delete" {
+        ensure!(request["resourceVersion"].is_string(), "not bound to its version: {step}");
+        let owners = elements(&step["owners"]);
+        ensure!(!owners.is_empty(), "without a reason: {step}");
+        ensure!(
+            owners.iter().all(|owner| owner["class"] == "absent" || owner["class"] == "waiting"),
+            "in spite of an owner: {step}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_load_is_collected_with_one_request_per_object() -> Result<()> {
+    for policy in ["background", "foreground", "orphan"] {
+        let lines = told(&["--objects", "2000", "--policy", policy]).await?;
+        let load = lines.iter().find(|line| line["event"] == "load").context("no load")?;
+        ensure!(load["objects"] == 2000, "{load}");
+        let requests = load["requestsPerObject"].as_f64().context("no requests")?;
+        // The root itself takes some, and a conflict now and then is none of our doing.
+        ensure!((1.0..1.05).contains(&requests), "{requests} requests per object: {load}");
+        ensure!(load["objectsPerSecond"].as_f64().is_some_and(|rate| rate > 1.0), "{load}");
+        if cfg!(target_os = "linux") {
+            ensure!(load["memory"]["full"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "{load}");
+        }
+    }
+    Ok(())
+}
+
+/// A demo that stays up.
+struct Stays {
+    child: Child,
+    kubeconfig: PathBuf,
+    health: String,
+    debug: String,
+    _lines: tokio::io::Lines<BufReader<ChildStdout>>,
+    _directory: TempDir,
+}
+
+impl Stays {
+    async fn start() -> Result<Self> {
+        let directory = TempDir::new()?;
+        let kubeconfig = directory.path().join("kubeconfig");
+        let mut child =
+            demo(&["-o", "json", "--kubeconfig"]).arg(&kubeconfig).stdout(Stdio::piped()).spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
+        let stays = async {
+            loop {
+                let line = lines.next_line().await?.context("it ended")?;
+                let line: Value = serde_json::from_str(&line)?;
+                if line["event"] == "stay" {
+                    return anyhow::Ok(line);
+                }
+            }
+        };
+        let places = timeout(PATIENCE, stays).await.context("it does not stay")??;
+        let place = |name: &str| -> Result<String> {
+            let url = places[name].as_str().with_context(|| format!("no {name}: {places}"))?;
+            Ok(url.trim_start_matches("http://").to_owned())
+        };
+        ensure!(places["kubeconfig"].as_str() == kubeconfig.to_str(), "{places}");
+        let (health, debug) = (place("health")?, place("debug")?);
+        Ok(Self { child, kubeconfig, health, debug, _lines: lines, _directory: directory })
+    }
+
+    async fn kubectl(&self, args: &[&str]) -> Result<String> {
+        let mut command = Command::new(kubectl()?);
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(args).kill_on_drop(true);
+        let output = timeout(PATIENCE, command.output()).await.context("kubectl hangs")??;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "kubectl {args:?}: {errors}");
+        Ok(said)
+    }
+
+    /// Asks it to end with a signal; it must end with 0 and leave nothing.
+    async fn end(mut self, signal: &str) -> Result<()> {
+        let pid = self.child.id().context("it has ended")?;
+        ensure!(
+            Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status().await?.success()
+        );
+        let status = timeout(PATIENCE, self.child.wait()).await.context("it does not end")??;
+        ensure!(status.success(), "SIG{signal}: {status}");
+        ensure!(!self.kubeconfig.exists(), "the kubeconfig is left");
+        Ok(())
+    }
+}
+
+/// `kubectl` on the path, or next to the real control plane's binaries.
+fn kubectl() -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if let Some(found) = std::env::split_paths(&path).map(|at| at.join("kubectl")).find(|file| file.exists())
+    {
+        return Ok(found);
+    }
+    let ensure = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/control-plane/ensure.sh");
+    let output = std::process::Command::new(ensure).output()?;
+    let found = Path::new(String::from_utf8(output.stdout)?.trim()).join("kubectl");
+    ensure!(found.exists(), "there is no kubectl");
+    Ok(found)
+}
+
+/// The body of a page.
+async fn page(address: &str, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n").as_bytes())
+        .await?;
+    let mut answer = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut answer)).await??;
+    ensure!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    Ok(answer)
+}
+
+#[tokio::test]
+async fn one_can_play_on_with_kubectl() -> Result<()> {
+    let demo = Stays::start().await?;
+    let names = demo.kubectl(&["-n", "shop", "get", "replicasets,pods,configmaps", "-o", "name"]).await?;
+    for left in ["replicaset.apps/api-7c9d5f", "pod/api-7c9d5f-x2kqm", "configmap/prices"] {
+        ensure!(names.lines().any(|name| name == left), "{left} is not there: {names}");
+    }
+    ensure!(page(&demo.health, "/metrics").await?.contains("workqueue_adds_total"), "no metrics");
+    ensure!(page(&demo.debug, "/debug/graph").await?.contains("api-7c9d5f"), "not in the graph");
+    // The collector goes on collecting, and kubectl waits for it.
+    demo.kubectl(&["-n", "shop", "delete", "replicaset", "api-7c9d5f", "--cascade=foreground"]).await?;
+    let pods = demo.kubectl(&["-n", "shop", "get", "pods", "-o", "name"]).await?;
+    ensure!(pods.is_empty(), "{pods}");
+    let events = demo.kubectl(&["-n", "back-office", "get", "events"]).await?;
+    ensure!(events.contains("OwnerRefInvalidNamespace"), "{events}");
+    demo.end("TERM").await
+}
+
+#[tokio::test]
+async fn it_ends_cleanly_when_asked_to() -> Result<()> {
+    Stays::start().await?.end("INT").await
+}
+
+#[tokio::test]
+async fn what_is_in_the_way_is_named() -> Result<()> {
+    let taken = TcpListener::bind("127.0.0.1:0").await?;
+    let address = taken.local_addr()?.to_string();
+    for (flag, names) in [("--api-listen", "--api-listen"), ("--listen", "--listen")] {
+        let output = run(&["--once", flag, &address]).await?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code() == Some(1), "{}: {errors}", output.status);
+        ensure!(errors.contains(&address) && errors.contains(names), "{errors}");
+    }
+    // A file that is there is somebody's.
+    let directory = TempDir::new()?;
+    let precious = directory.path().join("config");
+    std::fs::write(&precious, "precious")?;
+    let output = run(&["--once", "--kubeconfig", precious.to_str().context("not UTF-8")?]).await?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(1) && errors.contains("config"), "{}: {errors}", output.status);
+    ensure!(std::fs::read_to_string(&precious)? == "precious");
+    let output = run(&["--policy", "orphan"]).await?;
+    ensure!(output.status.code() == Some(2), "{}", output.status);
+    Ok(())
+}

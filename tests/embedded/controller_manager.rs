@@ -1,0 +1,120 @@
+//! The garbage collector of Kubernetes itself works on the embedded server: to it,
+//! the server behaves like a real one.
+
+use std::fs::File;
+use std::process::Stdio;
+use std::time::Duration;
+
+use kube_gc::embedded::{Release, Scheme};
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
+
+use super::Stage;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// The controller manager with its garbage collector and nothing else.
+struct Manager {
+    stage: Stage,
+    client: kube::Client,
+    // It is killed with this value.
+    _process: Child,
+}
+
+impl Manager {
+    async fn start() -> Self {
+        let stage = Stage::start(Release::V1_20, Scheme::Https).await;
+        let log = File::create(stage.directory.path().join("log")).unwrap();
+        let name = "kube-controller-manager";
+        let process = Command::new(super::binaries(&[name]).join(name))
+            .arg("--kubeconfig")
+            .arg(stage.kubeconfig())
+            .args(["--controllers=garbagecollector", "--leader-elect=false", "--port=0", "--secure-port=0"])
+            .args(["--kube-api-content-type=application/json", "--v=2"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let client = stage.server.client();
+        Self { stage, client, _process: process }
+    }
+
+    async fn send(&self, method: &str, path: &str, body: &Value) -> Result<Value, kube::Error> {
+        let request = http::Request::builder().method(method).uri(path);
+        let request = request.header("content-type", "application/json");
+        self.client.request(request.body(body.to_string().into_bytes()).unwrap()).await
+    }
+
+    async fn create(&self, name: &str, owner: Option<&Value>) -> Value {
+        let references: Vec<Value> = owner
+            .iter()
+            .map(|owner| {
+                json!({
+                    "apiVersion": "v1", "kind": "ConfigMap", "blockOwnerDeletion": true,
+                    "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"],
+                })
+            })
+            .collect();
+        let metadata = json!({"name": name, "ownerReferences": references});
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        self.send("POST", CONFIG_MAPS, &object).await.unwrap()
+    }
+
+    /// An owner with a dependent that has one itself.
+    async fn family(&self, prefix: &str) {
+        let owner = self.create(&format!("{prefix}-owner"), None).await;
+        let middle = self.create(&format!("{prefix}-middle"), Some(&owner)).await;
+        self.create(&format!("{prefix}-last"), Some(&middle)).await;
+    }
+
+    async fn delete(&self, name: &str, policy: &str) {
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
+        self.send("DELETE", &format!("{CONFIG_MAPS}/{name}"), &options).await.unwrap();
+    }
+
+    /// The names that are left, with how many owners each has.
+    async fn left(&self) -> Vec<(String, usize)> {
+        let list = self.send("GET", CONFIG_MAPS, &Value::Null).await.unwrap();
+        let object = |object: &Value| {
+            let metadata = &object["metadata"];
+            let owners = metadata["ownerReferences"].as_array().map_or(0, Vec::len);
+            (metadata["name"].as_str().unwrap().to_owned(), owners)
+        };
+        list["items"].as_array().unwrap().iter().map(object).collect()
+    }
+
+    /// Waits until exactly these are left.
+    async fn leaves(&self, expected: &[(&str, usize)]) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            let left = self.left().await;
+            if left.iter().map(|(name, owners)| (name.as_str(), *owners)).eq(expected.iter().copied()) {
+                return;
+            }
+            if Instant::now() > deadline {
+                let log = std::fs::read_to_string(self.stage.directory.path().join("log")).unwrap();
+                panic!("{left:?} is left, not {expected:?}; the log:\n{log}");
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_garbage_collector_of_kubernetes_collects_here() {
+    let manager = Manager::start().await;
+    manager.family("b").await;
+    manager.delete("b-owner", "Background").await;
+    manager.leaves(&[]).await;
+
+    manager.family("f").await;
+    manager.delete("f-owner", "Foreground").await;
+    manager.leaves(&[]).await;
+
+    manager.family("o").await;
+    manager.delete("o-owner", "Orphan").await;
+    manager.leaves(&[("o-last", 1), ("o-middle", 0)]).await;
+}

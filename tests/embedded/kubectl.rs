@@ -1,0 +1,199 @@
+//! `kubectl` talks to the embedded server as to any other.
+
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use kube_gc::embedded::{Release, Scheme};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+
+use super::Stage;
+
+const DEPLOYMENT: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {app: web}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: web}]}
+";
+
+const CRD: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: toys.shop.example}
+spec:
+  group: shop.example
+  scope: Namespaced
+  names: {plural: toys, kind: Toy, shortNames: [ty]}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+      additionalPrinterColumns:
+        - {name: Colour, type: string, jsonPath: .spec.colour}
+";
+
+const TOY: &str = "
+apiVersion: shop.example/v1
+kind: Toy
+metadata: {name: ball}
+spec: {colour: red}
+";
+
+struct Kubectl {
+    stage: Stage,
+    binary: PathBuf,
+}
+
+impl Kubectl {
+    async fn start(release: Release, scheme: Scheme) -> Self {
+        let shipped = super::binaries(&[]).join("kubectl");
+        let binary = if shipped.exists() { shipped } else { "kubectl".into() };
+        Self { stage: Stage::start(release, scheme).await, binary }
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(&self.binary);
+        // Its caches are about servers by address, and addresses come again.
+        command.arg("--kubeconfig").arg(self.stage.kubeconfig());
+        command.arg("--cache-dir").arg(self.stage.directory.path().join("cache"));
+        command.args(arguments.split_whitespace()).stdin(Stdio::null()).kill_on_drop(true);
+        command
+    }
+
+    async fn output(&self, arguments: &str) -> Output {
+        let output = self.command(arguments).output();
+        tokio::time::timeout(Duration::from_secs(60), output).await.expect(arguments).unwrap()
+    }
+
+    /// What a command prints that has to succeed.
+    async fn run(&self, arguments: &str) -> String {
+        let output = self.output(arguments).await;
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "kubectl {arguments}: {errors}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The words of a command's lines, after the heading.
+    async fn rows(&self, arguments: &str) -> Vec<Vec<String>> {
+        let table = self.run(arguments).await;
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+        table.lines().skip(1).map(words).collect()
+    }
+
+    /// What a command complains of that has to fail.
+    async fn refused(&self, arguments: &str) -> String {
+        let output = self.output(arguments).await;
+        assert!(!output.status.success(), "kubectl {arguments} succeeded");
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+async fn works(release: Release, scheme: Scheme) {
+    let kubectl = Kubectl::start(release, scheme).await;
+    let deployment = kubectl.stage.file("deployment.yaml", DEPLOYMENT);
+    let deployment = deployment.display();
+
+    assert_eq!(kubectl.rows("get namespaces").await[0][..2], ["default", "Active"]);
+    kubectl.run(&format!("create -f {deployment}")).await;
+    let again = kubectl.refused(&format!("create -f {deployment}")).await;
+    assert!(again.contains("(AlreadyExists)"), "{again}");
+    assert_eq!(kubectl.rows("get deploy").await[0][..2], ["web", "0/2"]);
+    assert!(kubectl.run("get all").await.contains("deployment.apps/web"));
+    assert!(kubectl.run("describe deployment web").await.contains("2 desired"));
+
+    kubectl.run("label deployment web tier=front").await;
+    kubectl.run(r#"patch deployment web -p {"metadata":{"annotations":{"a":"b"}}}"#).await;
+    kubectl.run(&format!("apply --server-side=false -f {deployment}")).await;
+    let shown =
+        kubectl.run("get deployment -l tier=front -o jsonpath={.items[0].metadata.annotations.a}").await;
+    assert_eq!(shown, "b");
+    assert!(kubectl.run("get deployment -l tier=back -o name").await.is_empty());
+
+    for (policy, finalizer) in [("foreground", r#"["foregroundDeletion"]"#), ("orphan", r#"["orphan"]"#)] {
+        kubectl.run(&format!("delete deployment web --cascade={policy} --wait=false")).await;
+        let shown = kubectl.run("get deployment web -o jsonpath={.metadata.finalizers}").await;
+        assert_eq!(shown, finalizer);
+    }
+    let patch = r#"patch deployment web --type=json -p [{"op":"remove","path":"/metadata/finalizers"}]"#;
+    kubectl.run(patch).await;
+    let gone = kubectl.refused("get deployment web").await;
+    assert!(gone.contains("(NotFound)"), "{gone}");
+
+    // To wait for the end of a deletion takes a watch.
+    kubectl.run("create namespace home").await;
+    kubectl.run("create configmap settings --namespace home --from-literal=a=b").await;
+    assert_eq!(kubectl.rows("get configmaps -A").await[0][..3], ["home", "settings", "1"]);
+    kubectl.run("delete namespace home").await;
+    assert!(kubectl.refused("get namespace home").await.contains("(NotFound)"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_works_by_https_with_a_new_server() {
+    works(Release::V1_36, Scheme::Https).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_works_by_http_with_an_old_server() {
+    works(Release::V1_20, Scheme::Http).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn custom_resources_come_and_go() {
+    let kubectl = Kubectl::start(Release::V1_36, Scheme::Http).await;
+    let crd = kubectl.stage.file("crd.yaml", CRD);
+    let toy = kubectl.stage.file("toy.yaml", TOY);
+    kubectl.run(&format!("apply -f {}", crd.display())).await;
+    kubectl.run("wait --for=condition=Established crd/toys.shop.example").await;
+    // Established comes first, served comes later.
+    let create = format!("create -f {}", toy.display());
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    loop {
+        let output = kubectl.output(&create).await;
+        if output.status.success() {
+            break;
+        }
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(tokio::time::Instant::now() < deadline, "{errors}");
+    }
+    assert_eq!(kubectl.rows("get ty").await[0][..2], ["ball", "red"]);
+    kubectl.run("delete crd toys.shop.example").await;
+    assert!(!kubectl.refused("get toys.shop.example").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_shown_as_they_come() {
+    let kubectl = Kubectl::start(Release::V1_36, Scheme::Https).await;
+    kubectl.run("create configmap first").await;
+    let mut watch = kubectl.command("get configmaps --watch --no-headers");
+    let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut next = async || {
+        let line = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await;
+        let line = line.expect("no line").unwrap().unwrap();
+        line.split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(next().await, ["first", "0"]);
+    kubectl.run("create configmap second --from-literal=a=b").await;
+    assert_eq!(next().await, ["second", "1"]);
+    kubectl.run(r#"patch configmap first --type=merge -p {"data":{"x":"y"}}"#).await;
+    assert_eq!(next().await, ["first", "1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_served_any_more_once_it_is_stopped() {
+    let kubectl = Kubectl::start(Release::V1_36, Scheme::Http).await;
+    kubectl.run("get namespaces").await;
+    let Stage { serving, server, .. } = kubectl.stage;
+    let address = serving.address();
+    serving.stop().await;
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+    // The server itself goes on, and can be served again at once.
+    server.serve(address, Scheme::Http).await.unwrap();
+}

@@ -1,0 +1,50 @@
+//! The embedded API server and the programs that real clusters are used with.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod controller_manager;
+mod kubectl;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use kube_gc::embedded::{Embedded, Release, Scheme, Serving, Settings};
+use tempfile::TempDir;
+
+/// The directory with what the test control plane has: these components, and
+/// `kubectl` where the machine has none.
+fn binaries(components: &[&str]) -> PathBuf {
+    let ensure = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/control-plane/ensure.sh");
+    let output = Command::new(&ensure).args(components).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
+}
+
+/// An embedded server on an address, with a kubeconfig in a file.
+struct Stage {
+    server: Embedded,
+    serving: Serving,
+    directory: TempDir,
+}
+
+impl Stage {
+    async fn start(release: Release, scheme: Scheme) -> Self {
+        let settings = Settings { release, epoch: SystemTime::now(), ..Settings::default() };
+        let server = Embedded::new(settings);
+        let serving = server.serve(([127, 0, 0, 1], 0).into(), scheme).await.unwrap();
+        let directory = TempDir::new().unwrap();
+        std::fs::write(directory.path().join("kubeconfig"), serving.kubeconfig()).unwrap();
+        Self { server, serving, directory }
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.directory.path().join("kubeconfig")
+    }
+
+    /// A file with this content.
+    fn file(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+}

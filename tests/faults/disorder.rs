@@ -1,0 +1,169 @@
+//! Scenario 32: watches that tell things twice, in another order than they have
+//! happened between types, or skip versions.
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::stage::{Stage, never, requests};
+use crate::support::cluster::create_all;
+use crate::support::proxy::{Cut, On, Request, Verb};
+use crate::support::{Collector, Ns, Obj, Policy};
+
+/// The types of which a family is.
+const TYPES: [&str; 3] = ["configmaps", "secrets", "pods"];
+
+/// Owners and dependents of three types, in each direction between them.
+struct Family {
+    background: Obj,
+    foreground: Obj,
+    orphaning: Obj,
+    solid: Obj,
+    sole: Vec<Obj>,
+    shared: Vec<Obj>,
+    released: Vec<Obj>,
+    freed: Obj,
+}
+
+impl Family {
+    /// The names begin with this.
+    async fn make(ns: &Ns, name: &str) -> Result<Self> {
+        let of = |kind: &str| format!("{name}-{kind}");
+        let background = ns.configmap(of("background")).create().await?;
+        let foreground = ns.secret(of("foreground")).create().await?;
+        let orphaning = ns.pod(of("orphaning")).create().await?;
+        let solid = ns.secret(of("solid")).create().await?;
+        let all = |kind: &str| [ns.configmap(of(kind)), ns.secret(of(kind)), ns.pod(of(kind))];
+        let mut sole = create_all(all("sole").map(|one| one.owned_by(&background))).await?;
+        let below = sole.iter().rev().zip(all("below")).map(|(owner, one)| one.owned_by(owner).blocking());
+        sole.extend(create_all(below.collect::<Vec<_>>()).await?);
+        sole.extend(create_all(all("blocking").map(|one| one.owned_by(&foreground).blocking())).await?);
+        let shared = create_all(all("shared").map(|one| one.owned_by(&background).owned_by(&solid))).await?;
+        let released = create_all(all("released").map(|one| one.owned_by(&orphaning).blocking())).await?;
+        let freed = ns.pod(of("freed")).owned_by(&background).create().await?;
+        Ok(Self { background, foreground, orphaning, solid, sole, shared, released, freed })
+    }
+
+    /// All that happens to it; the last of it, of each type, is returned.
+    async fn play(&mut self, stage: &Stage) -> Result<[Obj; 3]> {
+        let (cluster, ns) = (&stage.cluster, &stage.ns);
+        self.freed = cluster.set_owner_references(&self.freed, &[self.solid.reference()]).await?;
+        cluster.delete(&self.background, Policy::Background).await?;
+        cluster.delete(&self.foreground, Policy::Foreground).await?;
+        cluster.delete(&self.orphaning, Policy::Orphan).await?;
+        // Another one under the name of the one that went.
+        let again = ns.configmap(&self.background.name).owned_by(&self.solid).create().await?;
+        let garbage =
+            ns.pod(format!("{}-garbage", self.solid.name)).owner_reference(never()).create().await?;
+        self.sole.push(garbage.clone());
+        let solid = cluster.set_label(&self.solid, "changed", "yes").await?;
+        self.shared.push(again.clone());
+        Ok([again, solid, garbage])
+    }
+
+    async fn is_over(&self, stage: &Stage, collector: &Collector) -> Result<()> {
+        let cluster = &stage.cluster;
+        cluster.settled(collector).await?;
+        cluster.assert_gone([&self.background, &self.foreground, &self.orphaning]).await?;
+        cluster.assert_gone(&self.sole).await?;
+        for object in self.shared.iter().chain([&self.freed]) {
+            stage.assert_owners(object, &[&self.solid]).await?;
+        }
+        for object in &self.released {
+            stage.assert_owners(object, &[]).await?;
+        }
+        cluster.delete(&self.solid, Policy::Foreground).await?;
+        cluster.settled(collector).await?;
+        cluster.assert_gone(self.shared.iter().chain([&self.freed, &self.solid])).await?;
+        cluster.assert_kept(&self.released).await
+    }
+}
+
+/// Fails if an event that comes once more, with those that followed it, changes
+/// anything: an object that had gone comes back, or an owner that is gone is one.
+#[tokio::test]
+async fn events_that_come_twice_change_nothing() -> Result<()> {
+    let stage = Stage::set().await?;
+    let collector = stage.collector().await?;
+    for echo in [1, 3, 20] {
+        stage.proxy.echo(echo);
+        let mut family = Family::make(&stage.ns, &format!("echo-{echo}")).await?;
+        family.play(&stage).await?;
+        family.is_over(&stage, &collector).await.with_context(|| format!("the last {echo} events twice"))?;
+    }
+    collector.stop().await
+}
+
+/// Fails if anything depends on which of several types' events come first.
+#[tokio::test]
+async fn events_of_different_types_may_come_in_any_order() -> Result<()> {
+    let stage = Stage::set().await?;
+    let collector = stage.collector().await?;
+    // Each set of types that is late but the empty one.
+    for late in 1_usize..1 << TYPES.len() {
+        let is_late = |number: usize| late >> number & 1 == 1;
+        let mut family = Family::make(&stage.ns, &format!("late-{late}")).await?;
+        stage.cluster.settled(&collector).await?;
+        let mut held = Vec::new();
+        for (number, resource) in TYPES.iter().enumerate() {
+            if is_late(number) {
+                held.push(stage.proxy.hold_events(On::resource(resource).within(stage.ns.name())));
+            }
+        }
+        let last = family.play(&stage).await?;
+        for hold in &held {
+            hold.caught().await?;
+        }
+        // What is on time has been seen, and perhaps acted on.
+        for (number, object) in last.iter().enumerate() {
+            if !is_late(number) {
+                stage.seen(&collector, object).await?;
+            }
+        }
+        // The last to be held is the first to go on.
+        while held.pop().is_some() {}
+        let what = format!("late: {:?}", TYPES.iter().enumerate().filter(|(number, _)| is_late(*number)));
+        family.is_over(&stage, &collector).await.context(what)?;
+    }
+    collector.stop().await
+}
+
+/// A watch is resumed from where the last bookmark was, be that far ahead of the
+/// last event, and from the last event if there was none. Fails if what lies in
+/// between is lost, or listed.
+#[tokio::test]
+async fn a_watch_is_resumed_behind_a_gap_of_versions() -> Result<()> {
+    let stage = Stage::set().await?;
+    let (cluster, ns) = (&stage.cluster, &stage.ns);
+    let collector = stage.collector().await?;
+    stage.proxy.drop_bookmarks();
+    let mark = stage.proxy.mark();
+    let solid = ns.secret("solid").create().await?;
+    for bookmark in [true, false] {
+        let owner = ns.secret(format!("owner-{bookmark}")).create().await?;
+        let dependent = ns.configmap(format!("dependent-{bookmark}")).owned_by(&owner).create().await?;
+        let moved = ns.secret(format!("moved-{bookmark}")).owned_by(&owner).create().await?;
+        cluster.settled(&collector).await?;
+        create_all((0..50).map(|number| ns.pod(format!("other-{bookmark}-{number}")))).await?;
+        let path = format!("/api/v1/namespaces/{}/secrets?limit=1", ns.name());
+        let now = cluster.send("GET", &path, None, None).await?;
+        let now = now["metadata"]["resourceVersion"].as_str().context("no version")?.to_owned();
+        if bookmark {
+            ensure!(stage.proxy.bookmark("v1", "Secret", "secrets", &now) == 1, "no watch");
+        }
+        // The end comes after the bookmark, and so is read after it.
+        let mut resumed = stage.proxy.hold(On::verb(Verb::Watch).of("secrets"));
+        ensure!(stage.proxy.cut(Some("secrets"), Cut::Cleanly) == 1);
+        let held = resumed.next().await?;
+        let from_now = held.request.query.contains(&format!("resourceVersion={now}"));
+        ensure!(from_now == bookmark, "{}, and now it is {now}", held.request);
+        cluster.set_owner_references(&moved, &[solid.reference()]).await?;
+        cluster.delete(&owner, Policy::Background).await?;
+        held.pass();
+        resumed.release();
+        cluster.settled(&collector).await?;
+        cluster.assert_gone([&owner, &dependent]).await?;
+        stage.assert_owners(&moved, &[&solid]).await?;
+    }
+    let lists = requests(stage.proxy.since(mark, &On::verb(Verb::List).when(Request::is_full_list)));
+    ensure!(lists.is_empty(), "{lists:#?}");
+    collector.stop().await
+}

@@ -1,0 +1,177 @@
+//! The API server is killed, forgets its history, or cuts watches, while much is
+//! going on.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+
+use crate::stage::Stage;
+use crate::support::cluster::create_all;
+use crate::support::proxy::{Cut, On, Request, Verb};
+use crate::support::{Collector, Obj, Options, Policy, Server};
+
+/// How many dependents the deleted owner has.
+const DEPENDENTS: usize = 5000;
+/// Every so many of them has another owner.
+const SHARED: usize = 50;
+/// Failures are tried again soon: an outage is no test of patience.
+const SOON: &str =
+    "[retry]\nmax = \"2s\"\n[watch]\nmax_backoff = \"1s\"\n[client]\nrequest_timeout = \"5s\"\n";
+
+/// An owner of thousands, in two levels, some of which have another owner.
+struct Crowd {
+    owner: Obj,
+    solid: Obj,
+    sole: Vec<Obj>,
+    shared: Vec<Obj>,
+    below: Vec<Obj>,
+}
+
+impl Crowd {
+    async fn make(stage: &Stage) -> Result<Self> {
+        let ns = &stage.ns;
+        let owner = ns.secret("owner").create().await?;
+        let solid = ns.secret("solid").create().await?;
+        let all = create_all((0..DEPENDENTS).map(|number| {
+            let dependent = ns.configmap(format!("dependent-{number}")).owned_by(&owner).blocking();
+            if number % SHARED == 0 { dependent.owned_by(&solid) } else { dependent }
+        }))
+        .await?;
+        let (shared, sole): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.owner_uids().len() == 2);
+        // Of other types, so that several watches have to be right.
+        let below = create_all(sole.iter().step_by(SHARED).enumerate().map(|(number, owner)| {
+            match number % 2 {
+                0 => ns.pod(format!("below-{number}")),
+                _ => ns.secret(format!("below-{number}")),
+            }
+            .owned_by(owner)
+            .blocking()
+        }))
+        .await?;
+        Ok(Self { owner, solid, sole, shared, below })
+    }
+
+    /// All have gone that should, and all live that should.
+    async fn is_over(&self, stage: &Stage, collector: &Collector) -> Result<()> {
+        stage.cluster.settled(collector).await?;
+        stage.cluster.assert_gone(self.sole.iter().chain(&self.below).chain([&self.owner])).await?;
+        for object in &self.shared {
+            stage.assert_owners(object, &[&self.solid]).await?;
+        }
+        stage.cluster.delete(&self.solid, Policy::Background).await?;
+        stage.cluster.settled(collector).await?;
+        stage.cluster.assert_gone(&self.shared).await
+    }
+
+    /// Waits until so many more deletions in this test's namespace were answered.
+    async fn progress(&self, stage: &Stage, answered: usize) -> Result<()> {
+        stage.proxy.answered(answered, &stage.here(Verb::Delete)).await?;
+        ensure!(stage.cluster.exists_with_uid(&self.owner).await?, "too late for the middle");
+        Ok(())
+    }
+}
+
+/// Scenario 28: kube-apiserver is killed and started again in the middle of a
+/// cascade; then it is, and etcd with it. What was answered holds, what was not is
+/// repeated; no type is listed unless its watch could not be resumed.
+#[tokio::test]
+async fn a_cascade_outlives_the_api_server() -> Result<()> {
+    let stage = Stage::alone().await?;
+    let plane = stage.plane()?;
+    let collector = stage.collector_with(Options::config(SOON)).await?;
+    let crowd = Crowd::make(&stage).await?;
+    stage.cluster.settled(&collector).await?;
+    let mark = stage.proxy.mark();
+    stage.cluster.delete(&crowd.owner, Policy::Foreground).await?;
+
+    crowd.progress(&stage, DEPENDENTS / 5).await?;
+    plane.kill(Server::KubeApiserver)?;
+    plane.restart(Server::KubeApiserver)?;
+    stage.answers().await?;
+    crowd.progress(&stage, DEPENDENTS / 2).await?;
+    plane.kill(Server::KubeApiserver)?;
+    plane.kill(Server::Etcd)?;
+    plane.restart(Server::Etcd)?;
+    plane.restart(Server::KubeApiserver)?;
+    stage.answers().await?;
+
+    crowd.is_over(&stage, &collector).await?;
+    stage.assert_lists_were_needed(mark)?;
+    ensure!(collector.metric("kube_gc_store_restored_total").await? == 0.0, "nothing was restored");
+    collector.stop().await
+}
+
+/// Scenario 28: every watch is answered with 410, for the history is gone. Each
+/// type is listed once, and what happened in between is in those lists.
+#[tokio::test]
+async fn a_compaction_costs_every_type_one_list() -> Result<()> {
+    let stage = Stage::alone().await?;
+    let (plane, ns) = (stage.plane()?, &stage.ns);
+    let collector = stage.collector_with(Options::config(SOON)).await?;
+    let owner = ns.secret("owner").create().await?;
+    let solid = ns.secret("solid").create().await?;
+    let foreground = ns.configmap("foreground").create().await?;
+    let sole = ns.configmap("sole").owned_by(&owner).create().await?;
+    let shared = ns.pod("shared").owned_by(&owner).owned_by(&solid).create().await?;
+    let blocking = ns.pod("blocking").owned_by(&foreground).blocking().create().await?;
+    stage.cluster.settled(&collector).await?;
+    let watched: BTreeSet<String> = stage.proxy.watched();
+    for resource in ["secrets", "configmaps", "pods"] {
+        ensure!(watched.contains(resource), "{resource} is not watched: {watched:?}");
+    }
+
+    let mark = stage.proxy.mark();
+    let mut resumed = stage.proxy.hold(On::verb(Verb::Watch));
+    ensure!(stage.proxy.cut(None, Cut::Cleanly) == watched.len());
+    let mut held = Vec::new();
+    for _ in &watched {
+        held.push(resumed.next().await?);
+    }
+    stage.cluster.delete(&owner, Policy::Background).await?;
+    stage.cluster.delete(&foreground, Policy::Foreground).await?;
+    let late = ns.secret("late").owned_by(&owner).create().await?;
+    let kept = ns.secret("kept").owned_by(&solid).create().await?;
+    plane.compact().await?;
+    stage.answers().await?;
+    drop(held);
+    resumed.release();
+
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&owner, &foreground, &sole, &blocking, &late]).await?;
+    stage.assert_owners(&shared, &[&solid]).await?;
+    stage.assert_owners(&kept, &[&solid]).await?;
+    let expired = stage.assert_lists_were_needed(mark)?;
+    let still: Vec<_> = watched.difference(&expired).collect();
+    ensure!(still.is_empty(), "the watches of these were resumed: {still:?}");
+    collector.stop().await
+}
+
+/// Scenario 28: watches are cut at random, one or all, cleanly or not, in the
+/// middle of a cascade. All are resumed, none is begun anew.
+#[tokio::test]
+async fn watches_may_be_cut_at_random_in_the_middle_of_a_cascade() -> Result<()> {
+    const CUTS: usize = 25;
+    let stage = Stage::set().await?;
+    let collector = stage.collector_with(Options::config(SOON)).await?;
+    let crowd = Crowd::make(&stage).await?;
+    stage.cluster.settled(&collector).await?;
+    let mark = stage.proxy.mark();
+    stage.cluster.delete(&crowd.owner, Policy::Foreground).await?;
+    // Any will do, as long as it is the same each time.
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut cuts = 0;
+    for number in 1..=CUTS {
+        crowd.progress(&stage, number * DEPENDENTS / (CUTS + 5)).await?;
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let resource = [None, Some("configmaps"), Some("secrets"), Some("pods")][(random % 4) as usize];
+        let how = if random & 0x100 == 0 { Cut::Cleanly } else { Cut::Abruptly };
+        cuts += stage.proxy.cut(resource, how);
+    }
+    ensure!(cuts >= CUTS, "only {cuts} watches were cut");
+    crowd.is_over(&stage, &collector).await?;
+    let lists = stage.proxy.since(mark, &On::verb(Verb::List).when(Request::is_full_list));
+    ensure!(lists.is_empty(), "{lists:#?}");
+    collector.stop().await
+}

@@ -1,0 +1,87 @@
+//! The proof that the simulation would find mistakes: each is made on purpose, and
+//! must be caught within a bounded number of seeds.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use kube_gc::mutation::{self, Mutation};
+use kube_gc::telemetry::Exporter;
+
+use super::hunt::{attempt, exporter};
+use super::options::Options;
+use super::run::{Failure, Spec};
+
+/// How a mistake was caught.
+struct Caught {
+    seed: u64,
+    /// How many seeds it took.
+    after: u64,
+    failure: Failure,
+}
+
+/// Makes each of the mistakes and says how it was caught; whether all were.
+pub fn prove(options: &Options) -> bool {
+    let chosen: Vec<Mutation> = match options.mutation {
+        Some(mutation) => vec![mutation],
+        None => Mutation::ALL.to_vec(),
+    };
+    let first = options.from.unwrap_or_default();
+    println!(
+        "simulation: {} mistakes, each with at most {} seeds from {first} on",
+        chosen.len(),
+        options.seeds
+    );
+    let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..options.threads() {
+            scope.spawn(|| {
+                let exporter = exporter();
+                while let Some(&mutation) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let caught = catch(mutation, first, options, &exporter);
+                    say(mutation, caught.as_ref(), options.seeds);
+                    if caught.is_none()
+                        && let Ok(mut missed) = missed.lock()
+                    {
+                        missed.push(mutation);
+                    }
+                }
+            });
+        }
+    });
+    let missed = missed.into_inner().unwrap_or_default();
+    println!("{} caught, {} missed{}", chosen.len() - missed.len(), missed.len(), names(&missed));
+    missed.is_empty()
+}
+
+/// Runs seeds until one fails that does not fail without the mistake.
+fn catch(mutation: Mutation, first: u64, options: &Options, exporter: &Exporter) -> Option<Caught> {
+    let with = |mutation, seed| {
+        mutation::choose(mutation);
+        let spec = Spec { seed, steps: options.steps, without: BTreeSet::new(), aloud: false };
+        let result = attempt(&spec, exporter);
+        mutation::choose(None);
+        result
+    };
+    (0..options.seeds).find_map(|after| {
+        let seed = first + after;
+        let failure = with(Some(mutation), seed).err()?;
+        with(None, seed).is_ok().then_some(Caught { seed, after: after + 1, failure })
+    })
+}
+
+fn say(mutation: Mutation, caught: Option<&Caught>, seeds: u64) {
+    match caught {
+        Some(Caught { seed, after, failure }) => {
+            let plural = if *after == 1 { "" } else { "s" };
+            println!("caught after {after:>4} seed{plural:1} {mutation:?} (seed {seed}): {failure}");
+        }
+        None => println!("MISSED in {seeds} seeds: {mutation:?}: {}", mutation.describe()),
+    }
+}
+
+fn names(mutations: &[Mutation]) -> String {
+    let names: Vec<String> = mutations.iter().map(|mutation| format!("{mutation:?}")).collect();
+    if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) }
+}

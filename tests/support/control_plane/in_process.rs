@@ -1,0 +1,141 @@
+//! The embedded server, on a loopback address.
+
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::mpsc;
+
+use anyhow::{Context as _, Result, anyhow};
+use kube_gc::embedded::object::Key;
+use kube_gc::embedded::resources::ResourceName;
+use kube_gc::embedded::store::{Cause, Snapshot};
+use kube_gc::embedded::{Embedded, Scheme, Serving, Settings};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+
+use super::super::cluster::Obj;
+use super::{Info, lock};
+
+/// A running embedded server. It has threads of its own: tests come and go.
+#[derive(Debug)]
+pub struct InProcess {
+    server: Embedded,
+    address: SocketAddr,
+    // None while it is shut.
+    serving: Mutex<Option<Serving>>,
+    backup: Mutex<Option<Snapshot>>,
+    // None when it is about to end.
+    runtime: Option<Runtime>,
+    _dir: TempDir,
+}
+
+impl InProcess {
+    pub(super) fn start() -> Result<(Self, Info)> {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let settings = Settings {
+            epoch: std::time::SystemTime::now(),
+            // As on a bare API server: who deletes a namespace finalizes it.
+            namespace_controller: false,
+            ..Settings::default()
+        };
+        let server = Embedded::new(settings);
+        let serving = serve(&runtime, &server, SocketAddr::from(([127, 0, 0, 1], 0)))?;
+        let dir = tempfile::Builder::new().prefix("kube-gc-embedded-").tempdir()?;
+        let kubeconfig = dir.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, serving.kubeconfig())?;
+        let info = Info {
+            kubeconfig,
+            url: serving.url(),
+            etcd: String::new(),
+            dir: dir.path().to_owned(),
+            bin: dir.path().to_owned(),
+            apiserver_pid: None,
+            etcd_pid: None,
+            version: "embedded".to_owned(),
+        };
+        let embedded = Self {
+            server,
+            address: serving.address(),
+            serving: Mutex::new(Some(serving)),
+            backup: Mutex::default(),
+            runtime: Some(runtime),
+            _dir: dir,
+        };
+        Ok((embedded, info))
+    }
+
+    /// The server itself.
+    pub fn server(&self) -> &Embedded {
+        &self.server
+    }
+
+    /// Ends all connections and takes no more.
+    pub(super) fn shut(&self) {
+        let Some(serving) = lock(&self.serving).take() else { return };
+        let (done, wait) = mpsc::channel();
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(async move {
+                serving.stop().await;
+                let _ = done.send(());
+            });
+            let _ = wait.recv();
+        }
+    }
+
+    /// Listens again on the same address.
+    pub(super) fn open(&self) -> Result<()> {
+        let runtime = self.runtime.as_ref().context("it has ended")?;
+        let serving = serve(runtime, &self.server, self.address)?;
+        *lock(&self.serving) = Some(serving);
+        Ok(())
+    }
+
+    pub(super) fn compact(&self) {
+        let now = self.server.with(|server| server.store.head());
+        self.server.compact(now);
+    }
+
+    pub(super) fn back_up(&self) {
+        *lock(&self.backup) = Some(self.server.snapshot());
+    }
+
+    pub(super) fn restore(&self) -> Result<()> {
+        let backup = lock(&self.backup);
+        self.server.restore(backup.as_ref().context("there is no backup")?);
+        Ok(())
+    }
+
+    pub(super) fn copy_with_uid(&self, object: &Obj, name: &str, uid: &str) -> Result<()> {
+        let resource = ResourceName::new(&object.resource.group, &object.resource.plural);
+        let key = |name: &str| Key::new(object.namespace.as_deref(), name);
+        self.server.with(|server| {
+            let stored = server.store.get(&resource, &key(&object.name));
+            let mut copy = stored.with_context(|| format!("{object} is not stored"))?.to_value();
+            copy["metadata"]["name"] = json!(name);
+            copy["metadata"]["uid"] = json!(uid);
+            server.store.write(&resource, &key(name), copy, &Cause::server("test"));
+            Ok(())
+        })
+    }
+}
+
+impl Drop for InProcess {
+    fn drop(&mut self) {
+        // In the middle of another runtime nobody may wait for this one.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Serves an address. Whoever calls may be within a runtime, and so must not block
+/// on this one.
+fn serve(runtime: &Runtime, server: &Embedded, address: SocketAddr) -> Result<Serving> {
+    let (sender, serving) = mpsc::channel();
+    let server = server.clone();
+    runtime.spawn(async move {
+        let _ = sender.send(server.serve(address, Scheme::Http).await);
+    });
+    let serving = serving.recv().map_err(|_| anyhow!("the embedded server's runtime has ended"))?;
+    serving.with_context(|| format!("cannot serve {address}"))
+}

@@ -1,0 +1,251 @@
+//! The API server that scenarios run against: a real control plane or the
+//! embedded server, with the same surface.
+//!
+//! Which of them is decided here, by the name of the test binary: those that end in
+//! `_embedded` are the same tests with the other server.
+
+mod in_process;
+mod script;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use anyhow::{Result, anyhow, bail};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde::Deserialize;
+
+use self::in_process::InProcess;
+use self::script::Script;
+use super::cluster::Obj;
+use super::etcd;
+
+/// Whether this binary's server is the embedded one.
+pub fn is_embedded() -> bool {
+    env!("CARGO_CRATE_NAME").ends_with("_embedded")
+}
+
+/// What there is to know of a plane: what `serve.sh` says of itself.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Info {
+    /// The kubeconfig of a user in `system:masters`.
+    pub kubeconfig: PathBuf,
+    /// The API server.
+    pub url: String,
+    /// etcd; empty without one.
+    pub etcd: String,
+    /// Data, keys and the servers' logs.
+    pub dir: PathBuf,
+    /// The directory of the binaries.
+    pub bin: PathBuf,
+    /// `None` while it is down.
+    pub apiserver_pid: Option<u32>,
+    /// `None` while it is down.
+    pub etcd_pid: Option<u32>,
+    /// The API server's `gitVersion`.
+    pub version: String,
+}
+
+/// One of the plane's servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// The store.
+    Etcd,
+    /// The API server.
+    KubeApiserver,
+}
+
+impl Server {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::KubeApiserver => "kube-apiserver",
+        }
+    }
+}
+
+/// A running control plane. It ends with this value, and also with this
+/// process, however that ends.
+#[derive(Debug)]
+pub struct ControlPlane {
+    kind: Kind,
+    info: Info,
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Real(Mutex<Script>),
+    Embedded(InProcess),
+}
+
+impl ControlPlane {
+    /// Starts one of its own, in a directory that goes with it.
+    ///
+    /// The first start of a real one on a machine may build the API server, which
+    /// takes minutes; after that it takes about five seconds.
+    pub fn start() -> Result<Self> {
+        if !is_embedded() {
+            return Self::start_with(None, &[]);
+        }
+        let (server, info) = InProcess::start()?;
+        Ok(Self { kind: Kind::Embedded(server), info, turn: tokio::sync::Mutex::new(()) })
+    }
+
+    /// Starts a real one with further flags for kube-apiserver. A directory that
+    /// is given is kept, and used again with the same data, keys and ports.
+    pub fn start_with(dir: Option<&Path>, apiserver_flags: &[&str]) -> Result<Self> {
+        let (script, info) = Script::start(dir, apiserver_flags)?;
+        Ok(Self { kind: Kind::Real(Mutex::new(script)), info, turn: tokio::sync::Mutex::new(()) })
+    }
+
+    /// The plane that all tests of this binary share, started by the first
+    /// that asks. Scenarios take turns on it: see [`exclusive`](Self::exclusive).
+    pub fn shared() -> Result<&'static Self> {
+        static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
+        SHARED
+            .get_or_init(|| ControlPlane::start().map_err(|error| format!("{error:#}")))
+            .as_ref()
+            .map_err(|error| anyhow!("no control plane: {error}"))
+    }
+
+    /// Waits for this scenario's turn. The turn ends with the guard; a test
+    /// that panics passes it on like any other.
+    pub async fn exclusive(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    /// A client as a user in `system:masters`. It belongs to the current
+    /// runtime, and so to one test.
+    pub async fn client(&self) -> Result<Client> {
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig())?;
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        // A test wants to see every answer.
+        config.default_retry = false;
+        Ok(Client::try_from(config)?)
+    }
+
+    /// The kubeconfig of a user in `system:masters`.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.info.kubeconfig
+    }
+
+    /// The URL of etcd.
+    pub fn etcd(&self) -> &str {
+        &self.info.etcd
+    }
+
+    /// All there is to know of it. The pids are those of its start.
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// The embedded server, if it is one.
+    pub fn embedded(&self) -> Option<&InProcess> {
+        match &self.kind {
+            Kind::Real(_) => None,
+            Kind::Embedded(server) => Some(server),
+        }
+    }
+
+    /// Kills a server with SIGKILL; the rest goes on. The embedded server has no
+    /// store of its own: it is not reached any more, and keeps its data.
+    pub fn kill(&self, server: Server) -> Result<Info> {
+        match &self.kind {
+            Kind::Real(script) => lock(script).command("kill", server),
+            Kind::Embedded(embedded) => {
+                if server == Server::KubeApiserver {
+                    embedded.shut();
+                }
+                Ok(self.info.clone())
+            }
+        }
+    }
+
+    /// Starts a server that was killed, with the same address and data, and
+    /// returns when it is ready.
+    pub fn restart(&self, server: Server) -> Result<Info> {
+        match &self.kind {
+            Kind::Real(script) => lock(script).command("start", server),
+            Kind::Embedded(embedded) => {
+                if server == Server::KubeApiserver {
+                    embedded.open()?;
+                }
+                Ok(self.info.clone())
+            }
+        }
+    }
+
+    /// Forgets all history up to now, and lets the API server forget what it
+    /// remembers of it: no watch can be resumed from an earlier version.
+    pub async fn compact(&self) -> Result<()> {
+        if let Kind::Embedded(embedded) = &self.kind {
+            embedded.compact();
+            return Ok(());
+        }
+        etcd::compact(self).await?;
+        self.kill(Server::KubeApiserver)?;
+        self.restart(Server::KubeApiserver)?;
+        Ok(())
+    }
+
+    /// Copies the store. The API server is down meanwhile.
+    pub fn back_up(&self) -> Result<()> {
+        match &self.kind {
+            Kind::Real(_) => self.while_down(copy),
+            Kind::Embedded(embedded) => {
+                embedded.back_up();
+                Ok(())
+            }
+        }
+    }
+
+    /// Puts the copy in place of the store. The API server is down meanwhile.
+    pub fn restore(&self) -> Result<()> {
+        match &self.kind {
+            Kind::Real(_) => self.while_down(|data, backup| {
+                std::fs::remove_dir_all(data)?;
+                copy(backup, data)
+            }),
+            Kind::Embedded(embedded) => {
+                embedded.shut();
+                embedded.restore()?;
+                embedded.open()
+            }
+        }
+    }
+
+    /// Makes a copy of a custom resource as it is stored, under another name and
+    /// with another uid, which no API server would ever give.
+    pub async fn copy_with_uid(&self, object: &Obj, name: &str, uid: &str) -> Result<()> {
+        match &self.kind {
+            Kind::Real(_) => etcd::copy_with_uid(self, object, name, uid).await,
+            Kind::Embedded(embedded) => embedded.copy_with_uid(object, name, uid),
+        }
+    }
+
+    fn while_down(&self, act: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<()> {
+        self.kill(Server::KubeApiserver)?;
+        self.kill(Server::Etcd)?;
+        act(&self.info.dir.join("etcd"), &self.info.dir.join("etcd.backup"))?;
+        self.restart(Server::Etcd)?;
+        self.restart(Server::KubeApiserver)?;
+        Ok(())
+    }
+
+    /// Stops it and waits until it is gone. Dropping does the same.
+    pub fn stop(self) {}
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let status = std::process::Command::new("cp").arg("-a").args([from, to]).status()?;
+    if !status.success() {
+        bail!("cannot copy {} to {}", from.display(), to.display());
+    }
+    Ok(())
+}
+
+// A panic of another test says nothing about what the lock guards.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
