@@ -533,6 +533,7 @@ fn definition_held() -> Vec<Step> {
                 [index];
         Some((place, json!(reason)))
     };
+    let marked = Some(("/metadata/deletionGracePeriodSeconds", json!(0)));
     let watch = Request::new(Kind::Odd, "GET", served.clone()).with("watch", "1");
     let first = steps.len() + 1;
     steps.extend([
@@ -546,7 +547,7 @@ fn definition_held() -> Vec<Step> {
             condition(2, "InstanceDeletionInProgress"),
         ),
         Step::Until(Request::new(Kind::Odd, "GET", format!("{served}/a")), 404, None),
-        ask("GET", format!("{served}/b")),
+        Step::Until(Request::new(Kind::Odd, "GET", format!("{served}/b")), 200, marked),
         ask("GET", served.clone()),
         send("POST", served.clone(), gizmo("c", &[])),
         patch(&format!("{served}/b"), MERGE, json!({"metadata": {"finalizers": null}})),
