@@ -1,20 +1,29 @@
 //! JSON patches, with the liberties that Kubernetes takes: what is tested to be null
-//! may be missing, what is replaced may be missing in an object that is there, and
+//! may be missing, what is copied may be, too, and is null then, a value that is not
+//! given is null, what is replaced may be missing in an object that is there, and
 //! negative indices count from the end where something is added or removed. (A real
 //! server panics where something is to be replaced or tested there.)
 
-use json_patch::{Patch, PatchOperation};
+use json_patch::PatchOperation;
 use serde_json::Value;
 
-/// Carries out a patch. What an error leaves behind is of no use.
+/// Carries out operations. What an error leaves behind is of no use.
 ///
 /// # Errors
 ///
-/// An operation that cannot be carried out.
-pub(super) fn apply(object: &mut Value, patch: Patch) -> Result<(), json_patch::PatchError> {
-    for operation in patch.0 {
+/// Which operation is none, or cannot be carried out.
+pub(super) fn apply(object: &mut Value, operations: Vec<Value>) -> Result<(), String> {
+    for mut operation in operations {
+        let told = operation.to_string();
+        if let Some(fields) = operation.as_object_mut() {
+            fields.entry("value").or_insert(Value::Null);
+        }
+        let operation = serde_json::from_value(operation).map_err(|error| format!("{error}: {told}"))?;
         let Some(operation) = as_by_the_book(object, operation) else { continue };
-        json_patch::patch(object, &[operation])?;
+        if operation.path().is_root() {
+            return Err(format!("the whole cannot be changed: {told}"));
+        }
+        json_patch::patch(object, &[operation]).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
@@ -30,6 +39,10 @@ fn as_by_the_book(object: &Value, mut operation: PatchOperation) -> Option<Patch
         }
         PatchOperation::Test(test) if test.value.is_null() && is_missing_member(object, &test.path) => {
             return None;
+        }
+        PatchOperation::Copy(copy) if is_missing_member(object, &copy.from) => {
+            let (path, value) = (copy.path.clone(), Value::Null);
+            return Some(PatchOperation::Add(json_patch::AddOperation { path, value }));
         }
         _ => {}
     }
@@ -64,8 +77,7 @@ mod tests {
 
     fn patched(patch: Value) -> Option<Value> {
         let mut object = json!({"a": {"b": 1}, "list": [1, 2, 3]});
-        let patch = serde_json::from_value(patch).unwrap();
-        apply(&mut object, patch).ok().map(|()| object)
+        apply(&mut object, patch.as_array().unwrap().clone()).ok().map(|()| object)
     }
 
     #[test]
