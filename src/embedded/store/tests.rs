@@ -181,3 +181,18 @@ fn only_later_endings_of_the_type_end_a_watch() {
     store.end_watches(Some(&secrets()), Ending::Clean);
     assert_eq!(store.ended_since(&secrets(), began), Some((Ending::Clean, store.head())));
 }
+
+#[test]
+fn compaction_counts_for_types_of_which_there_is_nothing_yet() {
+    let mut store = Store::default();
+    let first = put(&mut store, "a", "1");
+    put(&mut store, "a", "2");
+    store.compact(u64::MAX);
+    let pods = ResourceName::new("", "pods");
+    let known = |store: &Store, version| store.changes_since(&pods, version).map(Iterator::count);
+    assert!(known(&store, first).is_err());
+    assert_eq!(known(&store, store.head()), Ok(0));
+    store.write(&pods, &Key::new(Some("shop"), "p"), json!({"kind": "Pod"}), &cause());
+    assert!(known(&store, first).is_err());
+    assert_eq!(known(&store, store.head() - 1), Ok(1));
+}
