@@ -187,6 +187,14 @@ impl World {
         self.network.trace.note(format_args!("the caches of {:?} stand still", self.frozen));
     }
 
+    /// Another server answers for a type from now on, whose cache is at this version.
+    pub fn fall_behind(&mut self, of: &'static Type, version: u64) {
+        if self.server.with(|server| server.store.fall_behind(&of.name(), version)) {
+            self.frozen.push(of);
+            self.network.trace.note(format_args!("the cache of {} is back at {version}", of.plural));
+        }
+    }
+
     /// Forgets all old versions.
     pub fn compact(&self) {
         self.server.with(|server| server.store.compact(u64::MAX));
