@@ -35,6 +35,9 @@ fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Resu
         return nothing_there(server, path.group).map(Answer::Whole);
     };
     let verb = verb(&resource, path, call)?;
+    if number > 0 {
+        server.counts.add(verb.counted_as(), &resource.name);
+    }
     crds::check(server, &resource, path, verb)?;
     if !verb.changes() {
         let read = Read { resource: &resource, path, call, now };
@@ -85,6 +88,20 @@ impl Verb {
             Self::Patch => "patch",
             Self::Delete => "delete",
             Self::DeleteCollection => "deletecollection",
+        }
+    }
+
+    /// As kube-apiserver's metrics name it.
+    const fn counted_as(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::List => "LIST",
+            Self::Watch => "WATCH",
+            Self::Create => "POST",
+            Self::Update => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+            Self::DeleteCollection => "DELETECOLLECTION",
         }
     }
 

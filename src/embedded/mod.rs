@@ -23,6 +23,7 @@
 //! | [`writes`] | create, update, patch, delete: the rules of metadata |
 //! | [`server`], `dispatch` | which of them answers |
 //! | [`schedule`], [`namespaces`] | what falls due later; the stand-in for the namespace controller |
+//! | [`metrics`] | what it counts |
 //! | [`service`] | the handle, its clock, and streams of watches |
 //! | [`http`] | the same on an address, by HTTP or HTTPS |
 //!
@@ -32,6 +33,7 @@
 pub mod call;
 mod dispatch;
 pub mod http;
+pub mod metrics;
 pub mod namespaces;
 pub mod object;
 mod openapi;

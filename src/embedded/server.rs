@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::dispatch;
+use super::metrics::Counts;
 use super::namespaces;
 use super::protobuf;
 use super::reads::Watch;
@@ -73,6 +74,8 @@ pub struct Server {
     pub due: Schedule,
     /// How many requests were served.
     pub requests: u64,
+    /// The same by verb and type.
+    pub counts: Counts,
 }
 
 impl Server {
@@ -82,7 +85,14 @@ impl Server {
         let catalog = Catalog::new(settings.release);
         let now = settings.epoch;
         let store = Store::new(settings.history, settings.journal);
-        let mut server = Self { settings, store, catalog, due: Schedule::default(), requests: 0 };
+        let mut server = Self {
+            settings,
+            store,
+            catalog,
+            due: Schedule::default(),
+            requests: 0,
+            counts: Counts::default(),
+        };
         namespaces::create_initial(&mut server, now);
         api_services::reconcile(&mut server, now);
         server

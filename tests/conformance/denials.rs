@@ -7,7 +7,7 @@ use kube::api::ApiResource;
 use serde_json::{Value, json};
 
 use crate::outcome::{Outcome, reported_as_failing, uids};
-use crate::stage::{FOREGROUND, MERGE_PATCH, ORPHAN, Stage, terminating_with};
+use crate::stage::{FOREGROUND, MERGE_PATCH, ORPHAN, Stage, lives_with, terminating_with};
 use crate::support::cluster::poll;
 use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy, Verdict, Webhook};
 use crate::user::User;
@@ -215,4 +215,37 @@ async fn what_a_role_does_not_allow_is_done_once_it_does() -> Result<()> {
     family.is_done(cluster, &collector, MESSAGE).await?;
     collector.stop().await?;
     stage.clear().await
+}
+
+/// 8: a dependent whose creation was answered before its owner was orphaned lives,
+/// where the watch is late for certain: the collector may
+/// list Secrets, and may not watch them.
+#[tokio::test]
+async fn a_dependent_that_no_watch_has_shown_lives() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let rules = json!([
+        { "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "create", "update", "patch", "delete"] },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch"] },
+    ]);
+    let user = User::create(stage.plane, cluster, &ns, rules).await?;
+    let owner = ns.configmap("owner").create().await?;
+    // The pauses after a failure are so long that none ends before the test does.
+    let patient = "[startup]\nsync_timeout = \"1s\"\n[watch]\nmin_backoff = \"1h\"\nmax_backoff = \"1h\"\n";
+    let collector = Collector::start_with(user.kubeconfig(), Options::config(patient)).await?;
+    collector.ready().await?;
+
+    let unwatched = ns.secret("unwatched").owned_by(&owner).create().await?;
+    // Nobody can wait until a watch has shown what it never will.
+    cluster.forget(&unwatched.resource);
+    cluster.delete(&owner, Policy::Orphan).await?;
+    poll("the owner to go", async || Ok(!cluster.exists_with_uid(&owner).await?)).await?;
+    lives_with(cluster, &unwatched, &[]).await?;
+    collector.stop().await?;
+
+    let collector = stage.collector().await?;
+    cluster.settled(&collector).await?;
+    lives_with(cluster, &unwatched, &[]).await?;
+    collector.stop().await
 }

@@ -16,6 +16,7 @@ mod policies;
 mod policies_foreground;
 mod policies_orphan;
 mod references;
+mod references_aliases;
 mod references_churn;
 mod references_identity;
 mod references_kinds;

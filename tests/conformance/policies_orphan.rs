@@ -4,15 +4,13 @@ use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use serde_json::json;
 
 use crate::stage::{
     Breakable, FOREGROUND, HOLD, ORPHAN, Scene, Stage, clear, configmaps, crowd, impatient, list_configmaps,
     lives_with, midway, play, terminating_with, untouched,
 };
 use crate::support::cluster::{create_all, poll};
-use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy};
-use crate::user::User;
+use crate::support::{Cluster, Collector, Ns, Obj, Policy};
 
 /// Owners with 10 and with 100 dependents, and what else they own.
 pub struct Orphans {
@@ -156,38 +154,6 @@ async fn a_dependent_created_right_before_the_deletion_lives() -> Result<()> {
     for dependent in dependents.iter().flatten() {
         lives_with(cluster, dependent, &[]).await?;
     }
-    collector.stop().await
-}
-
-/// Scenario 8: the same, where the watch is late for certain: the collector may
-/// list Secrets, and may not watch them.
-#[tokio::test]
-async fn a_dependent_that_no_watch_has_shown_lives() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let rules = json!([
-        { "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "create", "update", "patch", "delete"] },
-        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch"] },
-    ]);
-    let user = User::create(stage.plane, cluster, &ns, rules).await?;
-    let owner = ns.configmap("owner").create().await?;
-    // The pauses after a failure are so long that none ends before the test does.
-    let patient = "[startup]\nsync_timeout = \"1s\"\n[watch]\nmin_backoff = \"1h\"\nmax_backoff = \"1h\"\n";
-    let collector = Collector::start_with(user.kubeconfig(), Options::config(patient)).await?;
-    collector.ready().await?;
-
-    let unwatched = ns.secret("unwatched").owned_by(&owner).create().await?;
-    // Nobody can wait until a watch has shown what it never will.
-    cluster.forget(&unwatched.resource);
-    cluster.delete(&owner, Policy::Orphan).await?;
-    poll("the owner to go", async || Ok(!cluster.exists_with_uid(&owner).await?)).await?;
-    lives_with(cluster, &unwatched, &[]).await?;
-    collector.stop().await?;
-
-    let collector = stage.collector().await?;
-    cluster.settled(&collector).await?;
-    lives_with(cluster, &unwatched, &[]).await?;
     collector.stop().await
 }
 

@@ -218,7 +218,7 @@ impl Plan {
             watches: Duration::from_secs(one_of(&[20, 60, 300])),
             history: one_of(&[20, 100, 10_000, 10_000]) as usize,
             page: one_of(&[1, 3, 500, 500]) as u32,
-            remembered: one_of(&[4, 500, 500]) as usize,
+            remembered: one_of(&[64, 500]) as usize,
             namespace_controller: one_of(&[0, 1, 1]) == 1,
             old_release: one_of(&[0, 0, 1]) == 1,
             watch_all: one_of(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 1]) == 1,

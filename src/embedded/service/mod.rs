@@ -116,6 +116,11 @@ impl Embedded {
         B: http_body::Body<Data = Bytes>,
     {
         let answer = match request::read(request).await {
+            // Only here are the open watches known.
+            Ok(call) if call.path == "/metrics" => {
+                let watches = self.shared.wakers.all();
+                super::server::Answer::Whole(self.with(|server| server.counts.page(&watches)))
+            }
             Ok(call) => {
                 let now = self.now();
                 self.with(|server| server.handle(&call, now))

@@ -71,6 +71,11 @@ impl Wakers {
         }
     }
 
+    /// How many watches of each type there are.
+    pub(super) fn all(&self) -> BTreeMap<ResourceName, usize> {
+        self.lock().types.iter().map(|(resource, watches)| (resource.clone(), watches.len())).collect()
+    }
+
     /// How many watches of a type there are.
     pub(super) fn watches(&self, resource: &ResourceName) -> usize {
         self.lock().types.get(resource).map_or(0, BTreeMap::len)

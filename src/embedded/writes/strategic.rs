@@ -82,7 +82,7 @@ fn merge_map(
     for (field, gone) in take_prefixed(&mut patch, DELETE_FROM) {
         match (original.get_mut(&field), gone) {
             (Some(Value::Array(entries)), Value::Array(gone)) => {
-                entries.retain(|entry| !gone.contains(entry))
+                entries.retain(|entry| !gone.contains(entry));
             }
             // Taken for content, like other directives about what is not there.
             (None, gone) if !language.drops_directives => _ = original.insert(field, gone),

@@ -63,7 +63,7 @@ fn a_step_says_what_and_why_and_how() {
         ..Request::default()
     };
     let step = step(&Step {
-        milliseconds: 3.14,
+        milliseconds: 3.24,
         object: "Pod web-1".to_owned(),
         action: "delete",
         outcome: "deleted",
@@ -72,7 +72,7 @@ fn a_step_says_what_and_why_and_how() {
         request: Some(delete()),
         error: None,
     });
-    let expected = "      3.1 ms  Pod web-1 is deleted
+    let expected = "      3.2 ms  Pod web-1 is deleted
               its owner Cart alice is absent: the server was asked
               GET /apis/shop.example.com/v1/namespaces/shop/carts/alice -> 404
               DELETE /api/v1/namespaces/shop/pods/web-1 -> 200, 0.3 ms

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::embedded::reads::Form;
+use crate::embedded::resources::Catalog;
 
 #[test]
 fn accept_is_negotiated() {
@@ -17,13 +18,15 @@ fn accept_is_negotiated() {
         (&format!("{table},{METADATA}"), Form::Table),
         (&format!("{table};q=0.5,{METADATA};q=0.8"), Form::Metadata),
     ];
+    let catalog = Catalog::new(Release::V1_36);
+    let configmaps = catalog.get("", "configmaps").unwrap();
     for (accept, form) in wanted {
-        assert_eq!(Form::wanted(accept), Ok(form), "{accept}");
+        assert_eq!(Form::wanted(accept, configmaps), Ok(form), "{accept}");
     }
     for accept in
         ["application/vnd.kubernetes.protobuf", "text/plain", "application/json;as=Table;g=else;v=v1"]
     {
-        let status = Form::wanted(accept).unwrap_err();
+        let status = Form::wanted(accept, configmaps).unwrap_err();
         assert_eq!((status.code, status.reason), (406, "NotAcceptable"), "{accept}");
     }
 }

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn namespace(stage: &mut Stage, metadata: Value) -> String {
+fn namespace(stage: &mut Stage, metadata: &Value) -> String {
     let created =
         stage.ok("POST", NAMESPACES, json!({ "metadata": metadata, "status": {"phase": "Terminating"} }));
     assert_eq!(created.body["spec"], json!({"finalizers": ["kubernetes"]}));
@@ -17,7 +17,7 @@ fn there(stage: &mut Stage, path: &str) -> bool {
 #[test]
 fn a_namespace_terminates_and_stays_until_it_is_finalized() {
     let mut stage = Stage::new();
-    let path = namespace(&mut stage, json!({"name": "n", "finalizers": ["a.b/c"]}));
+    let path = namespace(&mut stage, &json!({"name": "n", "finalizers": ["a.b/c"]}));
     stage.ok("POST", &format!("{path}/configmaps"), json!({"metadata": {"name": "c"}}));
     let deleted = stage.ok("DELETE", &path, json!({"propagationPolicy": "Foreground"}));
     assert_eq!(deleted.finalizers(), ["a.b/c", "foregroundDeletion"]);
@@ -60,7 +60,7 @@ fn a_namespace_terminates_and_stays_until_it_is_finalized() {
 #[test]
 fn the_last_finalizer_of_either_kind_lets_a_namespace_go() {
     let mut stage = Stage::new();
-    let path = namespace(&mut stage, json!({"name": "n", "finalizers": ["a.b/c"]}));
+    let path = namespace(&mut stage, &json!({"name": "n", "finalizers": ["a.b/c"]}));
     stage.ok("DELETE", &path, Value::Null);
     stage.merge(&path, json!({"metadata": {"finalizers": null}}));
     assert!(there(&mut stage, &path));
@@ -72,7 +72,7 @@ fn the_last_finalizer_of_either_kind_lets_a_namespace_go() {
 #[test]
 fn a_namespace_that_nothing_holds_needs_a_second_delete() {
     let mut stage = Stage::new();
-    let path = namespace(&mut stage, json!({"name": "n"}));
+    let path = namespace(&mut stage, &json!({"name": "n"}));
     let finalized = stage.ok("PUT", &format!("{path}/finalize"), json!({"metadata": {"name": "n"}}));
     assert_eq!(finalized.body["status"]["phase"], "Active");
     stage.ok("DELETE", &path, Value::Null);
@@ -84,7 +84,7 @@ fn a_namespace_that_nothing_holds_needs_a_second_delete() {
 #[test]
 fn not_to_orphan_is_foreground_for_a_namespace() {
     let mut stage = Stage::new();
-    let path = namespace(&mut stage, json!({"name": "n", "finalizers": ["orphan"]}));
+    let path = namespace(&mut stage, &json!({"name": "n", "finalizers": ["orphan"]}));
     let deleted = stage.ok("DELETE", &path, json!({"orphanDependents": false}));
     assert_eq!(deleted.finalizers(), ["foregroundDeletion"]);
 }
@@ -92,7 +92,7 @@ fn not_to_orphan_is_foreground_for_a_namespace() {
 #[test]
 fn preconditions_of_a_namespace() {
     let mut stage = Stage::new();
-    let path = namespace(&mut stage, json!({"name": "n"}));
+    let path = namespace(&mut stage, &json!({"name": "n"}));
     let found = stage.send("GET", &path, Value::Null);
     let text = |field: &str| found.metadata()[field].as_str().unwrap().to_owned();
     for (preconditions, fault) in [
@@ -154,7 +154,7 @@ fn a_definition_is_cleaned_up_whatever_the_policy() {
 #[test]
 fn what_a_vanished_namespace_has_left_cannot_be_changed_but_deleted() {
     let mut stage = Stage::new();
-    let path = namespace(&mut stage, json!({"name": "n"}));
+    let path = namespace(&mut stage, &json!({"name": "n"}));
     let map = format!("{path}/configmaps/c");
     stage.ok("POST", &format!("{path}/configmaps"), json!({"metadata": {"name": "c"}}));
     stage.ok("PUT", &format!("{path}/finalize"), json!({"metadata": {"name": "n"}}));

@@ -141,7 +141,9 @@ fn directives_about_what_is_not_there_were_content_once() {
         "ownerReferences": [{"$patch": "delete", "uid": "zz"}], "labels": {"q": null},
         "$deleteFromPrimitiveList/finalizers": ["a/b"],
     });
-    let old = json!({"ownerReferences": [{"$patch": "delete", "uid": "zz"}], "labels": {"q": null}});
+    let old = json!({
+        "ownerReferences": [{"$patch": "delete", "uid": "zz"}], "labels": {"q": null}, "finalizers": ["a/b"],
+    });
     assert_eq!(merged(OLD, &json!({}), &patch), Ok(old));
     assert_eq!(merged(NEW, &json!({}), &patch), Ok(json!({"ownerReferences": [], "labels": {}})));
 }

@@ -1,0 +1,22 @@
+//! The tests of `main.rs`, against the embedded server.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod absence;
+mod conflicts;
+mod discovery;
+mod disorder;
+mod foreground;
+mod hanging;
+mod orphan_late;
+mod orphan_rounds;
+mod outages;
+mod patches;
+mod preconditions;
+mod races;
+mod refusals;
+mod restore;
+mod stage;
+mod startup;
+mod watches;
