@@ -64,7 +64,7 @@ impl World {
         let types = types::draw(random);
         let ignored = ignored(&server, &types, plan.watch_all);
         Self {
-            judge: Judge::new(server.clone(), ignored.clone()),
+            judge: Judge::new(server.clone(), ignored.clone(), plan.remembered),
             server,
             ignored,
             network: Network::new(trace),

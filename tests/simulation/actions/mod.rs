@@ -56,7 +56,7 @@ pub async fn act(action: Action, world: &mut World, random: &mut Random) -> Afte
         Action::Blackout => faults::blackout(world, random),
         Action::Crash => return After::Crash,
         Action::Pass => faults::pass(random).await,
-        Action::Jump => faults::jump(random).await,
+        Action::Jump => faults::jump(world, random).await,
     }
     After::GoOn
 }
