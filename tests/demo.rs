@@ -77,6 +77,29 @@ async fn the_story_is_told_in_text_without_escape_codes_where_nobody_looks() -> 
     }
     ensure!(!said.contains("kubectl --kubeconfig"), "with --once there is nothing to play on with:\n{said}");
     ensure!(!kubeconfig.exists(), "the kubeconfig is left");
+    the_readme_shows(&said)
+}
+
+/// A line without what differs from run to run: numbers, and uids.
+fn shape(line: &str) -> String {
+    let words = line.split(' ').map(|word| match word.trim_end_matches([',', ';']) {
+        uid if uid.len() == 36 && uid.matches('-').count() == 4 => "UID".to_owned(),
+        number if number.parse::<f64>().is_ok() => "#".to_owned(),
+        _ => word.to_owned(),
+    });
+    // How wide a number is moves what stands before it.
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// The README's excerpt is what this build says.
+fn the_readme_shows(said: &str) -> Result<()> {
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))?;
+    let (_, excerpt) = readme.split_once("$ cargo run --release -- demo\n").context("no excerpt")?;
+    let (excerpt, _) = excerpt.split_once("```").context("the excerpt does not end")?;
+    let said: Vec<_> = said.lines().map(shape).collect();
+    for line in excerpt.lines().filter(|line| *line != "…") {
+        ensure!(said.contains(&shape(line)), "the demo no longer says what the README shows: {line}");
+    }
     Ok(())
 }
 

@@ -149,3 +149,24 @@ fn scripts_can_be_run_and_stop_at_the_first_error() -> Result<()> {
     }
     Ok(())
 }
+
+/// Fails if a scenario is played on one of the two servers only, without a word of
+/// why.
+#[test]
+fn what_is_tested_on_the_real_server_is_tested_on_the_embedded_one() -> Result<()> {
+    for suite in ["conformance", "faults"] {
+        let modules = |root: &str| -> Result<BTreeSet<String>> {
+            let root = read(&format!("tests/{suite}/{root}.rs"))?;
+            let names = root.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+            Ok(names.map(str::to_owned).collect())
+        };
+        let embedded = read(&format!("tests/{suite}/embedded.rs"))?;
+        // What only those use that are left out goes with them.
+        let shared = ["user"];
+        for left_out in modules("main")?.difference(&modules("embedded")?) {
+            let explained = embedded.contains(&format!("//! - `{left_out}`: "));
+            ensure!(explained || shared.contains(&left_out.as_str()), "{suite}: {left_out} is left out");
+        }
+    }
+    Ok(())
+}

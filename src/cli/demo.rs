@@ -29,6 +29,10 @@ pub struct DemoArgs {
     pub once: bool,
 
     /// How the story is told: for people, or as one JSON object per line
+    ///
+    /// In JSON, `event` says what a line is: begin (addresses), shop, act (what was
+    /// done, each step with its request and its owners, what was verified), load,
+    /// stay, fail, end.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     pub output: OutputFormat,
 

@@ -3,12 +3,12 @@
 //!
 //! | part | what it does |
 //! |---|---|
-//! | [`things`], [`shop`], [`acts`] | what there is, what is done to it, what must follow: data |
-//! | [`house`] | the embedded server, the collector, the kubeconfig |
-//! | [`user`] | a client that does as kubectl does |
-//! | [`recorder`] | hears the collector's requests and decisions, and puts them together |
-//! | [`theatre`], [`load`] | play the acts, collect many objects; both check what came of it |
-//! | [`story`], [`narrator`] | what there is to tell, as data; as text and as JSON |
+//! | `things`, `shop`, `acts` | what there is, what is done to it, what must follow: data |
+//! | `house` | the embedded server, the collector, the kubeconfig |
+//! | `user` | a client that does as kubectl does |
+//! | `recorder` | hears the collector's requests and decisions, and puts them together |
+//! | `theatre`, `load` | play the acts, collect many objects; both check what came of it |
+//! | `story`, `narrator` | what there is to tell, as data; as text and as JSON |
 
 mod acts;
 mod house;

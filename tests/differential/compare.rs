@@ -2,13 +2,15 @@
 //!
 //! Everything is compared but what is named here:
 //!
-//! - `managedFields` and `selfLink`: no collector reads them, and the embedded
-//!   server does not make them.
+//! - `selfLink`, which no collector reads, and `managedFields`, which the embedded
+//!   server does not make. The real one has them switched off: with them, an update
+//!   that changes nothing makes a new version if it comes a second later.
 //! - Whatever is neither metadata nor kind nor version in objects of built-in types
 //!   (but `data` of ConfigMaps, the finalizers and the phase of namespaces): types
 //!   have defaults and admission, which are no concern of an owner.
-//! - Texts for people in 400, 406, 422 and 500 answers: they quote Go's parsers and
-//!   types. All other texts are compared.
+//! - Texts for people in 400, 406, 415, 422 and 500 answers: they quote Go's parsers
+//!   and types, and what else is switched on. All other texts are compared.
+//! - Causes about the spec and the status, which the embedded server does not validate.
 //! - The order of causes, and how often they are repeated: some types validate
 //!   metadata three times on an update, some four times.
 //! - The path of an object in etcd, which some texts tell.
@@ -132,7 +134,7 @@ fn reduced(body: &Value, order: Order) -> Value {
         // An empty one without items.
         kind if kind.ends_with("List") => {}
         "Status" => {
-            let told = matches!(body["code"].as_u64(), Some(400 | 406 | 422 | 500));
+            let told = matches!(body["code"].as_u64(), Some(400 | 406 | 415 | 422 | 500));
             if told && let Some(fields) = body.as_object_mut() {
                 fields.remove("message");
             }
@@ -140,6 +142,10 @@ fn reduced(body: &Value, order: Order) -> Value {
                 for cause in causes.iter_mut().filter_map(Value::as_object_mut) {
                     cause.remove("message");
                 }
+                causes.retain(|cause| {
+                    let field = cause["field"].as_str().unwrap_or_default();
+                    !field.starts_with("spec.") && !field.starts_with("status.")
+                });
                 causes.sort_by_key(Value::to_string);
                 causes.dedup();
             }
@@ -178,7 +184,6 @@ fn strip(object: &mut Value, but: &[&str]) {
         ["apiVersion", "kind", "metadata"].contains(&field.as_str()) || but.contains(&&**field)
     });
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
         metadata.remove("selfLink");
     }
 }

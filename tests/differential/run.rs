@@ -79,7 +79,7 @@ impl Difference {
     }
 
     /// Whether the two servers may be in different states from here on.
-    pub fn is_fatal(&self) -> bool {
+    fn is_fatal(&self) -> bool {
         (self.answers.0.code < 300) != (self.answers.1.code < 300)
     }
 }

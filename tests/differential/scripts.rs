@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::generate::NO_UID;
 use super::request::{Body, Kind, Request, Step};
-use super::types::{CONFIG_MAPS, GROUP, NODES, PODS, REPLICATION_CONTROLLERS, Type, WIDGETS};
+use super::types::{CONFIG_MAPS, GROUP, NODES, PODS, REPLICATION_CONTROLLERS, SECRETS, Type, WIDGETS};
 
 const MERGE: &str = "application/merge-patch+json";
 const JSON: &str = "application/json-patch+json";
@@ -483,7 +483,7 @@ fn selectors() -> Vec<Step> {
     ] {
         let request = Request::new(Kind::Odd, "GET", path.clone()).with(name, value);
         steps.push(if name == "watch" {
-            Step::Watch(request.with("timeoutSeconds", "1"), None)
+            Step::Watch(request.with("timeoutSeconds", "1").with("fieldSelector", "metadata.name=a"), None)
         } else {
             Step::Send(request)
         });
@@ -495,7 +495,6 @@ fn selectors() -> Vec<Step> {
         "text/html",
         "application/json;as=Gizmo;g=meta.k8s.io;v=v1",
         "text/html, application/json",
-        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1beta1",
         "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v7",
         "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v7,application/json",
         "application/json;as=PartialObjectMetadata;v=v1",
@@ -534,6 +533,7 @@ fn definition_held() -> Vec<Step> {
                 [index];
         Some((place, json!(reason)))
     };
+    let marked = Some(("/metadata/deletionGracePeriodSeconds", json!(0)));
     let watch = Request::new(Kind::Odd, "GET", served.clone()).with("watch", "1");
     let first = steps.len() + 1;
     steps.extend([
@@ -547,7 +547,7 @@ fn definition_held() -> Vec<Step> {
             condition(2, "InstanceDeletionInProgress"),
         ),
         Step::Until(Request::new(Kind::Odd, "GET", format!("{served}/a")), 404, None),
-        ask("GET", format!("{served}/b")),
+        Step::Until(Request::new(Kind::Odd, "GET", format!("{served}/b")), 200, marked),
         ask("GET", served.clone()),
         send("POST", served.clone(), gizmo("c", &[])),
         patch(&format!("{served}/b"), MERGE, json!({"metadata": {"finalizers": null}})),
@@ -580,7 +580,7 @@ fn definition_made(scope: &str) -> Vec<Step> {
         },
     });
     let one = format!("{DEFINITIONS}/gizmos.{group}");
-    let established = Some(("/status/conditions/1/type", json!("Established")));
+    let established = Some(("/status/conditions/1/status", json!("True")));
     let listed = Some(("/kind", json!("GizmoList")));
     vec![
         send("POST", DEFINITIONS, definition),
@@ -589,17 +589,29 @@ fn definition_made(scope: &str) -> Vec<Step> {
     ]
 }
 
-/// Watches that last long enough for a bookmark.
+/// Watches that last long enough for a bookmark: one comes if anything happens to
+/// the type after they have begun. (Nobody else does anything to secrets.)
 fn bookmarks() -> Vec<Step> {
-    let (path, name) = place(&CONFIG_MAPS);
-    let watch =
-        Request::new(Kind::Bookmarks, "GET", path.clone()).with("watch", "1").with("timeoutSeconds", "6");
-    let watch = watch.with("resourceVersion", "<1/metadata/resourceVersion>");
-    let partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let (path, name) = place(&SECRETS);
+    let create = |name: &str| send("POST", path.clone(), SECRETS.object(json!({ "name": name })));
+    let watch = Request::new(Kind::Bookmarks, "GET", path.clone())
+        .with("watch", "1")
+        .with("timeoutSeconds", "6")
+        .with("resourceVersion", "<1/metadata/resourceVersion>");
+    let willing = watch.clone().with("allowWatchBookmarks", "true");
+    let partial = willing.clone().accept("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+    let to_the_end = |opened: usize| Step::Close { opened, until: "nobody".to_owned(), existing: None };
     vec![
-        send("POST", path, CONFIG_MAPS.object(json!({ "name": name }))),
-        Step::Watch(watch.clone().with("allowWatchBookmarks", "true"), None),
-        Step::Watch(watch.clone().with("allowWatchBookmarks", "true").accept(partial), None),
-        Step::Watch(watch, None),
+        create(name),
+        create("before"),
+        Step::Open(watch),
+        Step::Open(willing.clone()),
+        Step::Open(partial),
+        create("after"),
+        to_the_end(3),
+        to_the_end(4),
+        to_the_end(5),
+        // Nothing happens.
+        Step::Watch(willing, None),
     ]
 }

@@ -56,7 +56,8 @@ pub static GADGETS: Type = Type {
     ..grouped(GROUP, "gadgets", "Gadget", r#"{"spec": {"size": 1}}"#)
 };
 
-static SECRETS: Type = core("secrets", "Secret", "{}", r#"{"stringData": {"k": "v"}}"#);
+/// Secrets.
+pub static SECRETS: Type = core("secrets", "Secret", "{}", r#"{"stringData": {"k": "v"}}"#);
 static SERVICE_ACCOUNTS: Type = core("serviceaccounts", "ServiceAccount", "{}", "{}");
 /// ReplicationControllers: they orphan unless told otherwise.
 pub static REPLICATION_CONTROLLERS: Type =

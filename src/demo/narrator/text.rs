@@ -147,7 +147,7 @@ fn requested(out: &mut String, request: &Request) -> fmt::Result {
     writeln!(
         out,
         "{INDENT}{}",
-        Styled(QUIET, format_args!("{method} {path} -> {code}, {milliseconds:.1} ms"))
+        Styled(QUIET, format_args!("{method} {path} -> {code}, {milliseconds:.2} ms"))
     )?;
     let mut conditions = Vec::new();
     conditions.extend(uid.as_ref().map(|uid| format!("uid {uid}")));

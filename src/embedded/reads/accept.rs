@@ -29,9 +29,11 @@ impl Form {
         let mut offers: Vec<Offer<'_>> = accept.split(',').map(Offer::parse).collect();
         // Stable: of equals, the first.
         offers.sort_by(|one, other| other.quality.total_cmp(&one.quality));
+        // All but custom resources are served by what knows no other wildcard.
+        let routed =
+            resource.custom || offers.iter().any(|offer| matches!(offer.media, "application/json" | "*/*"));
         offers.retain(|offer| matches!(offer.media, "application/json" | "application/*" | "*/*"));
-        // Custom resources are not served by what answers this for all others.
-        if offers.is_empty() && !resource.custom {
+        if !routed {
             let mut status = Status::new(406, "NotAcceptable", "406: Not Acceptable");
             status.details = Some(serde_json::json!({}));
             return Err(status);

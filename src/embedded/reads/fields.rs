@@ -28,6 +28,10 @@ impl Fields {
         let mut terms = Vec::new();
         for term in split(text) {
             let term = parse(&term).map_err(bad)?;
+            if term.field.is_empty() && term.value.is_empty() {
+                // Nothing is asked of nothing.
+                continue;
+            }
             if !supported(resource, &term.field) {
                 return Err(bad(unsupported(resource, &term.field)));
             }

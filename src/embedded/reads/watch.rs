@@ -37,8 +37,8 @@ pub struct Watch {
     pub shown: u64,
     look: Arc<Look>,
     initial: Option<Initial>,
-    /// No bookmark is older.
-    began: u64,
+    /// Bookmarks are newer.
+    known: u64,
     /// How many times watches had been ended when it began.
     endings: usize,
     deadline: SystemTime,
@@ -108,7 +108,11 @@ impl Watch {
         let timeout = options.timeout.unwrap_or_else(|| default_timeout(&resource, began));
         Ok(Self {
             shown: began,
-            began,
+            // 1.20 tells nobody again what the first events told, or would have told.
+            known: match view.settings.release {
+                Release::V1_20 => began.max(cached.shown),
+                Release::V1_36 => began.saturating_sub(1),
+            },
             look: Arc::new(Look {
                 selection: options.selection,
                 form,
@@ -157,7 +161,7 @@ impl Watch {
             let view =
                 View { store: &server.store, settings: &server.settings, resource: &self.look.resource };
             let version = view.cache().shown;
-            if version >= self.began {
+            if version > self.known {
                 return Pull::Lines(self.look.bookmark(version, false, server.settings.release).into());
             }
         }

@@ -119,6 +119,8 @@ pub struct Store {
     touched: Touched,
     /// Where a type without a table starts: the version of the last restore.
     restored: u64,
+    /// Up to which version the history of all types was dropped.
+    compacted: u64,
 }
 
 impl Default for Store {
@@ -141,6 +143,7 @@ impl Store {
             endings: Vec::new(),
             touched: Touched::default(),
             restored: 0,
+            compacted: 0,
         }
     }
 
@@ -233,8 +236,8 @@ impl Store {
     ) -> Result<impl Iterator<Item = &Arc<Change>> + use<'_>, Compacted> {
         let changes = match self.tables.get(resource) {
             Some(table) => Some(table.changes_since(version)?),
-            None if version < self.restored => {
-                return Err(Compacted { asked: version, oldest: self.restored });
+            None if version < self.floor() => {
+                return Err(Compacted { asked: version, oldest: self.floor() });
             }
             None => None,
         };
@@ -249,7 +252,7 @@ impl Store {
     pub fn at(&self, resource: &ResourceName, version: u64) -> Result<Past<'_>, Compacted> {
         match self.tables.get(resource) {
             Some(table) => table.at(version),
-            None if version < self.restored => Err(Compacted { asked: version, oldest: self.restored }),
+            None if version < self.floor() => Err(Compacted { asked: version, oldest: self.floor() }),
             None => Ok(Past::empty()),
         }
     }
@@ -257,12 +260,18 @@ impl Store {
     /// The oldest version of a type after which all changes are kept.
     #[must_use]
     pub fn oldest(&self, resource: &ResourceName) -> u64 {
-        self.tables.get(resource).map_or(self.restored, Table::oldest)
+        self.tables.get(resource).map_or(self.floor(), Table::oldest)
+    }
+
+    /// The oldest version that is known of a type without a table.
+    fn floor(&self) -> u64 {
+        self.restored.max(self.compacted)
     }
 
     /// Drops the history of all types up to a version, or up to now if that is less.
     pub fn compact(&mut self, up_to: u64) {
         let up_to = up_to.min(self.head);
+        self.compacted = self.compacted.max(up_to);
         for table in self.tables.values_mut() {
             table.compact(up_to);
         }
@@ -286,6 +295,12 @@ impl Store {
     pub fn freeze(&mut self, resource: &ResourceName) {
         let head = self.head;
         self.table(resource).freeze(head);
+    }
+
+    /// Lets the watch cache of a type be that of another API server, which has only
+    /// come as far as this version, until it thaws; whether so much is known still.
+    pub fn fall_behind(&mut self, resource: &ResourceName, version: u64) -> bool {
+        version < self.head && self.table(resource).fall_behind(version)
     }
 
     /// Lets the watch cache of a type catch up.
@@ -338,7 +353,8 @@ impl Store {
 
     fn table(&mut self, resource: &ResourceName) -> &mut Table {
         if !self.tables.contains_key(resource) {
-            let table = Table::restored(BTreeMap::new(), self.restored);
+            let mut table = Table::restored(BTreeMap::new(), self.restored);
+            table.compact(self.compacted);
             self.tables.insert(resource.clone(), table);
         }
         self.tables.entry(resource.clone()).or_default()

@@ -44,6 +44,7 @@ impl Store {
             .map(|(resource, objects)| (resource.clone(), Table::restored(objects.clone(), snapshot.head)))
             .collect();
         self.restored = snapshot.head;
+        self.compacted = 0;
         self.end_watches(None, Ending::Restored);
     }
 

@@ -119,6 +119,21 @@ fn a_frozen_cache_outlives_compaction() {
 }
 
 #[test]
+fn a_cache_may_be_behind_what_was_shown() {
+    let mut store = Store::new(2, false);
+    let first = put(&mut store, "a", "1");
+    let second = put(&mut store, "b", "1");
+    put(&mut store, "a", "2");
+    assert!(!store.fall_behind(&secrets(), store.head()), "it is not behind");
+    assert!(store.fall_behind(&secrets(), second));
+    assert_eq!(store.cached(&secrets()), Cached { version: second, last: second });
+    assert_eq!(seen(&store.at(&secrets(), second).unwrap()), ["a 1", "b 1"]);
+    store.thaw(&secrets());
+    put(&mut store, "c", "1");
+    assert!(!store.fall_behind(&secrets(), first), "so much is not known any more");
+}
+
+#[test]
 fn a_restored_backup_takes_everything_back() {
     let mut store = Store::new(100, true);
     let kept = put(&mut store, "a", "1");
@@ -180,4 +195,19 @@ fn only_later_endings_of_the_type_end_a_watch() {
     assert_eq!(store.ended_since(&secrets(), began), None);
     store.end_watches(Some(&secrets()), Ending::Clean);
     assert_eq!(store.ended_since(&secrets(), began), Some((Ending::Clean, store.head())));
+}
+
+#[test]
+fn compaction_counts_for_types_of_which_there_is_nothing_yet() {
+    let mut store = Store::default();
+    let first = put(&mut store, "a", "1");
+    put(&mut store, "a", "2");
+    store.compact(u64::MAX);
+    let pods = ResourceName::new("", "pods");
+    let known = |store: &Store, version| store.changes_since(&pods, version).map(Iterator::count);
+    assert!(known(&store, first).is_err());
+    assert_eq!(known(&store, store.head()), Ok(0));
+    store.write(&pods, &Key::new(Some("shop"), "p"), json!({"kind": "Pod"}), &cause());
+    assert!(known(&store, first).is_err());
+    assert_eq!(known(&store, store.head() - 1), Ok(1));
 }

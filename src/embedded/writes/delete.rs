@@ -90,26 +90,51 @@ pub(super) fn delete_object(
         Deletion::Pending if write.resource.returns_deleted => Ok(Deleted::Not(object.clone())),
         Deletion::Pending => Ok(Deleted::Gone(None)),
         Deletion::Kept(new) => Ok(Deleted::Not(write_or_try(server, write, key, new, options))),
+        Deletion::Freed(new) if options.dry_run => Ok(Deleted::Gone(Some(Object::new(new)))),
+        Deletion::Freed(_) => {
+            check_freed(write, key, object, options)?;
+            Ok(gone(server, write, key, object.clone()))
+        }
         Deletion::Removed(new) => {
             let changed = new.is_some();
-            let before = match new {
+            let last = match new {
                 Some(new) => write_or_try(server, write, key, new, options),
                 None => object.clone(),
             };
-            let mut last = before;
             if options.dry_run {
                 let shown = changed || write.resource.returns_deleted;
                 return Ok(Deleted::Gone(shown.then_some(last)));
             }
-            if let Some(removed) = remove(server, write, key)
-                && release > Release::V1_20
-            {
-                // Only later releases tell the version of the removal itself.
-                last = removed;
-            }
-            Ok(Deleted::Gone(write.resource.returns_deleted.then_some(last)))
+            Ok(gone(server, write, key, last))
         }
     }
+}
+
+/// Removes an object that was last in this state.
+fn gone(server: &mut Server, write: &Write<'_>, key: &Key, last: Object) -> Deleted {
+    let removed = remove(server, write, key);
+    // Only later releases tell the version of the removal itself.
+    let last = match removed {
+        Some(removed) if server.settings.release > Release::V1_20 => removed,
+        _ => last,
+    };
+    Deleted::Gone(write.resource.returns_deleted.then_some(last))
+}
+
+/// A resource version as a precondition never holds for an object that loses its
+/// last finalizer by the DELETE itself: a real server takes the version for that of
+/// the state without it, which is never stored, and so has none.
+fn check_freed(write: &Write<'_>, key: &Key, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
+    if options.resource_version.is_none() {
+        return Ok(());
+    }
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+         failed: ResourceVersion in precondition: , ResourceVersion in object meta: {}",
+        write.stored_at(key),
+        object.resource_version()
+    );
+    Err(Status::conflict(&write.asked(), object.name(), &why))
 }
 
 fn write_or_try(

@@ -25,6 +25,9 @@ pub(super) enum Deletion {
     Kept(Value),
     /// The object goes; first it takes this state, if any.
     Removed(Option<Value>),
+    /// The object goes as it is, because of the finalizers that held it nothing is
+    /// left. It would have been in this state.
+    Freed(Value),
 }
 
 /// Decides.
@@ -57,8 +60,10 @@ pub(super) fn decide(
     }
     if held || grace.is_some_and(|grace| grace > 0) {
         Deletion::Kept(new)
-    } else {
+    } else if grace.is_some() {
         Deletion::Removed(Some(new))
+    } else {
+        Deletion::Freed(new)
     }
 }
 

@@ -114,6 +114,13 @@ impl<'a> Write<'a> {
         Form::wanted(&self.call.accept, self.resource).map(|_| ())
     }
 
+    /// Where a real server's store keeps an object, which some errors tell.
+    fn stored_at(&self, key: &Key) -> String {
+        let group = if self.resource.custom { format!("{}/", self.path.group) } else { String::new() };
+        let namespace = key.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        format!("/registry/{group}{}/{namespace}{}", self.path.plural, key.name)
+    }
+
     /// Who changes what, for the history.
     fn cause(&self) -> Arc<Cause> {
         let query: Vec<String> =

@@ -67,19 +67,26 @@ fn unsupported(custom: bool) -> Status {
 fn apply(kind: Kind, object: &mut Value, patch: &[u8], release: Release) -> Result<(), Status> {
     match kind {
         Kind::Json => {
-            let patch: json_patch::Patch =
-                serde_json::from_slice(patch).map_err(|error| not_a_json_patch(patch, &error))?;
-            json::apply(object, patch).map_err(|_| rejected())
+            let patch: Value =
+                serde_json::from_slice(patch).map_err(|error| Status::bad_request(error.to_string()))?;
+            let Value::Array(operations) = patch else {
+                return Err(Status::bad_request("a JSON patch is a list of operations"));
+            };
+            json::apply(object, operations).map_err(|_| rejected())
         }
         Kind::Merge => {
-            let patch: Value =
-                serde_json::from_slice(patch).map_err(|_| Status::unnamed("Invalid JSON Patch"))?;
+            let patch = serde_json::from_slice(patch).ok();
+            let Some(patch @ (Value::Object(_) | Value::Array(_))) = patch else {
+                return Err(Status::unnamed("Invalid JSON Patch"));
+            };
             json_patch::merge(object, &patch);
             Ok(())
         }
         Kind::Strategic => {
-            let patch: serde_json::Map<String, Value> =
+            // Nothing at all is a patch that changes nothing.
+            let patch: Option<serde_json::Map<String, Value>> =
                 serde_json::from_slice(patch).map_err(|error| Status::bad_request(error.to_string()))?;
+            let patch = patch.unwrap_or_default();
             let language = Strategic { drops_directives: release > Release::V1_20 };
             let kept = ["apiVersion", "kind"].map(|field| object[field].clone());
             strategic::merge(language, object, patch).map_err(Status::unnamed)?;
@@ -89,15 +96,6 @@ fn apply(kind: Kind, object: &mut Value, patch: &[u8], release: Release) -> Resu
             object["kind"] = kind;
             Ok(())
         }
-    }
-}
-
-/// A list of operations of which one is unknown is a patch that cannot be carried
-/// out; anything else is none.
-fn not_a_json_patch(patch: &[u8], error: &serde_json::Error) -> Status {
-    match serde_json::from_slice::<Value>(patch) {
-        Ok(Value::Array(_)) => rejected(),
-        _ => Status::bad_request(error.to_string()),
     }
 }
 

@@ -52,11 +52,9 @@ fn check_uid(
     if wanted.is_empty() || wanted == found {
         return Ok(());
     }
-    let group = if write.resource.custom { format!("{}/", write.path.group) } else { String::new() };
-    let namespace = key.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     // What is only tried does not come as far as the store.
-    let root = if dry_run { "" } else { "/registry" };
-    let path = format!("{root}/{group}{}/{namespace}{}", write.path.plural, key.name);
+    let path = write.stored_at(key);
+    let path = if dry_run { path.trim_start_matches("/registry") } else { &path };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, anyhow};
 use kube_gc::embedded::object::Key;
 use kube_gc::embedded::resources::ResourceName;
 use kube_gc::embedded::store::{Cause, Snapshot};
-use kube_gc::embedded::{Embedded, Scheme, Serving, Settings};
+use kube_gc::embedded::{Embedded, Release, Scheme, Serving, Settings};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -33,6 +33,7 @@ impl InProcess {
     pub(super) fn start() -> Result<(Self, Info)> {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let settings = Settings {
+            release: release(),
             epoch: std::time::SystemTime::now(),
             // As on a bare API server: who deletes a namespace finalizes it.
             namespace_controller: false,
@@ -126,6 +127,12 @@ impl Drop for InProcess {
             runtime.shutdown_background();
         }
     }
+}
+
+/// The newest, where that makes no difference. Tests that spoil requests know
+/// those of plain discovery.
+fn release() -> Release {
+    if env!("CARGO_CRATE_NAME").starts_with("faults") { Release::V1_20 } else { Release::V1_36 }
 }
 
 /// Serves an address. Whoever calls may be within a runtime, and so must not block

@@ -75,7 +75,7 @@ fn a_step_says_what_and_why_and_how() {
     let expected = "      3.2 ms  Pod web-1 is deleted
               its owner Cart alice is absent: the server was asked
               GET /apis/shop.example.com/v1/namespaces/shop/carts/alice -> 404
-              DELETE /api/v1/namespaces/shop/pods/web-1 -> 200, 0.3 ms
+              DELETE /api/v1/namespaces/shop/pods/web-1 -> 200, 0.31 ms
               only if uid u, resourceVersion 7; propagationPolicy Background
 ";
     assert_eq!(plain(&step), expected);
