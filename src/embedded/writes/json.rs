@@ -75,31 +75,31 @@ mod tests {
 
     use super::*;
 
-    fn patched(patch: Value) -> Option<Value> {
+    fn patched(patch: &Value) -> Option<Value> {
         let mut object = json!({"a": {"b": 1}, "list": [1, 2, 3]});
         apply(&mut object, patch.as_array().unwrap().clone()).ok().map(|()| object)
     }
 
     #[test]
     fn what_is_missing_is_null() {
-        let unchanged = patched(json!([]));
-        assert_eq!(patched(json!([{"op": "test", "path": "/a/c", "value": null}])), unchanged);
-        assert_eq!(patched(json!([{"op": "test", "path": "/a/b", "value": null}])), None);
-        assert_eq!(patched(json!([{"op": "test", "path": "/x/c", "value": null}])), None);
-        assert_eq!(patched(json!([{"op": "test", "path": "/a/c", "value": 1}])), None);
+        let unchanged = patched(&json!([]));
+        assert_eq!(patched(&json!([{"op": "test", "path": "/a/c", "value": null}])), unchanged);
+        assert_eq!(patched(&json!([{"op": "test", "path": "/a/b", "value": null}])), None);
+        assert_eq!(patched(&json!([{"op": "test", "path": "/x/c", "value": null}])), None);
+        assert_eq!(patched(&json!([{"op": "test", "path": "/a/c", "value": 1}])), None);
     }
 
     #[test]
     fn what_is_missing_is_replaced() {
-        let replaced = patched(json!([{"op": "replace", "path": "/a/c", "value": 2}])).unwrap();
+        let replaced = patched(&json!([{"op": "replace", "path": "/a/c", "value": 2}])).unwrap();
         assert_eq!(replaced["a"], json!({"b": 1, "c": 2}));
-        assert_eq!(patched(json!([{"op": "replace", "path": "/x/c", "value": 2}])), None);
-        assert_eq!(patched(json!([{"op": "remove", "path": "/a/c"}])), None);
+        assert_eq!(patched(&json!([{"op": "replace", "path": "/x/c", "value": 2}])), None);
+        assert_eq!(patched(&json!([{"op": "remove", "path": "/a/c"}])), None);
     }
 
     #[test]
     fn negative_indices_count_from_the_end() {
-        let list = |patch| patched(patch).map(|object| object["list"].clone());
+        let list = |patch: Value| patched(&patch).map(|object| object["list"].clone());
         assert_eq!(list(json!([{"op": "remove", "path": "/list/-1"}])), Some(json!([1, 2])));
         assert_eq!(list(json!([{"op": "add", "path": "/list/-1", "value": 4}])), Some(json!([1, 2, 3, 4])));
         assert_eq!(list(json!([{"op": "add", "path": "/list/-", "value": 4}])), Some(json!([1, 2, 3, 4])));
