@@ -146,7 +146,7 @@ impl RoundsActor {
         }
         scoped.running = true;
         let asked = std::mem::take(&mut scoped.waiting);
-        let types = Arc::clone(&self.types.borrow());
+        let types = self.types.clone();
         // On the thread pool: a round decodes lists.
         let unlistable = self.unlistable.clone();
         let round = task(round(self.context.clone(), scope.clone(), types, unlistable, asked));
@@ -164,19 +164,37 @@ impl RoundsActor {
 async fn round(
     context: WorkerContext,
     scope: Option<Namespace>,
-    types: Arc<RoundTypes>,
+    types: watch::Receiver<Arc<RoundTypes>>,
     unlistable: Unlistable,
     asked: Vec<Asked>,
 ) {
     let owners: HashMap<Uid, &Identity> =
         asked.iter().map(|asked| (asked.owner.uid.clone(), &asked.owner)).collect();
-    let mut holders = Vec::new();
-    for (resource, synced) in &types.types {
-        if scope.is_none() || resource.scope == Scope::Namespaced {
-            holders.push(list_twice(&context, resource, *synced, scope.as_ref(), &types.catalog, &owners));
+    let (mut results, mut looked_at) = (Vec::new(), HashSet::new());
+    loop {
+        // Discovery may have found more while the lists were read: a group that did not
+        // answer at first.
+        let known = Arc::clone(&types.borrow());
+        let mut holders = Vec::new();
+        for (resource, synced) in &known.types {
+            if (scope.is_none() || resource.scope == Scope::Namespaced)
+                && looked_at.insert(resource.group_resource.clone())
+            {
+                holders.push(list_twice(
+                    &context,
+                    resource,
+                    *synced,
+                    scope.as_ref(),
+                    &known.catalog,
+                    &owners,
+                ));
+            }
         }
+        if holders.is_empty() {
+            break;
+        }
+        results.extend(stream::iter(holders).buffer_unordered(LISTS_AT_ONCE).collect::<Vec<_>>().await);
     }
-    let results: Vec<_> = stream::iter(holders).buffer_unordered(LISTS_AT_ONCE).collect().await;
 
     let mut late: HashMap<Uid, usize> = HashMap::new();
     let (mut skipped, mut failed, mut unreleased) = (Vec::new(), None, HashMap::new());
@@ -215,16 +233,16 @@ async fn round(
 
 /// A type that is not synced is given a second try: it cannot be skipped lightly,
 /// since nothing else would show its dependents.
-async fn list_twice<'a>(
+async fn list_twice(
     context: &WorkerContext,
-    resource: &'a Arc<ResourceType>,
+    resource: &Arc<ResourceType>,
     synced: bool,
     scope: Option<&Namespace>,
     catalog: &Catalog,
     owners: &HashMap<Uid, &Identity>,
-) -> (&'a Arc<ResourceType>, bool, Result<Vec<Found>, ApiError>) {
+) -> (Arc<ResourceType>, bool, Result<Vec<Found>, ApiError>) {
     if synced {
-        return (resource, synced, release_in(context, resource, scope, catalog, owners).await);
+        return (Arc::clone(resource), synced, release_in(context, resource, scope, catalog, owners).await);
     }
     let attempt = || async {
         let list = release_in(context, resource, scope, catalog, owners);
@@ -242,7 +260,7 @@ async fn list_twice<'a>(
     if found.is_err() {
         found = attempt().await;
     }
-    (resource, synced, found)
+    (Arc::clone(resource), synced, found)
 }
 
 /// One late dependent of an owner; with an error if it could not be released.
