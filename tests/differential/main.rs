@@ -81,15 +81,20 @@ async fn run_seeds(sides: [&Side; 2], seeds: Vec<u64>, tally: &Tally) -> Vec<Fai
     failures.into_iter().flatten().map(|failure| *failure).collect()
 }
 
+/// The seed that is asked for.
+fn chosen_seed() -> Option<u64> {
+    let seed = std::env::var("KUBE_GC_DIFFERENTIAL_SEED").ok()?;
+    let hexadecimal = seed.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
+    Some(hexadecimal.unwrap_or_else(|| seed.parse()).expect("a number"))
+}
+
 /// Which seeds to run: the one that is asked for, or the fixed ones and fresh ones.
 fn seeds() -> Vec<u64> {
-    if let Ok(seed) = std::env::var("KUBE_GC_DIFFERENTIAL_SEED") {
-        let seed = seed.trim();
-        let hexadecimal = seed.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
-        return vec![hexadecimal.unwrap_or_else(|| seed.parse()).expect("a number")];
+    if let Some(seed) = chosen_seed() {
+        return vec![seed];
     }
-    let fresh =
-        std::env::var("KUBE_GC_DIFFERENTIAL_SEEDS").ok().map_or(1, |count| count.parse().expect("a number"));
+    let fresh = std::env::var("KUBE_GC_DIFFERENTIAL_SEEDS").ok();
+    let fresh = fresh.map_or(1, |count| count.parse().expect("a number"));
     let fresh = (0..fresh).map(|index: u64| RandomState::new().hash_one(index) >> 32);
     SEEDS.chain(fresh).collect()
 }
@@ -151,7 +156,9 @@ async fn sequences() {
     let failures = run_seeds([&real, &embedded], seeds(), &tally).await;
     println!("{} answers in {:?}:{tally}", tally.total(), began.elapsed());
     fail_on([&real, &embedded], failures).await;
-    assert_eq!(tally.one_sided(), [], "kinds of requests that only succeed or only fail:{tally}");
+    if chosen_seed().is_none() {
+        assert_eq!(tally.one_sided(), [], "kinds of requests that only succeed or only fail:{tally}");
+    }
 }
 
 /// Runs all scripts, some at a time; tells where they differ.
@@ -187,12 +194,8 @@ async fn written_sequences() {
 async fn real_servers_do_not_differ() {
     let (one, other) = (plane(), plane());
     let (one, other) = (real(&one, "one").await, real(&other, "other").await);
-    let tally = Tally::default();
-    let began = std::time::Instant::now();
-    let failures = run_seeds([&one, &other], seeds(), &tally).await;
-    println!("{} answers in {:?}:{tally}", tally.total(), began.elapsed());
+    let failures = run_seeds([&one, &other], SEEDS.take(8).collect(), &Tally::default()).await;
     fail_on([&one, &other], failures).await;
     let differences = run_scripts([&one, &other]).await;
     assert!(differences.is_empty(), "{differences}");
-    assert_eq!(tally.one_sided(), [], "kinds of requests that only succeed or only fail:{tally}");
 }

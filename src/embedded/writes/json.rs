@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn negative_indices_count_from_the_end() {
-        let list = |patch| patched(&patch).map(|object| object["list"].clone());
+        let list = |patch: Value| patched(&patch).map(|object| object["list"].clone());
         assert_eq!(list(json!([{"op": "remove", "path": "/list/-1"}])), Some(json!([1, 2])));
         assert_eq!(list(json!([{"op": "add", "path": "/list/-1", "value": 4}])), Some(json!([1, 2, 3, 4])));
         assert_eq!(list(json!([{"op": "add", "path": "/list/-", "value": 4}])), Some(json!([1, 2, 3, 4])));

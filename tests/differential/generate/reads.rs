@@ -74,12 +74,14 @@ impl Generator {
         let selector = self.random.percent(30).then(|| *self.random.pick(LABEL_SELECTORS));
         let path = of.collection(namespace.as_deref());
         let first = Self::scoped(Request::new(Kind::ListPaged, "GET", path), namespace.as_deref(), selector);
-        let limit = (*self.random.pick(&["1", "2", "3"])).to_owned();
-        let mut steps: Vec<Planned> = vec![(Step::Send(first.clone().with("limit", limit.clone())), None)];
-        let start = self.step;
-        let (_, between) =
-            self.marker(of, namespace.as_deref().or(of.namespaced.then_some("<run>a")), &json!({}));
-        steps.push((between, None));
+        let limit = (*self.random.pick(&["1", "1", "2"])).to_owned();
+        let within = namespace.as_deref().or(of.namespaced.then_some("<run>a"));
+        // Enough for three pages, mostly.
+        let mut steps: Vec<Planned> =
+            (0..3).map(|_| (self.marker(of, within, &marked(selector)).1, None)).collect();
+        let start = self.step + steps.len();
+        steps.push((Step::Send(first.clone().with("limit", limit.clone())), None));
+        steps.push((self.marker(of, within, &marked(selector)).1, None));
         let next = |step: usize| format!("<{step}/metadata/continue>");
         let mut second = first.clone().with("limit", limit).with("continue", next(start));
         match self.random.below(8) {
@@ -231,8 +233,11 @@ impl Generator {
 fn marked(selector: Option<&str>) -> Value {
     match selector {
         Some("s=1") => json!({"s": "1"}),
-        Some("s=2" | "s!=1") => json!({"s": "2"}),
-        Some("x") => json!({"x": ""}),
+        Some("s==2" | "s=2" | "s!=1" | "s in (1,2)" | "s notin (1)" | "s" | "s>1" | "run,s in (2)") => {
+            json!({"s": "2"})
+        }
+        Some("s=1,x") => json!({"s": "1", "x": ""}),
+        Some("x" | "x=") => json!({"x": ""}),
         _ => json!({}),
     }
 }

@@ -1,0 +1,172 @@
+//! Everything that ends objects.
+
+use serde_json::{Value, json};
+
+use super::{MERGE, ask, new, patch, place, send};
+use crate::generate::NO_UID;
+use crate::request::Step;
+use crate::types::{CONFIG_MAPS, PODS, Type};
+
+/// Every policy after every other, with each finalizer there before.
+pub(super) fn policies(of: &Type) -> Vec<Step> {
+    let (path, name) = place(of);
+    let one = format!("{path}/{name}");
+    let options = [
+        None,
+        Some(json!({"propagationPolicy": "Background"})),
+        Some(json!({"propagationPolicy": "Foreground"})),
+        Some(json!({"propagationPolicy": "Orphan"})),
+        Some(json!({"orphanDependents": true})),
+        Some(json!({"orphanDependents": false})),
+        Some(json!({"gracePeriodSeconds": 0})),
+    ];
+    let delete = |options: &Option<Value>| match options {
+        None => ask("DELETE", one.clone()),
+        Some(options) => send("DELETE", one.clone(), options.clone()),
+    };
+    let mut steps = Vec::new();
+    for finalizers in [json!([]), json!(["a.b/c"]), json!(["orphan"]), json!(["foregroundDeletion", "a.b/c"])]
+    {
+        for first in &options {
+            for second in &options {
+                steps.push(send("POST", path.clone(), of.object(new(name, &finalizers))));
+                steps.push(delete(first));
+                steps.push(delete(second));
+                steps.push(ask("GET", one.clone()));
+                steps.push(patch(&one, MERGE, json!({"metadata": {"finalizers": null}})));
+                steps.push(ask("GET", one.clone()));
+            }
+        }
+    }
+    steps
+}
+
+/// Preconditions on versions, with policies that strip finalizers.
+pub(super) fn versions(of: &Type) -> Vec<Step> {
+    let (path, name) = place(of);
+    let one = format!("{path}/{name}");
+    let policies = ["Background", "Foreground", "Orphan"];
+    let mut steps = Vec::new();
+    for finalizers in [json!([]), json!(["orphan"]), json!(["foregroundDeletion", "a.b/c"])] {
+        for before in policies {
+            for policy in policies {
+                let labels = json!({"run": "<run>"});
+                let metadata = json!({"name": name, "labels": labels, "finalizers": finalizers});
+                steps.push(send("POST", path.clone(), of.object(metadata)));
+                steps.push(send("DELETE", one.clone(), json!({"propagationPolicy": before})));
+                steps.push(ask("GET", one.clone()));
+                // The namespace, the marker and the watch come before.
+                let seen = steps.len() + 2;
+                let version = format!("<{seen}/metadata/resourceVersion>");
+                let preconditions = json!({"resourceVersion": version});
+                steps.push(send(
+                    "DELETE",
+                    one.clone(),
+                    json!({"propagationPolicy": policy, "preconditions": preconditions}),
+                ));
+                steps.push(ask("GET", one.clone()));
+                steps.push(patch(&one, MERGE, json!({"metadata": {"finalizers": null}})));
+            }
+        }
+    }
+    steps
+}
+
+/// Pods that take their time.
+pub(super) fn grace() -> Vec<Step> {
+    let (path, name) = place(&PODS);
+    let one = format!("{path}/{name}");
+    let mut steps = Vec::new();
+    let graces = [json!({}), json!({"gracePeriodSeconds": 0}), json!({"gracePeriodSeconds": 5})];
+    let graces = graces.into_iter().chain([
+        json!({"gracePeriodSeconds": 60, "propagationPolicy": "Orphan"}),
+        json!({"gracePeriodSeconds": 0, "propagationPolicy": "Foreground"}),
+        json!({"gracePeriodSeconds": 20, "propagationPolicy": "Background"}),
+    ]);
+    let graces: Vec<Value> = graces.collect();
+    for (bound, phase, finalizers) in [
+        (true, "Running", json!([])),
+        (true, "Running", json!(["a.b/c"])),
+        (true, "Succeeded", json!([])),
+        (false, "Pending", json!(["a.b/c"])),
+    ] {
+        for first in &graces {
+            for second in &graces {
+                let mut pod = PODS.object(new(name, &finalizers));
+                if bound {
+                    pod["spec"]["nodeName"] = "somewhere".into();
+                }
+                steps.push(send("POST", path.clone(), pod));
+                steps.push(patch(&format!("{one}/status"), MERGE, json!({"status": {"phase": phase}})));
+                steps.push(send("DELETE", one.clone(), first.clone()));
+                steps.push(send("DELETE", one.clone(), second.clone()));
+                steps.push(patch(&one, MERGE, json!({"metadata": {"finalizers": null}})));
+                steps.push(ask("GET", one.clone()));
+                steps.push(send(
+                    "DELETE",
+                    one.clone(),
+                    json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"}),
+                ));
+                steps.push(ask("GET", one.clone()));
+            }
+        }
+    }
+    steps
+}
+
+/// A namespace, from its creation to its end.
+pub(super) fn namespace() -> Vec<Step> {
+    let of = "/api/v1/namespaces";
+    let one = format!("{of}/<run>n");
+    let finalize = |spec: Value| {
+        send("PUT", format!("{one}/finalize"), json!({"metadata": {"name": "<run>n"}, "spec": spec}))
+    };
+    let object = |finalizers: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "<run>n", "finalizers": finalizers}});
+    let mut steps = Vec::new();
+    for (finalizers, options) in [
+        (json!([]), json!({})),
+        (json!([]), json!({"propagationPolicy": "Foreground"})),
+        (json!(["a.b/c", "a.b/c"]), json!({"propagationPolicy": "Orphan"})),
+        (json!(["orphan"]), json!({"propagationPolicy": "Background"})),
+        (json!(["a.b/c"]), json!({"orphanDependents": false})),
+    ] {
+        steps.extend([
+            send("POST", of, object(finalizers)),
+            send(
+                "POST",
+                CONFIG_MAPS.collection(Some("<run>n")),
+                CONFIG_MAPS.object(json!({"name": "before"})),
+            ),
+            send("DELETE", one.clone(), json!({"preconditions": {"uid": NO_UID}})),
+            send("DELETE", one.clone(), options),
+            send("DELETE", one.clone(), json!({"propagationPolicy": "Orphan"})),
+            send("DELETE", one.clone(), json!({"preconditions": {"uid": NO_UID}})),
+            send(
+                "POST",
+                CONFIG_MAPS.collection(Some("<run>n")),
+                CONFIG_MAPS.object(json!({"name": "after"})),
+            ),
+            send(
+                "POST",
+                CONFIG_MAPS.collection(Some("<run>n")),
+                json!({"metadata": {"generateName": "after-"}}),
+            ),
+            patch(
+                &format!("{}/before", CONFIG_MAPS.collection(Some("<run>n"))),
+                MERGE,
+                json!({"metadata": {"labels": {"a": "b"}}}),
+            ),
+            ask("DELETE", format!("{}/before", CONFIG_MAPS.collection(Some("<run>n")))),
+            patch(&one, MERGE, json!({"spec": {"finalizers": null}})),
+            patch(&one, MERGE, json!({"metadata": {"finalizers": ["x.y/z"]}})),
+            finalize(json!({"finalizers": ["x.y/z"]})),
+            finalize(json!({})),
+            ask("GET", one.clone()),
+            send("DELETE", one.clone(), json!({"propagationPolicy": "Foreground"})),
+            ask("DELETE", one.clone()),
+            patch(&one, MERGE, json!({"metadata": {"finalizers": null}})),
+            ask("GET", one.clone()),
+        ]);
+    }
+    steps
+}

@@ -1,0 +1,100 @@
+//! Sequences that are written by hand: what random ones would hardly come upon, and
+//! what takes its time.
+
+mod definitions;
+mod deletion;
+mod patches;
+mod reads;
+
+use serde_json::{Value, json};
+
+use definitions::{definition, definition_held};
+use deletion::{grace, namespace, policies, versions};
+use patches::{json_patches, patches, references};
+use reads::{bookmarks, selectors};
+
+use super::request::{Body, Kind, Request, Step};
+use super::types::{CONFIG_MAPS, NODES, PODS, REPLICATION_CONTROLLERS, Type, WIDGETS};
+
+const MERGE: &str = "application/merge-patch+json";
+const JSON: &str = "application/json-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+/// A sequence with a name.
+pub struct Script {
+    /// What it is about.
+    pub name: &'static str,
+    /// Its steps.
+    pub steps: Vec<Step>,
+}
+
+/// All of them.
+pub fn all() -> Vec<Script> {
+    vec![
+        script("policies", watched(&CONFIG_MAPS, policies(&CONFIG_MAPS))),
+        script("policies-custom", watched(&WIDGETS, policies(&WIDGETS))),
+        script(
+            "policies-default-orphan",
+            watched(&REPLICATION_CONTROLLERS, policies(&REPLICATION_CONTROLLERS)),
+        ),
+        script("policies-nodes", watched(&NODES, policies(&NODES))),
+        script("versions", watched(&CONFIG_MAPS, versions(&CONFIG_MAPS))),
+        script("versions-pods", watched(&PODS, versions(&PODS))),
+        script("grace", watched(&PODS, grace())),
+        script("patches", patches(&CONFIG_MAPS)),
+        script("patches-custom", patches(&WIDGETS)),
+        script("json-patches", json_patches()),
+        script("references", references()),
+        script("namespace", namespace()),
+        script("selectors", selectors()),
+        script("definition", definition()),
+        script("definition-held", definition_held()),
+        script("bookmarks", bookmarks()),
+    ]
+}
+
+fn script(name: &'static str, steps: Vec<Step>) -> Script {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "<run>"}});
+    let mut all = vec![send("POST", "/api/v1/namespaces", namespace)];
+    all.extend(steps);
+    Script { name, steps: all }
+}
+
+fn send(method: &'static str, path: impl Into<String>, body: Value) -> Step {
+    Step::Send(Request::new(Kind::Odd, method, path).json(body))
+}
+
+fn ask(method: &'static str, path: impl Into<String>) -> Step {
+    Step::Send(Request::new(Kind::Odd, method, path))
+}
+
+fn patch(path: &str, content_type: &'static str, body: Value) -> Step {
+    Step::Send(Request::new(Kind::Odd, "PATCH", path).typed(content_type, Body::Json(body)))
+}
+
+/// Metadata that watches of a run select.
+fn new(name: &str, finalizers: &Value) -> Value {
+    json!({"name": name, "labels": {"run": "<run>"}, "finalizers": finalizers})
+}
+
+/// Where the objects of a type are, and what such an object is called.
+fn place(of: &Type) -> (String, &'static str) {
+    if of.namespaced { (of.collection(Some("<run>")), "one") } else { (of.collection(None), "<run>") }
+}
+
+/// The steps with a watch of all that they do. (References in them count from the
+/// step that creates the namespace.)
+fn watched(of: &Type, steps: Vec<Step>) -> Vec<Step> {
+    let (path, _) = place(of);
+    let labels = json!({"run": "<run>"});
+    let marker = |name: &str| send("POST", path.clone(), of.object(json!({"name": name, "labels": labels})));
+    let request = Request::new(Kind::Odd, "GET", path.clone())
+        .with("watch", "1")
+        .with("labelSelector", "run=<run>")
+        .with("resourceVersion", "<1/metadata/resourceVersion>");
+    let mut all = vec![marker("<run>first"), Step::Open(request)];
+    all.extend(steps);
+    all.push(marker("<run>last"));
+    all.push(Step::Close { opened: 2, until: "<run>last".to_owned(), existing: None });
+    all
+}
