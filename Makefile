@@ -2,12 +2,12 @@
 # can also be typed; nothing needs more than Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test soak lint fmt docs deny bench ci clean prerequisites control-plane
+.PHONY: help demo run test soak mutations lint fmt docs deny bench ci clean prerequisites control-plane
 
 CARGO ?= cargo
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: prerequisites ## show it: an API server, a shop and the collector in one process (ARGS=--once, --objects=100000)
 	$(CARGO) run --release --locked -- demo $(ARGS)
@@ -22,6 +22,9 @@ SECONDS ?= 600
 
 soak: prerequisites ## simulate for SECONDS=600, on all cores, optimised (ARGS=--help)
 	$(CARGO) test --locked --profile soak --test simulation -- --seconds $(SECONDS) $(ARGS)
+
+mutations: prerequisites ## make mistakes on purpose, and see that the simulation finds each
+	$(CARGO) test --locked --profile soak --test simulation -- --mutations $(ARGS)
 
 lint: prerequisites ## formatting, clippy, documentation; warnings are errors
 	$(CARGO) fmt --check

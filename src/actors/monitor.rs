@@ -250,6 +250,9 @@ impl Feed {
             }
             // All is quiet: whatever went wrong is over.
             Step::Bookmark | Step::WatchEnded => self.goes_on(progress),
+            // Until the list that follows, nobody knows what has happened. Nothing is
+            // wrong with that, but what was wrong is not over either.
+            Step::Expired { error } => self.context.registry.failed(resource, error.to_string()),
             Step::Failed { error, retry_in } => {
                 record::resource_sync_error(&resource.group, &self.resource.version, &resource.resource);
                 tracing::warn!(%resource, %error, ?retry_in, "list or watch failed");

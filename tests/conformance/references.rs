@@ -18,8 +18,9 @@ use crate::support::{Obj, Policy, Scope};
 
 /// How many unresolvable references one object has.
 const UNRESOLVABLE: usize = 25;
-/// How soon an object beside it is collected. Without it, it takes milliseconds.
-const NOT_DELAYED: Duration = Duration::from_secs(2);
+/// How soon an object beside it is collected. Without it, it takes milliseconds;
+/// behind the retries of the other it would take minutes.
+const NOT_DELAYED: Duration = Duration::from_secs(20);
 
 /// A reference to an object as if it were of another kind of the core group.
 fn of_kind(owner: &Obj, kind: &str) -> Value {

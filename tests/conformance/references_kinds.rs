@@ -11,10 +11,15 @@ use crate::outcome::{
 };
 use crate::stage::Stage;
 use crate::support::cluster::{create_all, poll};
-use crate::support::{Cluster, Crd, Obj, Policy, Scope};
+use crate::support::{Cluster, Crd, Obj, Options, Policy, Scope};
 
-/// How soon after a type is served what waits for it is decided.
-const SOON: Duration = Duration::from_secs(2);
+/// Discovery looks when it is told to, and not of its own accord: what is decided
+/// at all is decided because the type's coming was noticed, however slow the
+/// machine is.
+const NO_REGULAR_LOOK: &str = "[discovery]\ninterval = \"1h\"\n";
+/// How soon after a type is served what waits for it must be decided. It takes half
+/// a second, and on a busy machine many times that.
+const SOON: Duration = Duration::from_secs(20);
 
 /// Waits until the API server lists a type, and says when that was.
 async fn listed(cluster: &Cluster, path: &str) -> Result<Instant> {
@@ -50,7 +55,7 @@ async fn unserved(cluster: &Cluster, path: &str) -> Result<()> {
 }
 
 /// 15: what refers to a kind that nobody knows is kept, reported, and collected
-/// within two seconds of the kind being served.
+/// at once when the kind is served.
 #[tokio::test]
 async fn dependents_of_an_unknown_kind_wait_for_it() -> Result<()> {
     let stage = Stage::set().await?;
@@ -58,7 +63,7 @@ async fn dependents_of_an_unknown_kind_wait_for_it() -> Result<()> {
     for collector_first in [false, true] {
         let mut collector = None;
         if collector_first {
-            collector = Some(stage.collector().await?);
+            collector = Some(stage.collector_with(Options::config(NO_REGULAR_LOOK)).await?);
         }
         let ns = cluster.namespace().await?;
         let live = ns.configmap("live").create().await?;
@@ -77,7 +82,7 @@ async fn dependents_of_an_unknown_kind_wait_for_it() -> Result<()> {
         let unknown = Outcome { untouched: all.collect(), ..Outcome::default() };
         let mut running = match collector {
             Some(collector) => collector,
-            None => stage.collector().await?,
+            None => stage.collector_with(Options::config(NO_REGULAR_LOOK)).await?,
         };
         for round in 0..2 {
             stage.settled(&running, Rest::Parked).await?;
@@ -87,7 +92,7 @@ async fn dependents_of_an_unknown_kind_wait_for_it() -> Result<()> {
             poll("the metric", async || Ok(running.metric("kube_gc_queue_parked").await? >= 4.0)).await?;
             if round == 0 {
                 running.stop().await?;
-                running = stage.collector().await?;
+                running = stage.collector_with(Options::config(NO_REGULAR_LOOK)).await?;
             }
         }
 
@@ -120,7 +125,7 @@ async fn dependents_of_a_type_that_was_away_are_told_apart() -> Result<()> {
     for collector_first in [false, true] {
         let mut collector = None;
         if collector_first {
-            collector = Some(stage.collector().await?);
+            collector = Some(stage.collector_with(Options::config(NO_REGULAR_LOOK)).await?);
         }
         let ns = cluster.namespace().await?;
         let lates = cluster.crd("lates.late.example.com", Scope::Namespaced, &["v1"]).await?;
@@ -141,7 +146,7 @@ async fn dependents_of_a_type_that_was_away_are_told_apart() -> Result<()> {
 
         let collector = match collector {
             Some(collector) => collector,
-            None => stage.collector().await?,
+            None => stage.collector_with(Options::config(NO_REGULAR_LOOK)).await?,
         };
         stage.settled(&collector, Rest::Parked).await?;
         let all = [&early, &valid].into_iter().chain(&garbage).cloned().collect();

@@ -3,7 +3,7 @@
 use kube_gc::embedded::resources::ResourceName;
 use serde_json::json;
 
-use crate::oracle::Rule;
+use crate::oracle::{Bounds, Rule};
 use crate::world::{World, blocking, broken, to};
 
 #[test]
@@ -236,6 +236,18 @@ fn a_restart_forgets_who_was_orphaned() {
     assert_eq!(world.release("owner"), Ok(()));
     world.oracle.restarted();
     assert_eq!(world.collect("item", "Background"), Ok(()));
+}
+
+#[test]
+fn what_is_remembered_of_orphans_is_bounded() {
+    for (remembered, rule) in [(0, None), (1, Some(Rule::LostOrphan))] {
+        let mut world = World::with(Bounds { remembered, ..Bounds::default() });
+        world.create("owner", &[]);
+        world.create("item", &[to("owner")]);
+        world.doom("owner", &["orphan"]);
+        assert_eq!(world.release("owner"), Ok(()));
+        assert_eq!(broken(&world.collect("item", "Background")), rule, "{remembered}");
+    }
 }
 
 #[test]

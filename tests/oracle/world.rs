@@ -57,9 +57,14 @@ pub fn blocking(owner: &str) -> Value {
 impl World {
     /// The built-in types are served; widgets are not yet.
     pub fn new() -> Self {
+        Self::with(Bounds::default())
+    }
+
+    /// The same, with another collector.
+    pub fn with(bounds: Bounds) -> Self {
         let served = Catalog::new(Release::V1_36).all().map(|resource| Resource::clone(resource)).collect();
         let mut world = Self {
-            oracle: Oracle::new(Bounds::default()),
+            oracle: Oracle::new(bounds),
             now: Duration::from_secs(1000),
             version: 0,
             objects: BTreeMap::new(),

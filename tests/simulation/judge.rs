@@ -17,6 +17,8 @@ pub struct Judge(Arc<Mutex<Inner>>);
 struct Inner {
     server: Embedded,
     started: SystemTime,
+    /// By how much the clock has jumped: nothing took longer for it.
+    jumped: Duration,
     oracle: Oracle,
     read: usize,
     served: Vec<Arc<Resource>>,
@@ -25,12 +27,13 @@ struct Inner {
 
 impl Judge {
     /// A judge of an empty server.
-    pub fn new(server: Embedded, ignored: Vec<ResourceName>) -> Self {
+    pub fn new(server: Embedded, ignored: Vec<ResourceName>, remembered: usize) -> Self {
         let started = server.now();
-        let oracle = Oracle::new(Bounds { ignored, ..Bounds::default() });
+        let oracle = Oracle::new(Bounds { ignored, remembered, ..Bounds::default() });
         Self(Arc::new(Mutex::new(Inner {
             server,
             started,
+            jumped: Duration::ZERO,
             oracle,
             read: 0,
             served: Vec::new(),
@@ -40,8 +43,14 @@ impl Judge {
 
     fn with<T>(&self, look: impl FnOnce(&mut Inner, Duration) -> T) -> T {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = inner.server.now().duration_since(inner.started).unwrap_or_default();
+        let passed = inner.server.now().duration_since(inner.started).unwrap_or_default();
+        let now = passed.saturating_sub(inner.jumped);
         look(&mut inner, now)
+    }
+
+    /// The clock is about to jump.
+    pub fn jump(&self, by: Duration) {
+        self.with(|inner, _| inner.jumped += by);
     }
 
     /// Reads what has changed since the last time. To be called right after each

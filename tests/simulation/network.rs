@@ -53,6 +53,7 @@ struct Shared {
     life: u64,
     denied: BTreeSet<String>,
     unlistable: BTreeMap<String, Refusal>,
+    expired: BTreeSet<String>,
     stalled: BTreeMap<String, Instant>,
     dark_until: Option<Instant>,
     runaway: Option<String>,
@@ -112,6 +113,7 @@ impl Network {
             life: 0,
             denied: BTreeSet::new(),
             unlistable: BTreeMap::new(),
+            expired: BTreeSet::new(),
             stalled: BTreeMap::new(),
             dark_until: None,
             runaway: None,
@@ -221,6 +223,12 @@ impl Network {
         })
     }
 
+    /// The watches of a type break, and what they have shown is too old to go on from.
+    pub fn expire(&self, plural: &str) {
+        self.with(|shared| shared.expired.insert(plural.to_owned()));
+        self.cut(Some(plural.to_owned()), false);
+    }
+
     /// Nothing can be reached for so long.
     pub fn darken(&self, time: Duration) {
         self.with(|shared| shared.dark_until = Some(Instant::now() + time));
@@ -260,6 +268,8 @@ impl Shared {
                 2 => Refusal::Code(429),
                 3 if kind == Kind::Write => Refusal::Code(409),
                 3 => Refusal::Code(503),
+                // The path is not served, says a server that has not got that far yet.
+                4 if kind == Kind::Read && !plural.is_empty() => Refusal::Code(404),
                 _ => Refusal::Broken,
             });
         } else if random.chance(rates.lost) {
@@ -268,7 +278,7 @@ impl Shared {
             fate.before = Some(Refusal::Silence);
         }
         if kind == Kind::Watch {
-            fate.gone = random.chance(rates.gone);
+            fate.gone = random.chance(rates.gone) || self.expired.remove(plural);
             if random.chance(rates.repeated) {
                 fate.repeated = 1 + random.below(10) as u64;
             }

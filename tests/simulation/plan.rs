@@ -59,6 +59,13 @@ pub enum Action {
     Freeze,
     /// Old versions are forgotten.
     Compact,
+    /// Somebody deletes an owner in the foreground, then has its dependents orphaned,
+    /// which the watches do not show yet.
+    ChangeOfMind,
+    /// An orphan deletion, with a dependent of a type that cannot be listed.
+    UnseenOrphan,
+    /// A type is listed anew, by a server that has not seen its newest owner yet.
+    BehindTheTimes,
     /// Nothing can be reached for a while.
     Blackout,
     /// The collector dies and is started again.
@@ -70,7 +77,7 @@ pub enum Action {
 }
 
 /// Every action, with its weight where it is enabled.
-const ACTIONS: [(Action, u32); 29] = [
+const ACTIONS: [(Action, u32); 32] = [
     (Action::CreateTree, 30),
     (Action::Create, 60),
     (Action::CreateCycle, 12),
@@ -96,6 +103,9 @@ const ACTIONS: [(Action, u32); 29] = [
     (Action::Unlistable, 8),
     (Action::Freeze, 10),
     (Action::Compact, 6),
+    (Action::ChangeOfMind, 4),
+    (Action::UnseenOrphan, 4),
+    (Action::BehindTheTimes, 4),
     (Action::Blackout, 4),
     (Action::Crash, 5),
     (Action::Pass, 90),
@@ -232,6 +242,9 @@ impl Action {
                 | Self::Unlistable
                 | Self::Freeze
                 | Self::Compact
+                | Self::ChangeOfMind
+                | Self::UnseenOrphan
+                | Self::BehindTheTimes
                 | Self::Blackout
                 | Self::Crash
         )

@@ -39,10 +39,17 @@ async fn quiet_down(world: &World, collector: &Collector) -> Result<(), String> 
         let head = world.head();
         tokio::time::sleep(longest).await;
         let report = collector.idleness().await;
-        if report.idle && head == world.head() {
+        reasons = report.reasons;
+        // A type that waits for its next list counts as idle: it may never answer. Here
+        // nothing is broken any more.
+        for monitor in collector.view().registry().all() {
+            reasons.extend(
+                monitor.last_error.map(|error| format!("{}: {error}", monitor.resource.group_resource)),
+            );
+        }
+        if reasons.is_empty() && head == world.head() {
             return Ok(());
         }
-        reasons = report.reasons;
         if world.network.runaway().is_some() {
             break;
         }

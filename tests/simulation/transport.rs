@@ -247,6 +247,7 @@ async fn sleep(time: Duration) {
 pub fn status(code: u16) -> serde_json::Value {
     let reason = match code {
         403 => "Forbidden",
+        404 => "NotFound",
         409 => "Conflict",
         410 => "Expired",
         429 => "TooManyRequests",

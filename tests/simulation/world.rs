@@ -64,7 +64,7 @@ impl World {
         let types = types::draw(random);
         let ignored = ignored(&server, &types, plan.watch_all);
         Self {
-            judge: Judge::new(server.clone(), ignored.clone()),
+            judge: Judge::new(server.clone(), ignored.clone(), plan.remembered),
             server,
             ignored,
             network: Network::new(trace),
@@ -185,6 +185,14 @@ impl World {
             self.server.with(|server| server.store.freeze(&name));
         }
         self.network.trace.note(format_args!("the caches of {:?} stand still", self.frozen));
+    }
+
+    /// Another server answers for a type from now on, whose cache is at this version.
+    pub fn fall_behind(&mut self, of: &'static Type, version: u64) {
+        if self.server.with(|server| server.store.fall_behind(&of.name(), version)) {
+            self.frozen.push(of);
+            self.network.trace.note(format_args!("the cache of {} is back at {version}", of.plural));
+        }
     }
 
     /// Forgets all old versions.

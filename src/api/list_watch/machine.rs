@@ -273,7 +273,7 @@ impl Machine {
                     self.not_before = Some(now + self.backoff());
                 }
                 self.pause_after(start, now);
-                Step::WatchEnded
+                Step::Expired { error }
             }
             End::Failed(error) if matches!(error.class, ErrorClass::TooLargeResourceVersion) => {
                 self.plan = Plan::List { consistent: false };

@@ -56,6 +56,12 @@ pub enum Step {
     Bookmark,
     /// The watch has ended, as watches do; it is resumed, or the type is listed anew.
     WatchEnded,
+    /// The watch cannot be resumed: what came after the last version seen is not kept
+    /// any more. The type is listed anew.
+    Expired {
+        /// In the server's words.
+        error: ApiError,
+    },
     /// Something went wrong; it is tried again after this time.
     Failed {
         /// What.

@@ -297,6 +297,12 @@ impl Store {
         self.table(resource).freeze(head);
     }
 
+    /// Lets the watch cache of a type be that of another API server, which has only
+    /// come as far as this version, until it thaws; whether so much is known still.
+    pub fn fall_behind(&mut self, resource: &ResourceName, version: u64) -> bool {
+        version < self.head && self.table(resource).fall_behind(version)
+    }
+
     /// Lets the watch cache of a type catch up.
     pub fn thaw(&mut self, resource: &ResourceName) {
         let history = self.history;

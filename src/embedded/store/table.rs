@@ -46,6 +46,15 @@ impl Table {
         self.frozen.get_or_insert(Cached { version: head, last: self.last });
     }
 
+    pub(super) fn fall_behind(&mut self, version: u64) -> bool {
+        if version < self.oldest || self.frozen.is_some() {
+            return false;
+        }
+        let before = self.history.iter().rev().map(|change| change.version).find(|known| *known <= version);
+        self.frozen = Some(Cached { version, last: before.unwrap_or(self.oldest) });
+        true
+    }
+
     pub(super) fn thaw(&mut self, limit: usize) {
         self.frozen = None;
         self.forget(limit);

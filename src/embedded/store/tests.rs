@@ -119,6 +119,21 @@ fn a_frozen_cache_outlives_compaction() {
 }
 
 #[test]
+fn a_cache_may_be_behind_what_was_shown() {
+    let mut store = Store::new(2, false);
+    let first = put(&mut store, "a", "1");
+    let second = put(&mut store, "b", "1");
+    put(&mut store, "a", "2");
+    assert!(!store.fall_behind(&secrets(), store.head()), "it is not behind");
+    assert!(store.fall_behind(&secrets(), second));
+    assert_eq!(store.cached(&secrets()), Cached { version: second, last: second });
+    assert_eq!(seen(&store.at(&secrets(), second).unwrap()), ["a 1", "b 1"]);
+    store.thaw(&secrets());
+    put(&mut store, "c", "1");
+    assert!(!store.fall_behind(&secrets(), first), "so much is not known any more");
+}
+
+#[test]
 fn a_restored_backup_takes_everything_back() {
     let mut store = Store::new(100, true);
     let kept = put(&mut store, "a", "1");

@@ -84,8 +84,9 @@ pub async fn pass(random: &mut Random) {
 }
 
 /// The clock is suddenly much later: minutes or hours.
-pub async fn jump(random: &mut Random) {
+pub async fn jump(world: &World, random: &mut Random) {
     let time =
         if random.chance(700) { random.millis(60_000, 600_000) } else { random.millis(600_000, 14_400_000) };
+    world.judge.jump(time);
     tokio::time::advance(time).await;
 }

@@ -5,6 +5,7 @@ mod create;
 mod delete;
 mod faults;
 mod references;
+mod scenes;
 
 pub use self::references::FOREIGN;
 
@@ -49,10 +50,13 @@ pub async fn act(action: Action, world: &mut World, random: &mut Random) -> Afte
         Action::Unlistable => faults::unlistable(world, random),
         Action::Freeze => faults::freeze(world, random),
         Action::Compact => faults::compact(world),
+        Action::ChangeOfMind => scenes::change_of_mind(world, random).await,
+        Action::UnseenOrphan => scenes::unseen_orphan(world, random).await,
+        Action::BehindTheTimes => scenes::behind_the_times(world, random).await,
         Action::Blackout => faults::blackout(world, random),
         Action::Crash => return After::Crash,
         Action::Pass => faults::pass(random).await,
-        Action::Jump => faults::jump(random).await,
+        Action::Jump => faults::jump(world, random).await,
     }
     After::GoOn
 }

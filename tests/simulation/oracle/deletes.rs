@@ -74,13 +74,15 @@ fn judge_version(oracle: &Oracle, change: &Change, object: &Object) -> Result<()
 
 /// Section 5: who named an owner before its orphan deletion began loses the
 /// reference, late or not, and not its life. The collector's memory of it ends with
-/// its run.
+/// its run, and is bounded.
 fn keeps_orphans(oracle: &Oracle, change: &Change, named: Named<'_>) -> Result<(), Violation> {
     let Some(owner) = oracle.owner_now(named) else { return Ok(()) };
     let Some(object) = oracle.history.present(change.after.uid()) else { return Ok(()) };
     let held = object.held.iter().find(|held| held.reference.is_same(named.reference));
     let named_in_time = held.zip(owner.doomed).is_some_and(|(held, doomed)| held.since < doomed);
-    if named_in_time && owner.orphaned_in == Some(oracle.knowledge.run()) {
+    let remembered = owner.orphaned_in == Some(oracle.knowledge.run())
+        && oracle.history.orphaning() <= oracle.bounds.remembered;
+    if named_in_time && remembered {
         let why = format!("its owner {} was deleted with the policy Orphan", named.reference);
         return Err(Violation::of(change, Rule::LostOrphan, why));
     }

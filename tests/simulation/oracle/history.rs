@@ -103,6 +103,8 @@ pub struct History {
     /// Every uid that another object has ever named, and whether one of them was
     /// waiting for dependents itself at the time.
     named: BTreeMap<String, bool>,
+    /// How many objects were ever to orphan their dependents.
+    orphaning: usize,
     /// Since when a uid is known to anybody: named by a reference, or created.
     known: BTreeMap<String, Duration>,
 }
@@ -143,6 +145,11 @@ impl History {
     /// Whether one of those was waiting for its own dependents.
     pub fn had_waiting_dependents(&self, uid: &str) -> bool {
         self.named.get(uid).is_some_and(|waiting| *waiting)
+    }
+
+    /// How many objects were ever to orphan their dependents.
+    pub const fn orphaning(&self) -> usize {
+        self.orphaning
     }
 
     /// Since when anybody could know of a uid.
@@ -195,7 +202,10 @@ impl History {
             if after.object.deletion_timestamp().is_some() {
                 life.doomed.get_or_insert(change.version);
             }
-            life.has_orphaned |= is_orphaning(&after.object);
+            if is_orphaning(&after.object) && !life.has_orphaned {
+                life.has_orphaned = true;
+                self.orphaning += 1;
+            }
             if is_waiting(&after.object) {
                 life.orphaned_in = None;
             }

@@ -56,6 +56,8 @@ pub struct Bounds {
     /// together, and the slowest one holds up the verdict. (A DELETE makes sure at
     /// the end.)
     pub look_up: Duration,
+    /// How many owners the collector remembers to have orphaned, at least.
+    pub remembered: usize,
     /// How the collector's user agent begins.
     pub collector: &'static str,
     /// Types that it does not watch, by configuration (section 2).
@@ -67,6 +69,7 @@ impl Default for Bounds {
         Self {
             decision: Duration::from_secs(2),
             look_up: Duration::from_secs(10),
+            remembered: 500,
             collector: "kube-gc/",
             ignored: vec![ResourceName::new("", "events"), ResourceName::new("events.k8s.io", "events")],
         }

@@ -56,10 +56,11 @@ fn judge_references(
     to_version: bool,
 ) -> Result<(), Violation> {
     let (old, new) = (before.owner_references(), change.after.owner_references());
-    if let Some(gone) = without(old, new) {
-        judge_removal(oracle, change, before, &gone, to_version)
-    } else if is_released(old, new) {
+    // In this order: references that differ in nothing but blocking become one.
+    if is_released(old, new) {
         judge_release(oracle, change, before, to_version)
+    } else if let Some(gone) = without(old, new) {
+        judge_removal(oracle, change, before, &gone, to_version)
     } else {
         Err(Violation::of(change, Rule::ForeignWrite, "it rewrote owner references".into()))
     }

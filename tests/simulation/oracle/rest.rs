@@ -47,7 +47,11 @@ fn is_decided(
             return Err(left(life, present, Rule::LostGarbage, format!("{owner}, and none keeps it")));
         }
     }
-    if has(Class::Unresolved) && !visible.contains(present.object.uid()) {
+    // One that was proved absent while its kind was served stays so.
+    let unknown = |(class, reference): &(Class, _)| {
+        *class == Class::Unresolved && !oracle.may_be_absent(named(*reference))
+    };
+    if classes.iter().any(unknown) && !visible.contains(present.object.uid()) {
         let why = "an owner's kind is unknown, and that shows nowhere".into();
         return Err(left(life, present, Rule::Hidden, why));
     }

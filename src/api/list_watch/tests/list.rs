@@ -148,7 +148,7 @@ async fn a_server_that_refuses_cached_lists_is_read_in_pages() {
     ]);
     let mut watch = watch(&server);
     let seen = steps(&mut watch, 7).await;
-    assert_eq!(seen, ["began", "items a", "items b", "listed 30", "watch ended", "began", "listed 40"]);
+    assert_eq!(seen, ["began", "items a", "items b", "listed 30", "expired", "began", "listed 40"]);
     assert_eq!(kinds(&server), ["list 0", "list store", "page t%2F1", "watch 30", "list store"]);
     assert_eq!(server.seen()[1].query("limit"), Some("500"));
 }

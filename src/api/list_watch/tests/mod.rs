@@ -72,6 +72,7 @@ fn text(step: Option<Step>) -> String {
             .join(" "),
         Some(Step::Bookmark) => "bookmark".into(),
         Some(Step::WatchEnded) => "watch ended".into(),
+        Some(Step::Expired { .. }) => "expired".into(),
         Some(Step::Failed { error, .. }) => format!("failed {}", error.class.name()),
         Some(Step::StoreRestored { seen, found }) => format!("restored {seen} {found}"),
     }

@@ -37,8 +37,8 @@ async fn expiry_in_any_form_lists_anew_and_not_behind_what_was_seen() {
     ]);
     let mut watch = watch(&server);
     let seen = steps(&mut watch, 14).await;
-    assert_eq!(seen[3..8], ["+b", "watch ended", "began", "items b", "listed 16"]);
-    assert_eq!(seen[8..12], ["watch ended", "began", "items b", "listed 100"]);
+    assert_eq!(seen[3..8], ["+b", "expired", "began", "items b", "listed 16"]);
+    assert_eq!(seen[8..12], ["expired", "began", "items b", "listed 100"]);
     assert_eq!(
         kinds(&server)[..7],
         ["list 0", "watch 10", "list 15", "watch 16", "list 16", "watch 100", "list 100"]

@@ -1,0 +1,114 @@
+//! Small scenes: what people do and what goes wrong, at the same place and at the
+//! wrong moment. Chance alone brings it together once in many thousand runs.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::super::network::Refusal;
+use super::super::random::Random;
+use super::super::types::Type;
+use super::super::world::World;
+use super::references::FOREIGN;
+
+/// Where a scene is played: two types, and a namespace.
+struct Stage {
+    of_owner: &'static Type,
+    of_dependents: &'static Type,
+    namespace: String,
+}
+
+impl Stage {
+    fn find(world: &World, random: &mut Random) -> Option<Self> {
+        let &of_owner = random.pick(&world.types)?;
+        let others: Vec<_> =
+            world.types.iter().filter(|of| of.namespaced && **of != of_owner).copied().collect();
+        let &of_dependents = random.pick(&others)?;
+        let namespace = random.pick(&world.namespaces).cloned()?;
+        Some(Self { of_owner, of_dependents, namespace })
+    }
+
+    fn namespace(&self, of: &Type) -> Option<&str> {
+        of.namespaced.then_some(&*self.namespace)
+    }
+
+    /// Creates the owner; a reference to it.
+    async fn owner(&self, world: &mut World) -> Option<Value> {
+        let of = self.of_owner;
+        let metadata = json!({ "generateName": "owner-" });
+        let owner = create(world, of, self.namespace(of), metadata).await?;
+        Some(json!({
+            "apiVersion": of.api_version(), "kind": of.kind, "blockOwnerDeletion": true,
+            "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"],
+        }))
+    }
+
+    async fn dependent(&self, world: &mut World, owner: &Value, finalizers: &[&str]) {
+        let metadata =
+            json!({ "generateName": "item-", "ownerReferences": [owner], "finalizers": finalizers });
+        create(world, self.of_dependents, self.namespace(self.of_dependents), metadata).await;
+    }
+
+    /// Deletes the owner.
+    async fn delete(&self, world: &mut World, owner: &Value, policy: &str) {
+        let path = self.of_owner.path(self.namespace(self.of_owner), owner["name"].as_str());
+        let options = json!({ "propagationPolicy": policy });
+        world.request(Method::DELETE, &path, "application/json", &options).await;
+    }
+}
+
+async fn create(world: &mut World, of: &Type, namespace: Option<&str>, mut metadata: Value) -> Option<Value> {
+    if let Some(namespace) = namespace {
+        metadata["namespace"] = namespace.into();
+    }
+    let object = json!({ "apiVersion": of.api_version(), "kind": of.kind, "metadata": metadata });
+    world.create(of, namespace, &object).await
+}
+
+async fn wait(random: &mut Random, from: u64, to: u64) {
+    tokio::time::sleep(random.millis(from, to)).await;
+}
+
+/// An owner is deleted in the foreground, and a dependent holds it. Then its
+/// dependents are to be orphaned, but its watch is late; and another one comes.
+pub async fn change_of_mind(world: &mut World, random: &mut Random) {
+    let Some(stage) = Stage::find(world, random) else { return };
+    let Some(owner) = stage.owner(world).await else { return };
+    stage.dependent(world, &owner, &FOREIGN[..1]).await;
+    wait(random, 0, 500).await;
+    stage.delete(world, &owner, "Foreground").await;
+    wait(random, 100, 1_000).await;
+    world.network.stall(stage.of_owner.plural, random.millis(2_000, 10_000));
+    stage.delete(world, &owner, "Orphan").await;
+    wait(random, 500, 5_000).await;
+    stage.dependent(world, &owner, &[]).await;
+}
+
+/// The collector does not know of a dependent, cannot list its type, and is to orphan
+/// it all the same. Then it can.
+pub async fn unseen_orphan(world: &mut World, random: &mut Random) {
+    let Some(stage) = Stage::find(world, random) else { return };
+    let plural = stage.of_dependents.plural;
+    let Some(owner) = stage.owner(world).await else { return };
+    let fails = world.network.toggle_unlistable(plural, Refusal::Code(500));
+    world.network.expire(plural);
+    wait(random, 0, 1_000).await;
+    stage.dependent(world, &owner, &[]).await;
+    stage.delete(world, &owner, "Orphan").await;
+    wait(random, 100, 60_000).await;
+    if fails && random.chance(700) {
+        world.network.toggle_unlistable(plural, Refusal::Code(500));
+    }
+}
+
+/// An owner and its dependent come, and then the owner's type has to be listed anew,
+/// by a server that has seen neither.
+pub async fn behind_the_times(world: &mut World, random: &mut Random) {
+    let Some(stage) = Stage::find(world, random) else { return };
+    let before = world.head();
+    let Some(owner) = stage.owner(world).await else { return };
+    stage.dependent(world, &owner, &[]).await;
+    wait(random, 1, 1_000).await;
+    world.fall_behind(stage.of_owner, before);
+    world.network.expire(stage.of_owner.plural);
+    wait(random, 1, 2_000).await;
+}
