@@ -32,12 +32,14 @@ pub async fn come_to_rest(world: &mut World, collector: &Collector) -> Result<()
 async fn quiet_down(world: &World, collector: &Collector) -> Result<(), String> {
     let plan = &world.plan;
     // What was last tried before the faults were over, what it is waiting for, and
-    // what follows from it.
-    let longest = plan.longest_retry.max(plan.discovery).max(Duration::from_secs(45)) + REQUEST_TIMEOUT * 2;
+    // what follows from it: a watch that waits before it looks at what has become of
+    // its type, finds that it must list it, and waits once more.
+    let longest = plan.longest_retry.max(plan.discovery).max(Duration::from_secs(120)) + REQUEST_TIMEOUT * 2;
     let mut reasons = Vec::new();
-    for _ in 0..TRIES {
+    for attempt in 1..=TRIES {
         let head = world.head();
-        tokio::time::sleep(longest).await;
+        // Not in step with what is tried again and again.
+        tokio::time::sleep(longest + Duration::from_millis(7 * u64::from(attempt))).await;
         let report = collector.idleness().await;
         reasons = report.reasons;
         // A type that waits for its next list counts as idle: it may never answer. Here

@@ -149,6 +149,11 @@ pub(super) fn references() -> Vec<Step> {
     let twins = json!([owner("a", "1"), owner("b", "2"), owner("c", "1"), owner("d", "3")]);
     for owners in [json!([]), json!([owner("a", "1"), owner("b", "2"), owner("d", "3")]), twins] {
         for metadata in &lists {
+            // Without a list, the directive and the list overwrite each other in no order.
+            let both = metadata.get("$deleteFromPrimitiveList/finalizers").is_some();
+            if owners == json!([]) && both && metadata.get("finalizers").is_some() {
+                continue;
+            }
             let finalizers = if owners == json!([]) { json!([]) } else { json!(["a.b/c", "a.b/d", "a.b/c"]) };
             let mut object = json!({"name": name, "finalizers": finalizers, "ownerReferences": owners});
             if finalizers != json!([]) {

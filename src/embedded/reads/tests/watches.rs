@@ -124,13 +124,25 @@ fn bookmarks_say_how_far_a_watch_has_come() {
 
 #[test]
 fn bookmarks_of_old_know_their_own_type_only() {
-    let (mut fixture, [.., c5]) = Fixture::filled(Release::V1_20);
+    let (mut fixture, [c1, .., c5]) = Fixture::filled(Release::V1_20);
     let head = fixture.elsewhere();
-    let mut watch = fixture.watch(&format!("resourceVersion={c5}&allowWatchBookmarks=true"));
-    let mut ahead = fixture.watch(&format!("resourceVersion={head}&allowWatchBookmarks=true"));
+    let query = |from: u64| format!("resourceVersion={from}&allowWatchBookmarks=true");
+    let (mut behind, mut watch) = (fixture.watch(&query(c1)), fixture.watch(&query(c5)));
+    let mut ahead = fixture.watch(&query(head));
+    assert_eq!(fixture.events(&mut behind).len(), 4);
     fixture.wait(60);
-    assert_eq!(fixture.events(&mut watch), [event("BOOKMARK", "", c5)]);
+    assert_eq!(fixture.events(&mut behind), [], "it was told as an event");
+    assert_eq!(fixture.events(&mut watch), [], "it was known at the beginning");
     assert_eq!(fixture.events(&mut ahead), [], "a bookmark never leads back");
+    let c6 = fixture.put("shop", "c6", json!({}));
+    fixture.elsewhere();
+    for watch in [&mut behind, &mut watch, &mut ahead] {
+        assert_eq!(fixture.events(watch), [event("ADDED", "c6", c6)]);
+    }
+    fixture.wait(60);
+    for watch in [&mut behind, &mut watch, &mut ahead] {
+        assert_eq!(fixture.events(watch), [event("BOOKMARK", "", c6)]);
+    }
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn the_effective_policy() {
 }
 
 #[test]
-fn a_finalizer_that_a_delete_takes_away_is_seen_to_go_first() {
+fn a_finalizer_that_a_delete_takes_away_is_seen_to_the_last() {
     let mut stage = Stage::new();
     stage.map(json!({"name": "a", "finalizers": ["orphan"]}));
     let before = stage.server.store.head();
@@ -151,7 +151,21 @@ fn a_finalizer_that_a_delete_takes_away_is_seen_to_go_first() {
         stage.server.store.changes_since(&ResourceName::new("", "configmaps"), before).unwrap().collect();
     let seen: Vec<_> =
         changes.iter().map(|change| (change.removed, change.after.has_finalizer("orphan"))).collect();
-    assert_eq!(seen, [(false, false), (true, false)]);
+    assert_eq!(seen, [(true, true)], "what it would be without is not stored");
+}
+
+#[test]
+fn no_version_is_met_by_a_delete_that_takes_the_last_finalizer_away() {
+    let mut stage = Stage::new();
+    let version =
+        stage.map(json!({"name": "a", "finalizers": ["orphan"]})).body["metadata"]["resourceVersion"].clone();
+    let mut options =
+        json!({"propagationPolicy": "Background", "preconditions": {"resourceVersion": version}});
+    let refused = stage.send("DELETE", &path("a"), options.clone());
+    assert_eq!((refused.code, &refused.body["reason"]), (409, &json!("Conflict")));
+    options["dryRun"] = json!(["All"]);
+    assert_eq!(stage.send("DELETE", &path("a"), options).code, 200);
+    stage.ok("DELETE", &path("a"), json!({"propagationPolicy": "Background"}));
 }
 
 fn pod(stage: &mut Stage, node: &str, finalizers: &[&str]) -> String {
