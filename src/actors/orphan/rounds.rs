@@ -24,7 +24,10 @@ use crate::actors::release::{Removal, release};
 use crate::actors::supervision::{Vital, task};
 use crate::api::{ApiError, ErrorClass};
 use crate::mutation::{self, Mutation};
-use crate::object::{Catalog, GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
+use crate::object::{
+    Catalog, GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceType, Scope, Uid,
+    split_api_version,
+};
 
 /// Late dependents of one type that are held at a time: a type whose monitor is
 /// not synced may have any number of them.
@@ -346,11 +349,52 @@ fn owners_named<'a>(
         .collect()
 }
 
-/// Whether a reference means this owner: its uid, kind and name.
-fn names(reference: &crate::object::OwnerReference, catalog: &Catalog, owner: &Identity) -> bool {
-    reference.uid == owner.uid
-        && reference.name == owner.name
-        && catalog
-            .resolve(&reference.api_version, &reference.kind)
-            .is_some_and(|resource| resource.group_resource == owner.resource.group_resource)
+/// Whether a reference means this owner: its uid, kind and name. Where its version
+/// does not resolve, the group decides: discovery may not have shown that version yet,
+/// and nobody dies of a reference that goes.
+fn names(reference: &OwnerReference, catalog: &Catalog, owner: &Identity) -> bool {
+    let means_its_type = match catalog.resolve(&reference.api_version, &reference.kind) {
+        Some(resource) => resource.group_resource == owner.resource.group_resource,
+        None => {
+            let (group, _) = split_api_version(&reference.api_version);
+            *group == *owner.resource.group_resource.group
+                && reference.kind.to_lowercase() == owner.resource.kind.to_lowercase()
+        }
+    };
+    reference.uid == owner.uid && reference.name == owner.name && means_its_type
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::ServedKind;
+
+    fn reference(api_version: &str, kind: &str) -> OwnerReference {
+        OwnerReference {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: "w".into(),
+            uid: Uid::parse("u").unwrap(),
+            controller: false,
+            block_owner_deletion: false,
+        }
+    }
+
+    #[test]
+    fn a_dependent_through_a_version_that_discovery_has_not_shown_is_not_overlooked() {
+        let resource = Arc::new(ResourceType {
+            group_resource: GroupResource::parse("widgets.example.com"),
+            version: "v1beta1".into(),
+            kind: "Widget".into(),
+            scope: Scope::Namespaced,
+        });
+        let mut catalog = Catalog::builder();
+        catalog.add(ServedKind { version: "v1beta1".into(), resource: Arc::clone(&resource) });
+        let (catalog, namespace) = (catalog.build(), Namespace::parse("ns"));
+        let owner = Identity { resource, namespace, name: "w".into(), uid: Uid::parse("u").unwrap() };
+        assert!(names(&reference("example.com/v1beta1", "Widget"), &catalog, &owner));
+        assert!(names(&reference("example.com/v1", "Widget"), &catalog, &owner));
+        assert!(!names(&reference("example.com/v1", "Gadget"), &catalog, &owner));
+        assert!(!names(&reference("example.org/v1", "Widget"), &catalog, &owner));
+    }
 }
