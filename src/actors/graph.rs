@@ -91,8 +91,9 @@ impl GraphActor {
             self.outlets.memory.absent.remember(&identity);
         }
         for identity in present.drain(..) {
+            // Not what was orphaned: a watch that repeats itself may show it once more, and
+            // a dependent that is late must still be let live when it goes again.
             self.outlets.memory.absent.forget(&identity);
-            self.outlets.memory.orphaned.forget(&identity);
         }
         for (to, message) in peers.drain(..) {
             self.outbox.put(to, message);

@@ -15,7 +15,7 @@ use super::run::{Failure, Passed, Spec, note_last_words, run};
 use super::shrink::shrink;
 
 /// How many seeds every check runs.
-const FIXED: u64 = 60;
+const FIXED: u64 = 120;
 /// How many lines of a failed run's trace are shown.
 const SHOWN: usize = 80;
 

@@ -10,7 +10,7 @@ use super::context::{Interrupted, WorkerContext};
 use super::decision::DecisionLine;
 use super::pool::{Outcome, Place, RetryReason, Work};
 use super::release::{after_removal, release};
-use crate::api::{Finalizer, FinalizerRemoval, References};
+use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, References};
 use crate::graph::{Cursor, DependentView, ObjectSnapshot, Snapshot};
 use crate::mailbox::Completion;
 use crate::mutation::{self, Mutation};
@@ -79,12 +79,14 @@ impl OrphanWork {
         // Remembered first: from the moment when the finalizer is gone, a late
         // dependent must not be taken for garbage. Also if no answer comes: the
         // request may have had its effect.
+        let orphaned = &self.context.memory.orphaned;
+        let in_doubt = orphaned.contains(identity);
         if !mutation::is(Mutation::ForgetOrphaned) {
-            self.context.memory.orphaned.remember(identity);
+            orphaned.remember(identity);
         }
         let removal = self.context.api.remove_finalizer(identity, Finalizer::Orphan).await;
-        if let Ok(FinalizerRemoval::NotPresent | FinalizerRemoval::NotBeingDeleted) = removal {
-            self.context.memory.orphaned.forget(identity);
+        if !in_doubt && !may_have_orphaned(&removal) {
+            orphaned.forget(identity);
         }
         line.finish(&removal);
         let removal = removal?;
@@ -106,8 +108,12 @@ impl OrphanWork {
         Ok(match self.context.graph.look(key).await? {
             Snapshot::Object(item) if item.deletion == DeletionState::Orphaning => Some(item),
             Snapshot::Object(item) => {
-                // A later DELETE with another policy holds from now on.
-                self.context.memory.orphaned.forget(&item.identity);
+                // A later DELETE with another policy holds from now on. But one that is
+                // terminating may be what we made of it: a finalizer of somebody else's
+                // holds what we have orphaned.
+                if item.deletion != DeletionState::Terminating {
+                    self.context.memory.orphaned.forget(&item.identity);
+                }
                 None
             }
             Snapshot::Virtual(_) | Snapshot::Gone => None,
@@ -154,5 +160,33 @@ impl OrphanWork {
             References::OfOwners(&[reference.uid])
         };
         release(&self.context, owner, &identity, references).await
+    }
+}
+
+/// Whether the finalizer may have gone by our hand. An answer that says otherwise
+/// says so for its own try only: an earlier one may have had its effect unanswered.
+fn may_have_orphaned(removal: &Result<FinalizerRemoval, ApiError>) -> bool {
+    match removal {
+        Ok(FinalizerRemoval::Removed(_) | FinalizerRemoval::Gone) => true,
+        Ok(FinalizerRemoval::NotPresent | FinalizerRemoval::NotBeingDeleted) => false,
+        Err(error) => error.class == ErrorClass::Transient,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(class: ErrorClass) -> Result<FinalizerRemoval, ApiError> {
+        let (action, target) = ("PATCH", "secrets a/b".into());
+        Err(ApiError { class, action, target, message: "says the server".into(), code: None })
+    }
+
+    #[test]
+    fn an_owner_whose_finalizer_may_have_gone_without_an_answer_is_not_forgotten() {
+        assert!(may_have_orphaned(&failed(ErrorClass::Transient)));
+        assert!(may_have_orphaned(&Ok(FinalizerRemoval::Gone)));
+        assert!(!may_have_orphaned(&failed(ErrorClass::Conflict)), "somebody else was faster");
+        assert!(!may_have_orphaned(&Ok(FinalizerRemoval::NotPresent)));
     }
 }

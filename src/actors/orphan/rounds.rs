@@ -24,7 +24,10 @@ use crate::actors::release::{Removal, release};
 use crate::actors::supervision::{Vital, task};
 use crate::api::{ApiError, ErrorClass};
 use crate::mutation::{self, Mutation};
-use crate::object::{Catalog, GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
+use crate::object::{
+    Catalog, GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceType, Scope, Uid,
+    split_api_version,
+};
 
 /// Late dependents of one type that are held at a time: a type whose monitor is
 /// not synced may have any number of them.
@@ -146,7 +149,7 @@ impl RoundsActor {
         }
         scoped.running = true;
         let asked = std::mem::take(&mut scoped.waiting);
-        let types = Arc::clone(&self.types.borrow());
+        let types = self.types.clone();
         // On the thread pool: a round decodes lists.
         let unlistable = self.unlistable.clone();
         let round = task(round(self.context.clone(), scope.clone(), types, unlistable, asked));
@@ -164,19 +167,37 @@ impl RoundsActor {
 async fn round(
     context: WorkerContext,
     scope: Option<Namespace>,
-    types: Arc<RoundTypes>,
+    types: watch::Receiver<Arc<RoundTypes>>,
     unlistable: Unlistable,
     asked: Vec<Asked>,
 ) {
     let owners: HashMap<Uid, &Identity> =
         asked.iter().map(|asked| (asked.owner.uid.clone(), &asked.owner)).collect();
-    let mut holders = Vec::new();
-    for (resource, synced) in &types.types {
-        if scope.is_none() || resource.scope == Scope::Namespaced {
-            holders.push(list_twice(&context, resource, *synced, scope.as_ref(), &types.catalog, &owners));
+    let (mut results, mut looked_at) = (Vec::new(), HashSet::new());
+    loop {
+        // Discovery may have found more while the lists were read: a group that did not
+        // answer at first.
+        let known = Arc::clone(&types.borrow());
+        let mut holders = Vec::new();
+        for (resource, synced) in &known.types {
+            if (scope.is_none() || resource.scope == Scope::Namespaced)
+                && looked_at.insert(resource.group_resource.clone())
+            {
+                holders.push(list_twice(
+                    &context,
+                    resource,
+                    *synced,
+                    scope.as_ref(),
+                    &known.catalog,
+                    &owners,
+                ));
+            }
         }
+        if holders.is_empty() {
+            break;
+        }
+        results.extend(stream::iter(holders).buffer_unordered(LISTS_AT_ONCE).collect::<Vec<_>>().await);
     }
-    let results: Vec<_> = stream::iter(holders).buffer_unordered(LISTS_AT_ONCE).collect().await;
 
     let mut late: HashMap<Uid, usize> = HashMap::new();
     let (mut skipped, mut failed, mut unreleased) = (Vec::new(), None, HashMap::new());
@@ -215,16 +236,16 @@ async fn round(
 
 /// A type that is not synced is given a second try: it cannot be skipped lightly,
 /// since nothing else would show its dependents.
-async fn list_twice<'a>(
+async fn list_twice(
     context: &WorkerContext,
-    resource: &'a Arc<ResourceType>,
+    resource: &Arc<ResourceType>,
     synced: bool,
     scope: Option<&Namespace>,
     catalog: &Catalog,
     owners: &HashMap<Uid, &Identity>,
-) -> (&'a Arc<ResourceType>, bool, Result<Vec<Found>, ApiError>) {
+) -> (Arc<ResourceType>, bool, Result<Vec<Found>, ApiError>) {
     if synced {
-        return (resource, synced, release_in(context, resource, scope, catalog, owners).await);
+        return (Arc::clone(resource), synced, release_in(context, resource, scope, catalog, owners).await);
     }
     let attempt = || async {
         let list = release_in(context, resource, scope, catalog, owners);
@@ -242,7 +263,7 @@ async fn list_twice<'a>(
     if found.is_err() {
         found = attempt().await;
     }
-    (resource, synced, found)
+    (Arc::clone(resource), synced, found)
 }
 
 /// One late dependent of an owner; with an error if it could not be released.
@@ -328,11 +349,52 @@ fn owners_named<'a>(
         .collect()
 }
 
-/// Whether a reference means this owner: its uid, kind and name.
-fn names(reference: &crate::object::OwnerReference, catalog: &Catalog, owner: &Identity) -> bool {
-    reference.uid == owner.uid
-        && reference.name == owner.name
-        && catalog
-            .resolve(&reference.api_version, &reference.kind)
-            .is_some_and(|resource| resource.group_resource == owner.resource.group_resource)
+/// Whether a reference means this owner: its uid, kind and name. Where its version
+/// does not resolve, the group decides: discovery may not have shown that version yet,
+/// and nobody dies of a reference that goes.
+fn names(reference: &OwnerReference, catalog: &Catalog, owner: &Identity) -> bool {
+    let means_its_type = match catalog.resolve(&reference.api_version, &reference.kind) {
+        Some(resource) => resource.group_resource == owner.resource.group_resource,
+        None => {
+            let (group, _) = split_api_version(&reference.api_version);
+            *group == *owner.resource.group_resource.group
+                && reference.kind.to_lowercase() == owner.resource.kind.to_lowercase()
+        }
+    };
+    reference.uid == owner.uid && reference.name == owner.name && means_its_type
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::ServedKind;
+
+    fn reference(api_version: &str, kind: &str) -> OwnerReference {
+        OwnerReference {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: "w".into(),
+            uid: Uid::parse("u").unwrap(),
+            controller: false,
+            block_owner_deletion: false,
+        }
+    }
+
+    #[test]
+    fn a_dependent_through_a_version_that_discovery_has_not_shown_is_not_overlooked() {
+        let resource = Arc::new(ResourceType {
+            group_resource: GroupResource::parse("widgets.example.com"),
+            version: "v1beta1".into(),
+            kind: "Widget".into(),
+            scope: Scope::Namespaced,
+        });
+        let mut catalog = Catalog::builder();
+        catalog.add(ServedKind { version: "v1beta1".into(), resource: Arc::clone(&resource) });
+        let (catalog, namespace) = (catalog.build(), Namespace::parse("ns"));
+        let owner = Identity { resource, namespace, name: "w".into(), uid: Uid::parse("u").unwrap() };
+        assert!(names(&reference("example.com/v1beta1", "Widget"), &catalog, &owner));
+        assert!(names(&reference("example.com/v1", "Widget"), &catalog, &owner));
+        assert!(!names(&reference("example.com/v1", "Gadget"), &catalog, &owner));
+        assert!(!names(&reference("example.org/v1", "Widget"), &catalog, &owner));
+    }
 }
