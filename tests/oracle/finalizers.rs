@@ -90,6 +90,17 @@ fn nobody_is_left_when_the_orphan_finalizer_goes() {
 }
 
 #[test]
+fn a_type_that_was_not_known_when_it_was_asked_for_is_excused() {
+    let mut world = World::new();
+    world.create("owner", &[]);
+    world.create("item", &[to("owner")]);
+    world.doom("owner", &["orphan"]);
+    world.oracle.listed(&configmaps(), true, world.now);
+    world.wait(10);
+    assert_eq!(world.release("owner"), Ok(()));
+}
+
+#[test]
 fn a_type_that_can_not_be_listed_is_excused_for_a_while() {
     for (waited, rule) in [(10, None), (300, Some(Rule::LostOrphan))] {
         let mut world = World::new();

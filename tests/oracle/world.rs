@@ -92,7 +92,7 @@ impl World {
     pub fn all_known(&mut self) {
         self.oracle.listed(&configmaps(), true, self.now);
         self.oracle.shown(&configmaps(), self.version, self.now);
-        self.wait(10);
+        self.wait(200);
     }
 
     /// Somebody creates a ConfigMap in the namespace `a`, named as its uid.

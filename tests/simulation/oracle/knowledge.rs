@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use kube_gc::embedded::resources::ResourceName;
 
-/// How long a list that failed excuses what needed it: a confirmation round
-/// (section 5) gives slow types ten seconds twice, and then the finalizer goes.
+/// How long a list that failed, or a type that was not known yet, excuses what needed
+/// it: a confirmation round (section 5) gives slow types ten seconds twice, and then
+/// the finalizer goes.
 const EXCUSED: Duration = Duration::from_secs(120);
 
 /// By type, and for one run of the collector.
@@ -18,7 +19,8 @@ pub struct Knowledge {
 
 #[derive(Debug, Default)]
 struct Known {
-    listed: bool,
+    /// When a list was first read.
+    listed: Option<Duration>,
     failed: Option<Duration>,
     /// Versions shown, and when.
     shown: VecDeque<(Duration, u64)>,
@@ -44,16 +46,20 @@ impl Knowledge {
     /// A list was read, or not.
     pub fn listed(&mut self, resource: &ResourceName, whole: bool, now: Duration) {
         let known = self.types.entry(resource.clone()).or_default();
-        known.listed |= whole;
-        if !whole {
+        if whole {
+            known.listed.get_or_insert(now);
+        } else {
             known.failed = Some(now);
         }
     }
 
     /// Whether the collector knows the type and could list it of late.
     pub fn can_list(&self, resource: &ResourceName, now: Duration) -> bool {
+        let is_long_ago = |then: Duration| then + EXCUSED < now;
         let known = self.types.get(resource);
-        known.is_some_and(|known| known.listed && known.failed.is_none_or(|failed| failed + EXCUSED < now))
+        known.is_some_and(|known| {
+            known.listed.is_some_and(is_long_ago) && known.failed.is_none_or(is_long_ago)
+        })
     }
 
     /// Changes up to a version were shown. Only the last that is older than `window`
