@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 use super::memory::Memory;
 use super::messages::{
-    AskDump, AskOwner, AskStatus, Enqueue, Expect, Fence, Finding, FromPeer, Identify, Locate, Look, Page,
-    PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
+    AskDump, AskOwner, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer, Identify, Locate,
+    Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
 };
 use super::outbox::{Outbox, Sequence};
 use super::reporter::Reporter;
@@ -237,6 +237,14 @@ impl Handler<AskOwner> for GraphActor {
 
     fn handle(&mut self, AskOwner(identity): AskOwner, _: &mut Self::Context) -> Self::Result {
         MessageResult(self.partition.owner_state(&identity))
+    }
+}
+
+impl Handler<AskUnread> for GraphActor {
+    type Result = bool;
+
+    fn handle(&mut self, AskUnread(owner): AskUnread, _: &mut Self::Context) -> Self::Result {
+        self.partition.is_blocked_through_unread(&owner)
     }
 }
 

@@ -8,8 +8,8 @@ use futures::future::{join_all, try_join_all};
 
 use super::graph::GraphActor;
 use super::messages::{
-    AskDump, AskOwner, AskStatus, Expect, Fence, Finding, Identify, Locate, Look, Page, PageOfDependents,
-    PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
+    AskDump, AskOwner, AskStatus, AskUnread, Expect, Fence, Finding, Identify, Locate, Look, Page,
+    PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
 };
 use crate::graph::{
     Cursor, Dump, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Snapshot, Verification,
@@ -99,6 +99,12 @@ impl GraphHandle {
     /// What is known about an identity as an owner.
     pub async fn owner_state(&self, identity: &Identity) -> Answer<OwnerState> {
         self.ask(self.layout.of(identity.namespace.as_ref()), AskOwner(identity.clone())).await
+    }
+
+    /// Whether a dependent, wherever it is, blocks the owner with this uid through a
+    /// part of the API that could not be read.
+    pub async fn is_blocked_through_unread(&self, owner: &Uid) -> Answer<bool> {
+        Ok(self.ask_all(|| AskUnread(owner.clone())).await?.contains(&true))
     }
 
     /// Hands in what a look-up found.

@@ -45,6 +45,12 @@ pub struct Look(pub Key);
 #[rtype(result = "OwnerState")]
 pub struct AskOwner(pub Identity);
 
+/// Does a dependent here block the owner with this uid through a part of the API
+/// that could not be read?
+#[derive(Debug, Message)]
+#[rtype(result = "bool")]
+pub struct AskUnread(pub Uid);
+
 /// What the verification of an owner's identity found.
 #[derive(Debug, Message)]
 #[rtype(result = "Verification")]

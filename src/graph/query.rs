@@ -84,13 +84,27 @@ impl Partition {
                 self.queue(dependent, out);
             }
         }
-        if blocking.is_empty() {
+        if blocking.is_empty() && self.catalog.has_unread() {
+            ForegroundProgress::PerhapsBlocked
+        } else if blocking.is_empty() {
             ForegroundProgress::Unblocked
         } else if !active && self.reaches_itself(id) && !mutation::is(Mutation::WaitInRings) {
             ForegroundProgress::Deadlocked
         } else {
             ForegroundProgress::Blocked(blocking.len())
         }
+    }
+
+    /// Whether a dependent in this partition blocks the owner with this uid through
+    /// an `apiVersion` whose kinds could not be read so far. Such a reference
+    /// hangs on no owner until it resolves, and holds it all the same.
+    #[must_use]
+    pub fn is_blocked_through_unread(&self, owner: &Uid) -> bool {
+        self.store.unresolved_with(owner).any(|(id, reference_type)| {
+            let api_version = &self.store.reference_types.get(reference_type).api_version;
+            self.catalog.is_unread(api_version)
+                && self.store.dependents(id).any(|edge| self.store.edges[edge].blocking)
+        })
     }
 
     /// Whether a node blocks itself through others, over blocking references

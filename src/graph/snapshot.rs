@@ -60,6 +60,11 @@ pub struct ObjectSnapshot {
 pub enum ForegroundProgress {
     /// No dependent blocks it: the finalizer may go.
     Unblocked,
+    /// No dependent is known to block it. But what part of the API serves could not
+    /// be read, and one that names it through that part hangs on no node yet:
+    /// all partitions have to be asked
+    /// ([`Partition::is_blocked_through_unread`](super::Partition::is_blocked_through_unread)).
+    PerhapsBlocked,
     /// This many dependents block it; those that were not yet deleting
     /// dependents themselves have been queued.
     Blocked(usize),

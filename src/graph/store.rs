@@ -67,6 +67,15 @@ impl Store {
         found
     }
 
+    /// The nodes that stand for this uid under an `apiVersion` and kind that do not
+    /// resolve.
+    pub(super) fn unresolved_with(&self, uid: &Uid) -> impl Iterator<Item = (NodeId, ReferenceTypeId)> {
+        self.index.iter_hash(hash_of(uid)).filter_map(move |&id| match self.nodes[id].node_type {
+            NodeType::Unresolved(reference_type) if self.nodes[id].uid == *uid => Some((id, reference_type)),
+            _ => None,
+        })
+    }
+
     pub(super) fn create(
         &mut self,
         uid: &Uid,

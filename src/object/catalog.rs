@@ -1,6 +1,6 @@
 //! The resource catalog: which kinds the API server serves, and as what.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{GroupResource, ResourceType, split_api_version};
@@ -26,6 +26,9 @@ pub struct Catalog {
     kinds: HashMap<KindKey, KindEntry>,
     /// Every type once.
     types: BTreeMap<GroupResource, Arc<ResourceType>>,
+    /// Groups and their versions that are served, and whose kinds nobody could
+    /// read so far.
+    unread: BTreeSet<(Box<str>, Box<str>)>,
 }
 
 /// Group, version, kind in lower case.
@@ -59,6 +62,20 @@ impl Catalog {
     #[must_use]
     pub fn resource(&self, group_resource: &GroupResource) -> Option<&Arc<ResourceType>> {
         self.types.get(group_resource)
+    }
+
+    /// Whether some version of some group is served whose kinds could not be read
+    /// so far. What is named through one does not resolve, and exists all the same.
+    #[must_use]
+    pub fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Whether this `apiVersion` is one of those; see [`has_unread`](Self::has_unread).
+    #[must_use]
+    pub fn is_unread(&self, api_version: &str) -> bool {
+        let (group, version) = split_api_version(api_version);
+        self.has_unread() && self.unread.contains(&(group.into(), version.into()))
     }
 
     /// Whether the two serve a group differently.
@@ -95,6 +112,12 @@ impl CatalogBuilder {
         self
     }
 
+    /// Notes a version of a group whose kinds could not be read.
+    pub fn unread(&mut self, group: &str, version: &str) -> &mut Self {
+        self.0.unread.insert((group.into(), version.into()));
+        self
+    }
+
     /// The finished catalog.
     #[must_use]
     pub fn build(self) -> Catalog {
@@ -128,6 +151,17 @@ mod tests {
         let v2 = catalog.resolve("example.com/v2", "Widget").unwrap();
         assert!(Arc::ptr_eq(v1, v2));
         assert!(catalog.resolve("example.com/v3", "Widget").is_none());
+    }
+
+    #[test]
+    fn a_version_that_could_not_be_read_is_known_to_be_so() {
+        assert!(!catalog().has_unread());
+        let mut builder = Catalog::builder();
+        builder.unread("example.com", "v1");
+        let catalog = builder.build();
+        assert!(catalog.has_unread() && catalog.is_unread("example.com/v1"));
+        assert!(!catalog.is_unread("example.com/v2") && !catalog.is_unread("v1"));
+        assert_ne!(catalog, Catalog::default(), "whoever compares the two must see that something came");
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub enum FirstLook {
     /// Nothing blocks its foreground deletion any more: the finalizer
     /// `foregroundDeletion` goes.
     RemoveForegroundFinalizer,
+    /// The same, unless a dependent blocks it through a part of the API that could
+    /// not be read: all partitions know of such references.
+    AskForUnreadReferences,
     /// So many dependents block its foreground deletion. Those that were not
     /// deleting dependents themselves have been queued; the last to go or to
     /// stop blocking wakes this object.
@@ -47,6 +50,7 @@ pub fn first_look(item: &ObjectSnapshot) -> FirstLook {
         DeletionState::Orphaning => FirstLook::Nothing(IdleReason::Orphaning),
         DeletionState::DeletingDependents => match item.foreground {
             ForegroundProgress::Unblocked => FirstLook::RemoveForegroundFinalizer,
+            ForegroundProgress::PerhapsBlocked => FirstLook::AskForUnreadReferences,
             ForegroundProgress::Blocked(count) => FirstLook::WaitForDependents(count),
             ForegroundProgress::Deadlocked => FirstLook::BreakDeadlock,
         },
@@ -71,6 +75,9 @@ impl fmt::Display for FirstLook {
             Self::Nothing(reason) => write!(f, "nothing to do: {reason}"),
             Self::RemoveForegroundFinalizer => {
                 f.write_str("no blocking dependents left: remove the finalizer foregroundDeletion")
+            }
+            Self::AskForUnreadReferences => {
+                f.write_str("no known blocking dependents left: look for some behind what discovery misses")
             }
             Self::WaitForDependents(1) => f.write_str("waiting for 1 blocking dependent"),
             Self::WaitForDependents(count) => write!(f, "waiting for {count} blocking dependents"),

@@ -1,6 +1,7 @@
 //! Discovery that fails in part.
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
 
 use crate::stage::{Stage, never, requests};
 use crate::support::cluster::poll;
@@ -141,6 +142,67 @@ async fn a_group_that_is_forbidden_does_not_stop_the_others() -> Result<()> {
 #[tokio::test]
 async fn a_group_that_is_down_does_not_stop_the_others() -> Result<()> {
     others_go_on(unavailable()).await
+}
+
+/// Semantics, sections 2 and 4: a type is watched through the one version of its group
+/// that could be discovered at the start, and a dependent names its owner through the
+/// other one. Nobody knows what that reference means, and it blocks all the same.
+/// Fails if the owner's finalizer goes as if nothing blocked it.
+async fn waits_for_what_blocks_it(scope: Scope) -> Result<()> {
+    let stage = Stage::set().await?;
+    let (cluster, ns) = (&stage.cluster, &stage.ns);
+    let widgets = cluster.crd(WIDGETS, scope, &["v1", "v2"]).await?;
+    let owner = match scope {
+        Scope::Namespaced => ns.object(widgets.resource(), "owner"),
+        Scope::Cluster => cluster.object(widgets.resource(), "owner"),
+    };
+    let owner = owner.create().await?;
+    let reference = |version: &str| {
+        json!({
+            "apiVersion": format!("example.com/{version}"), "kind": "Widget", "name": owner.name,
+            "uid": owner.uid, "blockOwnerDeletion": true,
+        })
+    };
+    let (first, second) = (ns.configmap("through-v1"), ns.configmap("through-v2"));
+    let first = first.owner_reference(reference("v1")).finalizer("example.com/hold").create().await?;
+    let second = second.owner_reference(reference("v2")).finalizer("example.com/hold").create().await?;
+    let rule = answer(&stage, "/apis/example.com/v1", unavailable());
+    let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::config(ALWAYS)).await?;
+    collector.ready().await?;
+    cluster.delete(&owner, Policy::Foreground).await?;
+    // What blocks through the version that is known goes, and the other is all that is left.
+    poll("the known one to be deleted", async || Ok(cluster.fresh(&second).await?.is_terminating())).await?;
+    cluster.set_finalizers(&second, &[]).await?;
+    stage.gone(&second).await?;
+    cluster.settled_with_parked(&collector).await?;
+    cluster.assert_kept([&owner]).await?;
+    ensure!(!cluster.fresh(&first).await?.is_terminating(), "{first} is being deleted on a guess");
+    let parked = collector.get_debug("/debug/queues").await?.body;
+    ensure!(parked.contains(&owner.uid) && parked.contains("discovery fails"), "not named: {parked}");
+
+    rule.remove();
+    poll("it to be deleted", async || Ok(cluster.fresh(&first).await?.is_terminating())).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_kept([&owner]).await?;
+    cluster.set_finalizers(&first, &[]).await?;
+    stage.gone(&owner).await?;
+    cluster.settled(&collector).await?;
+    widgets.remove().await?;
+    cluster.settled(&collector).await?;
+    collector.stop().await
+}
+
+/// See [`waits_for_what_blocks_it`].
+#[tokio::test]
+async fn an_owner_waits_for_what_blocks_it_through_a_version_not_discovered_yet() -> Result<()> {
+    waits_for_what_blocks_it(Scope::Namespaced).await
+}
+
+/// See [`waits_for_what_blocks_it`].
+#[tokio::test]
+async fn a_cluster_scoped_owner_waits_for_what_blocks_it_through_a_version_not_discovered_yet() -> Result<()>
+{
+    waits_for_what_blocks_it(Scope::Cluster).await
 }
 
 /// Semantics, section 2: a type that came while the watch of CRDs had a gap is in no

@@ -98,15 +98,30 @@ impl DeleteWork {
                 tracing::debug!(object = %item.identity, blocking, "waits for its blocking dependents");
                 Ok(Completion::Done)
             }
-            FirstLook::RemoveForegroundFinalizer => self.finish_foreground(item).await,
+            FirstLook::RemoveForegroundFinalizer | FirstLook::AskForUnreadReferences => {
+                self.finish_foreground(item).await
+            }
             FirstLook::BreakDeadlock => self.break_deadlock(item).await,
             FirstLook::Classify => self.decide(item).await,
         }
     }
 
-    /// No dependent blocks the object any more: let it go.
+    /// No dependent is known to block the object any more: let it go.
     async fn finish_foreground(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
-        if item.identity.namespace.is_none() && !self.still_unblocked(item).await? {
+        let doubtful = item.foreground == ForegroundProgress::PerhapsBlocked;
+        if doubtful && self.context.graph.is_blocked_through_unread(&item.identity.uid).await? {
+            return Ok(Completion::Retry {
+                reason: RetryReason::Unresolved,
+                error: format!(
+                    "a dependent blocks {} through an apiVersion that discovery fails for; \
+                     this is decided when that can be read (see /debug/discovery)",
+                    item.identity
+                )
+                .into(),
+            });
+        }
+        // Afterwards: what that answer could not name any more is in the graph by now.
+        if (doubtful || item.identity.namespace.is_none()) && !self.still_unblocked(item).await? {
             // Whatever blocks it now wakes it when it goes.
             return Ok(Completion::Done);
         }
@@ -124,8 +139,11 @@ impl DeleteWork {
         self.context.graph.fence().await?;
         let now = self.context.graph.look(&item.identity.key()).await?;
         Ok(matches!(now, Snapshot::Object(now)
-            if now.deletion == DeletionState::DeletingDependents
-                && now.foreground == ForegroundProgress::Unblocked))
+        if now.deletion == DeletionState::DeletingDependents
+            && matches!(
+                now.foreground,
+                ForegroundProgress::Unblocked | ForegroundProgress::PerhapsBlocked
+            )))
     }
 
     async fn after_finalizer(

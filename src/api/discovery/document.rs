@@ -24,6 +24,13 @@ pub(super) struct Version {
     pub current: bool,
 }
 
+impl Version {
+    /// Whether nobody knows what it serves: it cannot be read, and never could.
+    pub(super) fn is_unread(&self) -> bool {
+        !self.current && self.resources.is_empty()
+    }
+}
+
 /// A resource as one version serves it. Subresources are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Served {

@@ -21,6 +21,7 @@ pub(super) fn select(
     let mut deletable = Vec::new();
     let mut others = Vec::new();
     let mut watchable = Vec::new();
+    let mut builder = Catalog::builder();
     // A group that is listed twice is one all the same: its types are not two.
     let mut versions_of: BTreeMap<&str, Vec<&Version>> = BTreeMap::new();
     for group in groups {
@@ -29,6 +30,9 @@ pub(super) fn select(
     for (group, versions) in versions_of {
         let mut resources: BTreeMap<&str, Vec<(&str, &Served)>> = BTreeMap::new();
         for version in versions {
+            if version.is_unread() {
+                builder.unread(group, &version.name);
+            }
             for served in version.resources.iter() {
                 resources.entry(&served.resource).or_default().push((&version.name, served));
             }
@@ -64,7 +68,6 @@ pub(super) fn select(
         }
     }
     watchable.sort_by(|a, b| a.resource.group_resource.cmp(&b.resource.group_resource));
-    let mut builder = Catalog::builder();
     for served in deletable.into_iter().chain(others) {
         builder.add(served);
     }

@@ -167,6 +167,25 @@ async fn what_fails_keeps_what_was_known_and_nothing_else_does() {
 }
 
 #[tokio::test]
+async fn a_version_that_was_never_read_is_marked_and_one_that_was_is_kept_instead() {
+    let apis = || groups(&[("a.io", &["v1", "v2"], "v2")]);
+    let v1 = || plain("a.io/v1", &[("widgets", "Widget", ALL)]);
+    let v2 = || plain("a.io/v2", &[("widgets", "Widget", ALL)]);
+    let down = || Reply::code(503, "no");
+    let server = with([("/apis", apis()), ("/apis/a.io/v1", v1()), ("/apis/a.io/v2", down())]);
+    let first = server.api().discover(None).await.unwrap();
+    assert_eq!(names(&first), ["configmaps v1", "pods v1", "widgets.a.io v1"]);
+    assert!(first.catalog.is_unread("a.io/v2") && !first.catalog.is_unread("a.io/v1"));
+    let again = server.api().discover(Some(&first)).await.unwrap();
+    assert_eq!(again.catalog, first.catalog);
+
+    let server = with([("/apis", apis()), ("/apis/a.io/v1", down()), ("/apis/a.io/v2", v2())]);
+    let second = server.api().discover(Some(&first)).await.unwrap();
+    assert!(!second.catalog.has_unread(), "v1 was read before, v2 just now");
+    assert!(second.catalog.resolve("a.io/v1", "Widget").is_some());
+}
+
+#[tokio::test]
 async fn nothing_discovered_is_an_error() {
     let down = server([("/api", Reply::code(503, "no")), ("/apis", Reply::code(503, "no"))]);
     assert_eq!(down.api().discover(None).await.unwrap_err().class, ErrorClass::Transient);

@@ -65,6 +65,56 @@ fn references_through_a_version_that_is_no_longer_served_become_unresolved() {
     assert_eq!(state, &OwnerState::Absent);
 }
 
+/// The same where v1 is served, and nobody could read what it serves.
+fn with_v1_unread() -> std::sync::Arc<Catalog> {
+    let mut builder = Catalog::builder();
+    for resource in without_v1().types() {
+        builder.add(ServedKind { version: resource.version.clone(), resource: resource.clone() });
+    }
+    builder.unread("example.com", "v1");
+    std::sync::Arc::new(builder.build())
+}
+
+#[test]
+fn a_reference_through_a_version_that_could_not_be_read_blocks_its_owner_all_the_same() {
+    let mut w = World::new(1);
+    let owner = widget("w");
+    let through_v1 = OwnerReference { api_version: "example.com/v1".into(), ..owner.reference() };
+    let blocking = pod("a").with(OwnerReference { block_owner_deletion: true, ..through_v1.clone() });
+    w.set_catalog(&with_v1_unread());
+    w.see(&[&owner.clone().foreground(), &blocking]);
+    assert_eq!(w.object(&owner).foreground, ForegroundProgress::PerhapsBlocked);
+    assert_eq!(w.object(&blocking).references[0].owner, OwnerView::Unresolved, "and no more than that");
+    assert!(w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
+
+    // It stops blocking, and blocks again.
+    w.see(&[&pod("a").with(through_v1).at(11)]);
+    assert!(!w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
+    w.see(&[&blocking.clone().at(12)]);
+    assert!(w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
+
+    // From now on it is an edge like others.
+    w.set_catalog(catalog());
+    assert!(!w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
+    assert_eq!(w.object(&owner).foreground, ForegroundProgress::Blocked(1));
+    w.forget();
+    w.delete(&blocking);
+    assert_eq!(w.queued(), ["w"]);
+    assert_eq!(w.object(&owner).foreground, ForegroundProgress::Unblocked);
+}
+
+#[test]
+fn a_reference_through_a_version_that_is_not_served_blocks_nobody() {
+    let mut w = World::new(1);
+    let owner = widget("w");
+    let reference = OwnerReference { block_owner_deletion: true, ..owner.reference() };
+    let through_v1 = OwnerReference { api_version: "example.com/v1".into(), ..reference };
+    w.set_catalog(&without_v1());
+    w.see(&[&owner.clone().foreground(), &pod("a").with(through_v1)]);
+    assert_eq!(w.object(&owner).foreground, ForegroundProgress::Unblocked);
+    assert!(!w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
+}
+
 #[test]
 fn a_type_that_goes_takes_its_nodes_along_without_deleting_their_dependents() {
     let mut w = World::new(2);

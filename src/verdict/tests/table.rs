@@ -26,6 +26,12 @@ fn a_foreground_deletion_without_blocking_dependents_loses_its_finalizer() {
 }
 
 #[test]
+fn a_foreground_deletion_asks_first_where_part_of_the_api_could_not_be_read() {
+    let perhaps = deleting(ForegroundProgress::PerhapsBlocked);
+    assert_eq!(first_look(&perhaps), FirstLook::AskForUnreadReferences);
+}
+
+#[test]
 fn a_foreground_deletion_waits_for_its_blocking_dependents() {
     assert_eq!(first_look(&deleting(ForegroundProgress::Blocked(3))), FirstLook::WaitForDependents(3));
 }
