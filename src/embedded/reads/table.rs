@@ -4,19 +4,20 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
+use super::accept::Meta;
 use super::columns::{self, Cell, age};
 use crate::embedded::call::Call;
 use crate::embedded::object::Object;
 use crate::embedded::resources::{Column, Resource};
 
-/// Objects as a `meta.k8s.io/v1` Table, with the metadata of the list that they
-/// are.
+/// Objects as a Table, with the metadata of the list that they are.
 #[must_use]
 pub fn table(
     resource: &Resource,
     version: &str,
     objects: &[&Object],
     metadata: &Value,
+    meta: Meta,
     call: &Call,
     now: SystemTime,
 ) -> Value {
@@ -25,27 +26,27 @@ pub fn table(
         .iter()
         .map(|object| {
             let mut row = json!({"cells": columns.cells(object, now)});
-            if let Some(shown) = included(object, call.query("includeObject")) {
+            if let Some(shown) = included(object, call.query("includeObject"), meta) {
                 row["object"] = shown;
             }
             row
         })
         .collect();
     json!({
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+        "kind": "Table", "apiVersion": meta.api_version(), "metadata": metadata,
         "columnDefinitions": columns.definitions(),
         "rows": rows,
     })
 }
 
 /// What of the object stands next to its row.
-fn included(object: &Object, include: Option<&str>) -> Option<Value> {
+fn included(object: &Object, include: Option<&str>, meta: Meta) -> Option<Value> {
     match include {
         Some("None") => None,
         Some("Object") => Some(object.to_value()),
         _ => Some(json!({
             "kind": "PartialObjectMetadata",
-            "apiVersion": "meta.k8s.io/v1",
+            "apiVersion": meta.api_version(),
             "metadata": object.metadata(),
         })),
     }

@@ -269,9 +269,9 @@ impl Look {
         (object, version): (&Object, Option<u64>),
         now: SystemTime,
     ) {
-        if self.form == Form::Table {
+        if let Form::Table(meta) = self.form {
             let objects = [object];
-            let table = table(&self.resource, &self.version, &objects, &json!({}), &self.call, now);
+            let table = table(&self.resource, &self.version, &objects, &json!({}), meta, &self.call, now);
             write_line(lines, kind, &table);
             return;
         }
@@ -290,8 +290,8 @@ impl Look {
         }
         let (kind, api_version) = match self.form {
             Form::Full => (&*self.resource.kind, self.api_version.as_str()),
-            Form::Metadata | Form::MetadataList => ("PartialObjectMetadata", "meta.k8s.io/v1"),
-            Form::Table => ("Table", "meta.k8s.io/v1"),
+            Form::Metadata(meta) | Form::MetadataList(meta) => ("PartialObjectMetadata", meta.api_version()),
+            Form::Table(meta) => ("Table", meta.api_version()),
         };
         let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
         line("BOOKMARK", &object)
