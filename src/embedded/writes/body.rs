@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Write;
 use super::metadata;
 use crate::embedded::call::Call;
+use crate::embedded::protobuf;
 use crate::embedded::reads;
 use crate::embedded::resources::Resource;
 use crate::embedded::status::Status;
@@ -13,6 +14,15 @@ use crate::embedded::status::Status;
 pub(super) fn check_content_type(call: &Call) -> Result<(), Status> {
     match &*call.content_type {
         "" | "application/json" => Ok(()),
+        // A real server would read them.
+        other @ ("application/yaml" | protobuf::MEDIA_TYPE) => {
+            let message = format!(
+                "the embedded API server does not read {other} here: send application/json \
+                 (protobuf is read of namespaces, config maps, secrets and service accounts, and of them only \
+                 what kubectl creates)"
+            );
+            Err(Status::new(415, "UnsupportedMediaType", message))
+        }
         _ => Err(Status::new(
             415,
             "UnsupportedMediaType",
