@@ -14,12 +14,24 @@ pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// What such messages begin with.
 const MAGIC: &[u8] = b"k8s\0";
 
+/// The field with the metadata, in every object.
+const METADATA: u64 = 1;
+
 /// The object of a message, if it is one of those that are known.
 pub(super) fn read(body: &[u8]) -> Option<Value> {
     let envelope = Message::read(body.strip_prefix(MAGIC)?)?;
     let kind = Message::read(envelope.bytes(1)?)?;
     let (api_version, kind) = (kind.text(1)?, kind.text(2)?);
     let object = Message::read(envelope.bytes(2)?)?;
+    let understood: &[u64] = match (api_version, kind) {
+        ("v1", "Namespace" | "ServiceAccount") => &[METADATA],
+        ("v1", "ConfigMap") => &[METADATA, 2, 3],
+        ("v1", "Secret") => &[METADATA, 2, 3, 4],
+        _ => return None,
+    };
+    if object.says_more_than(understood) {
+        return None;
+    }
     let mut value = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata(&object)?});
     match (api_version, kind) {
         ("v1", "Namespace" | "ServiceAccount") => {}
@@ -39,7 +51,7 @@ pub(super) fn read(body: &[u8]) -> Option<Value> {
 
 fn metadata(object: &Message<'_>) -> Option<Value> {
     let mut value = json!({});
-    let Some(metadata) = object.bytes(1) else { return Some(value) };
+    let Some(metadata) = object.bytes(METADATA) else { return Some(value) };
     let metadata = Message::read(metadata)?;
     for (number, field) in
         [(1, "name"), (2, "generateName"), (3, "namespace"), (5, "uid"), (6, "resourceVersion")]
@@ -124,6 +136,18 @@ impl<'a> Message<'a> {
         self.0.iter().filter_map(move |(of, field)| match field {
             Field::Bytes(bytes) if *of == number => Some(*bytes),
             _ => None,
+        })
+    }
+
+    /// Whether something stands in other fields than these. Messages without anything
+    /// in them stand there even if they were not set.
+    fn says_more_than(&self, fields: &[u64]) -> bool {
+        self.0.iter().any(|(number, field)| {
+            let says = match field {
+                Field::Number(_) => true,
+                Field::Bytes(bytes) => !bytes.is_empty(),
+            };
+            says && !fields.contains(number)
         })
     }
 
@@ -222,5 +246,16 @@ mod tests {
         assert_eq!(read(&message("Pod", b"")), None);
         assert_eq!(read(b"k8s\0\xff\xff"), None);
         assert_eq!(read(b"{}"), None);
+    }
+
+    #[test]
+    fn what_would_be_read_in_half_is_not_read() {
+        let nothing = [field(2, b""), field(3, b"")].concat();
+        assert!(read(&message("Namespace", &nothing)).is_some());
+        let held = field(2, &field(1, b"example.com/held"));
+        assert_eq!(read(&message("Namespace", &held)), None, "its own finalizers would be lost");
+        let immutable = vec![4 << 3, 1];
+        assert_eq!(read(&message("ConfigMap", &immutable)), None);
+        assert_eq!(read(&message("ServiceAccount", &field(2, b"secret"))), None);
     }
 }
