@@ -170,7 +170,8 @@ fn not_allowed() -> Status {
 
 /// Discovery and all that is not about objects.
 fn document(server: &Server, call: &Call, target: Target<'_>) -> Result<Reply, Status> {
-    if !matches!(call.method.as_str(), "GET" | "HEAD") {
+    let below_an_object = matches!(target, Target::Other(path) if path.starts_with("/api"));
+    if !matches!(call.method.as_str(), "GET" | "HEAD") && !below_an_object {
         return Err(not_allowed());
     }
     let catalog = &server.catalog;

@@ -75,11 +75,13 @@ impl Form {
     ///
     /// # Errors
     ///
-    /// 406 if a list was wanted.
-    pub fn of_one(self, kind: &str) -> Result<Self, Status> {
+    /// If a list was wanted: 406, or 500 where the objects are no Go types.
+    pub fn of_one(self, resource: &Resource) -> Result<Self, Status> {
         match self {
+            Self::MetadataList(_) if resource.custom => Err(Status::unnamed("content is not a list")),
             Self::MetadataList(_) => Err(not_acceptable(format!(
-                "you requested PartialObjectMetadataList, but the requested object is not a list ({kind})"
+                "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                resource.kind
             ))),
             form => Ok(form),
         }

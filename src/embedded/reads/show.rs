@@ -28,8 +28,8 @@ pub fn api_version(group: &str, version: &str) -> String {
 /// 406 if the form that was asked for cannot be had.
 pub fn reply_object(code: u16, object: &Object, read: &Read<'_>) -> Result<Reply, Status> {
     let Read { resource, path, call, .. } = read;
-    let body = match Form::wanted(&call.accept, resource)?.of_one(&resource.kind)? {
-        Form::Table(meta) => shown_table(&[object], &json!({}), meta, read),
+    let body = match Form::wanted(&call.accept, resource)?.of_one(resource)? {
+        Form::Table(meta) => shown_table(&[object], &metadata_of_one(object, None), meta, read),
         form => {
             let api_version = api_version(path.group, path.version);
             written(&Shown {
@@ -74,6 +74,11 @@ pub(super) fn reply_list(
         Form::Full => list(&resource.list_kind, &item_version, resource.custom),
     };
     Reply { code: 200, body }
+}
+
+/// The metadata of a table of one object: the version that it is shown with.
+pub(super) fn metadata_of_one(object: &Object, version: Option<u64>) -> Value {
+    json!({"resourceVersion": version.unwrap_or_else(|| object.resource_version()).to_string()})
 }
 
 fn shown_table(objects: &[&Object], metadata: &Value, meta: Meta, read: &Read<'_>) -> Body {

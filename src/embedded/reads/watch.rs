@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::accept::Form;
 use super::options::{Asked, Options, Selection};
-use super::show::{Shown, api_version};
+use super::show::{Shown, api_version, metadata_of_one};
 use super::table::table;
 use super::{Read, View};
 use crate::embedded::call::Call;
@@ -84,7 +84,7 @@ pub enum Pull {
 impl Watch {
     /// Begins a watch.
     pub(super) fn begin(view: &View<'_>, read: &Read<'_>) -> Result<Self, Status> {
-        let form = Form::wanted(&read.call.accept, read.resource)?.of_one(&read.resource.kind)?;
+        let form = Form::wanted(&read.call.accept, read.resource)?.of_one(read.resource)?;
         let options = Options::parse(read.call, read.resource, read.path.namespace, view.settings.release)?;
         let cached = view.cache();
         let resource = read.resource.stored_as.clone();
@@ -270,8 +270,8 @@ impl Look {
         now: SystemTime,
     ) {
         if let Form::Table(meta) = self.form {
-            let objects = [object];
-            let table = table(&self.resource, &self.version, &objects, &json!({}), meta, &self.call, now);
+            let (objects, metadata) = ([object], metadata_of_one(object, version));
+            let table = table(&self.resource, &self.version, &objects, &metadata, meta, &self.call, now);
             write_line(lines, kind, &table);
             return;
         }

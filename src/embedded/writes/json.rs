@@ -10,8 +10,8 @@ use serde_json::Value;
 /// As many operations as real servers carry out at once.
 const OPERATIONS: usize = 10_000;
 
-/// As many bytes as real servers let the copies of a patch add: each can double what
-/// is there.
+/// As many bytes as real servers let the copies of a patch add up to: each can double
+/// what is there.
 const COPIED: usize = 3 << 20;
 
 /// As deep as a body can be that is read at all. Each operation can put what is there
@@ -23,18 +23,18 @@ const DEPTH: usize = 128;
 pub(super) enum Refusal {
     /// An operation is none, or cannot be carried out.
     Rejected(String),
-    /// It asks for too much.
-    TooLarge(String),
+    /// There are too many of them.
+    TooMany(String),
 }
 
 /// Carries out operations. What an error leaves behind is of no use.
 ///
 /// # Errors
 ///
-/// Which operation is none, or cannot be carried out, or what there is too much of.
+/// Which operation is none, or cannot be carried out, or that there are too many.
 pub(super) fn apply(object: &mut Value, operations: Vec<Value>) -> Result<(), Refusal> {
     if operations.len() > OPERATIONS {
-        return Err(Refusal::TooLarge(format!(
+        return Err(Refusal::TooMany(format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS}, got {}",
             operations.len()
         )));
@@ -73,10 +73,7 @@ fn check_size(object: &Value, operation: &PatchOperation, copied: usize) -> Resu
     }
     let size = if copies { placed.to_string().len() } else { 0 };
     if copied + size > COPIED {
-        return Err(Refusal::TooLarge(format!(
-            "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {COPIED}",
-            copied + size
-        )));
+        return Err(Refusal::Rejected(format!("its copies add more than {COPIED} bytes")));
     }
     Ok(size)
 }
@@ -191,11 +188,11 @@ mod tests {
             json!({"op": "copy", "from": "/a", "path": path})
         });
         let refused = apply(&mut object, doubling.collect()).unwrap_err();
-        assert!(matches!(refused, Refusal::TooLarge(_)), "{refused:?}");
+        assert!(matches!(refused, Refusal::Rejected(_)), "{refused:?}");
         assert!(object.to_string().len() < 2 * COPIED);
         let nothing = json!({"op": "test", "path": "/none", "value": null});
         assert_eq!(apply(&mut object, vec![nothing.clone(); OPERATIONS]), Ok(()));
         let refused = apply(&mut object, vec![nothing; OPERATIONS + 1]).unwrap_err();
-        assert!(matches!(refused, Refusal::TooLarge(_)), "{refused:?}");
+        assert!(matches!(refused, Refusal::TooMany(_)), "{refused:?}");
     }
 }

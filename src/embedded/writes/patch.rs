@@ -82,7 +82,7 @@ fn apply(kind: Kind, object: &mut Value, patch: &[u8], release: Release) -> Resu
             };
             json::apply(object, operations).map_err(|refusal| match refusal {
                 json::Refusal::Rejected(_) => rejected(),
-                json::Refusal::TooLarge(why) => too_large(&why),
+                json::Refusal::TooMany(why) => too_large(&why),
             })
         }
         Kind::Merge => {
@@ -118,9 +118,7 @@ fn rejected() -> Status {
 }
 
 fn too_large(why: &str) -> Status {
-    let mut status = Status::new(413, "RequestEntityTooLarge", format!("Request entity too large: {why}"));
-    status.details = Some(Value::Object(serde_json::Map::new()));
-    status
+    Status::new(413, "RequestEntityTooLarge", format!("Request entity too large: {why}"))
 }
 
 /// The patch must have left the object what it was.

@@ -9,9 +9,9 @@ mod reads;
 use serde_json::{Value, json};
 
 use definitions::{definition, definition_held};
-use deletion::{grace, namespace, policies, versions};
+use deletion::{dry_runs, generations, grace, namespace, policies, versions};
 use patches::{json_patches, patches, references};
-use reads::{bookmarks, selectors};
+use reads::{bookmarks, forms, paths, selectors};
 
 use super::request::{Body, Kind, Request, Step};
 use super::types::{CONFIG_MAPS, NODES, PODS, REPLICATION_CONTROLLERS, Type, WIDGETS};
@@ -40,6 +40,10 @@ pub fn all() -> Vec<Script> {
         script("policies-nodes", watched(&NODES, policies(&NODES))),
         script("versions", watched(&CONFIG_MAPS, versions(&CONFIG_MAPS))),
         script("versions-pods", watched(&PODS, versions(&PODS))),
+        script("dry-runs", watched(&CONFIG_MAPS, dry_runs(&CONFIG_MAPS))),
+        script("dry-runs-custom", watched(&WIDGETS, dry_runs(&WIDGETS))),
+        script("dry-runs-pods", watched(&PODS, dry_runs(&PODS))),
+        script("generations", generations()),
         script("grace", watched(&PODS, grace())),
         script("patches", patches(&CONFIG_MAPS)),
         script("patches-custom", patches(&WIDGETS)),
@@ -47,6 +51,8 @@ pub fn all() -> Vec<Script> {
         script("references", references()),
         script("namespace", namespace()),
         script("selectors", selectors()),
+        script("forms", forms()),
+        script("paths", paths()),
         script("definition", definition()),
         script("definition-held", definition_held()),
         script("bookmarks", bookmarks()),

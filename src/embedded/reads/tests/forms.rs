@@ -101,3 +101,17 @@ fn metadata_and_tables_have_the_version_that_is_asked_for() {
         assert!(lines.iter().all(|line| line["object"]["apiVersion"] == BETA), "{lines:?}");
     }
 }
+
+#[test]
+fn a_table_of_one_object_has_its_version() {
+    const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    let (mut fixture, [c1, ..]) = Fixture::filled(Release::V1_36);
+    let (_, table) = fixture.get_as(TABLE, "/api/v1/namespaces/shop/configmaps/c1");
+    assert_eq!(table["metadata"], json!({"resourceVersion": c1.to_string()}));
+    let mut watch = fixture.watch_as(TABLE, "labelSelector=app=x");
+    assert_eq!(fixture.lines(&mut watch)[0]["object"]["metadata"]["resourceVersion"], c1.to_string());
+    let left = fixture.put("shop", "c1", json!({}));
+    let lines = fixture.lines(&mut watch);
+    assert_eq!(lines[0]["type"], "DELETED");
+    assert_eq!(lines[0]["object"]["metadata"]["resourceVersion"], left.to_string());
+}

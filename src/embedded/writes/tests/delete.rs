@@ -290,6 +290,9 @@ fn the_generation_after_the_greatest_is_the_least() {
     stage.map(json!({"name": "a", "generation": i64::MAX, "finalizers": ["a.b/c"]}));
     let kept = stage.ok("DELETE", &path("a"), json!({}));
     assert_eq!(kept.metadata()["generation"], i64::MIN);
+    // And that is none to change an object with.
+    let refused = stage.merge(&path("a"), json!({"metadata": {"finalizers": null}}));
+    assert_eq!(refused.invalid(), ["metadata.generation", "metadata.generation"]);
 }
 
 #[test]
