@@ -17,6 +17,9 @@ const MAGIC: &[u8] = b"k8s\0";
 /// The field with the metadata, in every object.
 const METADATA: u64 = 1;
 
+/// Deeper than that, what is not understood is taken to say something.
+const NESTED: usize = 4;
+
 /// The object of a message, if it is one of those that are known.
 pub(super) fn read(body: &[u8]) -> Option<Value> {
     let envelope = Message::read(body.strip_prefix(MAGIC)?)?;
@@ -139,13 +142,13 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Whether something stands in other fields than these. Messages without anything
-    /// in them stand there even if they were not set.
+    /// Whether something stands in other fields than these. Messages stand there even if
+    /// they were not set, and in them texts and numbers that were not.
     fn says_more_than(&self, fields: &[u64]) -> bool {
         self.0.iter().any(|(number, field)| {
             let says = match field {
                 Field::Number(_) => true,
-                Field::Bytes(bytes) => !bytes.is_empty(),
+                Field::Bytes(bytes) => !is_unset(bytes, NESTED),
             };
             says && !fields.contains(number)
         })
@@ -176,6 +179,15 @@ impl<'a> Message<'a> {
         }
         Some(map.into())
     }
+}
+
+/// Whether a message has nothing in it, at most so many levels deep.
+fn is_unset(bytes: &[u8], levels: usize) -> bool {
+    let unset = |(_, field): &(u64, Field<'_>)| match field {
+        Field::Number(number) => *number == 0,
+        Field::Bytes(bytes) => bytes.is_empty() || levels > 0 && is_unset(bytes, levels - 1),
+    };
+    Message::read(bytes).is_some_and(|message| message.0.iter().all(unset))
 }
 
 fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
@@ -250,7 +262,8 @@ mod tests {
 
     #[test]
     fn what_would_be_read_in_half_is_not_read() {
-        let nothing = [field(2, b""), field(3, b"")].concat();
+        // What kubectl sends: no finalizers, and a phase that is empty.
+        let nothing = [field(2, b""), field(3, &field(1, b""))].concat();
         assert!(read(&message("Namespace", &nothing)).is_some());
         let held = field(2, &field(1, b"example.com/held"));
         assert_eq!(read(&message("Namespace", &held)), None, "its own finalizers would be lost");

@@ -18,8 +18,7 @@ pub(super) fn check_content_type(call: &Call) -> Result<(), Status> {
         other @ ("application/yaml" | protobuf::MEDIA_TYPE) => {
             let message = format!(
                 "the embedded API server does not read {other} here: send application/json \
-                 (protobuf is read of namespaces, config maps, secrets and service accounts, and of them only \
-                 what kubectl creates)"
+                 (kubectl: with --dry-run=client -o yaml, piped into kubectl apply -f -)"
             );
             Err(Status::new(415, "UnsupportedMediaType", message))
         }
