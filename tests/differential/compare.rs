@@ -58,7 +58,8 @@ pub fn compare(mapping: &mut Mapping, request: &Request, left: &Answer, right: &
             }
         }
     }
-    let list = text(&left, "/kind").is_some_and(|kind| kind.ends_with("List"));
+    let list = text(&left, "/kind")
+        .is_some_and(|kind| kind.ends_with("List") || kind == "Table" && is_of_collection(request));
     Comparison { mapping, differences: &mut differences, list }.values("", &left, &right);
     differences
 }
@@ -92,6 +93,18 @@ fn names_itself(request: &Request) -> bool {
     request.method == "POST"
         && metadata["generateName"].is_string()
         && metadata["name"].as_str().unwrap_or("").is_empty()
+}
+
+/// Whether a request is about all objects of a type, or those of a namespace.
+fn is_of_collection(request: &Request) -> bool {
+    let parts: Vec<&str> = request.path.split('/').filter(|part| !part.is_empty()).collect();
+    matches!(
+        parts.as_slice(),
+        ["api", _, _]
+            | ["apis", _, _, _]
+            | ["api", _, "namespaces", _, _]
+            | ["apis", _, _, "namespaces", _, _]
+    )
 }
 
 fn media_type(content_type: &str) -> &str {
