@@ -5,6 +5,7 @@ mod definitions;
 mod deletion;
 mod patches;
 mod reads;
+mod updates;
 
 use serde_json::{Value, json};
 
@@ -12,6 +13,7 @@ use definitions::{definition, definition_held};
 use deletion::{dry_runs, generations, grace, namespace, policies, versions};
 use patches::{json_patches, patches, references};
 use reads::{bookmarks, forms, paths, selectors};
+use updates::creations;
 
 use super::request::{Body, Kind, Request, Step};
 use super::types::{CONFIG_MAPS, NODES, PODS, REPLICATION_CONTROLLERS, Type, WIDGETS};
@@ -48,6 +50,7 @@ pub fn all() -> Vec<Script> {
         script("patches", patches(&CONFIG_MAPS)),
         script("patches-custom", patches(&WIDGETS)),
         script("json-patches", json_patches()),
+        script("creations", creations()),
         script("references", references()),
         script("namespace", namespace()),
         script("selectors", selectors()),
