@@ -117,16 +117,21 @@ fn custom_cell(column: &Column, object: &Value, now: SystemTime) -> Value {
     }
 }
 
-/// The value at a simple JSON path: names, quoted names and indexes.
+/// The value at a simple JSON path: names, quoted names, indexes, and the first entry of
+/// a list in which a field has a value, which is how conditions are shown.
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut value = object;
     let mut rest = path.trim_start_matches('$');
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('[') {
             let (inside, after) = after.split_once(']')?;
-            value = match inside.parse::<usize>() {
-                Ok(index) => value.get(index)?,
-                Err(_) => value.get(inside.trim_matches(['\'', '"']))?,
+            value = match (inside.parse::<usize>(), filter(inside)) {
+                (Ok(index), _) => value.get(index)?,
+                (_, Some((field, wanted))) => value
+                    .as_array()?
+                    .iter()
+                    .find(|entry| entry.get(field).is_some_and(|found| found == wanted))?,
+                (_, None) => value.get(inside.trim_matches(QUOTES))?,
             };
             rest = after;
         } else {
@@ -154,6 +159,14 @@ fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     Some(value)
 }
 
+const QUOTES: [char; 2] = ['\'', '"'];
+
+/// The field and the value of `?(@.field=="value")`.
+fn filter(inside: &str) -> Option<(&str, &str)> {
+    let (field, value) = inside.strip_prefix("?(@.")?.strip_suffix(')')?.split_once("==")?;
+    Some((field.trim(), value.trim().trim_matches(QUOTES)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,5 +178,11 @@ mod tests {
         assert_eq!(at(&object, ".spec['a.b'].list[0].x"), Some(&json!(1)));
         assert_eq!(at(&object, ".spec.none"), None);
         assert_eq!(at(&object, ".spec.a\\.b.list[2]"), None);
+        let conditions = json!([{"type": "Stale", "status": "True"}, {"type": "Ready", "status": "False"}]);
+        let object = json!({"status": {"conditions": conditions}});
+        let ready = r#".status.conditions[?(@.type=="Ready")].status"#;
+        assert_eq!(at(&object, ready), Some(&json!("False")));
+        assert_eq!(at(&object, ".status.conditions[?(@.type == 'Gone')].status"), None);
+        assert_eq!(at(&json!({"status": {"conditions": {}}}), ready), None);
     }
 }
