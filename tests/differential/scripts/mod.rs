@@ -3,6 +3,7 @@
 
 mod definitions;
 mod deletion;
+mod discovery;
 mod patches;
 mod reads;
 mod updates;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use definitions::{definition, definition_held};
 use deletion::{dry_runs, generations, grace, namespace, policies, versions};
+use discovery::documents;
 use patches::{json_patches, patches, references};
 use reads::{bookmarks, forms, paths, selectors};
 use updates::creations;
@@ -56,6 +58,7 @@ pub fn all() -> Vec<Script> {
         script("selectors", selectors()),
         script("forms", forms()),
         script("paths", paths()),
+        script("documents", documents()),
         script("definition", definition()),
         script("definition-held", definition_held()),
         script("bookmarks", bookmarks()),
