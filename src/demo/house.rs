@@ -92,7 +92,10 @@ impl Kubeconfig {
         let written = file.and_then(|mut file| file.write_all(config.as_bytes()));
         match written {
             Ok(()) => Ok(Self(path)),
-            Err(error) => Err(format!("cannot write the kubeconfig {}: {error}", path.display())),
+            Err(error) => {
+                let path = path.display();
+                Err(format!("cannot write the kubeconfig {path}: {error}; choose another with --kubeconfig"))
+            }
         }
     }
 }

@@ -71,9 +71,10 @@ async fn demo(args: &DemoArgs, settings: &crate::config::Settings) -> Result<(),
         failure = house.fails() => Some(Err(failure)),
     };
     narrator.done();
+    recorder.end();
     let result = match told {
         Some(Ok(())) if !args.once => {
-            narrator.stays(house.places());
+            narrator.stays(house.places(), args.objects.is_some());
             tokio::select! {
                 _ = &mut ended => Ok(()),
                 failure = house.fails() => Err(failure),

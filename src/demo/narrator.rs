@@ -86,9 +86,9 @@ impl Narrator {
         self.say(|| text::load(load), || Some(json::load(load)));
     }
 
-    /// How to play on.
-    pub fn stays(&self, places: &Places) {
-        self.say(|| text::stays(places), || Some(json::stays(places)));
+    /// How to play on, after the story or after a load.
+    pub fn stays(&self, places: &Places, loaded: bool) {
+        self.say(|| text::stays(places, loaded), || Some(json::stays(places)));
     }
 
     pub fn ends(&self) {

@@ -28,24 +28,32 @@ pub struct Recorder(Arc<Inner>);
 struct Inner {
     heard: Mutex<Heard>,
     steps: mpsc::UnboundedSender<Step>,
-    /// Otherwise requests are only counted: a load makes too many.
-    detailed: bool,
 }
 
 #[derive(Debug)]
 struct Heard {
     since: Instant,
+    /// Otherwise requests are only counted: a load makes too many, and so does, in time,
+    /// whoever plays on after the story.
+    detailed: bool,
     requests: Vec<Request>,
-    /// Successful requests about single objects, by method.
-    counts: BTreeMap<Method, u64>,
+    /// Requests about single objects, by method.
+    counts: BTreeMap<Method, Count>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    sent: u64,
+    /// Those of them that had their effect.
+    done: u64,
 }
 
 impl Recorder {
     /// A recorder, and what it has to tell.
     pub fn new(detailed: bool) -> (Self, mpsc::UnboundedReceiver<Step>) {
         let (steps, told) = mpsc::unbounded_channel();
-        let heard = Heard { since: Instant::now(), requests: Vec::new(), counts: BTreeMap::new() };
-        (Self(Arc::new(Inner { heard: Mutex::new(heard), steps, detailed })), told)
+        let heard = Heard { since: Instant::now(), detailed, requests: Vec::new(), counts: BTreeMap::new() };
+        (Self(Arc::new(Inner { heard: Mutex::new(heard), steps })), told)
     }
 
     /// Begins anew: what comes now follows from what happens now.
@@ -57,14 +65,22 @@ impl Recorder {
         });
     }
 
+    /// The story is told: from now on nothing is kept.
+    pub fn end(&self) {
+        self.with(|heard| {
+            heard.detailed = false;
+            heard.requests = Vec::new();
+        });
+    }
+
     /// How many requests of this method had their effect.
     pub fn count(&self, method: &Method) -> u64 {
-        self.with(|heard| heard.counts.get(method).copied().unwrap_or_default())
+        self.with(|heard| heard.counts.get(method).map_or(0, |count| count.done))
     }
 
     /// How many requests there were about single objects.
     pub fn total(&self) -> u64 {
-        self.with(|heard| heard.counts.values().sum())
+        self.with(|heard| heard.counts.values().map(|count| count.sent).sum())
     }
 
     /// A client that is listened to.
@@ -85,8 +101,10 @@ impl Recorder {
 
     fn heard(&self, method: &Method, path: &str, body: &[u8], code: u16, began: Instant) {
         self.with(|heard| {
-            *heard.counts.entry(method.clone()).or_default() += 1;
-            if self.0.detailed {
+            let count = heard.counts.entry(method.clone()).or_default();
+            count.sent += 1;
+            count.done += u64::from((200..300).contains(&code));
+            if heard.detailed {
                 let request = request(method, path, body, code, began);
                 heard.requests.push(request);
             }
@@ -117,13 +135,12 @@ pub fn milliseconds(since: Instant) -> f64 {
 
 impl DecisionObserver for Recorder {
     fn decided(&self, decision: &Decision) {
-        if !self.0.detailed {
-            return;
-        }
         self.with(|heard| {
             // In here: two that are told at once are told in the order of their times.
-            // Nobody listens any more when the demo ends.
-            let _ = self.0.steps.send(heard.step(decision));
+            if heard.detailed {
+                // Nobody listens any more when the demo ends.
+                let _ = self.0.steps.send(heard.step(decision));
+            }
         });
     }
 }
@@ -261,5 +278,24 @@ mod tests {
         assert_eq!(recorder.total(), 2);
         recorder.begin();
         assert_eq!(recorder.total(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_is_sent_and_has_no_effect_and_after_the_story_nothing_is_kept() {
+        let (recorder, _steps) = Recorder::new(true);
+        let answer = tower::service_fn(|_: http::Request<Body>| async {
+            let mut answer = Response::new(Body::empty());
+            *answer.status_mut() = http::StatusCode::CONFLICT;
+            Ok::<_, std::convert::Infallible>(answer)
+        });
+        let client = recorder.client(answer);
+        let delete = || http::Request::delete("/api/v1/namespaces/shop/pods/a").body(Body::empty()).unwrap();
+        client.send(delete()).await.unwrap();
+        assert_eq!((recorder.count(&Method::DELETE), recorder.total()), (0, 1));
+        assert_eq!(recorder.with(|heard| heard.requests.len()), 1);
+        recorder.end();
+        client.send(delete()).await.unwrap();
+        assert_eq!(recorder.with(|heard| heard.requests.len()), 0);
+        assert_eq!(recorder.total(), 2);
     }
 }

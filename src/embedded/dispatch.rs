@@ -34,6 +34,9 @@ fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Resu
     let Some(resource) = server.catalog.served(path.group, path.version, path.plural).map(Arc::clone) else {
         return nothing_there(server, path.group).map(Answer::Whole);
     };
+    if resource.custom && is_elsewhere(&resource, path) {
+        return Ok(Answer::Whole(unknown_path()));
+    }
     let verb = verb(&resource, path, call)?;
     if number > 0 {
         server.counts.add(verb.counted_as(), &resource.name);
@@ -110,16 +113,29 @@ impl Verb {
     }
 }
 
+/// Whether the type has no objects of its own below such a path: one of a namespace
+/// is named without it, or one of the cluster within one.
+fn is_elsewhere(resource: &Resource, path: ObjectPath<'_>) -> bool {
+    match path.namespace {
+        None => resource.namespaced && path.name.is_some(),
+        Some(_) => !resource.namespaced,
+    }
+}
+
 /// Which verb it is, if the type has it there.
 fn verb(resource: &Resource, path: ObjectPath<'_>, call: &Call) -> Result<Verb, Status> {
     let everywhere = resource.namespaced && path.namespace.is_none();
-    if everywhere && path.name.is_some() || !resource.namespaced && path.namespace.is_some() {
+    if is_elsewhere(resource, path) {
         return Err(no_such_path());
     }
     if let Some(subresource) = path.subresource
         && !resource.subresources.contains(&subresource)
     {
-        return Err(no_such_path());
+        // One answer for all: as if the object were not there, whether it is or not.
+        return Err(match path.name {
+            Some(name) if resource.custom => Status::not_found(&resource.name, name),
+            _ => no_such_path(),
+        });
     }
     let verb = match (call.method.as_str(), path.name.is_some(), path.subresource.is_some()) {
         ("GET", true, _) => Verb::Get,
@@ -154,7 +170,8 @@ fn not_allowed() -> Status {
 
 /// Discovery and all that is not about objects.
 fn document(server: &Server, call: &Call, target: Target<'_>) -> Result<Reply, Status> {
-    if !matches!(call.method.as_str(), "GET" | "HEAD") {
+    let below_an_object = matches!(target, Target::Other(path) if path.starts_with("/api"));
+    if !matches!(call.method.as_str(), "GET" | "HEAD") && !below_an_object {
         return Err(not_allowed());
     }
     let catalog = &server.catalog;

@@ -4,7 +4,9 @@
 //! It is faithful in all that a garbage collector can notice (discovery, versions,
 //! lists and watches, patches, deletion with its policies and finalizers, custom
 //! resources) and is nothing else: no admission, no validation beyond metadata, no
-//! controllers.
+//! controllers. It refuses what a real server would do in three cases: server-side
+//! apply, bodies in YAML or in protobuf (but for what `protobuf` reads), and all
+//! subresources but `status` and `finalize`, although discovery shows them.
 //!
 //! [`Embedded`] is the handle. It is a `tower::Service`, so that a client talks to
 //! it without a socket and under a paused clock; the same service can be put on a

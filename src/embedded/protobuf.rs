@@ -14,12 +14,27 @@ pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// What such messages begin with.
 const MAGIC: &[u8] = b"k8s\0";
 
+/// The field with the metadata, in every object.
+const METADATA: u64 = 1;
+
+/// Deeper than that, what is not understood is taken to say something.
+const NESTED: usize = 4;
+
 /// The object of a message, if it is one of those that are known.
 pub(super) fn read(body: &[u8]) -> Option<Value> {
     let envelope = Message::read(body.strip_prefix(MAGIC)?)?;
     let kind = Message::read(envelope.bytes(1)?)?;
     let (api_version, kind) = (kind.text(1)?, kind.text(2)?);
     let object = Message::read(envelope.bytes(2)?)?;
+    let understood: &[u64] = match (api_version, kind) {
+        ("v1", "Namespace" | "ServiceAccount") => &[METADATA],
+        ("v1", "ConfigMap") => &[METADATA, 2, 3],
+        ("v1", "Secret") => &[METADATA, 2, 3, 4],
+        _ => return None,
+    };
+    if object.says_more_than(understood) {
+        return None;
+    }
     let mut value = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata(&object)?});
     match (api_version, kind) {
         ("v1", "Namespace" | "ServiceAccount") => {}
@@ -39,7 +54,7 @@ pub(super) fn read(body: &[u8]) -> Option<Value> {
 
 fn metadata(object: &Message<'_>) -> Option<Value> {
     let mut value = json!({});
-    let Some(metadata) = object.bytes(1) else { return Some(value) };
+    let Some(metadata) = object.bytes(METADATA) else { return Some(value) };
     let metadata = Message::read(metadata)?;
     for (number, field) in
         [(1, "name"), (2, "generateName"), (3, "namespace"), (5, "uid"), (6, "resourceVersion")]
@@ -127,6 +142,18 @@ impl<'a> Message<'a> {
         })
     }
 
+    /// Whether something stands in other fields than these. Messages stand there even if
+    /// they were not set, and in them texts and numbers that were not.
+    fn says_more_than(&self, fields: &[u64]) -> bool {
+        self.0.iter().any(|(number, field)| {
+            let says = match field {
+                Field::Number(_) => true,
+                Field::Bytes(bytes) => !is_unset(bytes, NESTED),
+            };
+            says && !fields.contains(number)
+        })
+    }
+
     fn bytes(&self, number: u64) -> Option<&'a [u8]> {
         self.all(number).last()
     }
@@ -152,6 +179,15 @@ impl<'a> Message<'a> {
         }
         Some(map.into())
     }
+}
+
+/// Whether a message has nothing in it, at most so many levels deep.
+fn is_unset(bytes: &[u8], levels: usize) -> bool {
+    let unset = |(_, field): &(u64, Field<'_>)| match field {
+        Field::Number(number) => *number == 0,
+        Field::Bytes(bytes) => bytes.is_empty() || levels > 0 && is_unset(bytes, levels - 1),
+    };
+    Message::read(bytes).is_some_and(|message| message.0.iter().all(unset))
 }
 
 fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
@@ -222,5 +258,17 @@ mod tests {
         assert_eq!(read(&message("Pod", b"")), None);
         assert_eq!(read(b"k8s\0\xff\xff"), None);
         assert_eq!(read(b"{}"), None);
+    }
+
+    #[test]
+    fn what_would_be_read_in_half_is_not_read() {
+        // What kubectl sends: no finalizers, and a phase that is empty.
+        let nothing = [field(2, b""), field(3, &field(1, b""))].concat();
+        assert!(read(&message("Namespace", &nothing)).is_some());
+        let held = field(2, &field(1, b"example.com/held"));
+        assert_eq!(read(&message("Namespace", &held)), None, "its own finalizers would be lost");
+        let immutable = vec![4 << 3, 1];
+        assert_eq!(read(&message("ConfigMap", &immutable)), None);
+        assert_eq!(read(&message("ServiceAccount", &field(2, b"secret"))), None);
     }
 }

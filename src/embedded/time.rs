@@ -21,8 +21,12 @@ pub fn parse(text: &str) -> Option<SystemTime> {
     let mut clock = clock.splitn(3, ':').map(|part| part.split('.').next().unwrap_or(part).parse::<u64>());
     let (year, month, date) = (day.next()?.ok()?, day.next()?.ok()?, day.next()?.ok()?);
     let (hour, minute, second) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
-    let seconds = days(year, month, date)? * DAY + hour * 3600 + minute * 60 + second;
-    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+    if hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let clock = hour * 3600 + minute * 60 + second;
+    let seconds = days(year, month, date)?.checked_mul(DAY)?.checked_add(clock)?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
 /// The date of a day since 1970, counted in years that begin in March, so that the
@@ -38,14 +42,17 @@ fn date(days: u64) -> (u64, u64, u64) {
     (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// The day since 1970 of a date.
+/// The day since 1970 of a date; none if it is none, or too far away.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
     let year = if month <= 2 { year.checked_sub(1)? } else { year };
     let (era, year_of_era) = (year / 400, year % 400);
     let shifted_month = (month + 9) % 12;
-    let day_of_year = (153 * shifted_month + 2) / 5 + day.checked_sub(1)?;
+    let day_of_year = (153 * shifted_month + 2) / 5 + day - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    (era * 146_097 + day_of_era).checked_sub(719_468)
+    era.checked_mul(146_097)?.checked_add(day_of_era)?.checked_sub(719_468)
 }
 
 #[cfg(test)]
@@ -66,5 +73,30 @@ mod tests {
             assert_eq!(parse(text), Some(time), "{text}");
         }
         assert_eq!(parse("yesterday"), None);
+    }
+
+    #[test]
+    fn what_is_no_time_at_all_is_not_read() {
+        let most = u64::MAX;
+        for text in [
+            "2026-00-01T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-01-00T00:00:00Z",
+            "2026-01-32T00:00:00Z",
+            "2026-01-01T24:00:00Z",
+            "2026-01-01T00:60:00Z",
+            "0000-01-01T00:00:00Z",
+            &format!("{most}-01-01T00:00:00Z"),
+            &format!("2026-{most}-01T00:00:00Z"),
+            &format!("2026-01-{most}T00:00:00Z"),
+            &format!("2026-01-01T{most}:00:00Z"),
+            &format!("2026-01-01T00:00:{most}Z"),
+            "999999999999-01-01T00:00:00Z",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        // A Pod may be given more time than four digits have years.
+        let late = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000_000);
+        assert_eq!(parse(&timestamp(late)), Some(late));
     }
 }

@@ -16,6 +16,8 @@
 //! - The path of an object in etcd, which some texts tell.
 //! - The numbers in texts, and uids, names that the server has made, versions and
 //!   times as such: see [`Mapping`](super::mapping::Mapping).
+//! - Of lists of types, `storageVersionHash`, and `apiVersion`, which 1.20 leaves out
+//!   of some.
 //! - The order of a namespace's own finalizers: 1.20 shuffles them when it adds one.
 //! - What is in continue tokens: only whether there is one.
 //! - The order of what a watch cache lists: 1.20 lists it in any order.
@@ -58,7 +60,8 @@ pub fn compare(mapping: &mut Mapping, request: &Request, left: &Answer, right: &
             }
         }
     }
-    let list = text(&left, "/kind").is_some_and(|kind| kind.ends_with("List"));
+    let list = text(&left, "/kind")
+        .is_some_and(|kind| kind.ends_with("List") || kind == "Table" && is_of_collection(request));
     Comparison { mapping, differences: &mut differences, list }.values("", &left, &right);
     differences
 }
@@ -92,6 +95,18 @@ fn names_itself(request: &Request) -> bool {
     request.method == "POST"
         && metadata["generateName"].is_string()
         && metadata["name"].as_str().unwrap_or("").is_empty()
+}
+
+/// Whether a request is about all objects of a type, or those of a namespace.
+fn is_of_collection(request: &Request) -> bool {
+    let parts: Vec<&str> = request.path.split('/').filter(|part| !part.is_empty()).collect();
+    matches!(
+        parts.as_slice(),
+        ["api", _, _]
+            | ["apis", _, _, _]
+            | ["api", _, "namespaces", _, _]
+            | ["apis", _, _, "namespaces", _, _]
+    )
 }
 
 fn media_type(content_type: &str) -> &str {
@@ -133,6 +148,13 @@ fn reduced(body: &Value, order: Order) -> Value {
         return body;
     }
     match text(&body, "/kind").unwrap_or_default() {
+        "APIResourceList" => {
+            body.as_object_mut().map(|fields| fields.remove("apiVersion"));
+            for resource in body["resources"].as_array_mut().into_iter().flatten() {
+                resource.as_object_mut().map(|fields| fields.remove("storageVersionHash"));
+            }
+        }
+        "APIGroup" => {}
         // An empty one without items.
         kind if kind.ends_with("List") => {}
         "Status" => {

@@ -6,6 +6,7 @@ use std::fmt::{self, Display, Write as _};
 use anstyle::{AnsiColor, Style};
 
 use crate::demo::story::{Drawn, Load, Owner, Places, Request, Scene, Step};
+use crate::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 
 const TITLE: Style = AnsiColor::Cyan.on_default().bold();
 const OBJECT: Style = Style::new().bold();
@@ -107,6 +108,12 @@ pub fn step(step: &Step) -> String {
         for owner in owners {
             because(out, owner)?;
         }
+        // That of a finalizer is no owner.
+        match finalizer {
+            Some(FOREGROUND_FINALIZER) => writeln!(out, "{INDENT}nothing blocks it any more")?,
+            Some(ORPHAN_FINALIZER) => writeln!(out, "{INDENT}no dependent names it any more")?,
+            _ => {}
+        }
         if let Some(request) = request {
             requested(out, request)?;
         }
@@ -204,16 +211,25 @@ pub fn load(load: &Load) -> String {
     })
 }
 
-/// How to play on.
-pub fn stays(places: &Places) -> String {
+/// How to play on: with what the story has left in the shop, or where the load was.
+pub fn stays(places: &Places, loaded: bool) -> String {
     let Places { server, health, debug, kubeconfig } = places;
     let kubectl = format!("kubectl --kubeconfig {}", kubeconfig.display());
     text(|out| {
         writeln!(out, "\n{}", Styled(TITLE, "It stays up. Play on, in another terminal:"))?;
-        writeln!(out, "  {kubectl} -n shop get configmaps,replicasets,pods")?;
-        writeln!(out, "  {kubectl} -n shop create configmap mine")?;
-        writeln!(out, "  {kubectl} -n shop delete replicaset api-7c9d5f --cascade=foreground")?;
-        writeln!(out, "  {kubectl} -n back-office get events\n")?;
+        let commands: &[&str] = match loaded {
+            true => &["-n load create configmap mine", "-n load get configmaps", "delete namespace load"],
+            false => &[
+                "-n shop get configmaps,replicasets,pods",
+                "-n shop create configmap mine",
+                "-n shop delete replicaset api-7c9d5f --cascade=foreground",
+                "-n back-office get events",
+            ],
+        };
+        for command in commands {
+            writeln!(out, "  {kubectl} {command}")?;
+        }
+        out.push('\n');
         writeln!(out, "  the Kubernetes API   {server}")?;
         writeln!(out, "  metrics              {health}/metrics")?;
         writeln!(out, "  who owns whom        {debug}/debug/graph")?;

@@ -3,17 +3,45 @@
 use crate::embedded::resources::Resource;
 use crate::embedded::status::Status;
 
+/// The version of `meta.k8s.io` in which something is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meta {
+    /// `v1`.
+    V1,
+    /// `v1beta1`, which differs in nothing but its name.
+    V1Beta1,
+}
+
+impl Meta {
+    fn of(group: &str, version: &str) -> Option<Self> {
+        match (group, version) {
+            ("meta.k8s.io", "v1") => Some(Self::V1),
+            ("meta.k8s.io", "v1beta1") => Some(Self::V1Beta1),
+            _ => None,
+        }
+    }
+
+    /// What is shown in it says that it is this.
+    #[must_use]
+    pub const fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
 /// The form in which objects are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// As they are.
     Full,
     /// `PartialObjectMetadata`.
-    Metadata,
+    Metadata(Meta),
     /// `PartialObjectMetadataList`: lists only.
-    MetadataList,
+    MetadataList(Meta),
     /// `Table`.
-    Table,
+    Table(Meta),
 }
 
 impl Form {
@@ -47,11 +75,13 @@ impl Form {
     ///
     /// # Errors
     ///
-    /// 406 if a list was wanted.
-    pub fn of_one(self, kind: &str) -> Result<Self, Status> {
+    /// If a list was wanted: 406, or 500 where the objects are no Go types.
+    pub fn of_one(self, resource: &Resource) -> Result<Self, Status> {
         match self {
-            Self::MetadataList => Err(not_acceptable(format!(
-                "you requested PartialObjectMetadataList, but the requested object is not a list ({kind})"
+            Self::MetadataList(_) if resource.custom => Err(Status::unnamed("content is not a list")),
+            Self::MetadataList(_) => Err(not_acceptable(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                resource.kind
             ))),
             form => Ok(form),
         }
@@ -64,7 +94,7 @@ impl Form {
     /// 406 if a single object was wanted.
     pub fn of_list(self, list_kind: &str) -> Result<Self, Status> {
         match self {
-            Self::Metadata => Err(not_acceptable(format!(
+            Self::Metadata(_) => Err(not_acceptable(format!(
                 "you requested PartialObjectMetadata, but the requested object is a list ({list_kind})"
             ))),
             form => Ok(form),
@@ -103,12 +133,14 @@ impl<'a> Offer<'a> {
     }
 
     fn form(&self) -> Option<Form> {
-        let known = self.group == "meta.k8s.io" && matches!(self.version, "v1" | "v1beta1");
+        if self.kind.is_empty() {
+            return Some(Form::Full);
+        }
+        let version = Meta::of(self.group, self.version)?;
         match self.kind {
-            "" => Some(Form::Full),
-            "PartialObjectMetadata" if known => Some(Form::Metadata),
-            "PartialObjectMetadataList" if known => Some(Form::MetadataList),
-            "Table" if known => Some(Form::Table),
+            "PartialObjectMetadata" => Some(Form::Metadata(version)),
+            "PartialObjectMetadataList" => Some(Form::MetadataList(version)),
+            "Table" => Some(Form::Table(version)),
             _ => None,
         }
     }

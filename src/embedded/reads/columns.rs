@@ -203,7 +203,7 @@ fn ready_containers(pod: &Value) -> Value {
 
 fn restarts(pod: &Value) -> Value {
     let statuses = list(pod, "/status/containerStatuses").iter();
-    statuses.map(|one| integer(one, "/restartCount")).sum::<i64>().into()
+    statuses.map(|one| integer(one, "/restartCount")).fold(0, i64::saturating_add).into()
 }
 
 fn ports(service: &Value) -> Value {
@@ -335,5 +335,12 @@ mod tests {
             })
             .collect();
         assert_eq!(cells, [json!("1/2"), json!("Running"), json!(3), json!("<none>")]);
+    }
+
+    #[test]
+    fn restarts_beyond_counting_are_the_most_there_can_be() {
+        let status = json!({"restartCount": i64::MAX});
+        let pod = json!({"status": {"containerStatuses": [status, status]}});
+        assert_eq!(restarts(&pod), json!(i64::MAX));
     }
 }

@@ -20,7 +20,7 @@ mod watch;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-pub use self::accept::Form;
+pub use self::accept::{Form, Meta};
 pub use self::fields::Fields;
 pub use self::labels::Labels;
 pub use self::show::{api_version, reply_object};

@@ -96,7 +96,7 @@ impl<'a> Options<'a> {
             fields: Fields::parse(call.query("fieldSelector").unwrap_or_default(), resource)?,
         };
         let limit = integer(call.query("limit"))?.and_then(|limit| usize::try_from(limit).ok());
-        let timeout = integer(call.query("timeoutSeconds"))?.and_then(|seconds| u64::try_from(seconds).ok());
+        let timeout = integer(call.query("timeoutSeconds"))?.and_then(timeout);
         check(call, release)?;
         let limit = limit.filter(|limit| *limit > 0);
         let exact = call.query("resourceVersionMatch") == Some("Exact");
@@ -112,10 +112,21 @@ impl<'a> Options<'a> {
                 None => None,
             },
             bookmarks: call.flag("allowWatchBookmarks"),
-            timeout: timeout.filter(|seconds| *seconds > 0).map(Duration::from_secs),
-            initial_events: call.query("sendInitialEvents").map(|_| call.flag("sendInitialEvents")),
+            timeout,
+            initial_events: call
+                .query("sendInitialEvents")
+                .filter(|_| release > Release::V1_20)
+                .map(|_| call.flag("sendInitialEvents")),
         })
     }
+}
+
+/// How long a watch is to last; none if that is left to the server. Real servers
+/// count in nanoseconds, of which there can be too many: then, and if there are less
+/// than none, it is over at once.
+fn timeout(seconds: i64) -> Option<Duration> {
+    let nanoseconds = seconds.wrapping_mul(1_000_000_000);
+    (nanoseconds != 0).then(|| Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default()))
 }
 
 fn integer(text: Option<&str>) -> Result<Option<i64>, Status> {

@@ -5,7 +5,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::Read;
-use super::accept::Form;
+use super::accept::{Form, Meta};
 use super::table::table;
 use crate::embedded::object::Object;
 use crate::embedded::server::{Body, Reply};
@@ -14,7 +14,6 @@ use crate::embedded::status::Status;
 
 const JSON: &str = "application/json";
 const PARTIAL_LIST: &str = "PartialObjectMetadataList";
-const META: &str = "meta.k8s.io/v1";
 
 /// `group/version`, or just the version in the core group.
 #[must_use]
@@ -28,9 +27,9 @@ pub fn api_version(group: &str, version: &str) -> String {
 ///
 /// 406 if the form that was asked for cannot be had.
 pub fn reply_object(code: u16, object: &Object, read: &Read<'_>) -> Result<Reply, Status> {
-    let Read { resource, path, call, now } = read;
-    let body = match Form::wanted(&call.accept, resource)?.of_one(&resource.kind)? {
-        Form::Table => Body::Json(table(resource, path.version, &[object], &json!({}), call, *now), JSON),
+    let Read { resource, path, call, .. } = read;
+    let body = match Form::wanted(&call.accept, resource)?.of_one(resource)? {
+        Form::Table(meta) => shown_table(&[object], &metadata_of_one(object, None), meta, read),
         form => {
             let api_version = api_version(path.group, path.version);
             written(&Shown {
@@ -53,7 +52,7 @@ pub(super) fn reply_list(
     read: &Read<'_>,
     release: Release,
 ) -> Reply {
-    let Read { resource, path, call, now } = read;
+    let Read { resource, path, .. } = read;
     let item_version = api_version(path.group, path.version);
     let list = |kind, api_version, typed| {
         written(&List {
@@ -69,12 +68,22 @@ pub(super) fn reply_list(
         })
     };
     let body = match form {
-        Form::Table => Body::Json(table(resource, path.version, objects, &metadata.into(), call, *now), JSON),
-        Form::Metadata | Form::MetadataList => list(PARTIAL_LIST, META, true),
+        Form::Table(meta) => shown_table(objects, &Value::Object(metadata), meta, read),
+        Form::Metadata(meta) | Form::MetadataList(meta) => list(PARTIAL_LIST, meta.api_version(), true),
         // The items of built-in types do not repeat what they are.
         Form::Full => list(&resource.list_kind, &item_version, resource.custom),
     };
     Reply { code: 200, body }
+}
+
+/// The metadata of a table of one object: the version that it is shown with.
+pub(super) fn metadata_of_one(object: &Object, version: Option<u64>) -> Value {
+    json!({"resourceVersion": version.unwrap_or_else(|| object.resource_version()).to_string()})
+}
+
+fn shown_table(objects: &[&Object], metadata: &Value, meta: Meta, read: &Read<'_>) -> Body {
+    let Read { resource, path, call, now } = read;
+    Body::Json(table(resource, path.version, objects, metadata, meta, call, *now), JSON)
 }
 
 fn written(value: &impl Serialize) -> Body {
@@ -98,13 +107,13 @@ impl Serialize for Shown<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match self.form {
-            Form::Metadata | Form::MetadataList => {
+            Form::Metadata(meta) | Form::MetadataList(meta) => {
                 map.serialize_entry("kind", "PartialObjectMetadata")?;
-                map.serialize_entry("apiVersion", META)?;
+                map.serialize_entry("apiVersion", meta.api_version())?;
                 let metadata = self.object.get("metadata").unwrap_or(&Value::Null);
                 map.serialize_entry("metadata", &Metadata { metadata, version: self.version })?;
             }
-            Form::Full | Form::Table => {
+            Form::Full | Form::Table(_) => {
                 for (field, value) in self.object.as_object().into_iter().flatten() {
                     match field.as_str() {
                         "kind" | "apiVersion" if !self.typed => {}

@@ -4,19 +4,20 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
+use super::accept::Meta;
 use super::columns::{self, Cell, age};
 use crate::embedded::call::Call;
 use crate::embedded::object::Object;
 use crate::embedded::resources::{Column, Resource};
 
-/// Objects as a `meta.k8s.io/v1` Table, with the metadata of the list that they
-/// are.
+/// Objects as a Table, with the metadata of the list that they are.
 #[must_use]
 pub fn table(
     resource: &Resource,
     version: &str,
     objects: &[&Object],
     metadata: &Value,
+    meta: Meta,
     call: &Call,
     now: SystemTime,
 ) -> Value {
@@ -25,27 +26,27 @@ pub fn table(
         .iter()
         .map(|object| {
             let mut row = json!({"cells": columns.cells(object, now)});
-            if let Some(shown) = included(object, call.query("includeObject")) {
+            if let Some(shown) = included(object, call.query("includeObject"), meta) {
                 row["object"] = shown;
             }
             row
         })
         .collect();
     json!({
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+        "kind": "Table", "apiVersion": meta.api_version(), "metadata": metadata,
         "columnDefinitions": columns.definitions(),
         "rows": rows,
     })
 }
 
 /// What of the object stands next to its row.
-fn included(object: &Object, include: Option<&str>) -> Option<Value> {
+fn included(object: &Object, include: Option<&str>, meta: Meta) -> Option<Value> {
     match include {
         Some("None") => None,
         Some("Object") => Some(object.to_value()),
         _ => Some(json!({
             "kind": "PartialObjectMetadata",
-            "apiVersion": "meta.k8s.io/v1",
+            "apiVersion": meta.api_version(),
             "metadata": object.metadata(),
         })),
     }
@@ -116,16 +117,21 @@ fn custom_cell(column: &Column, object: &Value, now: SystemTime) -> Value {
     }
 }
 
-/// The value at a simple JSON path: names, quoted names and indexes.
+/// The value at a simple JSON path: names, quoted names, indexes, and the first entry of
+/// a list in which a field has a value, which is how conditions are shown.
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut value = object;
     let mut rest = path.trim_start_matches('$');
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('[') {
             let (inside, after) = after.split_once(']')?;
-            value = match inside.parse::<usize>() {
-                Ok(index) => value.get(index)?,
-                Err(_) => value.get(inside.trim_matches(['\'', '"']))?,
+            value = match (inside.parse::<usize>(), filter(inside)) {
+                (Ok(index), _) => value.get(index)?,
+                (_, Some((field, wanted))) => value
+                    .as_array()?
+                    .iter()
+                    .find(|entry| entry.get(field).is_some_and(|found| found == wanted))?,
+                (_, None) => value.get(inside.trim_matches(QUOTES))?,
             };
             rest = after;
         } else {
@@ -153,6 +159,14 @@ fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     Some(value)
 }
 
+const QUOTES: [char; 2] = ['\'', '"'];
+
+/// The field and the value of `?(@.field=="value")`.
+fn filter(inside: &str) -> Option<(&str, &str)> {
+    let (field, value) = inside.strip_prefix("?(@.")?.strip_suffix(')')?.split_once("==")?;
+    Some((field.trim(), value.trim().trim_matches(QUOTES)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,5 +178,11 @@ mod tests {
         assert_eq!(at(&object, ".spec['a.b'].list[0].x"), Some(&json!(1)));
         assert_eq!(at(&object, ".spec.none"), None);
         assert_eq!(at(&object, ".spec.a\\.b.list[2]"), None);
+        let conditions = json!([{"type": "Stale", "status": "True"}, {"type": "Ready", "status": "False"}]);
+        let object = json!({"status": {"conditions": conditions}});
+        let ready = r#".status.conditions[?(@.type=="Ready")].status"#;
+        assert_eq!(at(&object, ready), Some(&json!("False")));
+        assert_eq!(at(&object, ".status.conditions[?(@.type == 'Gone')].status"), None);
+        assert_eq!(at(&json!({"status": {"conditions": {}}}), ready), None);
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::accept::Form;
 use super::options::{Asked, Options, Selection};
-use super::show::{Shown, api_version};
+use super::show::{Shown, api_version, metadata_of_one};
 use super::table::table;
 use super::{Read, View};
 use crate::embedded::call::Call;
@@ -84,7 +84,7 @@ pub enum Pull {
 impl Watch {
     /// Begins a watch.
     pub(super) fn begin(view: &View<'_>, read: &Read<'_>) -> Result<Self, Status> {
-        let form = Form::wanted(&read.call.accept, read.resource)?.of_one(&read.resource.kind)?;
+        let form = Form::wanted(&read.call.accept, read.resource)?.of_one(read.resource)?;
         let options = Options::parse(read.call, read.resource, read.path.namespace, view.settings.release)?;
         let cached = view.cache();
         let resource = read.resource.stored_as.clone();
@@ -269,9 +269,9 @@ impl Look {
         (object, version): (&Object, Option<u64>),
         now: SystemTime,
     ) {
-        if self.form == Form::Table {
-            let objects = [object];
-            let table = table(&self.resource, &self.version, &objects, &json!({}), &self.call, now);
+        if let Form::Table(meta) = self.form {
+            let (objects, metadata) = ([object], metadata_of_one(object, version));
+            let table = table(&self.resource, &self.version, &objects, &metadata, meta, &self.call, now);
             write_line(lines, kind, &table);
             return;
         }
@@ -290,8 +290,8 @@ impl Look {
         }
         let (kind, api_version) = match self.form {
             Form::Full => (&*self.resource.kind, self.api_version.as_str()),
-            Form::Metadata | Form::MetadataList => ("PartialObjectMetadata", "meta.k8s.io/v1"),
-            Form::Table => ("Table", "meta.k8s.io/v1"),
+            Form::Metadata(meta) | Form::MetadataList(meta) => ("PartialObjectMetadata", meta.api_version()),
+            Form::Table(meta) => ("Table", meta.api_version()),
         };
         let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
         line("BOOKMARK", &object)

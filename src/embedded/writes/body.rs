@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Write;
 use super::metadata;
 use crate::embedded::call::Call;
+use crate::embedded::protobuf;
 use crate::embedded::reads;
 use crate::embedded::resources::Resource;
 use crate::embedded::status::Status;
@@ -13,6 +14,14 @@ use crate::embedded::status::Status;
 pub(super) fn check_content_type(call: &Call) -> Result<(), Status> {
     match &*call.content_type {
         "" | "application/json" => Ok(()),
+        // A real server would read them.
+        other @ ("application/yaml" | protobuf::MEDIA_TYPE) => {
+            let message = format!(
+                "the embedded API server does not read {other} here: send application/json \
+                 (kubectl: with --dry-run=client -o yaml, piped into kubectl apply -f -)"
+            );
+            Err(Status::new(415, "UnsupportedMediaType", message))
+        }
         _ => Err(Status::new(
             415,
             "UnsupportedMediaType",

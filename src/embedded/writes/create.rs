@@ -50,7 +50,8 @@ pub(super) fn insert(
         return Err(Status::invalid(&write.kind(&object), &name, &errors));
     }
     let version = metadata::text(metadata::of(&object), "resourceVersion");
-    if version.parse::<u64>().is_ok_and(|version| version > 0) {
+    // An update that creates has a name in its path, and any version.
+    if write.path.name.is_none() && version.parse::<u64>().is_ok_and(|version| version > 0) {
         return Err(Status::unnamed("resourceVersion should not be set on objects to be created"));
     }
     let key = write.key(&name);

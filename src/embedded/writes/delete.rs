@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::deletion::{Deletion, decide};
 use super::options::DeleteOptions;
-use super::{Write, namespaces, remove, save};
+use super::{Write, metadata, namespaces, remove, save};
 use crate::embedded::object::{Key, Object};
 use crate::embedded::resources::ResourceName;
 use crate::embedded::resources::crds::begin_deletion;
@@ -90,7 +90,13 @@ pub(super) fn delete_object(
         Deletion::Pending if write.resource.returns_deleted => Ok(Deleted::Not(object.clone())),
         Deletion::Pending => Ok(Deleted::Gone(None)),
         Deletion::Kept(new) => Ok(Deleted::Not(write_or_try(server, write, key, new, options))),
-        Deletion::Freed(new) if options.dry_run => Ok(Deleted::Gone(Some(Object::new(new)))),
+        Deletion::Freed(mut new) if options.dry_run => {
+            if write.resource.custom {
+                // What is no Go type shows the list of which nothing is left.
+                metadata::of_mut(&mut new).insert("finalizers".to_owned(), json!([]));
+            }
+            Ok(Deleted::Gone(Some(Object::new(new))))
+        }
         Deletion::Freed(_) => {
             check_freed(write, key, object, options)?;
             Ok(gone(server, write, key, object.clone()))

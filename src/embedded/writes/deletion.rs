@@ -131,9 +131,10 @@ fn set_grace(fields: &mut Map<String, Value>, ends: SystemTime, grace: i64) {
 }
 
 /// The beginning of a deletion is a new generation, where generations are counted.
+/// Where they are not, clients write there what they like, also the greatest number.
 fn count(fields: &mut Map<String, Value>) {
     if let Some(generation) = number(fields, "generation").filter(|generation| *generation > 0) {
-        fields.insert("generation".to_owned(), (generation + 1).into());
+        fields.insert("generation".to_owned(), generation.wrapping_add(1).into());
     }
 }
 

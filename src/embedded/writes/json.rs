@@ -7,25 +7,84 @@
 use json_patch::PatchOperation;
 use serde_json::Value;
 
+/// As many operations as real servers carry out at once.
+const OPERATIONS: usize = 10_000;
+
+/// As many bytes as real servers let the copies of a patch add up to: each can double
+/// what is there.
+const COPIED: usize = 3 << 20;
+
+/// As deep as a body can be that is read at all. Each operation can put what is there
+/// one level deeper, and what is too deep cannot even be thrown away again.
+const DEPTH: usize = 128;
+
+/// Why a patch is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// An operation is none, or cannot be carried out.
+    Rejected(String),
+    /// There are too many of them.
+    TooMany(String),
+}
+
 /// Carries out operations. What an error leaves behind is of no use.
 ///
 /// # Errors
 ///
-/// Which operation is none, or cannot be carried out.
-pub(super) fn apply(object: &mut Value, operations: Vec<Value>) -> Result<(), String> {
+/// Which operation is none, or cannot be carried out, or that there are too many.
+pub(super) fn apply(object: &mut Value, operations: Vec<Value>) -> Result<(), Refusal> {
+    if operations.len() > OPERATIONS {
+        return Err(Refusal::TooMany(format!(
+            "The allowed maximum operations in a JSON patch is {OPERATIONS}, got {}",
+            operations.len()
+        )));
+    }
+    let mut copied = 0;
     for mut operation in operations {
         let told = operation.to_string();
         if let Some(fields) = operation.as_object_mut() {
             fields.entry("value").or_insert(Value::Null);
         }
-        let operation = serde_json::from_value(operation).map_err(|error| format!("{error}: {told}"))?;
+        let operation = serde_json::from_value(operation)
+            .map_err(|error| Refusal::Rejected(format!("{error}: {told}")))?;
         let Some(operation) = as_by_the_book(object, operation) else { continue };
         if operation.path().is_root() {
-            return Err(format!("the whole cannot be changed: {told}"));
+            return Err(Refusal::Rejected(format!("the whole cannot be changed: {told}")));
         }
-        json_patch::patch(object, &[operation]).map_err(|error| error.to_string())?;
+        copied += check_size(object, &operation, copied)?;
+        json_patch::patch(object, &[operation]).map_err(|error| Refusal::Rejected(error.to_string()))?;
     }
     Ok(())
+}
+
+/// Refuses an operation that makes an object too deep or, with what was copied before
+/// it, too large; answers how much it copies.
+fn check_size(object: &Value, operation: &PatchOperation, copied: usize) -> Result<usize, Refusal> {
+    let (placed, copies) = match operation {
+        PatchOperation::Add(add) => (Some(&add.value), false),
+        PatchOperation::Replace(replace) => (Some(&replace.value), false),
+        PatchOperation::Move(moved) => (object.pointer(moved.from.as_str()), false),
+        PatchOperation::Copy(copy) => (object.pointer(copy.from.as_str()), true),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => (None, false),
+    };
+    let Some(placed) = placed else { return Ok(0) };
+    if operation.path().as_str().matches('/').count() + depth(placed) > DEPTH {
+        return Err(Refusal::Rejected(format!("it would be more than {DEPTH} levels deep")));
+    }
+    let size = if copies { placed.to_string().len() } else { 0 };
+    if copied + size > COPIED {
+        return Err(Refusal::Rejected(format!("its copies add more than {COPIED} bytes")));
+    }
+    Ok(size)
+}
+
+/// How many levels a value has.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(entries) => 1 + entries.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(entries) => 1 + entries.values().map(depth).max().unwrap_or_default(),
+        _ => 1,
+    }
 }
 
 /// The operation of RFC 6902 that does the same; none if there is nothing to do.
@@ -105,5 +164,35 @@ mod tests {
         assert_eq!(list(json!([{"op": "add", "path": "/list/-", "value": 4}])), Some(json!([1, 2, 3, 4])));
         assert_eq!(list(json!([{"op": "add", "path": "/list/-4", "value": 4}])), Some(json!([4, 1, 2, 3])));
         assert_eq!(list(json!([{"op": "remove", "path": "/list/-4"}])), None);
+    }
+
+    #[test]
+    fn no_patch_makes_an_object_that_is_too_deep_to_be_thrown_away() {
+        let deeper = json!({"op": "copy", "from": "/a", "path": "/a/a"});
+        let mut object = json!({"a": {}});
+        let refused = apply(&mut object, vec![deeper.clone(); OPERATIONS]).unwrap_err();
+        assert!(matches!(refused, Refusal::Rejected(_)), "{refused:?}");
+        assert!(depth(&object) <= DEPTH, "{}", depth(&object));
+        let mut object = json!({"a": {}});
+        assert_eq!(apply(&mut object, vec![deeper; 100]), Ok(()));
+        assert!(depth(&object) > 100);
+        let path = "/a".repeat(DEPTH);
+        assert!(apply(&mut object, vec![json!({"op": "add", "path": path, "value": {"a": {}}})]).is_err());
+    }
+
+    #[test]
+    fn no_patch_doubles_an_object_without_end() {
+        let mut object = json!({"a": {"text": "x".repeat(1000)}});
+        let doubling = (0..64).map(|number| {
+            let path = format!("/a/copy{number}");
+            json!({"op": "copy", "from": "/a", "path": path})
+        });
+        let refused = apply(&mut object, doubling.collect()).unwrap_err();
+        assert!(matches!(refused, Refusal::Rejected(_)), "{refused:?}");
+        assert!(object.to_string().len() < 2 * COPIED);
+        let nothing = json!({"op": "test", "path": "/none", "value": null});
+        assert_eq!(apply(&mut object, vec![nothing.clone(); OPERATIONS]), Ok(()));
+        let refused = apply(&mut object, vec![nothing; OPERATIONS + 1]).unwrap_err();
+        assert!(matches!(refused, Refusal::TooMany(_)), "{refused:?}");
     }
 }

@@ -47,9 +47,17 @@ impl Kind {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" if !write.resource.custom => Ok(Self::Strategic),
+            "application/apply-patch+yaml" => Err(no_apply()),
             _ => Err(unsupported(write.resource.custom)),
         }
     }
+}
+
+/// A real server would do it: whoever reads that it is unknown has to know to whom.
+fn no_apply() -> Status {
+    let message = "the embedded API server does not know server-side apply: send a JSON patch or a merge patch \
+                   (kubectl: apply without --server-side)";
+    Status::new(415, "UnsupportedMediaType", message)
 }
 
 fn unsupported(custom: bool) -> Status {
@@ -72,7 +80,10 @@ fn apply(kind: Kind, object: &mut Value, patch: &[u8], release: Release) -> Resu
             let Value::Array(operations) = patch else {
                 return Err(Status::bad_request("a JSON patch is a list of operations"));
             };
-            json::apply(object, operations).map_err(|_| rejected())
+            json::apply(object, operations).map_err(|refusal| match refusal {
+                json::Refusal::Rejected(_) => rejected(),
+                json::Refusal::TooMany(why) => too_large(&why),
+            })
         }
         Kind::Merge => {
             let patch = serde_json::from_slice(patch).ok();
@@ -104,6 +115,10 @@ fn rejected() -> Status {
     let mut status = Status::new(422, "Invalid", message);
     status.details = Some(Value::Object(serde_json::Map::new()));
     status
+}
+
+fn too_large(why: &str) -> Status {
+    Status::new(413, "RequestEntityTooLarge", format!("Request entity too large: {why}"))
 }
 
 /// The patch must have left the object what it was.

@@ -32,6 +32,8 @@ pub fn update(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     match old {
         Some(old) => replace(server, write, &old, object, dry_run),
         None if strategy.creates_on_update && write.path.subresource.is_none() => {
+            // What is not there has no version that could be wrong, but for one that is none.
+            wanted_version(&object)?;
             let created = insert(server, write, object, dry_run)?;
             write.reply(201, &created)
         }
@@ -98,13 +100,7 @@ fn check_version(
     old: &Object,
     new: &mut Value,
 ) -> Result<(), Status> {
-    let wanted = metadata::text(metadata::of(new), "resourceVersion");
-    let wanted: u64 = match wanted {
-        "" => 0,
-        text => text
-            .parse()
-            .map_err(|_| Status::unnamed(format!("strconv.ParseUint: parsing {text:?}: invalid syntax")))?,
-    };
+    let wanted = wanted_version(new)?;
     if wanted == 0 && !strategy.unconditional {
         let fault = FieldError::invalid("metadata.resourceVersion", "0x0", "must be specified for an update");
         return Err(Status::invalid(&write.asked(), old.name(), &[fault]));
@@ -115,6 +111,16 @@ fn check_version(
     let version = old.resource_version().to_string();
     metadata::of_mut(new).insert("resourceVersion".to_owned(), version.into());
     Ok(())
+}
+
+/// The resource version in a body; 0 if there is none.
+fn wanted_version(object: &Value) -> Result<u64, Status> {
+    match metadata::text(metadata::of(object), "resourceVersion") {
+        "" => Ok(0),
+        text => text
+            .parse()
+            .map_err(|_| Status::unnamed(format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))),
+    }
 }
 
 /// What a client must not change, or need not say, is as it was.

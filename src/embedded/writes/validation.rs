@@ -24,10 +24,6 @@ pub(super) fn of_new(object: &Value, strategy: &Strategy) -> Vec<FieldError> {
         let faults = strategy.naming.faults(name);
         errors.extend(faults.iter().map(|fault| invalid("metadata.name", name, fault)));
     }
-    if let Some(generation) = number(metadata, "generation").filter(|generation| *generation < 0) {
-        let fault = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid("metadata.generation", &generation.to_string(), fault));
-    }
     of_any(metadata, strategy, &mut errors);
     errors
 }
@@ -68,6 +64,10 @@ fn invalid(field: &str, value: &str, fault: &str) -> FieldError {
 }
 
 fn of_any(metadata: &Map<String, Value>, strategy: &Strategy, errors: &mut Vec<FieldError>) {
+    if let Some(generation) = number(metadata, "generation").filter(|generation| *generation < 0) {
+        let fault = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid("metadata.generation", &generation.to_string(), fault));
+    }
     for (field, entries) in [("labels", metadata.get("labels")), ("annotations", metadata.get("annotations"))]
     {
         let path = format!("metadata.{field}");

@@ -72,6 +72,50 @@ pub(super) fn versions(of: &Type) -> Vec<Step> {
     steps
 }
 
+/// Deletions that are only tried, and what they would strip.
+pub(super) fn dry_runs(of: &Type) -> Vec<Step> {
+    let (path, name) = place(of);
+    let one = format!("{path}/{name}");
+    let mut steps = Vec::new();
+    for finalizers in
+        [json!([]), json!(["orphan"]), json!(["foregroundDeletion"]), json!(["a.b/c", "orphan"])]
+    {
+        for policy in ["Background", "Foreground", "Orphan"] {
+            steps.push(send("POST", path.clone(), of.object(new(name, &finalizers))));
+            // The namespace, the marker and the watch come before.
+            let version = format!("<{}/metadata/resourceVersion>", steps.len() + 2);
+            for preconditions in
+                [json!(null), json!({"resourceVersion": version}), json!({"resourceVersion": "1"})]
+            {
+                let options =
+                    json!({"propagationPolicy": policy, "dryRun": ["All"], "preconditions": preconditions});
+                steps.push(send("DELETE", one.clone(), options));
+            }
+            steps.push(ask("GET", one.clone()));
+            steps.push(patch(&one, MERGE, json!({"metadata": {"finalizers": null}})));
+            steps.push(send(
+                "DELETE",
+                one.clone(),
+                json!({"propagationPolicy": "Background", "gracePeriodSeconds": 0}),
+            ));
+        }
+    }
+    steps
+}
+
+/// The deletion of what has the greatest generation that there is.
+pub(super) fn generations() -> Vec<Step> {
+    let (path, name) = place(&CONFIG_MAPS);
+    let one = format!("{path}/{name}");
+    let metadata = json!({"name": name, "generation": i64::MAX, "finalizers": ["a.b/c"]});
+    vec![
+        send("POST", path, CONFIG_MAPS.object(metadata)),
+        ask("DELETE", one.clone()),
+        ask("DELETE", one.clone()),
+        patch(&one, MERGE, json!({"metadata": {"finalizers": null}})),
+    ]
+}
+
 /// Pods that take their time.
 pub(super) fn grace() -> Vec<Step> {
     let (path, name) = place(&PODS);

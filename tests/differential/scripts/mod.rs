@@ -3,15 +3,19 @@
 
 mod definitions;
 mod deletion;
+mod discovery;
 mod patches;
 mod reads;
+mod updates;
 
 use serde_json::{Value, json};
 
 use definitions::{definition, definition_held};
-use deletion::{grace, namespace, policies, versions};
+use deletion::{dry_runs, generations, grace, namespace, policies, versions};
+use discovery::documents;
 use patches::{json_patches, patches, references};
-use reads::{bookmarks, selectors};
+use reads::{bookmarks, forms, paths, selectors};
+use updates::creations;
 
 use super::request::{Body, Kind, Request, Step};
 use super::types::{CONFIG_MAPS, NODES, PODS, REPLICATION_CONTROLLERS, Type, WIDGETS};
@@ -40,13 +44,21 @@ pub fn all() -> Vec<Script> {
         script("policies-nodes", watched(&NODES, policies(&NODES))),
         script("versions", watched(&CONFIG_MAPS, versions(&CONFIG_MAPS))),
         script("versions-pods", watched(&PODS, versions(&PODS))),
+        script("dry-runs", watched(&CONFIG_MAPS, dry_runs(&CONFIG_MAPS))),
+        script("dry-runs-custom", watched(&WIDGETS, dry_runs(&WIDGETS))),
+        script("dry-runs-pods", watched(&PODS, dry_runs(&PODS))),
+        script("generations", generations()),
         script("grace", watched(&PODS, grace())),
         script("patches", patches(&CONFIG_MAPS)),
         script("patches-custom", patches(&WIDGETS)),
         script("json-patches", json_patches()),
+        script("creations", creations()),
         script("references", references()),
         script("namespace", namespace()),
         script("selectors", selectors()),
+        script("forms", forms()),
+        script("paths", paths()),
+        script("documents", documents()),
         script("definition", definition()),
         script("definition-held", definition_held()),
         script("bookmarks", bookmarks()),

@@ -73,6 +73,9 @@ pub(super) fn json_patches() -> Vec<Step> {
     let mut steps = vec![send("POST", path, object)];
     let at = |op: &str, path: &str| json!([{"op": op, "path": path, "value": owner("9")}]);
     let owners = "/metadata/ownerReferences";
+    let double =
+        |number| json!({"op": "copy", "from": "/metadata", "path": format!("/metadata/copy{number}")});
+    let doubling = (0..32).map(double).collect();
     for operation in [
         at("add", &format!("{owners}/-")),
         at("add", &format!("{owners}/0")),
@@ -101,6 +104,9 @@ pub(super) fn json_patches() -> Vec<Step> {
         json!([]),
         json!({}),
         json!("text"),
+        // More operations than there may be, and more bytes than may be copied.
+        json!(vec![json!({"op": "test", "path": "/metadata/labels/x", "value": null}); 10_001]),
+        doubling,
     ] {
         steps.push(patch(&one, JSON, operation));
     }

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::{place, send};
-use crate::request::{Kind, Request, Step};
-use crate::types::{CONFIG_MAPS, PODS, SECRETS, WIDGETS};
+use super::{MERGE, ask, patch, place, send};
+use crate::request::{Body, Kind, Request, Step};
+use crate::types::{CONFIG_MAPS, GADGETS, NODES, PODS, SECRETS, WIDGETS};
 
 /// Selectors, and options that are wrong, in lists and in watches.
 pub(super) fn selectors() -> Vec<Step> {
@@ -74,6 +74,7 @@ pub(super) fn selectors() -> Vec<Step> {
         ("resourceVersionMatch", "Exact"),
         ("resourceVersionMatch", "Roughly"),
         ("timeoutSeconds", "abc"),
+        ("timeoutSeconds", "9223372036854775807"),
         ("watch", "maybe"),
     ] {
         let request = Request::new(Kind::Odd, "GET", path.clone()).with(name, value);
@@ -82,6 +83,12 @@ pub(super) fn selectors() -> Vec<Step> {
         } else {
             Step::Send(request)
         });
+    }
+    // Less than no time, and so much that it cannot be counted.
+    for timeout in ["-5", "9223372036854775807"] {
+        let watch = Request::new(Kind::Odd, "GET", path.clone()).with("watch", "1");
+        let watch = watch.with("fieldSelector", "metadata.name=nobody").with("timeoutSeconds", timeout);
+        steps.push(Step::Watch(watch, None));
     }
     for accept in [
         "",
@@ -102,6 +109,69 @@ pub(super) fn selectors() -> Vec<Step> {
     steps
 }
 
+/// Metadata and tables in both versions that there are.
+pub(super) fn forms() -> Vec<Step> {
+    let mut steps = Vec::new();
+    for of in [&CONFIG_MAPS, &WIDGETS] {
+        let (path, name) = place(of);
+        steps.push(send("POST", path.clone(), of.object(json!({ "name": name }))));
+        for version in ["v1", "v1beta1"] {
+            for kind in ["PartialObjectMetadata", "PartialObjectMetadataList", "Table"] {
+                let accept = format!("application/json;as={kind};g=meta.k8s.io;v={version}");
+                let get = |path: String| Request::new(Kind::Odd, "GET", path).accept(&accept);
+                steps.push(Step::Send(get(format!("{path}/{name}"))));
+                steps.push(Step::Send(get(path.clone())));
+                steps.push(Step::Send(get(path.clone()).with("fieldSelector", "metadata.name=nobody")));
+                // Not a watch of lists: a real server begins one that shows nothing.
+                if kind != "PartialObjectMetadataList" {
+                    let watch = get(path.clone()).with("watch", "1").with("timeoutSeconds", "1");
+                    steps.push(Step::Watch(watch, None));
+                }
+                let metadata = json!({"metadata": {"annotations": {"in": version, "as": kind}}});
+                let patch = Request::new(Kind::Odd, "PATCH", format!("{path}/{name}")).accept(&accept);
+                steps.push(Step::Send(patch.typed(MERGE, Body::Json(metadata))));
+            }
+        }
+    }
+    steps
+}
+
+/// Paths below objects, and objects below paths, that there are not.
+pub(super) fn paths() -> Vec<Step> {
+    let mut steps = Vec::new();
+    for of in [&CONFIG_MAPS, &WIDGETS, &PODS, &GADGETS, &NODES] {
+        let (path, name) = place(of);
+        steps.push(send("POST", path.clone(), of.object(json!({ "name": name }))));
+        for name in [name, "nobody"] {
+            // Deeper below a custom resource there are answers that say it is not there.
+            let deeper = if of.group.is_empty() { "zork/zork" } else { "zork" };
+            for below in ["zork", deeper] {
+                let one = format!("{path}/{name}/{below}");
+                steps.push(ask("GET", one.clone()));
+                steps.push(send("PUT", one.clone(), json!({})));
+                steps.push(patch(&one, MERGE, json!({"status": {"a": 1}})));
+                steps.push(ask("DELETE", one));
+            }
+        }
+        for name in [name, "nobody"] {
+            // In the cluster what belongs into a namespace, and the other way round.
+            let elsewhere = of.collection((!of.namespaced).then_some("<run>"));
+            steps.push(ask("GET", format!("{elsewhere}/{name}")));
+            steps.push(ask("DELETE", format!("{elsewhere}/{name}")));
+        }
+    }
+    for below in ["status", "scale"] {
+        let (path, name) = place(&WIDGETS);
+        for name in [name, "nobody"] {
+            let one = format!("{path}/{name}/{below}");
+            steps.push(ask("GET", one.clone()));
+            steps.push(patch(&one, MERGE, json!({"status": {"a": 1}})));
+            steps.push(send("PUT", one, WIDGETS.object(json!({ "name": name }))));
+        }
+    }
+    steps
+}
+
 /// Watches that last long enough for a bookmark: one comes if anything happens to
 /// the type after they have begun. (Nobody else does anything to secrets.)
 pub(super) fn bookmarks() -> Vec<Step> {
@@ -113,6 +183,12 @@ pub(super) fn bookmarks() -> Vec<Step> {
         .with("resourceVersion", "<1/metadata/resourceVersion>");
     let willing = watch.clone().with("allowWatchBookmarks", "true");
     let partial = willing.clone().accept("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+    let streamed = Request::new(Kind::Bookmarks, "GET", path.clone())
+        .with("watch", "1")
+        .with("timeoutSeconds", "6")
+        .with("fieldSelector", "metadata.name=before")
+        .with("sendInitialEvents", "true")
+        .with("allowWatchBookmarks", "true");
     let to_the_end = |opened: usize| Step::Close { opened, until: "nobody".to_owned(), existing: None };
     vec![
         create(name),
@@ -126,5 +202,7 @@ pub(super) fn bookmarks() -> Vec<Step> {
         to_the_end(5),
         // Nothing happens.
         Step::Watch(willing, None),
+        // Something that 1.20 does not know.
+        Step::Watch(streamed, None),
     ]
 }

@@ -146,3 +146,49 @@ fn acts_and_deeds_are_announced() {
     assert_eq!(plain(&act(1, 5, "orphan", "It lives on.")), "\n1/5  orphan\n     It lives on.\n");
     assert_eq!(plain(&deed("It goes", Some("kubectl delete it"))), "\n  It goes\n  $ kubectl delete it\n");
 }
+
+#[test]
+fn a_finalizer_goes_for_a_reason() {
+    let step = |finalizer| Step {
+        milliseconds: 1.0,
+        object: "Cart alice".to_owned(),
+        action: "remove_finalizer",
+        outcome: "removed",
+        finalizer: Some(finalizer),
+        owners: Vec::new(),
+        request: None,
+        error: None,
+    };
+    for (finalizer, why) in
+        [("foregroundDeletion", "nothing blocks it any more"), ("orphan", "no dependent names it any more")]
+    {
+        let text = plain(&super::step(&step(finalizer)));
+        assert!(
+            text.contains(&format!("its finalizer {finalizer} is removed\n              {why}\n")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_to_type_is_about_what_is_there() {
+    let places = Places {
+        server: "http://127.0.0.1:1".to_owned(),
+        health: "http://127.0.0.1:2".to_owned(),
+        debug: "http://127.0.0.1:3".to_owned(),
+        kubeconfig: "/tmp/config".into(),
+    };
+    let (story, load) = (plain(&stays(&places, false)), plain(&stays(&places, true)));
+    assert!(
+        story.contains("kubectl --kubeconfig /tmp/config -n shop get") && !story.contains("-n load"),
+        "{story}"
+    );
+    assert!(
+        load.contains("kubectl --kubeconfig /tmp/config -n load get") && !load.contains("shop"),
+        "{load}"
+    );
+    assert!(
+        load.contains("http://127.0.0.1:2/metrics") && load.contains("http://127.0.0.1:3/debug/graph"),
+        "{load}"
+    );
+}

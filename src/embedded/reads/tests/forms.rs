@@ -1,7 +1,7 @@
 //! The forms in which objects are shown.
 
 use super::*;
-use crate::embedded::reads::Form;
+use crate::embedded::reads::{Form, Meta};
 use crate::embedded::resources::Catalog;
 
 #[test]
@@ -12,11 +12,11 @@ fn accept_is_negotiated() {
         ("*/*", Form::Full),
         ("application/json", Form::Full),
         ("application/vnd.kubernetes.protobuf, application/json", Form::Full),
-        (METADATA, Form::Metadata),
-        (METADATA_LIST, Form::MetadataList),
+        (METADATA, Form::Metadata(Meta::V1)),
+        (METADATA_LIST, Form::MetadataList(Meta::V1)),
         ("application/json;as=Nonsense;g=meta.k8s.io;v=v1,application/json", Form::Full),
-        (&format!("{table},{METADATA}"), Form::Table),
-        (&format!("{table};q=0.5,{METADATA};q=0.8"), Form::Metadata),
+        (&format!("{table},{METADATA}"), Form::Table(Meta::V1)),
+        (&format!("{table};q=0.5,{METADATA};q=0.8"), Form::Metadata(Meta::V1)),
     ];
     let catalog = Catalog::new(Release::V1_36);
     let configmaps = catalog.get("", "configmaps").unwrap();
@@ -78,4 +78,40 @@ fn an_object_is_shown_in_the_version_that_is_asked_for() {
         };
         assert_eq!(fixture.lines(&mut watch)[0]["object"]["apiVersion"], api_version);
     }
+}
+
+#[test]
+fn metadata_and_tables_have_the_version_that_is_asked_for() {
+    const BETA: &str = "meta.k8s.io/v1beta1";
+    let beta = |kind: &str| format!("application/json;as={kind};g=meta.k8s.io;v=v1beta1");
+    let (mut fixture, _) = Fixture::filled(Release::V1_36);
+    let partial = beta("PartialObjectMetadata");
+    let (_, object) = fixture.get_as(&partial, "/api/v1/namespaces/shop/configmaps/c1");
+    assert_eq!((&object["kind"], &object["apiVersion"]), (&json!("PartialObjectMetadata"), &json!(BETA)));
+    let (_, list) = fixture.get_as(&beta("PartialObjectMetadataList"), "/api/v1/configmaps");
+    assert_eq!((&list["apiVersion"], &list["items"][0]), (&json!(BETA), &object));
+    let (_, table) = fixture.get_as(&beta("Table"), "/api/v1/configmaps");
+    assert_eq!((&table["apiVersion"], &table["rows"][0]["object"]), (&json!(BETA), &object));
+    for accept in [partial, beta("Table")] {
+        let mut watch = fixture.watch_as(&accept, "allowWatchBookmarks=true");
+        let mut lines = fixture.lines(&mut watch);
+        fixture.wait(60);
+        lines.extend(fixture.lines(&mut watch));
+        assert_eq!(lines.last().unwrap()["type"], "BOOKMARK");
+        assert!(lines.iter().all(|line| line["object"]["apiVersion"] == BETA), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_table_of_one_object_has_its_version() {
+    const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    let (mut fixture, [c1, ..]) = Fixture::filled(Release::V1_36);
+    let (_, table) = fixture.get_as(TABLE, "/api/v1/namespaces/shop/configmaps/c1");
+    assert_eq!(table["metadata"], json!({"resourceVersion": c1.to_string()}));
+    let mut watch = fixture.watch_as(TABLE, "labelSelector=app=x");
+    assert_eq!(fixture.lines(&mut watch)[0]["object"]["metadata"]["resourceVersion"], c1.to_string());
+    let left = fixture.put("shop", "c1", json!({}));
+    let lines = fixture.lines(&mut watch);
+    assert_eq!(lines[0]["type"], "DELETED");
+    assert_eq!(lines[0]["object"]["metadata"]["resourceVersion"], left.to_string());
 }

@@ -246,3 +246,28 @@ fn watches_are_ended_from_outside() {
     fixture.server.store.restore(&backup);
     assert_eq!(fixture.pull(&mut restored), Pull::End);
 }
+
+#[test]
+fn a_timeout_of_more_nanoseconds_than_there_are_is_none_at_all() {
+    for seconds in [i64::MAX, -5] {
+        let (mut fixture, [.., c4, c5]) = Fixture::filled(Release::V1_36);
+        let mut watch = fixture.watch(&format!("resourceVersion={c4}&timeoutSeconds={seconds}"));
+        assert_eq!(fixture.events(&mut watch), [event("ADDED", "c5", c5)], "{seconds}");
+        assert_eq!(fixture.pull(&mut watch), Pull::End, "{seconds}");
+    }
+    // What can be counted is kept, however long.
+    let mut fixture = Fixture::new(Release::V1_36);
+    let mut watch = fixture.watch("timeoutSeconds=9000000000");
+    let Pull::Pending(until) = fixture.pull(&mut watch) else { panic!("it has ended") };
+    assert_eq!(until.duration_since(fixture.now).unwrap().as_secs(), 9_000_000_000);
+}
+
+#[test]
+fn an_old_release_does_not_know_streamed_lists() {
+    let (mut fixture, _) = Fixture::filled(Release::V1_20);
+    let mut watch = fixture.watch("sendInitialEvents=true&allowWatchBookmarks=true");
+    let kinds: Vec<String> = fixture.events(&mut watch).into_iter().map(|(kind, ..)| kind).collect();
+    assert_eq!(kinds, ["ADDED"; 5], "no bookmark ends what was not asked for");
+    let mut watch = fixture.watch("sendInitialEvents=false");
+    assert_eq!(fixture.events(&mut watch).len(), 5);
+}

@@ -130,6 +130,13 @@ fn only_json_is_read() {
     request.content_type = "text/foo".to_owned();
     let answered = stage.call(&request);
     assert_eq!((answered.code, &answered.body["reason"]), (415, &json!("UnsupportedMediaType")));
+    for unread in ["application/yaml", "application/vnd.kubernetes.protobuf"] {
+        request.content_type = unread.to_owned();
+        let answered = stage.call(&request);
+        assert_eq!((answered.code, &answered.body["reason"]), (415, &json!("UnsupportedMediaType")));
+        let message = answered.body["message"].as_str().unwrap_or_default();
+        assert!(message.contains("the embedded API server does not read"), "{message}");
+    }
     request.content_type = "application/json".to_owned();
     request.body = "{\"metadata\"".into();
     assert_eq!(stage.call(&request).code, 400);

@@ -285,6 +285,17 @@ fn a_collection_is_deleted_one_by_one() {
 }
 
 #[test]
+fn the_generation_after_the_greatest_is_the_least() {
+    let mut stage = Stage::new();
+    stage.map(json!({"name": "a", "generation": i64::MAX, "finalizers": ["a.b/c"]}));
+    let kept = stage.ok("DELETE", &path("a"), json!({}));
+    assert_eq!(kept.metadata()["generation"], i64::MIN);
+    // And that is none to change an object with.
+    let refused = stage.merge(&path("a"), json!({"metadata": {"finalizers": null}}));
+    assert_eq!(refused.invalid(), ["metadata.generation", "metadata.generation"]);
+}
+
+#[test]
 fn a_dry_run_deletes_nothing() {
     let mut stage = Stage::new();
     stage.map(json!({"name": "a", "finalizers": ["orphan"]}));

@@ -53,6 +53,30 @@ fn other_languages_are_not_understood() {
 }
 
 #[test]
+fn server_side_apply_is_refused_and_not_said_to_be_accepted() {
+    let mut stage = Stage::with_custom_types();
+    for path in [path("a"), format!("{FOOS}/a")] {
+        let mut request = call("PATCH", &path, Some(json!({})));
+        request.content_type = "application/apply-patch+yaml".to_owned();
+        let answered = stage.call(&request);
+        assert_eq!(answered.code, 415);
+        let message = answered.body["message"].as_str().unwrap_or_default();
+        assert!(message.contains("does not know server-side apply"), "{message}");
+    }
+}
+
+#[test]
+fn a_json_patch_that_asks_for_too_much_is_told_so() {
+    let mut stage = Stage::new();
+    stage.map(json!({"name": "a"}));
+    let many = vec![json!({"op": "test", "path": "/none", "value": null}); 10_001];
+    let answered = stage.patch("json", &path("a"), json!(many));
+    let message =
+        "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001";
+    answered.refused(413, "RequestEntityTooLarge", message);
+}
+
+#[test]
 fn uid_and_version_in_a_patch_are_preconditions() {
     let mut stage = Stage::with_custom_types();
     stage.map(json!({"name": "a"}));

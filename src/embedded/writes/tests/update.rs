@@ -208,3 +208,29 @@ fn an_object_goes_with_its_last_finalizer() {
     assert_eq!(changes.len(), 1);
     assert!(changes[0].removed && changes[0].after.has_finalizer("c/d"));
 }
+
+#[test]
+fn what_a_custom_type_has_not_got_is_not_found_as_if_the_object_were_not_there() {
+    let mut stage = Stage::with_custom_types();
+    stage.ok("POST", FOOS, json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "a"}}));
+    for (method, below) in [("GET", "status"), ("PUT", "status"), ("GET", "scale"), ("DELETE", "gizmo")] {
+        let answered = stage.send(method, &format!("{FOOS}/a/{below}"), json!({}));
+        answered.refused(404, "NotFound", "foos.x.io \"a\" not found");
+        assert_eq!(answered.body["details"], json!({"name": "a", "group": "x.io", "kind": "foos"}));
+    }
+    // Without its namespace it is nobody's path at all.
+    let answered = stage.send("GET", "/apis/x.io/v1/foos/a", json!(null));
+    assert_eq!((answered.code, answered.body), (404, json!("404 page not found\n")));
+}
+
+#[test]
+fn an_update_that_creates_may_have_any_version_but_one_that_is_none() {
+    let mut stage = Stage::new();
+    let path = |name: &str| format!("/api/v1/namespaces/t/endpoints/{name}");
+    let body = |name: &str, version: &str| json!({"metadata": {"name": name, "resourceVersion": version}});
+    let created = stage.send("PUT", &path("a"), body("a", "5"));
+    assert_eq!(created.code, 201, "{}", created.body);
+    assert_eq!(stage.send("PUT", &path("b"), body("b", "abc")).code, 500);
+    // On what is there it is a precondition.
+    assert_eq!(stage.send("PUT", &path("a"), body("a", "5")).code, 409);
+}
