@@ -4,8 +4,6 @@
 //!
 //! - `denials`: needs admission webhooks and roles; the embedded server lets
 //!   everybody do everything.
-//! - `references_aliases`: needs a release that serves Ingresses in two groups; the
-//!   embedded server shows itself as a newer one here.
 //! - `resources_broken`: needs a conversion webhook that works at times; the embedded
 //!   server calls none.
 
@@ -21,6 +19,7 @@ mod policies;
 mod policies_foreground;
 mod policies_orphan;
 mod references;
+mod references_aliases;
 mod references_churn;
 mod references_identity;
 mod references_kinds;
