@@ -71,6 +71,15 @@ impl InProcess {
         &self.server
     }
 
+    /// A token by which a service account is known from now on: it may do what its
+    /// roles allow. Without one, or with another, everything is allowed.
+    pub fn token_of(&self, account: &Obj) -> String {
+        let namespace = account.namespace.as_deref().unwrap_or_default();
+        let token = format!("token-{}", account.uid);
+        self.server.restrict(&token, &format!("system:serviceaccount:{namespace}:{}", account.name));
+        token
+    }
+
     /// Ends all connections and takes no more.
     pub(super) fn shut(&self) {
         let Some(serving) = lock(&self.serving).take() else { return };
