@@ -19,6 +19,8 @@ pub struct Call {
     pub content_type: String,
     /// `User-Agent`: who is noted as the cause of a change.
     pub user_agent: String,
+    /// The bearer token of `Authorization`, empty if there is none.
+    pub token: String,
     /// The body.
     pub body: Bytes,
 }

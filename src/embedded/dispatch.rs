@@ -13,11 +13,11 @@ use super::server::{Answer, Body, Reply, Server};
 use super::settings::Release;
 use super::status::Status;
 use super::writes::{self, Write};
-use super::{namespaces, other};
+use super::{guards, namespaces, other};
 
 /// Answers a request. Number 0 is the server's own.
 pub(super) fn answer(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Answer {
-    match route(server, call, number, now) {
+    match guards::authorize(server, call).and_then(|()| route(server, call, number, now)) {
         Ok(answer) => answer,
         Err(status) => Answer::Whole(status.into()),
     }
@@ -80,6 +80,21 @@ pub(super) enum Verb {
 }
 
 impl Verb {
+    /// What a request wants, be it possible there or not.
+    pub(super) fn asked(call: &Call, path: ObjectPath<'_>) -> Option<Self> {
+        Some(match (call.method.as_str(), path.name.is_some()) {
+            ("GET", true) => Self::Get,
+            ("GET", false) if call.flag("watch") => Self::Watch,
+            ("GET", false) => Self::List,
+            ("POST", _) => Self::Create,
+            ("PUT", _) => Self::Update,
+            ("PATCH", _) => Self::Patch,
+            ("DELETE", true) => Self::Delete,
+            ("DELETE", false) => Self::DeleteCollection,
+            _ => return None,
+        })
+    }
+
     /// As discovery names it.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -137,17 +152,14 @@ fn verb(resource: &Resource, path: ObjectPath<'_>, call: &Call) -> Result<Verb, 
             _ => no_such_path(),
         });
     }
-    let verb = match (call.method.as_str(), path.name.is_some(), path.subresource.is_some()) {
-        ("GET", true, _) => Verb::Get,
-        ("GET", false, _) if call.flag("watch") => Verb::Watch,
-        ("GET", false, _) => Verb::List,
-        ("POST", false, _) => Verb::Create,
-        ("PUT", true, _) => Verb::Update,
-        ("PATCH", true, _) => Verb::Patch,
-        ("DELETE", true, false) => Verb::Delete,
-        ("DELETE", false, _) => Verb::DeleteCollection,
-        _ => return Err(not_allowed()),
-    };
+    let verb = Verb::asked(call, path).ok_or_else(not_allowed)?;
+    let (named, subresource) = (path.name.is_some(), path.subresource.is_some());
+    match verb {
+        Verb::Create if named => return Err(not_allowed()),
+        Verb::Update | Verb::Patch if !named => return Err(not_allowed()),
+        Verb::Delete if subresource => return Err(not_allowed()),
+        _ => {}
+    }
     match path.subresource {
         None if everywhere && !resource.allows("list") => Err(no_such_path()),
         None if everywhere && verb.changes() => Err(not_allowed()),
@@ -276,6 +288,7 @@ pub(super) fn own_call(agent: &str, (method, path): (http::Method, &str), body: 
         accept: "application/json".to_owned(),
         content_type: "application/json".to_owned(),
         user_agent: agent.to_owned(),
+        token: String::new(),
         body: if body.is_null() { Bytes::new() } else { body.to_string().into() },
     }
 }

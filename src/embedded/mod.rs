@@ -3,10 +3,11 @@
 //!
 //! It is faithful in all that a garbage collector can notice (discovery, versions,
 //! lists and watches, patches, deletion with its policies and finalizers, custom
-//! resources) and is nothing else: no admission, no validation beyond metadata, no
-//! controllers. It refuses what a real server would do in three cases: server-side
-//! apply, bodies in YAML or in protobuf (but for what `protobuf` reads), and all
-//! subresources but `status` and `finalize`, although discovery shows them.
+//! resources) and is nothing else: no admission, no authorization, no validation
+//! beyond metadata, no controllers. What a refusal does to a client can be tried all
+//! the same: see [`guards`]. It refuses what a real server would do in three cases:
+//! server-side apply, bodies in YAML or in protobuf (but for what `protobuf` reads),
+//! and all subresources but `status` and `finalize`, although discovery shows them.
 //!
 //! [`Embedded`] is the handle. It is a `tower::Service`, so that a client talks to
 //! it without a socket and under a paused clock; the same service can be put on a
@@ -24,6 +25,7 @@
 //! | [`reads`] | get, list, watch; metadata only and tables |
 //! | [`writes`] | create, update, patch, delete: the rules of metadata |
 //! | [`server`], `dispatch` | which of them answers |
+//! | [`guards`] | who may be put in the way of requests, where a test wants it |
 //! | [`schedule`], [`namespaces`] | what falls due later; the stand-in for the namespace controller |
 //! | [`metrics`] | what it counts |
 //! | [`service`] | the handle, its clock, and streams of watches |
@@ -34,6 +36,7 @@
 
 pub mod call;
 mod dispatch;
+pub mod guards;
 pub mod http;
 pub mod metrics;
 pub mod namespaces;

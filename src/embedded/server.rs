@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::dispatch;
+use super::guards::Guards;
 use super::metrics::Counts;
 use super::namespaces;
 use super::protobuf;
@@ -76,6 +77,8 @@ pub struct Server {
     pub requests: u64,
     /// The same by verb and type.
     pub counts: Counts,
+    /// Who may refuse requests.
+    pub guards: Guards,
 }
 
 impl Server {
@@ -92,6 +95,7 @@ impl Server {
             due: Schedule::default(),
             requests: 0,
             counts: Counts::default(),
+            guards: Guards::default(),
         };
         namespaces::create_initial(&mut server, now);
         api_services::reconcile(&mut server, now);

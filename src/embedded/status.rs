@@ -56,10 +56,11 @@ impl Status {
         Self::new(500, "", message)
     }
 
-    /// Something that must not be.
+    /// Something that must not be; without a name, to no object in particular.
     #[must_use]
     pub fn forbidden(resource: &ResourceName, name: &str, why: &str) -> Self {
-        let message = format!("{resource} \"{name}\" is forbidden: {why}");
+        let object = if name.is_empty() { resource.to_string() } else { format!("{resource} \"{name}\"") };
+        let message = format!("{object} is forbidden: {why}");
         Self::about(403, "Forbidden", resource, name, message)
     }
 

@@ -1,13 +1,14 @@
 //! Writes that the API server denies until it is told otherwise.
 
-use anyhow::{Result, ensure};
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use anyhow::{Result, bail, ensure};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::ApiResource;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use crate::outcome::{Outcome, reported_as_failing, uids};
-use crate::stage::{FOREGROUND, MERGE_PATCH, ORPHAN, Stage, lives_with, terminating_with};
+use crate::stage::{FOREGROUND, HOLD, MERGE_PATCH, ORPHAN, Stage, lives_with, terminating_with, untouched};
 use crate::support::cluster::poll;
 use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy, Verdict, Webhook};
 use crate::user::User;
@@ -113,27 +114,6 @@ impl Family {
     }
 }
 
-/// A webhook that is asked about every write to what is marked.
-async fn guard(cluster: &Cluster, ns: &Ns, webhook: &Webhook) -> Result<Obj> {
-    cluster.set_label(ns.as_object(), LABEL, "here").await?;
-    let rule = json!({
-        "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"],
-        "operations": ["UPDATE", "DELETE"], "scope": "*",
-    });
-    let webhooks = json!([{
-        "name": "guard.example.com",
-        "clientConfig": webhook.client_config(),
-        "rules": [rule],
-        "namespaceSelector": { "matchLabels": { LABEL: "here" } },
-        "objectSelector": { "matchLabels": { LABEL: "yes" } },
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-        "failurePolicy": "Fail",
-    }]);
-    let name = format!("{}-guard", ns.name());
-    cluster.of::<ValidatingWebhookConfiguration>(name).field("webhooks", webhooks).create().await
-}
-
 /// Waits until the API server asks the webhook about an object.
 async fn is_asked(cluster: &Cluster, object: &Obj) -> Result<()> {
     let path = object.path() + "?dryRun=All";
@@ -150,7 +130,7 @@ async fn a_webhook_denies(verdict: &Verdict, message: &str) -> Result<()> {
     let family = Family::make(&ns).await?;
     cluster.settled(&collector).await?;
     webhook.say(verdict.clone());
-    let guard = guard(cluster, &ns, &webhook).await?;
+    let guard = webhook.guard_secrets(cluster, &ns, LABEL).await?;
     is_asked(cluster, &family.sole).await?;
     webhook.say(Verdict::Fine);
     // The collector is stopped over that: it would be quicker than the denial.
@@ -217,6 +197,120 @@ async fn what_a_role_does_not_allow_is_done_once_it_does() -> Result<()> {
     stage.clear().await
 }
 
+/// What a client is told whose request is refused: code, reason, message, details.
+async fn refusal(cluster: &Cluster, (method, path): (&str, &str), body: Option<Value>) -> Result<Value> {
+    let content_type = if method == "PATCH" { MERGE_PATCH } else { None };
+    let error = match cluster.send(method, path, content_type, body.as_ref()).await {
+        Ok(answer) => bail!("{method} {path} is answered: {answer}"),
+        Err(error) => error,
+    };
+    match error.downcast_ref() {
+        Some(kube::Error::Api(status)) => {
+            let details = serde_json::to_value(&status.details)?;
+            Ok(json!({
+                "code": status.code, "reason": status.reason, "message": status.message,
+                "name": details["name"], "kind": details["kind"],
+            }))
+        }
+        _ => Err(error),
+    }
+}
+
+/// 30: what the collector passes on are a webhook's words, for every kind of write.
+#[tokio::test]
+async fn a_webhooks_denial_has_the_same_words_for_every_write() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let webhook = Webhook::start(stage.plane).await?;
+    let held = ns.secret("held").label(LABEL, "yes").finalizer(HOLD).create().await?;
+    let free = ns.secret("free").create().await?;
+    cluster.delete(&held, Policy::Background).await?;
+    webhook.say(Verdict::No("no", Some(403)));
+    let guard = webhook.guard_secrets(cluster, &ns, LABEL).await?;
+    is_asked(cluster, &held).await?;
+    let before = cluster.fresh(&held).await?;
+
+    let denied = json!({
+        "code": 403, "reason": "", "name": null, "kind": null,
+        "message": "admission webhook \"guard.example.com\" denied the request: no",
+    });
+    let finalizers = json!({ "metadata": { "finalizers": null } });
+    let conflict = json!({ "preconditions": { "uid": "another" } });
+    for query in ["", "?dryRun=All"] {
+        let path = held.path() + query;
+        ensure!(refusal(cluster, ("PATCH", &path), Some(finalizers.clone())).await? == denied);
+        ensure!(refusal(cluster, ("PUT", &path), Some(before.raw.clone())).await? == denied);
+        for policy in ["Background", "Foreground", "Orphan"] {
+            let options = json!({ "propagationPolicy": policy });
+            let told = refusal(cluster, ("DELETE", &path), Some(options)).await?;
+            ensure!(told == denied, "{policy}: {told}");
+        }
+        // What fails anyway is not asked about.
+        let told = refusal(cluster, ("DELETE", &path), Some(conflict.clone())).await?;
+        ensure!(told["code"] == 409, "{told}");
+    }
+    let marked = format!("/api/v1/namespaces/{}/secrets?labelSelector={LABEL}%3Dyes", ns.name());
+    let told = refusal(cluster, ("DELETE", &marked), None).await?;
+    ensure!(told == denied, "{told}");
+    untouched(cluster, [&before]).await?;
+    cluster.delete(&free, Policy::Background).await?;
+
+    webhook.say(Verdict::Fine);
+    cluster.delete(&guard, Policy::Background).await?;
+    stage.clear().await
+}
+
+/// 30: what the collector passes on are the words of the authorizer.
+#[tokio::test]
+async fn what_no_role_allows_is_forbidden_in_the_same_words_for_every_request() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let only_get = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }]);
+    let user = User::create(stage.plane, cluster, &ns, only_get).await?;
+    let secret = ns.secret("x").create().await?;
+    let kubeconfig = Kubeconfig::read_from(user.kubeconfig())?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let theirs = Cluster::new(Client::try_from(config)?);
+    poll("the role to be known", async || Ok(theirs.get(&secret).await.is_ok())).await?;
+
+    let secrets = format!("/api/v1/namespaces/{}/secrets", ns.name());
+    let node = "/api/v1/nodes/n/status";
+    let widget = "/apis/example.com/v1/widgets/w";
+    let account = format!("system:serviceaccount:{}:collector", ns.name());
+    let here = format!("in the namespace \"{}\"", ns.name());
+    let everywhere = "at the cluster scope";
+    for (request, object, verb, resource, group, place) in [
+        (("DELETE", &*secret.path()), "secrets \"x\"", "delete", "secrets", "", &*here),
+        (("PATCH", &secret.path()), "secrets \"x\"", "patch", "secrets", "", &here),
+        (("DELETE", &secrets), "secrets", "deletecollection", "secrets", "", &here),
+        (("GET", &secrets), "secrets", "list", "secrets", "", &here),
+        (("GET", "/api/v1/secrets?watch=1"), "secrets", "watch", "secrets", "", everywhere),
+        (("PATCH", node), "nodes \"n\"", "patch", "nodes/status", "", everywhere),
+        // Whether that is served at all is asked later.
+        (("GET", widget), "widgets.example.com \"w\"", "get", "widgets", "example.com", everywhere),
+    ] {
+        let message = format!(
+            "{object} is forbidden: User \"{account}\" cannot {verb} resource \"{resource}\" in API group \
+             \"{group}\" {place}"
+        );
+        let body = (request.0 == "PATCH").then(|| json!({}));
+        let told = refusal(&theirs, request, body).await?;
+        let name = object.split('"').nth(1);
+        let kind = resource.split('/').next();
+        let expected =
+            json!({ "code": 403, "reason": "Forbidden", "message": message, "name": name, "kind": kind });
+        ensure!(told == expected, "{told} is not {expected}");
+    }
+    let path = format!("/api/v1/namespaces/{}", ns.name());
+    let told = refusal(&theirs, ("DELETE", &path), None).await?;
+    let in_itself = format!("cannot delete resource \"namespaces\" in API group \"\" {here}");
+    ensure!(told["message"].as_str().is_some_and(|message| message.ends_with(&in_itself)), "{told}");
+    untouched(cluster, [&secret]).await?;
+    stage.clear().await
+}
+
 /// 8: a dependent whose creation was answered before its owner was orphaned lives,
 /// where the watch is late for certain: the collector may
 /// list Secrets, and may not watch them.
@@ -235,6 +329,11 @@ async fn a_dependent_that_no_watch_has_shown_lives() -> Result<()> {
     let patient = "[startup]\nsync_timeout = \"1s\"\n[watch]\nmin_backoff = \"1h\"\nmax_backoff = \"1h\"\n";
     let collector = Collector::start_with(user.kubeconfig(), Options::config(patient)).await?;
     collector.ready().await?;
+    poll("the watch to be refused", async || {
+        let monitors = collector.get_debug("/debug/monitors").await?.body;
+        Ok(monitors.contains("cannot watch resource \\\"secrets\\\""))
+    })
+    .await?;
 
     let unwatched = ns.secret("unwatched").owned_by(&owner).create().await?;
     // Nobody can wait until a watch has shown what it never will.

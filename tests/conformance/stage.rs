@@ -21,7 +21,7 @@ pub const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
 
 /// The control plane, for as long as it is this scenario's turn on it.
 pub struct Stage {
-    /// The plane that all scenarios share.
+    /// The plane, which scenarios share.
     pub plane: &'static ControlPlane,
     /// The client.
     pub cluster: Cluster,
@@ -31,7 +31,11 @@ pub struct Stage {
 impl Stage {
     /// Waits for the scenario's turn, and clears what the one before has left.
     pub async fn set() -> Result<Self> {
-        let plane = ControlPlane::shared()?;
+        Self::set_on(ControlPlane::shared()?).await
+    }
+
+    /// The same on a certain plane.
+    pub async fn set_on(plane: &'static ControlPlane) -> Result<Self> {
         let turn = plane.exclusive().await;
         let cluster = Cluster::new(plane.client().await?);
         let stage = Self { plane, cluster, _turn: turn };

@@ -6,7 +6,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::support::{Cluster, ControlPlane, Ns};
+use crate::support::{Cluster, ControlPlane, Ns, Obj};
 
 /// A service account with a ClusterRole of its own.
 pub struct User {
@@ -29,23 +29,25 @@ impl User {
             )
             .create()
             .await?;
-        let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
-        let path = account.path() + "/token";
-        let answer = cluster.send("POST", &path, None, Some(&request)).await?;
-        let token = answer["status"]["token"].as_str().context("no token")?;
-        Self::with_token(plane, token)
+        let token = match plane.embedded() {
+            Some(embedded) => embedded.token_of(&account),
+            None => request_token(cluster, &account).await?,
+        };
+        Self::with_token(plane, &token)
     }
 
-    /// Somebody who shows this token, be it valid or not.
+    /// Somebody who shows this token, be it valid or not. (To the embedded server
+    /// every token is.)
     pub fn with_token(plane: &ControlPlane, token: &str) -> Result<Self> {
         let info = plane.info();
+        let mut server = json!({ "server": info.url });
+        if plane.embedded().is_none() {
+            server["certificate-authority"] = json!(info.dir.join("ca.crt"));
+        }
         let content = json!({
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{
-                "name": "test",
-                "cluster": { "server": info.url, "certificate-authority": info.dir.join("ca.crt") },
-            }],
+            "clusters": [{ "name": "test", "cluster": server }],
             "users": [{ "name": "user", "user": { "token": token } }],
             "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "user" } }],
             "current-context": "test",
@@ -60,4 +62,10 @@ impl User {
     pub fn kubeconfig(&self) -> &std::path::Path {
         self.kubeconfig.path()
     }
+}
+
+async fn request_token(cluster: &Cluster, account: &Obj) -> Result<String> {
+    let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
+    let answer = cluster.send("POST", &(account.path() + "/token"), None, Some(&request)).await?;
+    Ok(answer["status"]["token"].as_str().context("no token")?.to_owned())
 }

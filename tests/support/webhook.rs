@@ -1,5 +1,8 @@
 //! A webhook of the API server: reviews admissions and converts custom
 //! resources, as long as the test wants it to.
+//!
+//! The embedded server asks no webhooks. There a guard of the server itself says
+//! what the webhook would; nothing is converted.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -13,6 +16,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube_gc::embedded::Embedded;
+use kube_gc::embedded::guards::{Admission, Denial, Review};
+use kube_gc::embedded::resources::ResourceName;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
@@ -22,7 +29,11 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::cluster::{Cluster, Ns, Obj};
 use super::control_plane::ControlPlane;
+
+/// What it is called where it guards something.
+const NAME: &str = "guard.example.com";
 
 /// What the webhook does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +50,15 @@ pub enum Verdict {
 pub struct Webhook {
     verdict: Arc<Mutex<Verdict>>,
     config: Value,
-    server: JoinHandle<()>,
+    means: Means,
+}
+
+/// How the API server gets to know the verdict.
+enum Means {
+    /// It asks this one.
+    Server(JoinHandle<()>),
+    /// It is the embedded one, and has a guard.
+    Guard(Embedded),
 }
 
 impl fmt::Debug for Webhook {
@@ -52,6 +71,12 @@ impl Webhook {
     /// Starts one that says yes to everything, with the API server's own
     /// certificate: that one is for this address, too.
     pub async fn start(plane: &ControlPlane) -> Result<Self> {
+        let verdict = Arc::new(Mutex::new(Verdict::Fine));
+        if let Some(embedded) = plane.embedded() {
+            // Nobody is there.
+            let config = json!({ "url": "https://127.0.0.1:1/" });
+            return Ok(Self { verdict, config, means: Means::Guard(embedded.server().clone()) });
+        }
         let dir = &plane.info().dir;
         let certificate = CertificateDer::from_pem_file(dir.join("apiserver.crt"))?;
         let key = PrivateKeyDer::from_pem_file(dir.join("apiserver.key"))?;
@@ -64,9 +89,8 @@ impl Webhook {
             "url": format!("https://{}/", listener.local_addr()?),
             "caBundle": ByteString(std::fs::read(dir.join("ca.crt"))?),
         });
-        let verdict = Arc::new(Mutex::new(Verdict::Fine));
         let server = tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(tls)), Arc::clone(&verdict)));
-        Ok(Self { verdict, config, server })
+        Ok(Self { verdict, config, means: Means::Server(server) })
     }
 
     /// The `clientConfig` by which the API server finds it.
@@ -76,14 +100,61 @@ impl Webhook {
 
     /// From now on it does this.
     pub fn say(&self, verdict: Verdict) {
+        let guards = matches!(self.means, Means::Guard(_));
+        assert!(!guards || verdict != Verdict::Broken, "what a broken webhook does, no guard does");
         *self.verdict.lock().unwrap_or_else(PoisonError::into_inner) = verdict;
+    }
+
+    /// Lets the API server ask it about updates and deletions of Secrets of a
+    /// namespace that have the value `yes` for this label. Returns the configuration
+    /// that says so. A real server heeds it some time later.
+    pub async fn guard_secrets(&self, cluster: &Cluster, ns: &Ns, label: &'static str) -> Result<Obj> {
+        if let Means::Guard(embedded) = &self.means {
+            let (verdict, namespace) = (Arc::clone(&self.verdict), ns.name().to_owned());
+            embedded.admit_by(Some(Admission::new(move |review| {
+                let asked = is_secret(review, &namespace) && review.object.label(label) == Some("yes");
+                let verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                match verdict {
+                    Verdict::No(message, code) if asked => {
+                        Some(Denial { webhook: NAME.to_owned(), code, message: message.to_owned() })
+                    }
+                    Verdict::No(..) | Verdict::Fine | Verdict::Broken => None,
+                }
+            })));
+        }
+        cluster.set_label(ns.as_object(), label, "here").await?;
+        let rule = json!({
+            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"],
+            "operations": ["UPDATE", "DELETE"], "scope": "*",
+        });
+        let webhooks = json!([{
+            "name": NAME,
+            "clientConfig": self.client_config(),
+            "rules": [rule],
+            "namespaceSelector": { "matchLabels": { label: "here" } },
+            "objectSelector": { "matchLabels": { label: "yes" } },
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+        }]);
+        let name = format!("{}-guard", ns.name());
+        cluster.of::<ValidatingWebhookConfiguration>(name).field("webhooks", webhooks).create().await
     }
 }
 
 impl Drop for Webhook {
     fn drop(&mut self) {
-        self.server.abort();
+        match &self.means {
+            Means::Server(server) => server.abort(),
+            Means::Guard(embedded) => embedded.admit_by(None),
+        }
     }
+}
+
+fn is_secret(review: &Review<'_>, namespace: &str) -> bool {
+    review.resource == ResourceName::new("", "secrets")
+        && review.subresource.is_none()
+        && review.object.key().namespace.as_deref() == Some(namespace)
 }
 
 async fn serve(listener: TcpListener, tls: TlsAcceptor, verdict: Arc<Mutex<Verdict>>) {

@@ -1,7 +1,7 @@
 //! From an HTTP request to a call.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, USER_AGENT};
 use http_body_util::BodyExt as _;
 
 use crate::embedded::call::Call;
@@ -21,9 +21,18 @@ where
         accept: header(&parts.headers, &ACCEPT),
         content_type: media.trim().to_owned(),
         user_agent: header(&parts.headers, &USER_AGENT),
+        token: token(&parts.headers),
         method: parts.method,
         body,
     })
+}
+
+fn token(headers: &HeaderMap) -> String {
+    let credentials = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match credentials.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim().to_owned(),
+        _ => String::new(),
+    }
 }
 
 /// A header that may be repeated, as one.
@@ -76,6 +85,16 @@ mod tests {
         assert_eq!(decode("/api/v1/a%2Fb%20c+d", false), "/api/v1/a/b c+d");
         assert_eq!(decode("n+in+%281%2c2%29", true), "n in (1,2)");
         assert_eq!(decode("100%, %zz, %4", true), "100%, %zz, %4");
+    }
+
+    #[test]
+    fn only_a_bearer_token_is_a_token() {
+        let shown = |credentials: &str| {
+            let value = credentials.parse().unwrap();
+            token(&HeaderMap::from_iter([(AUTHORIZATION, value)]))
+        };
+        assert_eq!([shown("Bearer abc"), shown("bearer  abc")], ["abc", "abc"]);
+        assert_eq!([shown("Basic abc"), shown("abc"), token(&HeaderMap::new())], ["", "", ""]);
     }
 
     #[test]

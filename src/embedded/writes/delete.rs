@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::deletion::{Deletion, decide};
 use super::options::DeleteOptions;
-use super::{Write, metadata, namespaces, remove, save};
+use super::{Write, admit, metadata, namespaces, remove, save};
+use crate::embedded::guards::Operation;
 use crate::embedded::object::{Key, Object};
 use crate::embedded::resources::ResourceName;
 use crate::embedded::resources::crds::begin_deletion;
@@ -86,7 +87,11 @@ pub(super) fn delete_object(
 ) -> Result<Deleted, Status> {
     check_preconditions(write, object, options)?;
     let release = server.settings.release;
-    match decide(object.value(), options, write.resource, release, write.now) {
+    let deletion = decide(object.value(), options, write.resource, release, write.now);
+    if !matches!(deletion, Deletion::Pending) {
+        admit(server, write, Operation::Delete, object)?;
+    }
+    match deletion {
         Deletion::Pending if write.resource.returns_deleted => Ok(Deleted::Not(object.clone())),
         Deletion::Pending => Ok(Deleted::Gone(None)),
         Deletion::Kept(new) => Ok(Deleted::Not(write_or_try(server, write, key, new, options))),
@@ -199,6 +204,7 @@ fn delete_namespace(
 ) -> Result<Deleted, Status> {
     check_own_preconditions(write, namespace, options)?;
     if namespace.deletion_timestamp().is_none() {
+        admit(server, write, Operation::Delete, namespace)?;
         let new = namespaces::begin(namespace.value(), options, write.now);
         return Ok(Deleted::Not(write_or_try(server, write, key, new, options)));
     }
@@ -220,6 +226,7 @@ fn delete_definition(
 ) -> Result<Deleted, Status> {
     check_own_preconditions(write, definition, options)?;
     if definition.deletion_timestamp().is_none() {
+        admit(server, write, Operation::Delete, definition)?;
         let new = begin_deletion(definition, write.now);
         return Ok(Deleted::Not(write_or_try(server, write, key, new, options)));
     }

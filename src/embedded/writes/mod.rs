@@ -26,6 +26,7 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use super::call::{Call, ObjectPath};
+use super::guards::{self, Operation, Review};
 use super::object::{Key, Object};
 use super::reads::{Form, Read, api_version, reply_object};
 use super::resources::{Resource, ResourceName};
@@ -134,6 +135,15 @@ impl<'a> Write<'a> {
             body: serde_json::from_slice(&self.call.body).unwrap_or_default(),
         })
     }
+}
+
+/// Asks whoever guards writes, if anybody does. The server's own are not guarded.
+fn admit(server: &Server, write: &Write<'_>, operation: Operation, object: &Object) -> Result<(), Status> {
+    if write.number == 0 {
+        return Ok(());
+    }
+    let subresource = write.path.subresource;
+    guards::admit(server, || Review { operation, resource: write.asked(), subresource, object })
 }
 
 /// Writes an object.

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::create::{check_kind, insert};
 use super::strategy::Strategy;
-use super::{Write, body, metadata, namespaces, options, remove, save, validation};
+use super::{Write, admit, body, metadata, namespaces, options, remove, save, validation};
+use crate::embedded::guards::Operation;
 use crate::embedded::object::{Key, Object};
 use crate::embedded::resources::ResourceName;
 use crate::embedded::server::{Reply, Server};
@@ -82,6 +83,7 @@ pub(super) fn replace(
     if !errors.is_empty() {
         return Err(Status::invalid(&write.kind(&new), old.name(), &errors));
     }
+    admit(server, write, Operation::Update, old)?;
     let key = old.key();
     if waits_for_nothing(write, old.value(), &new) {
         if !dry_run {

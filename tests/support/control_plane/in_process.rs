@@ -30,10 +30,11 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    pub(super) fn start() -> Result<(Self, Info)> {
+    /// One that shows itself as a release: as the usual one, if none is given.
+    pub(super) fn start(as_release: Option<Release>) -> Result<(Self, Info)> {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let settings = Settings {
-            release: release(),
+            release: as_release.unwrap_or_else(usual_release),
             epoch: std::time::SystemTime::now(),
             // As on a bare API server: who deletes a namespace finalizes it.
             namespace_controller: false,
@@ -68,6 +69,15 @@ impl InProcess {
     /// The server itself.
     pub fn server(&self) -> &Embedded {
         &self.server
+    }
+
+    /// A token by which a service account is known from now on: it may do what its
+    /// roles allow. Without one, or with another, everything is allowed.
+    pub fn token_of(&self, account: &Obj) -> String {
+        let namespace = account.namespace.as_deref().unwrap_or_default();
+        let token = format!("token-{}", account.uid);
+        self.server.restrict(&token, &format!("system:serviceaccount:{namespace}:{}", account.name));
+        token
     }
 
     /// Ends all connections and takes no more.
@@ -131,7 +141,7 @@ impl Drop for InProcess {
 
 /// The newest, where that makes no difference. Tests that spoil requests know
 /// those of plain discovery.
-fn release() -> Release {
+fn usual_release() -> Release {
     if env!("CARGO_CRATE_NAME").starts_with("faults") { Release::V1_20 } else { Release::V1_36 }
 }
 

@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use anyhow::{Result, anyhow, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use kube_gc::embedded::Release;
 use serde::Deserialize;
 
 use self::in_process::InProcess;
@@ -88,7 +89,11 @@ impl ControlPlane {
         if !is_embedded() {
             return Self::start_with(None, &[]);
         }
-        let (server, info) = InProcess::start()?;
+        Self::start_embedded(None)
+    }
+
+    fn start_embedded(release: Option<Release>) -> Result<Self> {
+        let (server, info) = InProcess::start(release)?;
         Ok(Self { kind: Kind::Embedded(server), info, turn: tokio::sync::Mutex::new(()) })
     }
 
@@ -103,10 +108,14 @@ impl ControlPlane {
     /// that asks. Scenarios take turns on it: see [`exclusive`](Self::exclusive).
     pub fn shared() -> Result<&'static Self> {
         static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
-        SHARED
-            .get_or_init(|| ControlPlane::start().map_err(|error| format!("{error:#}")))
-            .as_ref()
-            .map_err(|error| anyhow!("no control plane: {error}"))
+        once(&SHARED, Self::start)
+    }
+
+    /// A plane, shared likewise, of a release that serves objects in two groups: the
+    /// embedded server shows itself as an old one for it. A real one is what it is.
+    pub fn of_old() -> Result<&'static Self> {
+        static OLD: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
+        if is_embedded() { once(&OLD, || Self::start_embedded(Some(Release::V1_20))) } else { Self::shared() }
     }
 
     /// Waits for this scenario's turn. The turn ends with the guard; a test
@@ -235,6 +244,16 @@ impl ControlPlane {
 
     /// Stops it and waits until it is gone. Dropping does the same.
     pub fn stop(self) {}
+}
+
+fn once(
+    plane: &'static OnceLock<Result<ControlPlane, String>>,
+    start: impl FnOnce() -> Result<ControlPlane>,
+) -> Result<&'static ControlPlane> {
+    plane
+        .get_or_init(|| start().map_err(|error| format!("{error:#}")))
+        .as_ref()
+        .map_err(|error| anyhow!("no control plane: {error}"))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -80,6 +80,7 @@ impl Fixture {
             accept: accept.to_owned(),
             content_type: String::new(),
             user_agent: String::new(),
+            token: String::new(),
             body: Bytes::new(),
         };
         self.server.handle(&call, self.now)

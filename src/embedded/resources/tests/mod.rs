@@ -38,6 +38,7 @@ impl Stage {
                 _ => "application/json".to_owned(),
             },
             user_agent: "test".to_owned(),
+            token: String::new(),
             body: if body.is_null() { Vec::new() } else { body.to_string().into_bytes() }.into(),
         };
         match self.server.handle(&call, self.now) {

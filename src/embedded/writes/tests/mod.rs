@@ -38,6 +38,7 @@ pub(super) fn call(method: &str, path: &str, body: Option<Value>) -> Call {
         accept: "application/json".to_owned(),
         content_type: "application/json".to_owned(),
         user_agent: "test".to_owned(),
+        token: String::new(),
         body: body.map(|body| body.to_string().into()).unwrap_or_default(),
     }
 }
