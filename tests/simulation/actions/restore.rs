@@ -63,7 +63,7 @@ async fn pass_versions(world: &mut World, random: &mut Random) {
 /// How long the server is down: there is no restore in no time.
 fn down(random: &mut Random) -> Duration {
     match random.below(3) {
-        0 => random.millis(10, 500),
+        0 => random.millis(100, 500),
         1 => random.millis(500, 5_000),
         _ => random.millis(5_000, 60_000),
     }
