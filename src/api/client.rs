@@ -217,7 +217,7 @@ impl Api {
         let mut limit = self.0.settings.request_timeout;
         if call.method != Method::GET {
             self.leave(&call)?;
-            self.dispel_doubts(&call).await?;
+            self.refuse_in_doubt(&call).await?;
             // Nothing may come between this check and the transport.
             limit = self.leave(&call)?.limit(limit);
         }

@@ -3,10 +3,10 @@
 //! A store is restored from a backup while nobody can reach the API server, so every
 //! watch ends first. What was deleted since the backup is there again then, with the
 //! same uid and at the same version: a DELETE that was decided on its owner's absence
-//! would go through. So when watches have ended before their time, the next write
-//! waits until a consistent list has said at which version the store is. The list is
-//! one for all types, because they share a store, and because a type that cannot be
-//! listed must not hold up the others.
+//! would go through. So when watches have ended before their time, nothing is written
+//! until a consistent list has said at which version the store is. The list is one for
+//! all types, because they share a store, and because a type that cannot be listed must
+//! not hold up the others.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ pub struct Doubts(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
-    /// One question answers everybody.
+    /// One question at a time: it answers everybody.
     asking: tokio::sync::Mutex<()>,
     proof: watch::Sender<String>,
 }
@@ -40,6 +40,8 @@ struct Inner {
 struct State {
     /// How many doubts there ever were.
     raised: u64,
+    /// How many questions there were that dispelled none.
+    asked: u64,
     /// Each with its number.
     doubted: BTreeMap<GroupResource, u64>,
     /// The types whose versions are those of the store.
@@ -118,54 +120,55 @@ impl Doubts {
 }
 
 impl Api {
-    /// Before a write: makes sure that the store is the one that was seen.
-    pub(super) async fn dispel_doubts(&self, call: &Call<'_>) -> Result<(), ApiError> {
+    /// Before a write: if there is any doubt, has it dispelled, and sends nothing all
+    /// the same. What was decided may rest on what is over when the answer comes.
+    pub(super) async fn refuse_in_doubt(&self, call: &Call<'_>) -> Result<(), ApiError> {
         let doubts = self.doubts();
-        while doubts.is_any() {
-            let _turn = doubts.0.asking.lock().await;
-            // Whoever was first may have dispelled them.
-            match doubts.question(self.high_water()) {
-                Some(question) => self.ask(&question, call).await?,
-                None => break,
-            }
+        if !doubts.is_any() {
+            return Ok(());
         }
-        Ok(())
+        let asked = doubts.state().asked;
+        let _turn = doubts.0.asking.lock().await;
+        // Unless somebody else has just tried.
+        let question = doubts.question(self.high_water()).filter(|_| doubts.state().asked == asked);
+        let why = match question {
+            Some(question) => self.ask(&question).await,
+            None => "watches broke, and somebody makes sure that the store is still the same".to_owned(),
+        };
+        Err(call.error(ErrorClass::GateClosed, format!("not sent: {why}"), None))
     }
 
     /// Namespaces are few, built in, and need no webhook to be read. Where they are
     /// behind, or cannot be read, the type itself is asked: it may have a store of its
-    /// own.
-    async fn ask(&self, question: &Question, call: &Call<'_>) -> Result<(), ApiError> {
+    /// own. Says what came of it.
+    async fn ask(&self, question: &Question) -> String {
         let Question { number, resource, seen } = question;
-        let (mut behind, mut failed) = (None, None);
+        let doubts = self.doubts();
+        let (mut behind, mut failed) = (None, String::new());
         for asked in [&namespaces(), resource] {
             let answer = timeout(AT_MOST, present_version(self, asked)).await;
             match answer.map(|answer| answer.map(|envelope| envelope.resource_version)) {
                 Ok(Ok(Some(found))) if seen.is_after(&found) => behind = Some(found),
                 Ok(Ok(_)) => {
-                    self.doubts().settle_up_to(*number);
-                    return Ok(());
+                    doubts.settle_up_to(*number);
+                    return "watches broke; the store is still the same, and it is decided anew".to_owned();
                 }
-                Ok(Err(error)) => failed = Some(error.to_string()),
-                Err(_) => failed = Some(format!("no answer within {} s", AT_MOST.as_secs())),
+                Ok(Err(error)) => failed = error.to_string(),
+                Err(_) => {
+                    failed =
+                        format!("LIST {}: no answer within {} s", asked.group_resource, AT_MOST.as_secs())
+                }
             }
         }
-        if let Some(found) = behind {
-            let of = &resource.group_resource;
-            // At once: until anybody gets to it, much could be written.
-            self.gate().pause();
-            self.doubts()
-                .0
-                .proof
-                .send_replace(format!("the store is at version {found}, {seen} had been seen of {of}"));
-            let message = "the store was restored from a backup; everything is read anew first";
-            return Err(call.error(ErrorClass::GateClosed, message, None));
-        }
-        let why = failed.unwrap_or_default();
-        let message = format!(
-            "not sent: watches broke, and it could not be made sure that the store is still the same: {why}"
-        );
-        Err(call.error(ErrorClass::Transient, message, None))
+        doubts.state().asked += 1;
+        let Some(found) = behind else {
+            return format!("watches broke, and nobody says whether the store is still the same: {failed}");
+        };
+        // At once: until anybody gets to it, much could be written.
+        self.gate().pause();
+        let of = &resource.group_resource;
+        doubts.0.proof.send_replace(format!("the store is at version {found}, {seen} had been seen of {of}"));
+        "the store was restored from a backup; everything is read anew first".to_owned()
     }
 }
 
