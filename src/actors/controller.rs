@@ -25,7 +25,7 @@ use super::registry::Registry;
 use super::reporter::Reporter;
 use super::supervision::Threads;
 use super::view::View;
-use crate::api::{Api, HighWater};
+use crate::api::Api;
 use crate::graph::{Layout, Partition};
 use crate::mailbox::Backoff;
 use crate::object::Catalog;
@@ -112,11 +112,11 @@ impl Controller {
 
         let (status, discovery_status) = watch::channel(Discovery::initial_status());
         let means = DiscoveryMeans {
+            high_water: api.high_water().clone(),
             api,
             graph: graph.clone(),
             memory: Arc::clone(&memory),
             graph_queue: graph_queue.clone(),
-            high_water: HighWater::default(),
             registry: registry.clone(),
             pools: vec![doors(&delete), doors(&orphan)],
         };

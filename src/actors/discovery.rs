@@ -304,6 +304,7 @@ impl Actor for Discovery {
     fn started(&mut self, ctx: &mut Self::Context) {
         // Every monitor may have something to say at the same time.
         ctx.set_mailbox_capacity(4096);
+        self.hear_of_restores(ctx);
         self.look(ctx);
     }
 }

@@ -13,10 +13,12 @@ use kube::client::Body;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::decode::Status;
+use super::doubt::Doubts;
 use super::error::{self, ApiError, ErrorClass, Named};
-use super::gate::{GateClosed, WriteGate};
+use super::gate::{GateClosed, Permit, WriteGate};
 use super::jitter::Jitter;
 use super::limiter::Limiter;
+use super::list_watch::HighWater;
 use super::settings::{ApiSettings, USER_AGENT, Verb};
 use crate::object::GroupResource;
 
@@ -42,6 +44,8 @@ struct Inner {
     watches: kube::Client,
     settings: ApiSettings,
     gate: WriteGate,
+    high_water: HighWater,
+    doubts: Doubts,
     limiter: Limiter,
     jitter: Jitter,
     /// Types that answered 415 to a strategic merge patch: custom resources.
@@ -160,6 +164,8 @@ impl Api {
             jitter: Jitter::new(settings.seed),
             settings,
             gate,
+            high_water: HighWater::default(),
+            doubts: Doubts::default(),
             no_strategic_merge: DashSet::new(),
         }))
     }
@@ -174,6 +180,18 @@ impl Api {
     #[must_use]
     pub fn gate(&self) -> &WriteGate {
         &self.0.gate
+    }
+
+    /// The last version seen of every type.
+    #[must_use]
+    pub fn high_water(&self) -> &HighWater {
+        &self.0.high_water
+    }
+
+    /// What is in doubt, and holds up writes.
+    #[must_use]
+    pub fn doubts(&self) -> &Doubts {
+        &self.0.doubts
     }
 
     pub(super) fn jitter(&self) -> &Jitter {
@@ -198,16 +216,10 @@ impl Api {
         let request = call.request()?;
         let mut limit = self.0.settings.request_timeout;
         if call.method != Method::GET {
+            self.leave(&call)?;
+            self.refuse_in_doubt(&call).await?;
             // Nothing may come between this check and the transport.
-            limit = match self.0.gate.check() {
-                Ok(permit) => permit.limit(limit),
-                Err(closed @ GateClosed::DryRun) => {
-                    return Err(call.error(ErrorClass::DryRun, closed.to_string(), None));
-                }
-                Err(closed @ GateClosed::Closed) => {
-                    return Err(call.error(ErrorClass::GateClosed, closed.to_string(), None));
-                }
-            };
+            limit = self.leave(&call)?.limit(limit);
         }
         let start = Instant::now();
         let answer = timeout(limit, async {
@@ -226,6 +238,17 @@ impl Api {
         } else {
             Err(call.refusal(parts.status.as_u16(), &parts.headers, &body))
         }
+    }
+
+    /// Asks the gate for leave to write.
+    fn leave(&self, call: &Call<'_>) -> Result<Permit, ApiError> {
+        self.0.gate.check().map_err(|closed| {
+            let class = match closed {
+                GateClosed::DryRun => ErrorClass::DryRun,
+                GateClosed::Closed => ErrorClass::GateClosed,
+            };
+            call.error(class, closed.to_string(), None)
+        })
     }
 
     /// Opens a stream: the headers come within the timeout, the body is the

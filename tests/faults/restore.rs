@@ -2,8 +2,9 @@
 
 use anyhow::{Result, ensure};
 
-use crate::stage::never;
+use crate::stage::{Stage, never};
 use crate::support::cluster::{create_all, poll};
+use crate::support::proxy::{How, On, Reply, Request, Verb};
 use crate::support::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope};
 
 /// Discovery looks only when it has a reason to.
@@ -155,5 +156,53 @@ async fn nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup() -
     let times = collector.metric("kube_gc_store_restored_total").await?;
     ensure!(times == 1.0, "noticed {times} times");
     family.end_again(&cluster, &collector).await?;
+    collector.stop().await
+}
+
+/// Failures are tried again soon, so that a write is the first to be tried.
+const SOON: &str = "[retry]\nmax = \"500ms\"\n[discovery]\ninterval = \"1h\"\n";
+
+/// What was decided before the store was restored, and could not be carried out, is
+/// tried again when the API server is back: as a rule before any monitor has looked.
+/// Here none can look for a while. Fails if what comes first is the DELETE: the owner
+/// is there again, and so are the dependent's uid and version.
+#[tokio::test]
+async fn nothing_is_written_to_a_restored_store_before_its_version_is_known() -> Result<()> {
+    let stage = Stage::alone().await?;
+    let (plane, ns) = (stage.plane()?, &stage.ns);
+    let owner = ns.configmap("owner").create().await?;
+    let child = ns.secret("child").owned_by(&owner).create().await?;
+    plane.back_up()?;
+    stage.answers().await?;
+
+    let collector = stage.collector_with(Options::config(SOON)).await?;
+    let deletes = stage.proxy.always(On::object(Verb::Delete, &child), How::Instead(Reply::broken()));
+    create_all((0..VERSIONS).map(|n| ns.configmap(format!("filler-{n}")))).await?;
+    stage.cluster.delete(&owner, Policy::Background).await?;
+    deletes.hit(2).await?;
+
+    let is_look = |request: &Request| request.query == "limit=1";
+    let looks = || On::verb(Verb::List).when(is_look);
+    let first = stage.proxy.always(looks().of("namespaces"), How::Instead(Reply::broken()));
+    let others = stage.proxy.always(looks(), How::Instead(Reply::broken()));
+    plane.restore()?;
+    // The collector has seen its watches break. It is not kept from writing any more.
+    others.hit(1).await?;
+    deletes.remove();
+    // A writer asks whenever it tries; a monitor is more patient.
+    first.hit(first.hits() + 5).await?;
+    ensure!(stage.cluster.exists_with_uid(&child).await?, "its owner is there, and so should it be");
+    first.remove();
+    others.remove();
+
+    collector.log_line("store went back in time").await?;
+    // One that knows nothing of versions that are yet to come.
+    let cluster = Cluster::new(plane.client().await?);
+    cluster.settled(&collector).await?;
+    is_owned_by(&cluster, &owner, &[]).await?;
+    is_owned_by(&cluster, &child, std::slice::from_ref(&owner)).await?;
+    cluster.delete(&owner, Policy::Background).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_gone([&owner, &child]).await?;
     collector.stop().await
 }

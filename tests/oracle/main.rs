@@ -8,4 +8,5 @@ mod deletes;
 mod finalizers;
 mod patches;
 mod rest;
+mod restores;
 mod world;

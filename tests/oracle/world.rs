@@ -22,12 +22,17 @@ pub fn broken(judged: &Judged) -> Option<Rule> {
     judged.as_ref().err().map(|violation| violation.rule)
 }
 
+type Objects = BTreeMap<String, (ResourceName, Value)>;
+
 /// A world, and the oracle that watches it.
 pub struct World {
     pub oracle: Oracle,
     pub now: Duration,
+    /// When the next request was sent, if not now.
+    pub sent: Option<Duration>,
     version: u64,
-    objects: BTreeMap<String, (ResourceName, Value)>,
+    backup: (u64, Objects),
+    objects: Objects,
     served: Vec<Resource>,
 }
 
@@ -66,7 +71,9 @@ impl World {
         let mut world = Self {
             oracle: Oracle::new(bounds),
             now: Duration::from_secs(1000),
+            sent: None,
             version: 0,
+            backup: (0, BTreeMap::new()),
             objects: BTreeMap::new(),
             served,
         };
@@ -86,6 +93,20 @@ impl World {
     /// Time goes on.
     pub fn wait(&mut self, seconds: u64) {
         self.now += Duration::from_secs(seconds);
+    }
+
+    /// Somebody takes a backup.
+    pub fn back_up(&mut self) {
+        self.backup = (self.version, self.objects.clone());
+        self.oracle.backed_up();
+    }
+
+    /// The server is stopped, and half a minute later it is as it was in the backup.
+    pub fn restore(&mut self) {
+        let stopped = self.now;
+        self.wait(30);
+        (self.version, self.objects) = self.backup.clone();
+        self.oracle.restored(self.version, stopped);
     }
 
     /// The collector knows all ConfigMaps, and could list them.
@@ -212,6 +233,6 @@ impl World {
         }
         let cause = Arc::new(cause);
         let change = Change { version: self.version, resource, key, before, after, removed, cause };
-        self.oracle.observe(&change, self.now)
+        self.oracle.observe(&change, self.now, self.sent.unwrap_or(self.now))
     }
 }

@@ -1,6 +1,6 @@
 //! Shows the oracle everything at the moment when it happens.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -23,6 +23,10 @@ struct Inner {
     read: usize,
     served: Vec<Arc<Resource>>,
     violation: Option<Violation>,
+    /// The last version of each type that the collector is sure to have seen.
+    seen: BTreeMap<ResourceName, u64>,
+    /// Whether the store was restored, and the collector can not know of it yet.
+    unnoticed: bool,
 }
 
 impl Judge {
@@ -38,6 +42,8 @@ impl Judge {
             read: 0,
             served: Vec::new(),
             violation: None,
+            seen: BTreeMap::new(),
+            unnoticed: false,
         })))
     }
 
@@ -48,6 +54,11 @@ impl Judge {
         look(&mut inner, now)
     }
 
+    /// The time, for the oracle.
+    pub fn now(&self) -> Duration {
+        self.with(|_, now| now)
+    }
+
     /// The clock is about to jump.
     pub fn jump(&self, by: Duration) {
         self.with(|inner, _| inner.jumped += by);
@@ -56,6 +67,11 @@ impl Judge {
     /// Reads what has changed since the last time. To be called right after each
     /// request, since a change is judged by the time at which it is read.
     pub fn look(&self) {
+        self.look_at(self.now());
+    }
+
+    /// The same, after a request that was sent at this time.
+    pub fn look_at(&self, sent: Duration) {
         self.with(|inner, now| {
             let Inner { server, oracle, read, served, violation, .. } = inner;
             server.with(|server| {
@@ -65,7 +81,7 @@ impl Judge {
                 }
                 for change in server.store.journal().get(*read..).unwrap_or_default() {
                     *read += 1;
-                    if let Err(wrong) = oracle.observe(change, now) {
+                    if let Err(wrong) = oracle.observe(change, now, sent) {
                         violation.get_or_insert(wrong);
                     }
                 }
@@ -80,12 +96,50 @@ impl Judge {
 
     /// The collector was shown all changes of a type up to a version.
     pub fn shown(&self, resource: &ResourceName, version: u64) {
-        self.with(|inner, now| inner.oracle.shown(resource, version, now));
+        self.with(|inner, now| {
+            inner.oracle.shown(resource, version, now);
+            inner.sees(resource, version);
+        });
+    }
+
+    /// The collector was told by a list, or a part of one, which version the store is
+    /// at. If that is less than it has seen of the type, it knows that the store was
+    /// restored. A whole list of a type that it read it has seen.
+    pub fn told(&self, resource: &ResourceName, version: u64, has_seen: bool) {
+        self.with(|inner, _| {
+            if inner.unnoticed && inner.seen.get(resource).is_some_and(|seen| version < *seen) {
+                inner.forgets();
+            }
+            if has_seen {
+                inner.sees(resource, version);
+            }
+        });
+    }
+
+    /// The last version that the collector is sure to have seen of anything.
+    pub fn seen(&self) -> u64 {
+        self.with(|inner, _| inner.seen.values().copied().max().unwrap_or_default())
     }
 
     /// The collector is a new one.
     pub fn restarted(&self) {
-        self.with(|inner, _| inner.oracle.restarted());
+        self.with(|inner, _| inner.forgets());
+    }
+
+    /// Somebody takes a backup of the store.
+    pub fn backed_up(&self) {
+        self.look();
+        self.with(|inner, _| inner.oracle.backed_up());
+    }
+
+    /// The store was restored from the last backup, of this version; for that the server
+    /// was stopped.
+    pub fn restored(&self, version: u64, stopped: Duration) {
+        self.with(|inner, _| {
+            inner.oracle.restored(version, stopped);
+            inner.unnoticed = true;
+        });
+        self.look();
     }
 
     /// The first thing that was wrong.
@@ -96,5 +150,18 @@ impl Judge {
     /// Judges the state as it is, when nothing happens any more.
     pub fn at_rest(&self, visible: &BTreeSet<String>) -> Result<(), Violation> {
         self.with(|inner, _| inner.oracle.at_rest(visible))
+    }
+}
+
+impl Inner {
+    fn sees(&mut self, resource: &ResourceName, version: u64) {
+        let seen = self.seen.entry(resource.clone()).or_default();
+        *seen = version.max(*seen);
+    }
+
+    fn forgets(&mut self) {
+        self.oracle.restarted();
+        self.seen.clear();
+        self.unnoticed = false;
     }
 }

@@ -56,7 +56,19 @@ struct Shared {
     expired: BTreeSet<String>,
     stalled: BTreeMap<String, Instant>,
     dark_until: Option<Instant>,
+    /// How many times the server was stopped; it is the same one as long as this is.
+    stops: u64,
+    is_stopped: bool,
     runaway: Option<String>,
+}
+
+/// A write that arrives when whoever sent it has long given up on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Delay {
+    /// How long it is on its way.
+    pub time: Duration,
+    /// Whether it finds its way to a server that was started meanwhile.
+    pub outlives: bool,
 }
 
 /// How a request fails.
@@ -83,6 +95,8 @@ pub struct Fate {
     pub back: Duration,
     /// It has its effect, and nobody hears of it.
     pub after: Option<Refusal>,
+    /// Of a write: it is late, and its answer is lost.
+    pub delay: Option<Delay>,
     /// Of a watch: answered with 410.
     pub gone: bool,
     /// Of a watch: by how many versions it begins too early.
@@ -116,6 +130,8 @@ impl Network {
             expired: BTreeSet::new(),
             stalled: BTreeMap::new(),
             dark_until: None,
+            stops: 0,
+            is_stopped: false,
             runaway: None,
         };
         let (cuts, _) = broadcast::channel(64);
@@ -234,6 +250,30 @@ impl Network {
         self.with(|shared| shared.dark_until = Some(Instant::now() + time));
     }
 
+    /// The server is stopped: nothing can be reached, and what was open breaks.
+    pub fn stop_server(&self, clean: bool) {
+        self.with(|shared| {
+            shared.is_stopped = true;
+            shared.stops += 1;
+        });
+        self.cut(None, clean);
+    }
+
+    /// The server can be reached again.
+    pub fn start_server(&self) {
+        self.with(|shared| shared.is_stopped = false);
+    }
+
+    /// How many times the server was stopped.
+    pub fn stops(&self) -> u64 {
+        self.with(|shared| shared.stops)
+    }
+
+    /// Whether nothing can be reached.
+    pub fn is_dark(&self) -> bool {
+        self.with(|shared| shared.is_dark())
+    }
+
     /// From now on everything goes well.
     pub fn heal(&self) {
         self.with(|shared| {
@@ -247,6 +287,10 @@ impl Network {
 }
 
 impl Shared {
+    fn is_dark(&self) -> bool {
+        self.is_stopped || self.dark_until.is_some_and(|until| Instant::now() < until)
+    }
+
     fn fate(&mut self, kind: Kind, plural: &str) -> Fate {
         let Self { random, rates, .. } = self;
         let mut fate = Fate {
@@ -255,6 +299,7 @@ impl Shared {
             before: None,
             back: Duration::ZERO,
             after: None,
+            delay: None,
             gone: false,
             repeated: 0,
         };
@@ -277,6 +322,11 @@ impl Shared {
         } else if random.chance(rates.hangs) {
             fate.before = Some(Refusal::Silence);
         }
+        // Nothing is drawn where there is none, so that other runs stay as they were.
+        if kind == Kind::Write && rates.delayed > 0 && random.chance(rates.delayed) {
+            let time = random.millis(1_000, 60_000);
+            fate.delay = Some(Delay { time, outlives: random.chance(500) });
+        }
         if kind == Kind::Watch {
             fate.gone = random.chance(rates.gone) || self.expired.remove(plural);
             if random.chance(rates.repeated) {
@@ -290,7 +340,7 @@ impl Shared {
             _ => None,
         };
         fate.before = refused.or(fate.before);
-        if self.dark_until.is_some_and(|until| Instant::now() < until) {
+        if self.is_dark() {
             fate.before = Some(Refusal::Broken);
         }
         if self.runaway.is_some() {

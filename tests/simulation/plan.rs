@@ -68,6 +68,10 @@ pub enum Action {
     BehindTheTimes,
     /// Nothing can be reached for a while.
     Blackout,
+    /// A backup of the store is taken.
+    BackUp,
+    /// The store is restored from the last backup.
+    Restore,
     /// The collector dies and is started again.
     Crash,
     /// Time passes.
@@ -77,7 +81,7 @@ pub enum Action {
 }
 
 /// Every action, with its weight where it is enabled.
-const ACTIONS: [(Action, u32); 32] = [
+const ACTIONS: [(Action, u32); 34] = [
     (Action::CreateTree, 30),
     (Action::Create, 60),
     (Action::CreateCycle, 12),
@@ -110,6 +114,8 @@ const ACTIONS: [(Action, u32); 32] = [
     (Action::Crash, 5),
     (Action::Pass, 90),
     (Action::Jump, 6),
+    (Action::BackUp, 40),
+    (Action::Restore, 12),
 ];
 
 /// What can happen to a request, in a thousand.
@@ -132,6 +138,8 @@ pub struct Rates {
     pub late: u32,
     /// A watch ends before an event.
     pub cut: u32,
+    /// A write takes effect when nobody waits for its answer any more.
+    pub delayed: u32,
 }
 
 /// One run.
@@ -179,13 +187,17 @@ impl Plan {
     /// The run of a seed.
     pub fn new(seed: u64, steps: Option<usize>) -> Self {
         let random = &mut Random::new(seed).split("plan", 0);
+        // What came later is drawn apart, so that older seeds without it stay the same.
+        let rare = &mut Random::new(seed).split("rare", 0);
         let quiet = random.chance(100);
+        let (is_restored, is_delayed) = (rare.chance(200), rare.chance(250));
         let weights = ACTIONS
             .iter()
             .map(|(action, weight)| match action {
                 // Without these nothing would ever happen.
                 Action::Create | Action::Delete | Action::Pass => *weight,
                 action if quiet && action.is_fault() => 0,
+                Action::BackUp | Action::Restore => *weight * u32::from(is_restored),
                 _ => [0, *weight, *weight, *weight * 4].get(random.below(4)).copied().unwrap_or_default(),
             })
             .collect();
@@ -201,6 +213,11 @@ impl Plan {
             repeated: rate(&[100, 500]),
             late: rate(&[50, 300, 900]),
             cut: rate(&[5, 50]),
+            delayed: if quiet || !is_delayed {
+                0
+            } else {
+                rare.pick(&[20, 100]).copied().unwrap_or_default()
+            },
         };
         let mut one_of = |values: &[u64]| random.pick(values).copied().unwrap_or_default();
         Self {
@@ -246,6 +263,8 @@ impl Action {
                 | Self::UnseenOrphan
                 | Self::BehindTheTimes
                 | Self::Blackout
+                | Self::BackUp
+                | Self::Restore
                 | Self::Crash
         )
     }

@@ -23,8 +23,11 @@ use tokio::sync::broadcast::error::RecvError;
 use tower::{Service, ServiceExt as _};
 
 use super::judge::Judge;
-use super::network::{Cut, EventEnd, Fate, Kind, Network, Refusal};
+use super::network::{Cut, Delay, EventEnd, Fate, Kind, Network, Refusal};
 use kube_gc::embedded::call::{ObjectPath, Target};
+
+/// How often it is tried to reach a server that can not be reached.
+const NEXT_TRY: Duration = Duration::from_millis(300);
 
 /// One collector's connection to the server.
 #[derive(Clone, Debug)]
@@ -61,10 +64,19 @@ impl Transport {
         if !self.network.is_alive(self.life) {
             return std::future::pending().await;
         }
-        let fate = self.network.fate(kind, &resource.plural, &line);
+        let (sent, stops) = (self.judge.now(), self.network.stops());
+        let mut fate = self.network.fate(kind, &resource.plural, &line);
         let number = fate.number;
         self.network.trace.note(format_args!("#{number} {line}"));
+        if let (Some(delay), None) = (fate.delay, fate.before) {
+            let late = Late { transport: self, number, sent, stops, delay };
+            tokio::spawn(late.carry(Request::from_parts(parts, Body::from(body))));
+            return std::future::pending().await;
+        }
         sleep(fate.there).await;
+        if self.network.stops() != stops {
+            fate.before = Some(Refusal::Broken);
+        }
         let fails = fate.before.or(fate.after).is_some();
         if fails && kind == Kind::List {
             self.judge.listed(&resource, false);
@@ -80,11 +92,15 @@ impl Transport {
                 parts.uri = uri;
             }
         }
+        let check = parts.uri.query() == Some("limit=1");
         let served = Request::from_parts(parts, Body::from(body));
         let answer = self.server.clone().oneshot(served).await;
-        self.judge.look();
+        self.judge.look_at(sent);
         let answer = answer.map_err(io::Error::other)?;
         sleep(fate.back).await;
+        if self.network.stops() != stops {
+            fate.after = Some(Refusal::Broken);
+        }
         if let Some(refusal) = fate.after {
             return self.refuse(&fate, refusal, "after its effect").await;
         }
@@ -98,8 +114,10 @@ impl Transport {
         self.network.trace.bytes(&whole);
         if kind == Kind::List {
             match serde_json::from_slice::<Envelope>(&whole) {
-                Ok(envelope) if parts.status.is_success() => {
-                    if envelope.metadata.next.is_empty() {
+                Ok(Envelope { metadata }) if parts.status.is_success() => {
+                    let version = metadata.resource_version.parse().unwrap_or_default();
+                    self.judge.told(&resource, version, metadata.next.is_empty() && !check);
+                    if metadata.next.is_empty() {
                         self.judge.listed(&resource, true);
                     }
                 }
@@ -144,6 +162,33 @@ impl Transport {
             }
         })
         .boxed()
+    }
+}
+
+/// A write that whoever sent it does not wait for any more when it arrives.
+struct Late {
+    transport: Transport,
+    number: u64,
+    sent: Duration,
+    stops: u64,
+    delay: Delay,
+}
+
+impl Late {
+    async fn carry(self, request: Request<Body>) {
+        let Self { transport: Transport { server, network, judge, .. }, number, sent, stops, delay } = self;
+        sleep(delay.time).await;
+        while network.is_dark() {
+            sleep(NEXT_TRY).await;
+        }
+        if network.stops() != stops && !delay.outlives {
+            network.trace.note(format_args!("#{number} is lost"));
+            return;
+        }
+        let answer = server.oneshot(request).await;
+        judge.look_at(sent);
+        let code = answer.map_or(0, |answer| answer.status().as_u16());
+        network.trace.note(format_args!("#{number} → {code}, late"));
     }
 }
 

@@ -7,6 +7,7 @@ use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube_gc::embedded::resources::ResourceName;
+use kube_gc::embedded::store::Snapshot;
 use kube_gc::embedded::{Embedded, Release, Settings};
 use serde_json::Value;
 use tower::ServiceExt as _;
@@ -44,6 +45,10 @@ pub struct World {
     pub ignored: Vec<ResourceName>,
     /// Types whose watch cache stands still.
     pub frozen: Vec<&'static Type>,
+    /// The last backup of the store.
+    pub backup: Option<Snapshot>,
+    /// Whether the store was restored: once is enough.
+    pub is_restored: bool,
     last: u64,
 }
 
@@ -72,6 +77,8 @@ impl World {
             namespaces: namespaces.map(ToOwned::to_owned).collect(),
             ghosts: VecDeque::new(),
             frozen: Vec::new(),
+            backup: None,
+            is_restored: false,
             last: 0,
             plan,
         }

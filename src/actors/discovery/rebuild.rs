@@ -41,12 +41,25 @@ impl Handler<StoreRestored> for Discovery {
             let _ = means.graph.reset().await;
             means.memory.clear();
             means.high_water.forget_all();
+            means.api.doubts().forget_all();
         };
         ctx.spawn(forget.into_actor(self).map(|(), discovery, ctx| discovery.begin_anew(ctx)));
     }
 }
 
 impl Discovery {
+    /// Hears of it when a writer, who had to make sure, found that it is so.
+    pub(super) fn hear_of_restores(&self, ctx: &mut Context<Self>) {
+        let (mut proofs, discovery) = (self.means.api.doubts().proofs(), ctx.address());
+        let hear = async move {
+            while proofs.changed().await.is_ok() {
+                let detail = proofs.borrow_and_update().clone();
+                discovery.do_send(StoreRestored { detail });
+            }
+        };
+        ctx.spawn(hear.into_actor(self));
+    }
+
     fn begin_anew(&mut self, ctx: &mut Context<Self>) {
         self.status.send_modify(|status| status.phase = Phase::Syncing);
         self.reconcile(ctx);

@@ -132,6 +132,7 @@ impl ListWatch {
                         Ok(envelope) => self.machine.checked(envelope.resource_version.as_ref()),
                         Err(error) => Some(self.machine.check_failed(error, Instant::now())),
                     });
+                    self.tell_of_no_doubt();
                 }
                 Stage::OpeningList { first, since, opening } => {
                     let result = opening.await;
@@ -174,13 +175,16 @@ impl ListWatch {
         let now = Instant::now();
         self.stage = match self.machine.action(now) {
             Action::Wait(time) => Stage::Waiting(now + time),
-            Action::Check => Stage::Checking(self.check()),
+            Action::Check => Stage::Checking(present_version(&self.api, &self.resource)),
             Action::List(from) => {
                 let first = !matches!(from, ListFrom::Page(_));
                 let opening = self.open(Verb::List, METADATA_LIST, self.list_path(&from));
                 Stage::OpeningList { first, since: now, opening }
             }
             Action::Watch { from, lasting } => {
+                if self.machine.tells_of_the_store() {
+                    self.api.doubts().follow(&self.resource);
+                }
                 let mut path = path::collection(&self.resource, None);
                 path.push_str("?watch=1&allowWatchBookmarks=true&timeoutSeconds=");
                 path.push_str(&lasting.as_secs().to_string());
@@ -223,23 +227,42 @@ impl ListWatch {
         .boxed()
     }
 
-    /// Asks for the present version.
-    fn check(&self) -> BoxFuture<'static, Result<Envelope, ApiError>> {
-        let (api, resource) = (self.api.clone(), Arc::clone(&self.resource));
-        async move {
-            let path = path::collection(&resource, None) + "?limit=1";
-            let mut call = Call::get(Verb::List, path, METADATA_LIST, &resource.group_resource);
-            call.action = "LIST";
-            call.target = resource.group_resource.to_string();
-            let answer = api.call(call).await?;
-            let mut scanner = ListScanner::default();
-            scanner
-                .feed(&answer.body, |_| Ok(()))
-                .and_then(|()| scanner.finish())
-                .map_err(|error| failure("LIST", &resource, ErrorClass::Unusable, error.0))
+    /// The watch has ended: whether the store is still the same may be in doubt.
+    pub(super) fn tell_of_doubt(&self) {
+        if self.machine.is_in_doubt() {
+            self.api.doubts().raise(&self.resource.group_resource);
         }
-        .boxed()
     }
+
+    /// A list has been read, or not. One that shows that the store was restored
+    /// dispels nothing.
+    pub(super) fn tell_of_no_doubt(&self) {
+        let is_restored = self.ready.iter().any(|step| matches!(step, Step::StoreRestored { .. }));
+        if !is_restored && !self.machine.is_in_doubt() {
+            self.api.doubts().settle(&self.resource.group_resource);
+        }
+    }
+}
+
+/// Asks for the present version of the store that has a type.
+pub(in crate::api) fn present_version(
+    api: &Api,
+    resource: &Arc<ResourceType>,
+) -> BoxFuture<'static, Result<Envelope, ApiError>> {
+    let (api, resource) = (api.clone(), Arc::clone(resource));
+    async move {
+        let path = path::collection(&resource, None) + "?limit=1";
+        let mut call = Call::get(Verb::List, path, METADATA_LIST, &resource.group_resource);
+        call.action = "LIST";
+        call.target = resource.group_resource.to_string();
+        let answer = api.call(call).await?;
+        let mut scanner = ListScanner::default();
+        scanner
+            .feed(&answer.body, |_| Ok(()))
+            .and_then(|()| scanner.finish())
+            .map_err(|error| failure("LIST", &resource, ErrorClass::Unusable, error.0))
+    }
+    .boxed()
 }
 
 pub(super) fn failure(

@@ -139,6 +139,17 @@ impl Machine {
         }
     }
 
+    /// Whether the type's versions are those of the API server's store.
+    pub fn tells_of_the_store(&self) -> bool {
+        !self.aggregated
+    }
+
+    /// Whether what was seen may be of a store that is no more: a watch goes on where
+    /// one ended in time, and otherwise only when the version has been asked for.
+    pub fn is_in_doubt(&self) -> bool {
+        self.tells_of_the_store() && !matches!(self.plan, Plan::Watch)
+    }
+
     fn seen(&self) -> Option<ResourceVersion> {
         self.high_water.get(&self.resource.group_resource).filter(|_| !mutation::is(Mutation::TrustOldList))
     }

@@ -17,6 +17,7 @@ use super::error::ApiError;
 use crate::object::{ObjectFacts, ResourceVersion};
 
 pub use driver::ListWatch;
+pub(super) use driver::present_version;
 pub use high_water::HighWater;
 
 /// Where a [`ListWatch`] starts from.

@@ -113,6 +113,7 @@ impl ListWatch {
             Ok(envelope) => self.machine.page_ended(envelope.resource_version, envelope.next),
             Err(error) => self.machine.list_failed(error, Instant::now()),
         });
+        self.tell_of_no_doubt();
     }
 
     /// Reads on in the watch: waits for something, and takes with it whatever
@@ -188,6 +189,7 @@ impl ListWatch {
     pub(super) fn end_watch(&mut self, end: End) {
         self.stage = Stage::Idle;
         self.ready.push_back(self.machine.watch_ended(end, Instant::now()));
+        self.tell_of_doubt();
     }
 }
 

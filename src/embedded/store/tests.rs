@@ -162,6 +162,18 @@ fn a_restored_backup_takes_everything_back() {
 }
 
 #[test]
+fn versions_may_pass_without_a_change() {
+    let mut store = Store::default();
+    let first = put(&mut store, "a", "1");
+    store.skip(100);
+    assert_eq!(store.head(), first + 100);
+    assert_eq!(since(&store, first).map(|changes| changes.len()), Ok(0));
+    assert_eq!(seen(&store.at(&secrets(), first + 50).unwrap()), ["a 1"]);
+    let second = put(&mut store, "a", "2");
+    assert_eq!(since(&store, first + 50), Ok(vec![(second, false)]));
+}
+
+#[test]
 fn objects_are_listed_in_the_order_of_their_paths() {
     let mut keys = [("a", "z"), ("a-b", "a"), ("a", "b"), ("ab", "a")]
         .map(|(namespace, name)| Key::new(Some(namespace), name));

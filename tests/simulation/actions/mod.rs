@@ -5,6 +5,7 @@ mod create;
 mod delete;
 mod faults;
 mod references;
+mod restore;
 mod scenes;
 
 pub use self::references::FOREIGN;
@@ -54,6 +55,8 @@ pub async fn act(action: Action, world: &mut World, random: &mut Random) -> Afte
         Action::UnseenOrphan => scenes::unseen_orphan(world, random).await,
         Action::BehindTheTimes => scenes::behind_the_times(world, random).await,
         Action::Blackout => faults::blackout(world, random),
+        Action::BackUp => restore::back_up(world),
+        Action::Restore => restore::restore(world, random).await,
         Action::Crash => return After::Crash,
         Action::Pass => faults::pass(random).await,
         Action::Jump => faults::jump(world, random).await,

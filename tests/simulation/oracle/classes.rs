@@ -43,9 +43,10 @@ pub struct Named<'a> {
 }
 
 impl Oracle {
-    /// The earliest moment that something which takes effect now may rest on.
+    /// The earliest moment that what takes effect now may rest on: it was decided
+    /// shortly before it was sent.
     pub(super) fn since(&self) -> Duration {
-        self.now.saturating_sub(self.bounds.decision)
+        self.sent.saturating_sub(self.bounds.decision)
     }
 
     /// The class now.
@@ -87,7 +88,8 @@ impl Oracle {
     }
 
     /// Whether it is right to take the owner for absent: it is, under a meaning of
-    /// the kind that was served when this could be found out. Uids do not come back.
+    /// the kind that was served when this could be found out. Uids come back only with a
+    /// restored store, and so does their history then.
     pub(super) fn may_be_absent(&self, named: Named<'_>) -> bool {
         let is_absent = |era: &Era| self.owner(named, era).is_none_or(|owner| owner.present.is_none());
         self.meanings(named).any(is_absent)

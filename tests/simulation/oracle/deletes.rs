@@ -80,8 +80,9 @@ fn keeps_orphans(oracle: &Oracle, change: &Change, named: Named<'_>) -> Result<(
     let Some(object) = oracle.history.present(change.after.uid()) else { return Ok(()) };
     let held = object.held.iter().find(|held| held.reference.is_same(named.reference));
     let named_in_time = held.zip(owner.doomed).is_some_and(|(held, doomed)| held.since < doomed);
-    let remembered = owner.orphaned_in == Some(oracle.knowledge.run())
-        && oracle.history.orphaning() <= oracle.bounds.remembered;
+    let known = |(run, at)| run == oracle.knowledge.run() && at <= oracle.sent;
+    let remembered =
+        owner.orphaned.is_some_and(known) && oracle.history.orphaning() <= oracle.bounds.remembered;
     if named_in_time && remembered {
         let why = format!("its owner {} was deleted with the policy Orphan", named.reference);
         return Err(Violation::of(change, Rule::LostOrphan, why));

@@ -69,7 +69,7 @@ fn keeps_orphans(oracle: &Oracle, change: &Change, before: &Object) -> Result<()
     for (dependent, _, held) in oracle.history.dependents(before.uid()) {
         let named = Named { namespace: dependent.key.namespace.as_deref(), reference: &held.reference };
         let excused = !oracle.is_watched(&dependent.resource)
-            || !oracle.knowledge.can_list(&dependent.resource, oracle.now);
+            || !oracle.knowledge.can_list(&dependent.resource, oracle.sent);
         if held.since < doomed && oracle.owner_now(named).is_some() && !excused {
             let (resource, name) = (&dependent.resource, &dependent.key.name);
             let why = format!("{resource} {name} has named it since version {}", held.since);

@@ -26,7 +26,7 @@ pub fn is_orphaning(object: &Object) -> bool {
 }
 
 /// One object, alive or gone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Life {
     /// Its type.
     pub resource: ResourceName,
@@ -42,9 +42,9 @@ pub struct Life {
     waiting_until: Option<Duration>,
     /// Whether it was ever to orphan its dependents.
     pub has_orphaned: bool,
-    /// Its orphan deletion was completed by the collector of this run, and nobody
-    /// has asked for a foreground deletion since.
-    pub orphaned_in: Option<u32>,
+    /// When and in which run of the collector its orphan deletion was completed, if
+    /// nobody has asked for a foreground deletion since.
+    pub orphaned: Option<(u32, Duration)>,
 }
 
 impl Life {
@@ -62,7 +62,7 @@ impl Life {
 }
 
 /// An object that is there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Present {
     /// Its last version.
     pub object: Object,
@@ -95,7 +95,7 @@ pub struct Held {
 }
 
 /// Everything that ever was.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct History {
     lives: BTreeMap<String, Life>,
     /// Who names a uid now.
@@ -158,10 +158,30 @@ impl History {
     }
 
     /// The collector has removed the orphan finalizer of an object.
-    pub fn orphaned(&mut self, change: &Change, run: u32) {
+    pub fn orphaned(&mut self, change: &Change, run: u32, now: Duration) {
         if let Some(life) = self.lives.get_mut(change.after.uid()) {
-            life.orphaned_in = Some(run);
+            life.orphaned = Some((run, now));
         }
+    }
+
+    /// A version that an object had not long ago.
+    pub fn version(&self, uid: &str, version: &str) -> Option<&Object> {
+        let versions = self.present(uid)?.versions(Duration::ZERO);
+        versions.map(|(object, _)| object).find(|object| object.resource_version().to_string() == version)
+    }
+
+    /// Goes back to what a backup holds; answers what is no longer true. What could be
+    /// known of uids was known, whatever has become of them.
+    pub fn go_back(&mut self, backup: Self) -> Self {
+        let abandoned = std::mem::replace(self, backup);
+        self.orphaning = abandoned.orphaning;
+        for (uid, since) in &abandoned.known {
+            self.known.entry(uid.clone()).or_insert(*since);
+        }
+        for (uid, waits) in &abandoned.named {
+            *self.named.entry(uid.clone()).or_default() |= waits;
+        }
+        abandoned
     }
 
     /// Takes in a change. Versions that were over before `window` are forgotten.
@@ -191,7 +211,7 @@ impl History {
             solid_until: None,
             waiting_until: None,
             has_orphaned: false,
-            orphaned_in: None,
+            orphaned: None,
         });
         if let Some(before) = &before {
             let over =
@@ -207,7 +227,7 @@ impl History {
                 self.orphaning += 1;
             }
             if is_waiting(&after.object) {
-                life.orphaned_in = None;
+                life.orphaned = None;
             }
         }
         life.present = after;

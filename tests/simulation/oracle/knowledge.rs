@@ -15,6 +15,9 @@ const EXCUSED: Duration = Duration::from_secs(120);
 pub struct Knowledge {
     run: u32,
     types: BTreeMap<ResourceName, Known>,
+    /// The version of the backup that the store was restored from, as long as the
+    /// collector can not have noticed.
+    restored: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -36,6 +39,17 @@ impl Knowledge {
     pub fn restarted(&mut self) {
         self.run += 1;
         self.types.clear();
+        self.restored = None;
+    }
+
+    /// The store was restored from a backup of this version. Until the collector has
+    /// noticed, not to know what is in the backup excuses nothing: it should not have
+    /// written at all.
+    pub fn restored(&mut self, version: u64) {
+        self.restored = Some(version);
+        for known in self.types.values_mut() {
+            known.shown.clear();
+        }
     }
 
     /// A type that is not served is forgotten.
@@ -78,6 +92,6 @@ impl Knowledge {
     pub fn shown_before(&self, resource: &ResourceName, then: Duration) -> u64 {
         let shown = self.types.get(resource).map(|known| known.shown.iter());
         let before = shown.into_iter().flatten().filter(|(at, _)| *at < then);
-        before.map(|(_, version)| *version).max().unwrap_or_default()
+        before.map(|(_, version)| *version).chain(self.restored).max().unwrap_or_default()
     }
 }

@@ -11,6 +11,7 @@
 //! | [`deletes`] | a DELETE: owners absent or waiting, preconditions, policy, no lost orphan |
 //! | [`patches`] | a PATCH: owner references that go or stop blocking, and nothing else |
 //! | [`finalizers`] | a finalizer that goes: no lost orphan, nobody blocks any more |
+//! | [`restores`] | the store goes back to a backup: what is true then, and for whom |
 //! | [`rest`] | at rest: no garbage, no stuck finalizer, nothing hidden |
 //!
 //! Sections are those of the specification.
@@ -20,7 +21,8 @@
 //! The journal does not say what the collector can know. Where a rule depends on
 //! that, the driver tells, and what it does not tell is not held against the
 //! collector: [`Oracle::types`], [`Oracle::listed`], [`Oracle::shown`],
-//! [`Oracle::restarted`].
+//! [`Oracle::restarted`]; and what became of the store behind the journal's back:
+//! [`Oracle::backed_up`], [`Oracle::restored`].
 
 mod classes;
 mod deletes;
@@ -30,6 +32,7 @@ mod knowledge;
 mod patches;
 mod reference;
 mod rest;
+mod restores;
 mod types;
 mod violation;
 
@@ -41,6 +44,7 @@ use kube_gc::embedded::store::Change;
 
 use self::history::History;
 use self::knowledge::Knowledge;
+use self::restores::Branch;
 use self::types::Types;
 pub use self::violation::{Rule, Violation};
 
@@ -56,6 +60,8 @@ pub struct Bounds {
     /// together, and the slowest one holds up the verdict. (A DELETE makes sure at
     /// the end.)
     pub look_up: Duration,
+    /// The longest that a request may be on its way.
+    pub delay: Duration,
     /// How many owners the collector remembers to have orphaned, at least.
     pub remembered: usize,
     /// How the collector's user agent begins.
@@ -69,10 +75,18 @@ impl Default for Bounds {
         Self {
             decision: Duration::from_secs(2),
             look_up: Duration::from_secs(10),
+            delay: Duration::from_secs(120),
             remembered: 500,
             collector: "kube-gc/",
             ignored: vec![ResourceName::new("", "events"), ResourceName::new("events.k8s.io", "events")],
         }
+    }
+}
+
+impl Bounds {
+    /// How far back what has an effect now may reach.
+    fn memory(&self) -> Duration {
+        self.decision + self.delay
     }
 }
 
@@ -86,6 +100,12 @@ pub struct Oracle {
     knowledge: Knowledge,
     /// The time of the latest change.
     now: Duration,
+    /// When it was asked for.
+    sent: Duration,
+    /// What a restore of the store would go back to.
+    backup: Option<History>,
+    /// What was true until the store was restored.
+    abandoned: Option<Branch>,
     /// The latest request that was judged.
     judged: u64,
 }
@@ -99,6 +119,9 @@ impl Oracle {
             history: History::default(),
             knowledge: Knowledge::default(),
             now: Duration::ZERO,
+            sent: Duration::ZERO,
+            backup: None,
+            abandoned: None,
             judged: 0,
         }
     }
@@ -120,27 +143,31 @@ impl Oracle {
     /// The collector has been shown all changes of a type up to this version, and
     /// has had the time to take them in.
     pub fn shown(&mut self, resource: &ResourceName, version: u64, now: Duration) {
-        self.knowledge.shown(resource, version, now, self.bounds.decision);
+        self.knowledge.shown(resource, version, now, self.bounds.memory());
     }
 
-    /// The collector was killed: a new one begins, which knows nothing.
+    /// The collector was killed, and a new one begins, which knows nothing; or it was
+    /// told that the store was restored, and forgets all it knew.
     pub fn restarted(&mut self) {
         self.knowledge.restarted();
     }
 
     /// Takes in the next change of the journal, at this time, and judges it if it is
-    /// the collector's.
-    pub fn observe(&mut self, change: &Change, now: Duration) -> Result<(), Violation> {
-        self.now = now;
+    /// the collector's. `sent`: when the request left the collector's hands.
+    pub fn observe(&mut self, change: &Change, now: Duration, sent: Duration) -> Result<(), Violation> {
+        (self.now, self.sent) = (now, sent);
+        if restores::is_part_of_one(change) {
+            return Ok(());
+        }
         let is_to_judge = self.is_collectors(change) && change.cause.request != self.judged;
         if is_to_judge {
             self.judged = change.cause.request;
         }
-        let judged = if is_to_judge { self.judge(change) } else { Ok(()) };
+        let judged = if is_to_judge { self.judge_or_excuse(change) } else { Ok(()) };
         let orphaned = judged.is_ok() && is_to_judge && finalizers::orphaned(change);
-        self.history.record(change, now, self.bounds.decision);
+        self.history.record(change, now, self.bounds.memory());
         if orphaned {
-            self.history.orphaned(change, self.knowledge.run());
+            self.history.orphaned(change, self.knowledge.run(), now);
         }
         judged
     }

@@ -1,0 +1,177 @@
+use super::*;
+use crate::api::list_watch::{ListWatch, Step, WatchStart};
+use crate::api::scripted::{Part, Reply, Seen, Server, lines, widget, widget_json, widgets};
+use crate::api::{Deleted, GateClosed};
+use crate::object::PropagationPolicy;
+
+fn list(version: u64) -> Reply {
+    Reply::ok(format!(r#"{{"kind":"List","metadata":{{"resourceVersion":"{version}"}},"items":[]}}"#))
+}
+
+/// A server that shows widgets up to version 60; what is asked then is up to the test.
+fn server(mut then: impl FnMut(&Seen) -> Reply + Send + 'static) -> Server {
+    Server::answering(move |seen| match (seen.query("watch"), seen.query("limit")) {
+        (Some(_), _) => {
+            let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"60"}}}"#;
+            Reply::stream([lines([bookmark]), Part::Break])
+        }
+        (None, None) if seen.method == "GET" => list(50),
+        _ => then(seen),
+    })
+}
+
+async fn follow(api: &Api, resource: &Arc<ResourceType>, aggregated: bool) -> ListWatch {
+    let mut watch =
+        api.watch(Arc::clone(resource), WatchStart { high_water: api.high_water().clone(), aggregated });
+    while !matches!(watch.next().await, Some(Step::Failed { .. })) {}
+    watch
+}
+
+async fn delete(api: &Api) -> Result<Deleted, ApiError> {
+    api.delete(&widget(), PropagationPolicy::Background, None).await
+}
+
+/// What was asked since the watch began.
+fn asked(server: &Server) -> Vec<String> {
+    let line = |seen: &Seen| format!("{} {}", seen.method, seen.path.split('/').next_back().unwrap());
+    let all: Vec<_> = server.seen().iter().map(line).collect();
+    let began = all.iter().rposition(|line| line.contains("watch=1")).unwrap();
+    all[began + 1..].to_vec()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_write_after_a_broken_watch_makes_sure() {
+    let server = server(|seen| match seen.method.as_str() {
+        "DELETE" => Reply::ok(widget_json("")),
+        _ => list(60),
+    });
+    let api = server.api();
+    follow(&api, &widgets(), false).await;
+    let error = delete(&api).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::GateClosed);
+    assert_eq!(asked(&server), ["GET namespaces?limit=1"], "what was decided before may be over");
+    delete(&api).await.unwrap();
+    delete(&api).await.unwrap();
+    assert_eq!(asked(&server)[1..], ["DELETE w", "DELETE w"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_to_a_store_that_went_back() {
+    let server = server(|_| list(59));
+    let api = server.api();
+    follow(&api, &widgets(), false).await;
+    let mut proofs = api.doubts().proofs();
+    assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::GateClosed);
+    assert_eq!(asked(&server), ["GET namespaces?limit=1", "GET widgets?limit=1"]);
+    assert!(proofs.has_changed().unwrap());
+    let proof = proofs.borrow_and_update().clone();
+    assert!(proof.contains("version 59, 60 had been seen of widgets.example.com"), "{proof}");
+    assert_eq!(api.gate().check(), Err(GateClosed::Closed));
+    // Everything has been read anew.
+    api.doubts().forget_all();
+    api.gate().resume();
+    let _ = delete(&api).await;
+    assert_eq!(asked(&server)[2..], ["DELETE w"]);
+}
+
+/// A backup may be younger than what was last seen of the type whose watch broke.
+#[tokio::test(start_paused = true)]
+async fn the_greatest_version_seen_of_any_type_counts() {
+    let server = server(|_| list(70));
+    let api = server.api();
+    follow(&api, &widgets(), false).await;
+    api.doubts().settle(&widgets().group_resource);
+    let gadgets = Arc::new(ResourceType {
+        group_resource: GroupResource::parse("gadgets.example.com"),
+        ..ResourceType::clone(&widgets())
+    });
+    api.doubts().follow(&gadgets);
+    let high_water = api.high_water();
+    high_water.set(&gadgets.group_resource, &ResourceVersion::number(80));
+    api.doubts().raise(&widgets().group_resource);
+    assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::GateClosed);
+    assert_eq!(asked(&server), ["GET namespaces?limit=1", "GET gadgets?limit=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_that_can_not_be_listed_holds_up_nobody() {
+    for broken in ["widgets", "namespaces"] {
+        let server = server(move |seen| match seen.method.as_str() {
+            "DELETE" => Reply::ok(widget_json("")),
+            _ if seen.path.contains(broken) => Reply::code(500, "oops"),
+            _ => list(60),
+        });
+        let api = server.api();
+        let mut watch = follow(&api, &widgets(), false).await;
+        if broken == "widgets" {
+            assert!(matches!(watch.next().await, Some(Step::Failed { .. })));
+        }
+        delete(&api).await.unwrap_err();
+        delete(&api).await.unwrap();
+        assert_eq!(asked(&server).last().unwrap(), "DELETE w", "{broken}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_can_not_make_sure_writes_later() {
+    for (reply, why) in [(Reply::code(500, "oops"), "oops"), (Reply::never(), "within 10 s")] {
+        let server = server(move |_| reply.clone());
+        let api = server.api();
+        follow(&api, &widgets(), false).await;
+        let error = delete(&api).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::GateClosed);
+        assert!(error.message.contains(why), "{error}");
+        assert!(asked(&server).iter().all(|line| line.starts_with("GET")));
+        assert!(api.gate().check().is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_question_answers_everybody() {
+    for (reply, questions) in [(list(60), 1), (Reply::never(), 2)] {
+        let server = server(move |_| reply.clone());
+        let api = server.api();
+        follow(&api, &widgets(), false).await;
+        for result in futures::future::join_all((0..5).map(|_| delete(&api))).await {
+            assert_eq!(result.unwrap_err().class, ErrorClass::GateClosed);
+        }
+        assert_eq!(asked(&server).len(), questions);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_monitors_own_look_dispels_its_doubt() {
+    let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"60"}}}"#;
+    let server = Server::replying([
+        list(50),
+        Reply::stream([lines([bookmark]), Part::Break]),
+        list(60),
+        Reply::stream([lines([bookmark]), Part::Hang]),
+        Reply::ok(widget_json("")),
+    ]);
+    let api = server.api();
+    let mut watch = follow(&api, &widgets(), false).await;
+    assert!(matches!(watch.next().await, Some(Step::Bookmark)));
+    delete(&api).await.unwrap();
+    assert_eq!(asked(&server), ["DELETE w"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_of_aggregated_apis_are_not_those_of_the_store() {
+    let server = server(|_| Reply::ok(widget_json("")));
+    let api = server.api();
+    follow(&api, &widgets(), true).await;
+    delete(&api).await.unwrap();
+    assert_eq!(asked(&server), ["DELETE w"]);
+}
+
+/// A write by somebody who may not write asks nothing either.
+#[tokio::test(start_paused = true)]
+async fn a_closed_gate_is_closed_without_a_question() {
+    let server = server(|_| list(60));
+    let api = server.api();
+    follow(&api, &widgets(), false).await;
+    api.gate().pause();
+    assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::GateClosed);
+    assert!(asked(&server).is_empty());
+}

@@ -1,0 +1,70 @@
+//! Backups of the store, and going back to one.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::super::random::Random;
+use super::super::types::NAMESPACES;
+use super::super::world::World;
+use super::delete;
+
+/// How many versions the store is behind what the collector has seen, at least.
+///
+/// That versions go back is all that tells of a restore (section 1). One after which
+/// as many changes are made as before, while no watch works, leaves no trace that a
+/// client could find; so there is no such one here.
+const BEHIND: u64 = 1_000;
+
+/// Somebody takes a backup, which takes the place of the one before.
+pub fn back_up(world: &mut World) {
+    let backup = world.server.snapshot();
+    world.judge.backed_up();
+    world.network.trace.note(format_args!("a backup at version {}", backup.version()));
+    world.backup = Some(backup);
+}
+
+/// The server is stopped, the store is restored, and the server is started again.
+pub async fn restore(world: &mut World, random: &mut Random) {
+    let Some(backup) = world.backup.clone().filter(|_| !world.is_restored) else { return };
+    pass_versions(world, random).await;
+    if world.judge.seen() < backup.version() + BEHIND {
+        world.network.trace.note(format_args!("a restore would not be seen"));
+        return;
+    }
+    world.is_restored = true;
+    // Something is under way, more often than not.
+    if random.chance(700) {
+        delete::one(world, random).await;
+        tokio::time::sleep(random.millis(0, 60)).await;
+    }
+    let clean = random.chance(500);
+    world.network.trace.note(format_args!("the server is stopped, clean: {clean}"));
+    let stopped = world.judge.now();
+    world.network.stop_server(clean);
+    tokio::time::sleep(down(random)).await;
+    world.judge.look();
+    world.server.restore(&backup);
+    world.frozen.clear();
+    world.judge.restored(backup.version(), stopped);
+    world.network.start_server();
+    world.network.trace.note(format_args!("the store is back at version {}", backup.version()));
+}
+
+/// Time passes in which others change the store, and the collector sees that.
+async fn pass_versions(world: &mut World, random: &mut Random) {
+    world.server.with(|server| server.store.skip(BEHIND));
+    let path = NAMESPACES.path(None, Some("default"));
+    let label = json!({ "metadata": { "labels": { "passed": random.below(1000).to_string() } } });
+    world.request(http::Method::PATCH, &path, "application/merge-patch+json", &label).await;
+    tokio::time::sleep(random.millis(1, 1_000)).await;
+}
+
+/// How long the server is down: there is no restore in no time.
+fn down(random: &mut Random) -> Duration {
+    match random.below(3) {
+        0 => random.millis(100, 500),
+        1 => random.millis(500, 5_000),
+        _ => random.millis(5_000, 60_000),
+    }
+}
