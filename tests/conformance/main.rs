@@ -23,6 +23,7 @@ mod references_kinds;
 mod references_races;
 mod resources;
 mod resources_aggregated;
+mod resources_backend;
 mod resources_broken;
 mod resources_crd;
 mod resources_many;
