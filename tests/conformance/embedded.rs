@@ -6,7 +6,7 @@
 //!   everybody do everything.
 //! - `references_aliases`: needs a release that serves Ingresses in two groups; the
 //!   embedded server shows itself as a newer one here.
-//! - `resources_broken`: needs a conversion webhook that works at times; the embedded
+//! - `resources_webhook`: needs a conversion webhook that works at times; the embedded
 //!   server calls none.
 
 #[path = "../support/mod.rs"]
@@ -28,6 +28,7 @@ mod references_races;
 mod resources;
 mod resources_aggregated;
 mod resources_backend;
+mod resources_broken;
 mod resources_crd;
 mod resources_many;
 mod restart;

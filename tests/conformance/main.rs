@@ -27,4 +27,5 @@ mod resources_backend;
 mod resources_broken;
 mod resources_crd;
 mod resources_many;
+mod resources_webhook;
 mod restart;

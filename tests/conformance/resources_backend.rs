@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::outcome::{Order, Outcome, reference, reported_as_failing, uids, unused_uid};
+use crate::outcome::{Order, Outcome, Rest, reference, reported_as_failing, uids, unused_uid};
 use crate::resources_aggregated::{begun, named, watched_by_now};
 use crate::stage::{FOREGROUND, Stage, terminating_with};
 use crate::support::cluster::poll;
 use crate::support::{Backend, Collector, Ns, Obj, Options, Policy};
 
 const GROUP: &str = "backend.example.com";
+/// While the backend is down.
+const REST: Rest = Rest::FailingOf("things.backend.example.com");
 /// Nobody wants to wait long for a type that fails.
 const IMPATIENT: &str = "[discovery]\ninterval = \"100ms\"\n[startup]\nsync_timeout = \"1s\"\n\
                          [watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n";
@@ -143,20 +145,6 @@ async fn is_failing(collector: &Collector) -> Result<bool> {
     Ok(counted && monitors.as_array().into_iter().flatten().any(is_failing))
 }
 
-/// Waits until these are gone and, after them, garbage that nothing holds up. (What is
-/// held up is tried again and again: the collector has no rest.)
-async fn all_else_is_collected(ns: &Ns, others: &[&Obj]) -> Result<()> {
-    let cluster = ns.cluster();
-    let gone = async |objects: &[&Obj]| Ok(cluster.assert_gone(objects.iter().copied()).await.is_ok());
-    poll("all else to be collected", async || gone(others).await).await?;
-    let never = || reference("v1", "ConfigMap", "never", &unused_uid());
-    let last = [
-        ns.configmap("last").owner_reference(never()).create().await?,
-        ns.secret("last").owner_reference(never()).create().await?,
-    ];
-    poll("what comes last to be collected", async || gone(&[&last[0], &last[1]]).await).await
-}
-
 /// Plays it with a collector that was there before the backend failed, or came after.
 async fn play(order: Order) -> Result<()> {
     let stage = Stage::set().await?;
@@ -185,10 +173,12 @@ async fn play(order: Order) -> Result<()> {
     if order == Order::CollectorFirst {
         poll("the type to be named", async || is_failing(&running).await).await?;
     }
-    all_else_is_collected(&ns, &[&family.owner, &family.of_owner]).await?;
+    cluster.forget(backend.resource());
+    stage.settled(&running, REST).await?;
     let mut untouched = family.unclear();
     untouched.extend([of_live_too.clone(), of_never.clone()]);
-    Outcome { untouched, ..Outcome::default() }.check(cluster).await?;
+    let gone = vec![family.owner.clone(), family.of_owner.clone()];
+    Outcome { gone, untouched, ..Outcome::default() }.check(cluster).await?;
     match order {
         // It knows of nobody there.
         Order::ObjectsFirst => reported_as_failing(&running, &[&of_never], GROUP).await?,
@@ -200,6 +190,7 @@ async fn play(order: Order) -> Result<()> {
     for object in [&family.live, &family.held, &family.blocker] {
         backend.direct().fresh(object).await?;
     }
+    stage.prove_alive(&running, REST).await?;
     if order == Order::CollectorFirst {
         let after = of_others(begun(&running).await?);
 

@@ -16,11 +16,6 @@ impl Ns {
         &self.object.name
     }
 
-    /// The client that made it.
-    pub fn cluster(&self) -> &Cluster {
-        &self.cluster
-    }
-
     /// The Namespace object itself.
     pub fn as_object(&self) -> &Obj {
         &self.object
