@@ -248,8 +248,16 @@ impl Feed {
                     });
                 }
             }
-            // All is quiet: whatever went wrong is over.
-            Step::Bookmark | Step::WatchEnded => self.goes_on(progress),
+            // All is quiet: whatever went wrong is over. Who waits for this version to
+            // be seen need not wait for an event.
+            Step::Bookmark { resource_version } => {
+                self.goes_on(progress);
+                let behind = progress.received.as_ref().zip(resource_version.as_ref());
+                if resource_version.is_some() && !behind.is_some_and(|(known, shown)| known.is_after(shown)) {
+                    progress.received = resource_version;
+                }
+            }
+            Step::WatchEnded => self.goes_on(progress),
             // Until the list that follows, nobody knows what has happened. Nothing is
             // wrong with that, but what was wrong is not over either.
             Step::Expired { error } => self.context.registry.failed(resource, error.to_string()),

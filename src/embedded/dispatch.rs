@@ -24,13 +24,16 @@ pub(super) fn answer(server: &mut Server, call: &Call, number: u64, now: SystemT
 }
 
 fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Result<Answer, Status> {
-    let path = match call.target() {
-        Target::Objects(path) => path,
-        target => return document(server, call, target).map(Answer::Whole),
-    };
-    if server.catalog.is_backendless(path.group, path.version) {
-        return Ok(Answer::Whole(api_services::unavailable()));
+    let target = call.target();
+    if let Target::Resources(group, version) | Target::Objects(ObjectPath { group, version, .. }) = target
+        && let Some(delegated) = server.catalog.delegated(group, version)
+    {
+        return Ok(match delegated.resources {
+            Some(_) => Answer::Elsewhere(delegated.service.clone()),
+            None => Answer::Whole(api_services::unavailable()),
+        });
     }
+    let Target::Objects(path) = target else { return document(server, call, target).map(Answer::Whole) };
     let Some(resource) = server.catalog.served(path.group, path.version, path.plural).map(Arc::clone) else {
         return nothing_there(server, path.group).map(Answer::Whole);
     };
@@ -201,15 +204,10 @@ fn document(server: &Server, call: &Call, target: Target<'_>) -> Result<Reply, S
             Some(document) => Some(document),
             None => return Ok(unknown_path()),
         },
-        (Target::Resources(group, version), _) => {
-            if catalog.is_backendless(group, version) {
-                return Ok(api_services::unavailable());
-            }
-            match discovery::resources(catalog, group, version) {
-                Some(document) => Some(document),
-                None => return nothing_there(server, group),
-            }
-        }
+        (Target::Resources(group, version), _) => match discovery::resources(catalog, group, version) {
+            Some(document) => Some(document),
+            None => return nothing_there(server, group),
+        },
         (Target::Other(_), _) => return other::answer(server, call),
         (Target::Objects(_), _) => None,
     };
@@ -275,7 +273,7 @@ pub(super) fn by_itself(
 ) -> Reply {
     match answer(server, &own_call(agent, (method, path), body), 0, now) {
         Answer::Whole(reply) => reply,
-        Answer::Watch(_) => unknown_path(),
+        Answer::Watch(_) | Answer::Elsewhere(_) => unknown_path(),
     }
 }
 

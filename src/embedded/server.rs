@@ -13,7 +13,8 @@ use super::metrics::Counts;
 use super::namespaces;
 use super::protobuf;
 use super::reads::Watch;
-use super::resources::{Catalog, api_services, crds};
+use super::resources::api_services::{self, Backends};
+use super::resources::{Catalog, ServiceName, crds};
 use super::schedule::{Due, Schedule};
 use super::settings::Settings;
 use super::status::Status;
@@ -26,6 +27,8 @@ pub enum Answer {
     Whole(Reply),
     /// A stream of changes.
     Watch(Watch),
+    /// Not here: the backend behind this service has the answer.
+    Elsewhere(ServiceName),
 }
 
 /// A whole answer.
@@ -71,6 +74,9 @@ pub struct Server {
     pub store: Store,
     /// The types that are served now.
     pub catalog: Catalog,
+    /// What the backends have to which APIServices send groups, as far as they are
+    /// there.
+    pub backends: Backends,
     /// What falls due later.
     pub due: Schedule,
     /// How many requests were served.
@@ -92,6 +98,7 @@ impl Server {
             settings,
             store,
             catalog,
+            backends: Backends::default(),
             due: Schedule::default(),
             requests: 0,
             counts: Counts::default(),

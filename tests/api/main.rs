@@ -329,7 +329,7 @@ async fn watching(bench: &Bench, api_version: &str, kind: &str) {
                     }
                 }
             }
-            Step::Bookmark => {}
+            Step::Bookmark { .. } => {}
             step => panic!("{step:?}"),
         }
     }

@@ -4,7 +4,7 @@
 //! for an old release that serves Ingresses in two groups itself as one. Of the
 //! scenarios in `main.rs` these are left out:
 //!
-//! - `resources_broken`: needs a conversion webhook that works at times; the embedded
+//! - `resources_webhook`: needs a conversion webhook that works at times; the embedded
 //!   server calls none.
 
 #[path = "../support/mod.rs"]
@@ -28,6 +28,8 @@ mod references_kinds;
 mod references_races;
 mod resources;
 mod resources_aggregated;
+mod resources_backend;
+mod resources_broken;
 mod resources_crd;
 mod resources_many;
 mod restart;

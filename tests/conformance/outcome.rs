@@ -39,6 +39,8 @@ pub enum Rest {
     Empty,
     /// Some objects wait for their next attempt.
     Parked,
+    /// The same, and those of this type cannot be written to.
+    FailingOf(&'static str),
 }
 
 impl Stage {
@@ -47,6 +49,7 @@ impl Stage {
         match rest {
             Rest::Empty => self.cluster.settled(collector).await,
             Rest::Parked => self.cluster.settled_with_parked(collector).await,
+            Rest::FailingOf(of_type) => self.cluster.settled_but_for(collector, of_type).await,
         }
     }
 

@@ -42,21 +42,21 @@ async fn register(cluster: &Cluster, ns: &Ns) -> Result<Obj> {
 }
 
 /// Whether readiness, a metric and a debug page name the group.
-async fn named(collector: &Collector) -> Result<[bool; 3]> {
+pub async fn named(collector: &Collector, group: &str) -> Result<[bool; 3]> {
     let ready = collector.get("/readyz?verbose").await?;
     ensure!(ready.status == 200, "not ready: {}", ready.body);
-    let in_readiness = ready.body.lines().any(|line| line.contains(GROUP) && line.contains("503"));
-    let failing = format!("kube_gc_undiscovered{{group=\"{GROUP}\",version=\"v1\"}}");
+    let in_readiness = ready.body.lines().any(|line| line.contains(group) && line.contains("503"));
+    let failing = format!("kube_gc_undiscovered{{group=\"{group}\",version=\"v1\"}}");
     let in_metrics = collector.metrics().await?.get(&failing).is_some_and(|value| *value == 1.0);
     let debug = collector.get_debug("/debug/discovery").await?.json()?;
-    let is_it = |part: &Value| part["group"] == GROUP && part["version"] == "v1" && part["since"].is_string();
+    let is_it = |part: &Value| part["group"] == group && part["version"] == "v1" && part["since"].is_string();
     let in_debug = debug.as_array().into_iter().flatten().any(is_it);
     Ok([in_readiness, in_metrics, in_debug])
 }
 
 /// Every list and watch that the collector has begun, by type, as soon as every
 /// type is watched.
-async fn watched_by_now(collector: &Collector) -> Result<BTreeMap<String, f64>> {
+pub async fn watched_by_now(collector: &Collector) -> Result<BTreeMap<String, f64>> {
     poll("every type to be watched", async || {
         let monitors = collector.get_debug("/debug/monitors").await?.json()?;
         let begun = begun(collector).await?;
@@ -68,7 +68,7 @@ async fn watched_by_now(collector: &Collector) -> Result<BTreeMap<String, f64>> 
 }
 
 /// See [`watched_by_now`].
-async fn begun(collector: &Collector) -> Result<BTreeMap<String, f64>> {
+pub async fn begun(collector: &Collector) -> Result<BTreeMap<String, f64>> {
     let mut metrics = collector.metrics().await?;
     metrics.retain(|series, _| {
         series.starts_with("kube_gc_requests_total{")
@@ -98,7 +98,7 @@ async fn play(order: Order) -> Result<()> {
         Some((before, collector)) => (Some(before), collector),
         None => (None, stage.collector_with(Options::config(ALWAYS)).await?),
     };
-    poll("the group to be named", async || Ok(named(&collector).await? == [true; 3])).await?;
+    poll("the group to be named", async || Ok(named(&collector, GROUP).await? == [true; 3])).await?;
     let before = match before {
         Some(before) => before,
         None => watched_by_now(&collector).await?,
@@ -118,7 +118,7 @@ async fn play(order: Order) -> Result<()> {
     ensure!(before == after, "monitors have begun again: {before:#?}, then {after:#?}");
 
     cluster.delete(&api, Policy::Background).await?;
-    poll("the group to be forgotten", async || Ok(named(&collector).await? == [false; 3])).await?;
+    poll("the group to be forgotten", async || Ok(named(&collector, GROUP).await? == [false; 3])).await?;
     Outcome { untouched: vec![of_unknown], ..Outcome::default() }.check(cluster).await?;
     collector.stop().await?;
     stage.clear().await

@@ -1,50 +1,41 @@
 //! Types that cannot be read for a while.
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::{Value, json};
+use kube::api::ApiResource;
+use serde_json::Value;
 
 use crate::outcome::{Outcome, Rest, reference, uids, unused_uid};
-use crate::stage::{MERGE_PATCH, Stage, impatient};
+use crate::stage::{Breakable, Stage, impatient};
 use crate::support::cluster::{key, poll};
-use crate::support::{Cluster, Collector, Crd, Ns, Obj, Policy, Scope, Verdict, Webhook};
+use crate::support::{Collector, Ns, Obj, Policy};
 
-/// What the webhook says.
-const WORDS: &str = "no conversion today";
+const WIDGETS: &str = "widgets.example.com";
 
-/// A type whose objects are stored in one version and watched in another, with
-/// a webhook between the two.
-struct Converted {
-    widgets: Crd,
-    webhook: Webhook,
+/// A type that the API server can be kept from reading in the version that is
+/// watched, as soon as there is an object of it.
+pub trait Fallible {
+    /// The type, in the version in which its objects are stored.
+    fn resource(&self) -> &ApiResource;
+
+    /// Breaks it or mends it, and returns when the API server shows that.
+    async fn set(&self, works: bool) -> Result<()>;
+
+    /// Removes it with its objects.
+    async fn remove(&self) -> Result<()>;
 }
 
-impl Converted {
-    async fn create(stage: &Stage) -> Result<Self> {
-        let cluster = &stage.cluster;
-        let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1beta1", "v1"]).await?;
-        let webhook = Webhook::start(stage.plane).await?;
-        let conversion = json!({
-            "strategy": "Webhook",
-            "webhook": { "clientConfig": webhook.client_config(), "conversionReviewVersions": ["v1"] },
-        });
-        let patch = json!({ "spec": { "conversion": conversion } });
-        cluster.send("PATCH", &widgets.definition().path(), MERGE_PATCH, Some(&patch)).await?;
-        Ok(Self { widgets, webhook })
+/// Broken and mended by what its definition says of conversions.
+impl Fallible for Breakable {
+    fn resource(&self) -> &ApiResource {
+        self.resource()
     }
 
-    /// Whether the API server asks the webhook, shown by an object.
-    async fn works(&self, cluster: &Cluster) -> Result<bool> {
-        Ok(cluster.list(&self.widgets.resource_at("v1"), None).await.is_ok())
+    async fn set(&self, works: bool) -> Result<()> {
+        if works { self.mend().await } else { self.break_it().await }
     }
 
-    async fn say(&self, cluster: &Cluster, verdict: Verdict) -> Result<()> {
-        let works = verdict == Verdict::Fine;
-        self.webhook.say(verdict);
-        poll("the API server to ask the webhook", async || Ok(self.works(cluster).await? == works)).await
-    }
-
-    fn key(&self) -> String {
-        key(self.widgets.resource())
+    async fn remove(&self) -> Result<()> {
+        self.remove().await
     }
 }
 
@@ -62,12 +53,12 @@ struct Family {
 }
 
 impl Family {
-    async fn make(ns: &Ns, widgets: &Crd) -> Result<Self> {
+    async fn make(ns: &Ns, widgets: &ApiResource) -> Result<Self> {
         let owner = ns.secret("owner").create().await?;
-        let widget = ns.object(widgets.resource(), "live").create().await?;
+        let widget = ns.object(widgets, "live").create().await?;
         let never = reference("v1", "ConfigMap", "never", &unused_uid());
-        let garbage = ns.object(widgets.resource(), "garbage").owner_reference(never).create().await?;
-        let of_owner = ns.object(widgets.resource(), "of-owner").owned_by(&owner).create().await?;
+        let garbage = ns.object(widgets, "garbage").owner_reference(never).create().await?;
+        let of_owner = ns.object(widgets, "of-owner").owned_by(&owner).create().await?;
         let of_garbage = ns.configmap("of-garbage").owned_by(&garbage).create().await?;
         let of_widget = ns.configmap("of-widget").owned_by(&widget).create().await?;
         let sole = ns.configmap("sole").owned_by(&owner).blocking().create().await?;
@@ -105,37 +96,43 @@ async fn is_named(collector: &Collector, key: &str, words: &str) -> Result<bool>
     Ok(in_readiness && in_metrics && in_debug)
 }
 
-/// Plays it with a webhook that fails before or after the collector has come.
-async fn play(verdict: Verdict, words: &str, broken_first: bool) -> Result<()> {
-    let stage = Stage::set().await?;
+/// Plays it with a type that breaks before or after the collector has come. The API
+/// server says these words of it then, and this is what the collector comes to.
+pub async fn play(
+    stage: &Stage,
+    fallible: &impl Fallible,
+    words: &str,
+    rest: Rest,
+    broken_first: bool,
+) -> Result<()> {
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
-    let converted = Converted::create(&stage).await?;
-    let widgets = &converted.widgets;
+    let widgets = fallible.resource();
+    let key = key(widgets);
     let mut collector = None;
     if !broken_first {
         // Needs an object to read.
-        ns.object(widgets.resource(), "any").create().await?;
+        ns.object(widgets, "any").create().await?;
         let early = stage.collector_with(impatient()).await?;
         cluster.settled(&early).await?;
         collector = Some(early);
     }
-    let early = ns.object(widgets.resource(), "early").create().await?;
+    let early = ns.object(widgets, "early").create().await?;
     if let Some(collector) = &collector {
         cluster.settled(collector).await?;
     }
-    converted.say(cluster, verdict).await?;
+    fallible.set(false).await?;
     // What is stored needs no conversion.
     let family = Family::make(&ns, widgets).await?;
-    cluster.forget(widgets.resource());
+    cluster.forget(widgets);
     let collector = match collector {
         Some(collector) => collector,
         None => stage.collector_with(impatient()).await?,
     };
 
     cluster.delete(&family.owner, Policy::Foreground).await?;
-    poll("the type to be named", async || is_named(&collector, &converted.key(), words).await).await?;
-    stage.settled(&collector, Rest::Parked).await?;
+    poll("the type to be named", async || is_named(&collector, &key, words).await).await?;
+    stage.settled(&collector, rest).await?;
     cluster.assert_gone(&family.others).await?;
     let untouched = [&early, &family.widget].into_iter().chain(&family.widgets).cloned().collect();
     Outcome { untouched, ..Outcome::default() }.check(cluster).await?;
@@ -144,10 +141,10 @@ async fn play(verdict: Verdict, words: &str, broken_first: bool) -> Result<()> {
         ensure!(cluster.fresh(object).await?.owner_uids() == *owners);
     }
     // No watch shows a marker of it.
-    cluster.forget(widgets.resource());
-    stage.prove_alive(&collector, Rest::Parked).await?;
+    cluster.forget(widgets);
+    stage.prove_alive(&collector, rest).await?;
 
-    converted.say(cluster, Verdict::Fine).await?;
+    fallible.set(true).await?;
     let garbage: Vec<&Obj> = family.widgets.iter().chain([&family.of_garbage]).collect();
     poll("the garbage of the type to go", async || {
         Ok(cluster.assert_gone(garbage.iter().copied()).await.is_ok())
@@ -163,30 +160,33 @@ async fn play(verdict: Verdict, words: &str, broken_first: bool) -> Result<()> {
     outcome.check(cluster).await?;
     poll("the type to be fine again", async || {
         let ready = collector.get("/readyz?verbose").await?;
-        Ok(!ready.body.contains(&converted.key()))
+        Ok(!ready.body.contains(&key))
     })
     .await?;
-    ensure!(!is_named(&collector, &converted.key(), words).await?, "the type is still named");
+    ensure!(!is_named(&collector, &key, words).await?, "the type is still named");
     collector.stop().await?;
-    widgets.remove().await?;
+    fallible.remove().await?;
     stage.clear().await
 }
 
-/// 24: the conversion webhook of a type fails from before the collector comes.
-#[tokio::test]
-async fn a_type_that_cannot_be_converted_from_the_start_holds_up_nobody() -> Result<()> {
-    play(Verdict::No(WORDS, None), WORDS, true).await
+/// Plays it with a webhook that nobody answers for, until the operator does without.
+async fn repaired(broken_first: bool) -> Result<()> {
+    let stage = Stage::set().await?;
+    let widgets = Breakable::create(&stage.cluster, WIDGETS).await?;
+    // A watch from before goes on for a while as if nothing had happened, and shows
+    // garbage that cannot be deleted.
+    play(&stage, &widgets, "conversion webhook", Rest::FailingOf(WIDGETS), broken_first).await
 }
 
-/// 24: it fails under the collector's eyes. Nothing but the webhook changes, so
-/// nobody tells the collector when it works again.
+/// 24: the definition names a webhook that is not there, from before the collector
+/// comes; it is collected when the definition is repaired.
 #[tokio::test]
-async fn a_type_that_can_no_longer_be_converted_holds_up_nobody() -> Result<()> {
-    play(Verdict::No(WORDS, None), WORDS, false).await
+async fn a_type_whose_definition_is_broken_from_the_start_holds_up_nobody() -> Result<()> {
+    repaired(true).await
 }
 
-/// 24: the webhook itself is broken.
+/// 24: the definition is broken under the collector's eyes, and repaired.
 #[tokio::test]
-async fn a_type_whose_webhook_is_broken_holds_up_nobody() -> Result<()> {
-    play(Verdict::Broken, "conversion webhook", true).await
+async fn a_type_whose_definition_breaks_and_is_repaired_holds_up_nobody() -> Result<()> {
+    repaired(false).await
 }

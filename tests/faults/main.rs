@@ -9,6 +9,7 @@
 mod support;
 
 mod absence;
+mod bookmarks;
 mod conflicts;
 mod discovery;
 mod disorder;

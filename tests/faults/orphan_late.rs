@@ -6,7 +6,10 @@ use anyhow::{Result, ensure};
 use crate::stage::Stage;
 use crate::support::Policy;
 use crate::support::cluster::poll;
-use crate::support::proxy::{On, Verb};
+use crate::support::proxy::{How, On, Reply, Verb};
+
+/// A finalizer of somebody else.
+const HOLD: &str = "example.com/hold";
 
 /// Semantics, section 5, and invariant 3: the dependent was created before the
 /// DELETE was sent, and its watch event is late. Fails without the confirming
@@ -109,6 +112,73 @@ async fn a_dependent_that_is_seen_while_the_finalizer_goes_loses_its_reference()
     drop(patches);
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone([&owner]).await?;
+    stage.assert_owners(&late, &[]).await?;
+    ensure!(stage.of(Verb::Delete, &late).is_empty());
+    collector.stop().await
+}
+
+/// Semantics, section 5: somebody else's finalizer holds the owner when the orphan
+/// finalizer has gone, and the owner is looked at once more, because of a dependent that
+/// came meanwhile. Fails if that look takes it for one that is no longer orphaned: the
+/// dependent would be deleted when the owner goes.
+#[tokio::test]
+async fn what_was_orphaned_is_remembered_while_somebody_elses_finalizer_holds_it() -> Result<()> {
+    let stage = Stage::set().await?;
+    let (ns, cluster) = (&stage.ns, &stage.cluster);
+    let collector = stage.collector().await?;
+    let owner = ns.secret("owner").finalizer(HOLD).create().await?;
+    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &owner));
+    cluster.delete(&owner, Policy::Orphan).await?;
+
+    let held = patches.next().await?;
+    let late = ns.configmap("late").owned_by(&owner).create().await?;
+    // The owner is in the queue again, behind the work on it that is under way.
+    stage.seen(&collector, &late).await?;
+    held.pass();
+    drop(patches);
+    cluster.settled(&collector).await?;
+    ensure!(cluster.fresh(&owner).await?.finalizers() == [HOLD]);
+    cluster.set_finalizers(&owner, &[]).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_gone([&owner]).await?;
+    stage.assert_owners(&late, &[]).await?;
+    ensure!(stage.of(Verb::Delete, &late).is_empty());
+    collector.stop().await
+}
+
+/// Semantics, section 5: the watch shows the owner once more when it is gone, as a
+/// watch does that repeats itself, and that it goes. Fails if what was orphaned is
+/// forgotten because it was seen again: the dependent, whose release has failed so far,
+/// would be deleted.
+#[tokio::test]
+async fn what_was_orphaned_is_remembered_when_the_watch_repeats_itself() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    // The events of the owner, and of what comes after it.
+    stage.proxy.echo(8);
+    let owner = ns.secret("owner").create().await?;
+    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &owner));
+    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()));
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+    let held = patches.next().await?;
+    let late = ns.configmap("late").owned_by(&owner).create().await?;
+    events.caught().await?;
+    held.pass();
+    drop(patches);
+    stage.gone(&owner).await?;
+
+    let failing = stage.proxy.always(On::object(Verb::Patch, &late), How::Instead(Reply::broken()));
+    events.release();
+    failing.hit(1).await?;
+    let other = ns.secret("other").create().await?;
+    stage.seen(&collector, &other).await?;
+    // The repetition that followed it comes before whatever follows now.
+    stage.proxy.echo(0);
+    let last = ns.secret("last").create().await?;
+    stage.seen(&collector, &last).await?;
+    failing.remove();
+    stage.cluster.settled(&collector).await?;
     stage.assert_owners(&late, &[]).await?;
     ensure!(stage.of(Verb::Delete, &late).is_empty());
     collector.stop().await

@@ -6,9 +6,10 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::stage::{Stage, requests};
 use crate::support::cluster::create_all;
-use crate::support::proxy::{How, On, Reply, Verb};
-use crate::support::{Options, Policy};
+use crate::support::proxy::{How, On, Reply, Request, Verb};
+use crate::support::{Options, Policy, Scope};
 
+const GIZMOS: &str = "gizmos.example.com";
 const OWNERS: usize = 50;
 /// One that is under way when the deletions come, and a few for those that come
 /// while it, or the next one, is under way.
@@ -104,4 +105,37 @@ async fn a_round_that_cannot_list_a_synced_type_is_repeated() -> Result<()> {
     stage.cluster.settled(&collector).await?;
     stage.assert_owners(&late, &[]).await?;
     collector.stop().await
+}
+
+/// Semantics, section 5: a type that is discovered while a round is under way belongs
+/// to it. Its monitor has shown nothing yet, so nobody else knows of the dependent.
+/// Fails if a round only looks at the types that were known when it began.
+#[tokio::test]
+async fn a_type_that_is_discovered_during_a_round_is_looked_at() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let owner = ns.secret("owner").create().await?;
+    stage.cluster.settled(&collector).await?;
+    let mut lists = stage.proxy.hold(stage.here(Verb::List));
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+    let first = lists.next().await?;
+
+    let everywhere = |request: &Request| request.namespace.is_none();
+    let mut monitor = stage.proxy.hold(On::verb(Verb::List).of(GIZMOS).when(everywhere));
+    let gizmos = stage.cluster.crd(GIZMOS, Scope::Namespaced, &["v1"]).await?;
+    let late = ns.object(gizmos.resource(), "late").owned_by(&owner).create().await?;
+    // Who begins to monitor a type has told the rounds of it.
+    let unread = monitor.next().await?;
+    first.pass();
+    drop(lists);
+    stage.gone(&owner).await?;
+
+    stage.assert_owners(&late, &[]).await?;
+    unread.pass();
+    drop(monitor);
+    stage.cluster.settled(&collector).await?;
+    stage.assert_owners(&late, &[]).await?;
+    collector.stop().await?;
+    gizmos.remove().await
 }

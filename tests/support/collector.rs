@@ -19,6 +19,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::control_plane::ControlPlane;
 
+mod idle;
+
 /// How often a condition is looked at.
 const POLL: Duration = Duration::from_millis(20);
 /// How long anything may take before the test fails.
@@ -213,40 +215,6 @@ impl Collector {
     /// Waits until it calls itself ready.
     pub async fn ready(&self) -> Result<()> {
         self.poll_until_ok(&self.health, "/readyz", DEADLINE).await.context("the collector is not ready")?;
-        Ok(())
-    }
-
-    /// Waits until it has nothing to do, having seen each of these resources
-    /// at the given resourceVersion or later.
-    pub async fn idle(&self, seen: &[(String, String)]) -> Result<()> {
-        self.idle_within(DEADLINE, seen, false).await
-    }
-
-    /// Like [`idle`](Self::idle), where objects that wait for their next
-    /// attempt after a failure are no reason to wait.
-    pub async fn idle_with_parked(&self, seen: &[(String, String)]) -> Result<()> {
-        self.idle_within(DEADLINE, seen, true).await
-    }
-
-    /// Like [`idle`](Self::idle), with a deadline of one's own.
-    pub async fn idle_within(
-        &self,
-        deadline: Duration,
-        seen: &[(String, String)],
-        parked: bool,
-    ) -> Result<()> {
-        let mut path = "/debug/idle".to_owned();
-        let mut separator = '?';
-        for (resource, version) in seen {
-            let _ = write!(path, "{separator}seen={}", percent_encoded(&format!("{resource}={version}")));
-            separator = '&';
-        }
-        if parked {
-            let _ = write!(path, "{separator}parked=ok");
-        }
-        let answer =
-            self.poll_until_ok(&self.debug, &path, deadline).await.context("the collector is not idle")?;
-        ensure!(answer.json()?["idle"] == true, "200, but not idle: {}", answer.body);
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 // Every test binary compiles its own copy and uses a part of it.
 #![allow(dead_code, unused_imports)]
 
+pub mod backend;
 pub mod cluster;
 pub mod collector;
 pub mod control_plane;
@@ -11,6 +12,7 @@ pub mod etcd;
 pub mod proxy;
 pub mod webhook;
 
+pub use backend::Backend;
 pub use cluster::{Cluster, Crd, Ns, Obj, Policy, RequestCounts, Scope};
 pub use collector::{Collector, Options};
 pub use control_plane::{ControlPlane, Info, Server};

@@ -53,8 +53,11 @@ pub enum Step {
     },
     /// What the watch showed, in order; at least one, and as many as had arrived.
     Events(Vec<Sighting>),
-    /// All is quiet up to the last version seen.
-    Bookmark,
+    /// The watch has shown everything up to a version.
+    Bookmark {
+        /// Which one.
+        resource_version: Option<ResourceVersion>,
+    },
     /// The watch has ended, as watches do; it is resumed, or the type is listed anew.
     WatchEnded,
     /// The watch cannot be resumed: what came after the last version seen is not kept

@@ -121,7 +121,8 @@ impl ListWatch {
     pub(super) async fn read_watch(&mut self) {
         let Stage::Watching { deadline, body, lines } = &mut self.stage else { return };
         let mut events = Vec::new();
-        let mut bookmark = false;
+        // Of the last line, if it is one.
+        let mut bookmark = None;
         let end = loop {
             match lines.next_line() {
                 Err(error) => {
@@ -133,8 +134,8 @@ impl ListWatch {
                         break Some(End::Failed(error_event(&self.resource, &status, &line)));
                     }
                     Ok(WatchLine::Bookmark(version)) => {
-                        self.machine.saw(version);
-                        bookmark = true;
+                        self.machine.saw(version.clone());
+                        bookmark = Some(version);
                     }
                     Ok(WatchLine::Nameless(version)) => {
                         self.machine.saw(version);
@@ -143,15 +144,17 @@ impl ListWatch {
                     Ok(WatchLine::Seen(facts)) => {
                         self.machine.saw(facts.resource_version.clone());
                         events.push(Sighting::Seen(facts));
+                        bookmark = None;
                     }
                     Ok(WatchLine::Deleted(facts)) => {
                         self.machine.saw(facts.resource_version.clone());
                         events.push(Sighting::Deleted(facts));
+                        bookmark = None;
                     }
                 },
                 Ok(None) => {
                     // Waits only while there is nothing to lose.
-                    let frame = if events.is_empty() && !bookmark {
+                    let frame = if events.is_empty() && bookmark.is_none() {
                         match timeout_at(*deadline, body.frame()).await {
                             Ok(frame) => frame,
                             Err(_) => break Some(End::Silent),
@@ -178,8 +181,9 @@ impl ListWatch {
         };
         if !events.is_empty() {
             self.ready.push_back(Step::Events(events));
-        } else if bookmark {
-            self.ready.push_back(Step::Bookmark);
+        }
+        if let Some(resource_version) = bookmark {
+            self.ready.push_back(Step::Bookmark { resource_version });
         }
         if let Some(end) = end {
             self.end_watch(end);

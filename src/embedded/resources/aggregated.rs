@@ -72,12 +72,20 @@ fn group(catalog: &Catalog, name: &str) -> Value {
 }
 
 fn group_version(catalog: &Catalog, group: &str, version: &str) -> Value {
-    if catalog.is_backendless(group, version) {
-        return json!({"version": version, "freshness": "Stale"});
-    }
-    let resources: Vec<Value> =
-        catalog.types(group, version).map(|resource| main(catalog, resource, group, version)).collect();
+    let resources = match catalog.delegated(group, version) {
+        None => resources(catalog, group, version),
+        Some(delegated) => match &delegated.resources {
+            None => return json!({"version": version, "freshness": "Stale"}),
+            Some(resources) => resources.clone(),
+        },
+    };
     json!({"version": version, "resources": resources, "freshness": "Current"})
+}
+
+/// The resources of a group and version that are served here.
+#[must_use]
+pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
+    catalog.types(group, version).map(|resource| main(catalog, resource, group, version)).collect()
 }
 
 fn main(catalog: &Catalog, resource: &Resource, group: &str, version: &str) -> Value {

@@ -1,14 +1,14 @@
 //! APIServices: which groups and versions are served here, and which are sent to a
-//! backend. No backend is ever there.
+//! backend.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{Backendless, ResourceName};
+use super::{Catalog, Delegated, ResourceName, ServiceName, aggregated};
 use crate::embedded::dispatch::by_itself;
 use crate::embedded::namespaces;
 use crate::embedded::object::{Key, Object};
@@ -42,13 +42,13 @@ pub fn changed(server: &mut Server, now: SystemTime) {
 pub fn reconcile(server: &mut Server, now: SystemTime) {
     automatic(server, now);
     let services: Vec<Object> = server.store.objects(&name()).map(|(_, object)| object.clone()).collect();
-    let backendless: BTreeSet<Backendless> = services.iter().filter_map(backendless).collect();
-    server.catalog.set_backendless(backendless);
+    let delegated = services.iter().filter_map(|service| delegated(service, &server.backends)).collect();
+    server.catalog.set_delegated(delegated);
     // They may have waited for a group that could not be asked.
     namespaces::resync(server, now);
     let cause = Cause::server("APIService availability");
     for service in &services {
-        if let Some(value) = with_condition(service, now) {
+        if let Some(value) = with_condition(service, &server.backends, now) {
             server.store.write(&name(), &service.key(), value, &cause);
         }
     }
@@ -95,27 +95,42 @@ fn automatic(server: &mut Server, now: SystemTime) {
     }
 }
 
+/// What the backends have, by the services that lead to them.
+pub type Backends = BTreeMap<ServiceName, Catalog>;
+
 /// The group and version that an APIService sends to a backend, if it does.
-fn backendless(service: &Object) -> Option<Backendless> {
+fn delegated(service: &Object, backends: &Backends) -> Option<Delegated> {
     let spec = service.value().get("spec")?;
-    spec.get("service")?.as_object()?;
+    let name = service_name(service)?;
+    let (group, version) = (spec.get("group")?.as_str()?, spec.get("version")?.as_str()?);
     let number = |field: &str| spec.get(field).and_then(Value::as_i64).unwrap_or_default();
-    Some(Backendless {
-        group: spec.get("group")?.as_str()?.into(),
-        version: spec.get("version")?.as_str()?.into(),
+    let backend = backends.get(&name);
+    Some(Delegated {
+        group: group.into(),
+        version: version.into(),
         group_priority: number("groupPriorityMinimum"),
         version_priority: number("versionPriority"),
+        resources: backend.map(|catalog| aggregated::resources(catalog, group, version)),
+        service: name,
     })
 }
 
+/// The service that an APIService names, if it names one.
+fn service_name(service: &Object) -> Option<ServiceName> {
+    let named = service.value().pointer("/spec/service")?.as_object()?;
+    let text = |field: &str| named.get(field).and_then(Value::as_str).unwrap_or_default();
+    Some(ServiceName::new(text("namespace"), text("name")))
+}
+
 /// The object with its condition, if it has not got it yet.
-fn with_condition(service: &Object, now: SystemTime) -> Option<Value> {
-    let spec = service.value().get("spec");
-    let (status, reason, message) = match spec.and_then(|spec| spec.get("service")?.as_object()) {
+fn with_condition(service: &Object, backends: &Backends, now: SystemTime) -> Option<Value> {
+    let (status, reason, message) = match service_name(service) {
         None => ("True", "Local", "Local APIServices are always available".to_owned()),
-        Some(backend) => {
-            let text = |field: &str| backend.get(field).and_then(Value::as_str).unwrap_or_default();
-            let message = format!("service/{} in \"{}\" is not present", text("name"), text("namespace"));
+        Some(backend) if backends.contains_key(&backend) => {
+            ("True", "Passed", "all checks passed".to_owned())
+        }
+        Some(ServiceName { namespace, name }) => {
+            let message = format!("service/{name} in \"{namespace}\" is not present");
             ("False", "ServiceNotFound", message)
         }
     };

@@ -1,14 +1,33 @@
 //! Which types are served at this moment.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::{Resource, ResourceName, built_in};
 use crate::embedded::settings::Release;
 
-/// A group and version that an APIService sends to a backend that is not there.
+/// A service: namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Backendless {
+pub struct ServiceName {
+    /// The namespace.
+    pub namespace: Box<str>,
+    /// The name.
+    pub name: Box<str>,
+}
+
+impl ServiceName {
+    /// A name.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// A group and version that an APIService sends to a backend.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delegated {
     /// The group.
     pub group: Box<str>,
     /// The version.
@@ -17,6 +36,11 @@ pub struct Backendless {
     pub group_priority: i64,
     /// Where the version comes within the group: the highest first.
     pub version_priority: i64,
+    /// By which service the backend is found.
+    pub service: ServiceName,
+    /// The resources that the backend has there, as the aggregated discovery shows
+    /// them; none as long as there is no backend.
+    pub resources: Option<Vec<Value>>,
 }
 
 /// The priority that the groups of custom resources have.
@@ -30,15 +54,14 @@ pub struct Catalog {
     order: Vec<Arc<str>>,
     /// Group, then plural.
     types: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Resource>>>,
-    backendless: BTreeSet<Backendless>,
+    delegated: Vec<Delegated>,
 }
 
 impl Catalog {
     /// The built-in types of a release.
     #[must_use]
     pub fn new(release: Release) -> Self {
-        let mut catalog =
-            Self { release, order: Vec::new(), types: BTreeMap::new(), backendless: BTreeSet::new() };
+        let mut catalog = Self { release, order: Vec::new(), types: BTreeMap::new(), delegated: Vec::new() };
         for resource in built_in(release) {
             let group = &resource.name.group;
             if !group.is_empty() && !catalog.order.contains(group) {
@@ -71,21 +94,21 @@ impl Catalog {
         }
     }
 
-    /// The groups and versions without a backend, all of them.
-    pub fn set_backendless(&mut self, backendless: BTreeSet<Backendless>) {
-        self.backendless = backendless;
+    /// The groups and versions that are sent to backends, all of them.
+    pub fn set_delegated(&mut self, delegated: Vec<Delegated>) {
+        self.delegated = delegated;
     }
 
-    /// Whether this group and version is sent to a backend that is not there.
+    /// How this group and version is sent to a backend, if it is.
     #[must_use]
-    pub fn is_backendless(&self, group: &str, version: &str) -> bool {
-        self.backendless.iter().any(|one| *one.group == *group && *one.version == *version)
+    pub fn delegated(&self, group: &str, version: &str) -> Option<&Delegated> {
+        self.delegated.iter().find(|one| *one.group == *group && *one.version == *version)
     }
 
-    /// Whether any group and version is.
+    /// Whether any group and version is sent to a backend that is not there.
     #[must_use]
     pub fn has_backendless(&self) -> bool {
-        !self.backendless.is_empty()
+        self.delegated.iter().any(|one| one.resources.is_none())
     }
 
     /// The type of this name.
@@ -124,7 +147,7 @@ impl Catalog {
         for group in self.types.keys().filter(|group| !self.is_built_in(group)) {
             added.insert(Arc::clone(group), CUSTOM_PRIORITY);
         }
-        for one in self.backendless.iter().filter(|one| !self.is_built_in(&one.group)) {
+        for one in self.delegated.iter().filter(|one| !self.is_built_in(&one.group)) {
             let priority = added.entry(one.group.as_ref().into()).or_insert(one.group_priority);
             *priority = one.group_priority.max(*priority);
         }
@@ -149,7 +172,7 @@ impl Catalog {
         // Those of one type are in order; those of another go by it too.
         versions.sort_by_key(|version| !matches!(Maturity::of(version), Maturity::Stable(_)));
         custom.sort_by_key(|version| std::cmp::Reverse(Maturity::of(version)));
-        let mut sent: Vec<_> = self.backendless.iter().filter(|one| *one.group == *group).collect();
+        let mut sent: Vec<_> = self.delegated.iter().filter(|one| *one.group == *group).collect();
         sent.sort_by_key(|one| std::cmp::Reverse(one.version_priority));
         for version in custom.into_iter().chain(sent.into_iter().map(|one| one.version.clone())) {
             if !versions.contains(&version) {

@@ -16,7 +16,7 @@ mod subresource;
 mod tests;
 
 pub use builtin::built_in;
-pub use catalog::{Backendless, Catalog};
+pub use catalog::{Catalog, Delegated, ServiceName};
 pub use definition::{Column, Definition};
 
 /// Group and plural: what a type is called in requests, whatever the version.

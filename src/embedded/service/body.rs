@@ -12,6 +12,7 @@ use tokio::time::{Sleep, sleep_until};
 
 use super::Embedded;
 use crate::embedded::reads::{Pull, Watch};
+use crate::embedded::resources::api_services::unavailable;
 use crate::embedded::server::{Answer, Body, Reply};
 
 /// The body of a response.
@@ -40,6 +41,8 @@ impl std::error::Error for ConnectionBroke {}
 pub(super) fn respond(answer: Answer, server: &Embedded) -> Response<ResponseBody> {
     match answer {
         Answer::Whole(reply) => whole(reply),
+        // Backends are asked before; this one has gone in between.
+        Answer::Elsewhere(_) => whole(unavailable()),
         Answer::Watch(watch) => {
             let stream = Box::new(Stream::new(watch, server.clone()));
             response(StatusCode::OK, "application/json", Kind::Watch(stream))

@@ -1,7 +1,7 @@
 //! What tests do to a server: the things that go wrong with real ones.
 
 use super::Embedded;
-use crate::embedded::resources::ResourceName;
+use crate::embedded::resources::{ResourceName, ServiceName, api_services};
 use crate::embedded::store::{Ending, Snapshot};
 
 impl Embedded {
@@ -49,6 +49,34 @@ impl Embedded {
             server.store.restore(snapshot);
             server.resync(now);
         });
+    }
+
+    /// Lets another server answer for a service: groups and versions that APIServices
+    /// send there are served by it from now on, with its own objects and versions.
+    ///
+    /// Aggregated discovery shows the types that it has now. Nobody empties terminating
+    /// namespaces there.
+    pub fn connect(&self, service: &ServiceName, backend: &Self) {
+        let catalog = backend.with(|server| server.catalog.clone());
+        self.backends().insert(service.clone(), backend.clone());
+        let now = self.now();
+        self.with(|server| {
+            server.backends.insert(service.clone(), catalog);
+            api_services::reconcile(server, now);
+        });
+    }
+
+    /// Nobody answers for a service any more; the watches that go there break.
+    pub fn disconnect(&self, service: &ServiceName) {
+        let backend = self.backends().remove(service);
+        let now = self.now();
+        self.with(|server| {
+            server.backends.remove(service);
+            api_services::reconcile(server, now);
+        });
+        if let Some(backend) = backend {
+            backend.cut_watches(None);
+        }
     }
 
     /// Whether watches from versions that are too old are refused with 410, instead

@@ -7,10 +7,11 @@ mod request;
 mod tests;
 mod wakers;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
@@ -22,7 +23,9 @@ pub use self::body::{ConnectionBroke, ResponseBody};
 
 use self::body::respond;
 use self::wakers::Wakers;
-use super::server::Server;
+use super::call::Call;
+use super::resources::ServiceName;
+use super::server::{Answer, Server};
 use super::settings::Settings;
 use super::status::Status;
 
@@ -40,6 +43,8 @@ struct Shared {
     wakers: Wakers,
     /// Something else is due next than before.
     rescheduled: Notify,
+    /// Who answers for the services that APIServices name.
+    backends: Mutex<BTreeMap<ServiceName, Embedded>>,
 }
 
 impl Embedded {
@@ -54,6 +59,7 @@ impl Embedded {
             epoch,
             wakers: Wakers::default(),
             rescheduled: Notify::new(),
+            backends: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -115,19 +121,30 @@ impl Embedded {
     where
         B: http_body::Body<Data = Bytes>,
     {
-        let answer = match request::read(request).await {
-            // Only here are the open watches known.
-            Ok(call) if call.path == "/metrics" => {
-                let watches = self.shared.wakers.all();
-                super::server::Answer::Whole(self.with(|server| server.counts.page(&watches)))
-            }
-            Ok(call) => {
-                let now = self.now();
-                self.with(|server| server.handle(&call, now))
-            }
-            Err(why) => super::server::Answer::Whole(Status::new(400, "BadRequest", why).into()),
-        };
-        respond(answer, &self)
+        match request::read(request).await {
+            Ok(call) => self.answer_call(&call),
+            Err(why) => respond(Answer::Whole(Status::new(400, "BadRequest", why).into()), &self),
+        }
+    }
+
+    fn answer_call(&self, call: &Call) -> http::Response<ResponseBody> {
+        // Only here are the open watches known.
+        if call.path == "/metrics" {
+            let watches = self.shared.wakers.all();
+            return respond(Answer::Whole(self.with(|server| server.counts.page(&watches))), self);
+        }
+        let now = self.now();
+        let answer = self.with(|server| server.handle(call, now));
+        if let Answer::Elsewhere(service) = &answer
+            && let Some(backend) = self.backends().get(service).cloned()
+        {
+            return backend.answer_call(call);
+        }
+        respond(answer, self)
+    }
+
+    fn backends(&self) -> MutexGuard<'_, BTreeMap<ServiceName, Self>> {
+        self.shared.backends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

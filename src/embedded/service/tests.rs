@@ -4,7 +4,7 @@ use tokio::time::Duration;
 
 use super::*;
 use crate::embedded::object::Key;
-use crate::embedded::resources::ResourceName;
+use crate::embedded::resources::{Resource, ResourceName, ServiceName};
 use crate::embedded::store::Cause;
 
 fn configmaps() -> ResourceName {
@@ -189,4 +189,57 @@ async fn what_falls_due_is_done_in_its_time() {
     // Nobody has asked for anything since.
     assert!(server.with(|server| server.catalog.get("example.com", "foos").is_some()));
     running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_answers_for_its_group_while_it_is_connected() {
+    let (front, backend) = (Embedded::new(Settings::default()), Embedded::new(Settings::default()));
+    let (client, service) = (front.client(), ServiceName::new("default", "apps"));
+    let api = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": "v1.elsewhere"},
+        "spec": {
+            "group": "elsewhere", "version": "v1", "groupPriorityMinimum": 10, "versionPriority": 10,
+            "insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": "apps"},
+        },
+    });
+    let services = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let post = http::Request::post(services).header("content-type", "application/json");
+    client.request::<Value>(post.body(api.to_string().into_bytes()).unwrap()).await.unwrap();
+    backend.with(|server| {
+        let gadgets = ResourceName::new("elsewhere", "gadgets");
+        let configmaps = server.catalog.get("", "configmaps").unwrap();
+        let gadget = Resource { name: gadgets.clone(), stored_as: gadgets, ..(**configmaps).clone() };
+        server.catalog.insert(std::sync::Arc::new(gadget));
+    });
+    let get = async |path: &str| {
+        let request = http::Request::get(path).body(Vec::new()).unwrap();
+        client.request::<Value>(request).await.map_err(|error| match error {
+            kube::Error::Api(status) => status.code,
+            other => panic!("{path}: {other}"),
+        })
+    };
+    let paths = ["/apis/elsewhere/v1", "/apis/elsewhere/v1/gadgets"];
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for path in paths {
+        assert_eq!(get(path).await, Err(503), "{path}");
+    }
+
+    front.connect(&service, &backend);
+    let shown = get(&format!("{services}/v1.elsewhere")).await.unwrap();
+    assert_eq!(shown["status"]["conditions"][0]["reason"], "Passed");
+    assert_eq!(get(paths[0]).await.unwrap()["resources"][0]["name"], "gadgets");
+    let list = get(paths[1]).await.unwrap();
+    let head = backend.with(|server| server.store.head());
+    assert_eq!(list["metadata"]["resourceVersion"], head.to_string(), "versions are the backend's own");
+    let watch = http::Request::get(format!("{}?watch=true", paths[1])).body(Vec::new()).unwrap();
+    let mut lines = client.request_stream(watch).await.unwrap().lines();
+
+    front.disconnect(&service);
+    assert!(lines.next().await.is_some_and(|line| line.is_err()), "the watch is cut");
+    for path in paths {
+        assert_eq!(get(path).await, Err(503), "{path}");
+    }
+    front.connect(&service, &backend);
+    assert!(get(paths[1]).await.is_ok());
 }

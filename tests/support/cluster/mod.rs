@@ -42,7 +42,7 @@ const CRD_LABEL: &str = "kube-gc-test/crd";
 /// Marks the objects that [`Cluster::settled`] writes.
 const MARKER_LABEL: &str = "kube-gc-test/marker";
 /// The name of those objects, and of the namespace of the namespaced ones.
-const MARKER: &str = "kube-gc-test-marker";
+pub const MARKER: &str = "kube-gc-test-marker";
 /// The groups of what a scenario sets the stage with. A marker there would not
 /// be without effect: a copy of a role binding would grant what it grants.
 const MEANS: [&str; 4] = [
@@ -321,7 +321,8 @@ pub fn key(resource: &ApiResource) -> String {
     }
 }
 
-fn collection(resource: &ApiResource, namespace: Option<&str>) -> String {
+/// The path of all objects of a resource in a namespace, or in the cluster.
+pub fn collection(resource: &ApiResource, namespace: Option<&str>) -> String {
     let root = if resource.group.is_empty() { "/api" } else { "/apis" };
     let namespace = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
     format!("{root}/{}{namespace}/{}", resource.api_version, resource.plural)

@@ -2,6 +2,14 @@
 
 use super::*;
 
+/// For what nobody waits.
+#[derive(Clone, Copy, Debug)]
+enum Patience<'a> {
+    None,
+    Parked,
+    Failing(&'a str),
+}
+
 impl Cluster {
     /// The highest resourceVersion that an answer to this client has named,
     /// for each resource that it has written or read.
@@ -25,22 +33,33 @@ impl Cluster {
     /// resourceVersions of the answers would not do: that of a deletion is in
     /// none.)
     pub async fn settled(&self, collector: &Collector) -> Result<()> {
-        self.settle(collector, false).await
+        self.settle(collector, Patience::None).await
     }
 
     /// Like [`settled`](Self::settled), where objects that wait for their next
     /// attempt after a failure are no reason to wait.
     pub async fn settled_with_parked(&self, collector: &Collector) -> Result<()> {
-        self.settle(collector, true).await
+        self.settle(collector, Patience::Parked).await
     }
 
-    async fn settle(&self, collector: &Collector, parked: bool) -> Result<()> {
+    /// Like [`settled_with_parked`](Self::settled_with_parked), where also objects of
+    /// one type, `widgets.example.com`, that cannot be written to are no reason to wait.
+    pub async fn settled_but_for(&self, collector: &Collector, failing: &str) -> Result<()> {
+        self.settle(collector, Patience::Failing(failing)).await
+    }
+
+    async fn settle(&self, collector: &Collector, patience: Patience<'_>) -> Result<()> {
         let deadline = Instant::now() + DEADLINE;
         let mut before = None;
         loop {
             self.write_markers().await?;
             let left = deadline.saturating_duration_since(Instant::now());
-            collector.idle_within(left, &self.seen(), parked).await?;
+            let seen = self.seen();
+            match patience {
+                Patience::None => collector.idle_within(left, &seen, false).await?,
+                Patience::Parked => collector.idle_within(left, &seen, true).await?,
+                Patience::Failing(of_type) => collector.idle_but_for(left, &seen, of_type).await?,
+            }
             // If nothing has changed since the round before, then the
             // collector was idle after it had seen everything there is: what
             // that round found is older than this round's markers.

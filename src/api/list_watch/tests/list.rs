@@ -15,7 +15,7 @@ async fn it_lists_from_the_cache_and_watches_from_there() {
     let high_water = HighWater::default();
     let mut watch = server.api().watch(widgets(), start(&high_water));
     let seen = steps(&mut watch, 5).await;
-    assert_eq!(seen, ["began", "items a,b", "listed 10", "+c -a", "bookmark"]);
+    assert_eq!(seen, ["began", "items a,b", "listed 10", "+c -a", "bookmark 20"]);
     assert_eq!(kinds(&server), ["list 0", "watch 10"]);
     assert_eq!(high_water.get(&widgets().group_resource), Some(ResourceVersion::number(20)));
     let requests = server.seen();

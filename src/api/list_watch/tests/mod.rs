@@ -70,7 +70,9 @@ fn text(step: Option<Step>) -> String {
             })
             .collect::<Vec<_>>()
             .join(" "),
-        Some(Step::Bookmark) => "bookmark".into(),
+        Some(Step::Bookmark { resource_version }) => {
+            format!("bookmark {}", resource_version.map_or_else(|| "-".into(), |v| v.to_string()))
+        }
         Some(Step::WatchEnded) => "watch ended".into(),
         Some(Step::Expired { .. }) => "expired".into(),
         Some(Step::Failed { error, .. }) => format!("failed {}", error.class.name()),

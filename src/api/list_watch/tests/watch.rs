@@ -165,3 +165,18 @@ async fn dropping_a_call_of_next_loses_nothing_and_asks_nothing_twice() {
     assert_eq!(seen, ["began", "items a,b", "listed 9", "+c"]);
     assert_eq!(server.seen().len(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_is_told_after_the_events_that_came_with_it_unless_later_ones_did() {
+    let server = Server::replying([
+        list(10, &[]),
+        Reply::stream([
+            lines([&event("ADDED", "a", 11), &bookmark(12)]),
+            Part::Pause(Duration::from_secs(1)),
+            lines([&bookmark(13), &event("ADDED", "b", 14)]),
+            Part::Hang,
+        ]),
+    ]);
+    let seen = steps(&mut watch(&server), 5).await;
+    assert_eq!(seen[2..], ["+a", "bookmark 12", "+b"]);
+}

@@ -118,7 +118,7 @@ impl Fixture {
     fn watch_as(&mut self, accept: &str, query: &str) -> Watch {
         match self.ask(accept, &format!("/api/v1/namespaces/shop/configmaps?watch=true&{query}")) {
             Answer::Watch(watch) => watch,
-            Answer::Whole(reply) => panic!("refused: {reply:?}"),
+            other => panic!("refused: {other:?}"),
         }
     }
 

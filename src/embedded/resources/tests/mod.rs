@@ -50,7 +50,7 @@ impl Stage {
                 };
                 (reply.code, body)
             }
-            Answer::Watch(_) => panic!("{path} is a watch"),
+            other => panic!("{path}: {other:?}"),
         }
     }
 

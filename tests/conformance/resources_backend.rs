@@ -1,0 +1,237 @@
+//! An API that another server answers for, which works, fails and returns.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::outcome::{Order, Outcome, Rest, reference, reported_as_failing, uids, unused_uid};
+use crate::resources_aggregated::{begun, named, watched_by_now};
+use crate::stage::{FOREGROUND, Stage, terminating_with};
+use crate::support::cluster::poll;
+use crate::support::{Backend, Collector, Ns, Obj, Options, Policy};
+
+const GROUP: &str = "backend.example.com";
+/// While the backend is down.
+const REST: Rest = Rest::FailingOf("things.backend.example.com");
+/// Nobody wants to wait long for a type that fails.
+const IMPATIENT: &str = "[discovery]\ninterval = \"100ms\"\n[startup]\nsync_timeout = \"1s\"\n\
+                         [watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n";
+
+async fn collector(stage: &Stage) -> Result<Collector> {
+    stage.collector_with(Options::config(IMPATIENT)).await
+}
+
+/// While it works it is a type like any other, as owner and as dependent, under all
+/// three policies.
+async fn while_it_works(stage: &Stage, ns: &Ns, backend: &Backend, collector: &Collector) -> Result<()> {
+    let cluster = &stage.cluster;
+    let thing = |name: &str| ns.object(backend.resource(), name);
+    let top = ns.secret("top").create().await?;
+    let middle = thing("middle").owned_by(&top).blocking().create().await?;
+    let bottom = ns.configmap("bottom").owned_by(&middle).blocking().create().await?;
+    let plain = thing("plain").create().await?;
+    let of_plain = ns.configmap("of-plain").owned_by(&plain).create().await?;
+    let below = thing("below").owned_by(&of_plain).create().await?;
+    let parting = thing("parting").create().await?;
+    let let_go = ns.configmap("let-go").owned_by(&parting).create().await?;
+    let letting = ns.secret("letting").create().await?;
+    let kept = thing("kept").owned_by(&letting).create().await?;
+    cluster.settled(collector).await?;
+    cluster.delete(&top, Policy::Foreground).await?;
+    cluster.delete(&plain, Policy::Background).await?;
+    cluster.delete(&parting, Policy::Orphan).await?;
+    cluster.delete(&letting, Policy::Orphan).await?;
+    cluster.settled(collector).await?;
+    Outcome {
+        gone: vec![top, middle, bottom, plain, of_plain, below, parting, letting],
+        kept: vec![(let_go, Vec::new()), (kept, Vec::new())],
+        ..Outcome::default()
+    }
+    .check(cluster)
+    .await
+}
+
+/// Objects of the type, of others, and what they own of each other when the backend
+/// goes down.
+struct Family {
+    owner: Obj,
+    of_owner: Obj,
+    /// A thing of the owner: cannot be deleted while the backend is down.
+    held: Obj,
+    waiting: Obj,
+    /// A thing that blocks the deletion of the one that waits, if the collector knows it.
+    blocker: Obj,
+    live: Obj,
+    of_live: Obj,
+    /// A thing that goes, and what it owned; the other owner of what is shared stays.
+    doomed: Obj,
+    of_doomed: Obj,
+    other: Obj,
+    shared: Obj,
+    /// A thing that goes, and another comes by its name.
+    remade: Obj,
+    of_remade: Obj,
+}
+
+impl Family {
+    async fn make(ns: &Ns, backend: &Backend) -> Result<Self> {
+        let thing = |name: &str| ns.object(backend.resource(), name);
+        let owner = ns.secret("owner").create().await?;
+        let waiting = ns.secret("waiting").create().await?;
+        let live = thing("live").create().await?;
+        let doomed = thing("doomed").create().await?;
+        let other = ns.secret("other").create().await?;
+        let remade = thing("remade").create().await?;
+        Ok(Self {
+            of_owner: ns.configmap("of-owner").owned_by(&owner).create().await?,
+            held: thing("held").owned_by(&owner).create().await?,
+            owner,
+            blocker: thing("blocker").owned_by(&waiting).blocking().create().await?,
+            waiting,
+            of_live: ns.configmap("of-live").owned_by(&live).create().await?,
+            live,
+            of_doomed: ns.configmap("of-doomed").owned_by(&doomed).create().await?,
+            shared: ns.configmap("shared").owned_by(&doomed).owned_by(&other).create().await?,
+            doomed,
+            other,
+            of_remade: ns.configmap("of-remade").owned_by(&remade).create().await?,
+            remade,
+        })
+    }
+
+    /// What happens behind the backs of front and collector while nobody reaches the
+    /// backend. Returns what has come instead of the thing that was made anew.
+    async fn change_in_secret(&self, backend: &Backend) -> Result<Obj> {
+        let direct = backend.direct();
+        for object in [&self.doomed, &self.remade] {
+            direct.delete(object, Policy::Background).await?;
+        }
+        let Obj { resource, name, namespace, .. } = &self.remade;
+        let body = json!({
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": { "name": name, "namespace": namespace },
+        });
+        let path = self.remade.path();
+        let path = path.trim_end_matches(name.as_str()).trim_end_matches('/');
+        direct.send("POST", path, None, Some(&body)).await?;
+        let again = direct.get(&self.remade).await?;
+        again.filter(|again| again.uid != self.remade.uid).ok_or_else(|| anyhow::anyhow!("it was not remade"))
+    }
+
+    /// All that the front has and nobody may write to while the backend is down.
+    fn unclear(&self) -> Vec<Obj> {
+        [&self.of_live, &self.of_doomed, &self.shared, &self.other, &self.of_remade].map(Clone::clone).into()
+    }
+}
+
+/// What has been listed and watched of all other groups.
+fn of_others(mut begun: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    begun.retain(|series, _| !series.contains(GROUP));
+    begun
+}
+
+/// Whether the type that is watched is named, too, with the server's words.
+async fn is_failing(collector: &Collector) -> Result<bool> {
+    let monitors = collector.get_debug("/debug/monitors").await?.json()?;
+    let is_failing = |monitor: &Value| {
+        monitor["group"] == GROUP && monitor["last_error"].as_str().is_some_and(|error| error.contains("503"))
+    };
+    let metrics = collector.metrics().await?;
+    let counted = metrics.iter().any(|(series, value)| {
+        series.starts_with("kube_gc_resource_sync_errors_total{") && series.contains(GROUP) && *value > 0.0
+    });
+    Ok(counted && monitors.as_array().into_iter().flatten().any(is_failing))
+}
+
+/// Plays it with a collector that was there before the backend failed, or came after.
+async fn play(order: Order) -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let mut backend = Backend::start(stage.plane, cluster, &ns, GROUP).await?;
+    let mut running = collector(&stage).await?;
+    while_it_works(&stage, &ns, &backend, &running).await?;
+    let family = Family::make(&ns, &backend).await?;
+    cluster.settled(&running).await?;
+    let before = of_others(watched_by_now(&running).await?);
+
+    cluster.forget(backend.resource());
+    backend.go_down().await?;
+    if order == Order::ObjectsFirst {
+        running.stop().await?;
+        running = collector(&stage).await?;
+    }
+    let again = family.change_in_secret(&backend).await?;
+    cluster.delete(&family.owner, Policy::Background).await?;
+    cluster.delete(&family.waiting, Policy::Foreground).await?;
+    let of_live_too = ns.configmap("of-live-too").owned_by(&family.live).create().await?;
+    let never = reference(&family.live.resource.api_version, "Thing", "never", &unused_uid());
+    let of_never = ns.configmap("of-never").owner_reference(never).create().await?;
+    poll("the group to be named", async || Ok(named(&running, GROUP).await? == [true; 3])).await?;
+    if order == Order::CollectorFirst {
+        poll("the type to be named", async || is_failing(&running).await).await?;
+    }
+    cluster.forget(backend.resource());
+    stage.settled(&running, REST).await?;
+    let mut untouched = family.unclear();
+    untouched.extend([of_live_too.clone(), of_never.clone()]);
+    let gone = vec![family.owner.clone(), family.of_owner.clone()];
+    Outcome { gone, untouched, ..Outcome::default() }.check(cluster).await?;
+    match order {
+        // It knows of nobody there.
+        Order::ObjectsFirst => reported_as_failing(&running, &[&of_never], GROUP).await?,
+        Order::CollectorFirst => {
+            terminating_with(cluster, &family.waiting, &[FOREGROUND]).await?;
+            reported_as_failing(&running, &[&family.held, &family.blocker], "503").await?;
+        }
+    }
+    for object in [&family.live, &family.held, &family.blocker] {
+        backend.direct().fresh(object).await?;
+    }
+    stage.prove_alive(&running, REST).await?;
+    if order == Order::CollectorFirst {
+        let after = of_others(begun(&running).await?);
+
+        ensure!(before == after, "monitors have begun again: {before:#?}, then {after:#?}");
+    }
+
+    backend.go_up().await?;
+    // It counts again.
+    let of_again = ns.object(backend.resource(), "of-again").owned_by(&again).create().await?;
+    cluster.settled(&running).await?;
+    let kept = vec![(family.shared.clone(), uids([&family.other]))];
+    let untouched = vec![family.live, family.of_live, family.other, of_live_too, again, of_again];
+    let gone = vec![
+        family.held,
+        family.waiting,
+        family.blocker,
+        family.doomed,
+        family.of_doomed,
+        family.remade,
+        family.of_remade,
+        of_never,
+    ];
+    Outcome { gone, kept, untouched, ..Outcome::default() }.check(cluster).await?;
+    poll("the group to be forgotten", async || Ok(named(&running, GROUP).await? == [false; 3])).await?;
+    ensure!(!is_failing(&running).await?, "the type is still named");
+    running.stop().await?;
+    cluster.forget(backend.resource());
+    backend.unregister().await?;
+    stage.clear().await
+}
+
+/// 25: the backend fails under the collector's eyes and returns. What needs it waits
+/// until then, and nothing that lives is deleted: nobody can tell whether an owner of
+/// that type is gone.
+#[tokio::test]
+async fn an_api_whose_backend_fails_and_returns_is_collected_when_it_is_back() -> Result<()> {
+    play(Order::CollectorFirst).await
+}
+
+/// 25: the collector comes when the backend is down, and has never seen its objects.
+#[tokio::test]
+async fn an_api_whose_backend_is_down_at_the_start_is_collected_when_it_is_back() -> Result<()> {
+    play(Order::ObjectsFirst).await
+}

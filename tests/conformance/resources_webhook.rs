@@ -1,0 +1,83 @@
+//! Types whose conversion webhook fails and works again.
+
+use anyhow::Result;
+use kube::api::ApiResource;
+use serde_json::json;
+
+use crate::outcome::Rest;
+use crate::resources_broken::{Fallible, play};
+use crate::stage::{MERGE_PATCH, Stage};
+use crate::support::cluster::poll;
+use crate::support::{Cluster, Crd, Scope, Verdict, Webhook};
+
+/// What the webhook says.
+const WORDS: &str = "no conversion today";
+
+/// A type whose objects are stored in one version and watched in another, with a
+/// webhook between the two that is told what to say.
+struct Converted {
+    cluster: Cluster,
+    widgets: Crd,
+    webhook: Webhook,
+    failure: Verdict,
+}
+
+impl Converted {
+    async fn create(stage: &Stage, failure: Verdict) -> Result<Self> {
+        let cluster = &stage.cluster;
+        let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1beta1", "v1"]).await?;
+        let webhook = Webhook::start(stage.plane).await?;
+        let conversion = json!({
+            "strategy": "Webhook",
+            "webhook": { "clientConfig": webhook.client_config(), "conversionReviewVersions": ["v1"] },
+        });
+        let patch = json!({ "spec": { "conversion": conversion } });
+        cluster.send("PATCH", &widgets.definition().path(), MERGE_PATCH, Some(&patch)).await?;
+        Ok(Self { cluster: cluster.clone(), widgets, webhook, failure })
+    }
+}
+
+impl Fallible for Converted {
+    fn resource(&self) -> &ApiResource {
+        self.widgets.resource()
+    }
+
+    async fn set(&self, works: bool) -> Result<()> {
+        self.webhook.say(if works { Verdict::Fine } else { self.failure.clone() });
+        let watched = self.widgets.resource_at("v1");
+        poll("the API server to ask the webhook", async || {
+            Ok(self.cluster.list(&watched, None).await.is_ok() == works)
+        })
+        .await
+    }
+
+    async fn remove(&self) -> Result<()> {
+        self.widgets.remove().await
+    }
+}
+
+/// Plays it with a webhook that fails before or after the collector has come.
+async fn converted(failure: Verdict, words: &str, broken_first: bool) -> Result<()> {
+    let stage = Stage::set().await?;
+    let widgets = Converted::create(&stage, failure).await?;
+    play(&stage, &widgets, words, Rest::Parked, broken_first).await
+}
+
+/// 24: the conversion webhook of a type fails from before the collector comes.
+#[tokio::test]
+async fn a_type_that_cannot_be_converted_from_the_start_holds_up_nobody() -> Result<()> {
+    converted(Verdict::No(WORDS, None), WORDS, true).await
+}
+
+/// 24: it fails under the collector's eyes. Nothing but the webhook changes, so
+/// nobody tells the collector when it works again.
+#[tokio::test]
+async fn a_type_that_can_no_longer_be_converted_holds_up_nobody() -> Result<()> {
+    converted(Verdict::No(WORDS, None), WORDS, false).await
+}
+
+/// 24: the webhook itself is broken.
+#[tokio::test]
+async fn a_type_whose_webhook_is_broken_holds_up_nobody() -> Result<()> {
+    converted(Verdict::Broken, "conversion webhook", true).await
+}

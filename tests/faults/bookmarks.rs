@@ -1,0 +1,33 @@
+//! What bookmarks tell besides where a watch can be resumed.
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::stage::Stage;
+use crate::support::cluster::poll;
+
+/// `/debug/idle?seen=` asks for a version that no event of the type will ever have:
+/// the one that a list shows. Fails if only events count: who waits would wait for the
+/// type's next change.
+#[tokio::test]
+async fn a_version_that_only_a_bookmark_shows_is_seen() -> Result<()> {
+    let stage = Stage::set().await?;
+    let (cluster, ns) = (&stage.cluster, &stage.ns);
+    stage.proxy.drop_bookmarks();
+    let collector = stage.collector().await?;
+    ns.secret("last").create().await?;
+    cluster.settled(&collector).await?;
+    // Versions are everybody's.
+    ns.configmap("other").create().await?;
+    let path = format!("/api/v1/namespaces/{}/secrets?limit=1", ns.name());
+    let list = cluster.send("GET", &path, None, None).await?;
+    let now = list["metadata"]["resourceVersion"].as_str().context("no version")?;
+
+    let seen = async || {
+        let report = collector.get_debug(&format!("/debug/idle?seen=secrets%3D{now}")).await?.json()?;
+        Ok(report["not_seen"].as_array().is_some_and(Vec::is_empty))
+    };
+    ensure!(!seen().await?, "seen before anything has shown it");
+    ensure!(stage.proxy.bookmark("v1", "Secret", "secrets", now) == 1, "no watch");
+    poll("the version to be seen", seen).await?;
+    collector.stop().await
+}

@@ -1,0 +1,154 @@
+//! A second API server, behind the one that scenarios run against: an aggregated
+//! API that works, fails and returns.
+
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::ApiResource;
+use kube_gc::embedded::resources::ServiceName;
+use kube_gc::embedded::{Embedded, Scheme, Serving, Settings};
+use serde_json::json;
+
+use super::cluster::{Cluster, Crd, MARKER, Ns, Obj, Scope, collection, is_status, poll};
+use super::control_plane::ControlPlane;
+
+/// The backend: an embedded server with a type that the front has not got. It keeps
+/// its objects while it is down.
+#[derive(Debug)]
+pub struct Backend {
+    server: Embedded,
+    direct: Cluster,
+    things: Crd,
+    link: Link,
+    front: Cluster,
+    service: Obj,
+    api: Obj,
+}
+
+/// How the front reaches it.
+#[derive(Debug)]
+enum Link {
+    /// By TLS, on an address of its own; nobody listens there while it is down.
+    Address(SocketAddr, Option<Serving>),
+    /// Within the process.
+    Embedded(Embedded, ServiceName),
+}
+
+impl Backend {
+    /// Starts one, registers it with an APIService, and returns when the front has its
+    /// answers. It has the same namespaces as the scenario.
+    pub async fn start(plane: &ControlPlane, front: &Cluster, ns: &Ns, group: &str) -> Result<Self> {
+        let server = Embedded::new(Settings {
+            // No uid of the front's may turn up here.
+            seed: 1,
+            epoch: SystemTime::now(),
+            namespace_controller: false,
+            ..Settings::default()
+        });
+        let direct = Cluster::new(server.client());
+        let things = direct.crd(&format!("things.{group}"), Scope::Namespaced, &["v1"]).await?;
+        for namespace in [ns.name(), MARKER] {
+            direct.of::<Namespace>(namespace).create().await?;
+        }
+
+        let (link, port) = match plane.embedded() {
+            None => {
+                let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+                let serving = server.serve(loopback, Scheme::Https).await?;
+                let address = serving.address();
+                (Link::Address(address, Some(serving)), address.port())
+            }
+            Some(embedded) => {
+                let link = Link::Embedded(embedded.server().clone(), ServiceName::new(ns.name(), "backend"));
+                (link, 443)
+            }
+        };
+        // A real API server dials the name of such a service, and the APIService's port.
+        let service = ns.of::<Service>("backend");
+        let service = service.field("spec", json!({ "type": "ExternalName", "externalName": "localhost" }));
+        let service = service.create().await?;
+        front.forget(&service.resource);
+        let spec = json!({
+            "group": group,
+            "version": "v1",
+            "groupPriorityMinimum": 1000,
+            "versionPriority": 10,
+            "insecureSkipTLSVerify": true,
+            "service": { "namespace": ns.name(), "name": service.name, "port": port },
+        });
+        let api = front.of::<APIService>(format!("v1.{group}")).field("spec", spec).create().await?;
+        let mut backend = Self { server, direct, things, link, front: front.clone(), service, api };
+        backend.go_up().await?;
+        Ok(backend)
+    }
+
+    /// Its type.
+    pub fn resource(&self) -> &ApiResource {
+        self.things.resource()
+    }
+
+    /// A client of its own: what it does, the front does not see.
+    pub fn direct(&self) -> &Cluster {
+        &self.direct
+    }
+
+    /// Nobody reaches it any more; returns when the front says so.
+    pub async fn go_down(&mut self) -> Result<()> {
+        match &mut self.link {
+            Link::Address(_, serving) => serving.take().context("it is down already")?.stop().await,
+            Link::Embedded(front, service) => front.disconnect(service),
+        }
+        self.look_again().await?;
+        poll("the backend to be missed", async || {
+            let answer = self.front.send("GET", &self.discovery(), None, None).await;
+            Ok(matches!(answer, Err(error) if is_status(&error, 503)))
+        })
+        .await
+    }
+
+    /// It is reached again; returns when the front hands on what it says.
+    pub async fn go_up(&mut self) -> Result<()> {
+        match &mut self.link {
+            Link::Address(address, serving) => {
+                if serving.is_none() {
+                    *serving = Some(self.server.serve(*address, Scheme::Https).await?);
+                }
+            }
+            Link::Embedded(front, service) => front.connect(service, &self.server),
+        }
+        self.look_again().await?;
+        poll("the backend to be heard", async || {
+            for path in [self.discovery(), collection(self.resource(), None)] {
+                if self.front.send("GET", &path, None, None).await.is_err() {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Takes the API out of the front.
+    pub async fn unregister(self) -> Result<()> {
+        self.front.send("DELETE", &self.api.path(), None, None).await?;
+        Ok(())
+    }
+
+    fn discovery(&self) -> String {
+        format!("/apis/{}", self.resource().api_version)
+    }
+
+    /// A change of the service makes the front see at once whether it answers, and not
+    /// within half a minute.
+    async fn look_again(&self) -> Result<()> {
+        let count = self.front.fresh(&self.service).await?.resource_version;
+        let patch = json!({ "metadata": { "annotations": { "kube-gc-test/looked": count } } });
+        let merge = Some("application/merge-patch+json");
+        self.front.send("PATCH", &self.service.path(), merge, Some(&patch)).await?;
+        self.front.forget(&self.service.resource);
+        Ok(())
+    }
+}
