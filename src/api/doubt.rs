@@ -156,7 +156,7 @@ impl Api {
                 Ok(Err(error)) => failed = error.to_string(),
                 Err(_) => {
                     failed =
-                        format!("LIST {}: no answer within {} s", asked.group_resource, AT_MOST.as_secs())
+                        format!("LIST {}: no answer within {} s", asked.group_resource, AT_MOST.as_secs());
                 }
             }
         }

@@ -1,11 +1,7 @@
 //! The conformance scenarios of `main.rs`, against the embedded server.
 //!
-//! What it has in place of a real server's means: for webhooks and roles its guards,
-//! for an old release that serves Ingresses in two groups itself as one. Of the
-//! scenarios in `main.rs` these are left out:
-//!
-//! - `resources_webhook`: needs a conversion webhook that works at times; the embedded
-//!   server calls none.
+//! All of them. What it has in place of a real server's means: for webhooks and roles
+//! its guards, for an old release that serves Ingresses in two groups itself as one.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -32,4 +28,5 @@ mod resources_backend;
 mod resources_broken;
 mod resources_crd;
 mod resources_many;
+mod resources_webhook;
 mod restart;

@@ -44,6 +44,9 @@ impl Fallible for Converted {
 
     async fn set(&self, works: bool) -> Result<()> {
         self.webhook.say(if works { Verdict::Fine } else { self.failure.clone() });
+        if !works {
+            self.webhook.ends_watches(self.widgets.resource());
+        }
         let watched = self.widgets.resource_at("v1");
         poll("the API server to ask the webhook", async || {
             Ok(self.cluster.list(&watched, None).await.is_ok() == works)

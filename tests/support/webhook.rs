@@ -2,7 +2,7 @@
 //! resources, as long as the test wants it to.
 //!
 //! The embedded server asks no webhooks. There a guard of the server itself says
-//! what the webhook would; nothing is converted.
+//! what the webhook would.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -17,8 +17,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::api::ApiResource;
 use kube_gc::embedded::Embedded;
-use kube_gc::embedded::guards::{Admission, Denial, Review};
+use kube_gc::embedded::guards::{Admission, Conversion, Denial, Review};
 use kube_gc::embedded::resources::ResourceName;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -75,7 +76,15 @@ impl Webhook {
         if let Some(embedded) = plane.embedded() {
             // Nobody is there.
             let config = json!({ "url": "https://127.0.0.1:1/" });
-            return Ok(Self { verdict, config, means: Means::Guard(embedded.server().clone()) });
+            let (server, says) = (embedded.server().clone(), Arc::clone(&verdict));
+            server.convert_by(Some(Conversion::new(move || {
+                match says.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+                    Verdict::Fine => Ok(()),
+                    Verdict::No(message, _) => Err(message.to_owned()),
+                    Verdict::Broken => Err("the server could not be reached".to_owned()),
+                }
+            })));
+            return Ok(Self { verdict, config, means: Means::Guard(server) });
         }
         let dir = &plane.info().dir;
         let certificate = CertificateDer::from_pem_file(dir.join("apiserver.crt"))?;
@@ -100,9 +109,15 @@ impl Webhook {
 
     /// From now on it does this.
     pub fn say(&self, verdict: Verdict) {
-        let guards = matches!(self.means, Means::Guard(_));
-        assert!(!guards || verdict != Verdict::Broken, "what a broken webhook does, no guard does");
         *self.verdict.lock().unwrap_or_else(PoisonError::into_inner) = verdict;
+    }
+
+    /// Lets a server that converts nothing for a watch that is open already end the
+    /// watches of a type, as a real one does when it can not convert for them.
+    pub fn ends_watches(&self, resource: &ApiResource) {
+        if let Means::Guard(embedded) = &self.means {
+            embedded.cut_watches(Some(&ResourceName::new(&resource.group, &resource.plural)));
+        }
     }
 
     /// Lets the API server ask it about updates and deletions of Secrets of a
@@ -118,6 +133,7 @@ impl Webhook {
                     Verdict::No(message, code) if asked => {
                         Some(Denial { webhook: NAME.to_owned(), code, message: message.to_owned() })
                     }
+                    Verdict::Broken if asked => panic!("what a broken webhook does, no guard does"),
                     Verdict::No(..) | Verdict::Fine | Verdict::Broken => None,
                 }
             })));
@@ -146,7 +162,10 @@ impl Drop for Webhook {
     fn drop(&mut self) {
         match &self.means {
             Means::Server(server) => server.abort(),
-            Means::Guard(embedded) => embedded.admit_by(None),
+            Means::Guard(embedded) => {
+                embedded.admit_by(None);
+                embedded.convert_by(None);
+            }
         }
     }
 }

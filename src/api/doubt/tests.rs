@@ -151,7 +151,7 @@ async fn the_monitors_own_look_dispels_its_doubt() {
     ]);
     let api = server.api();
     let mut watch = follow(&api, &widgets(), false).await;
-    assert!(matches!(watch.next().await, Some(Step::Bookmark)));
+    assert!(matches!(watch.next().await, Some(Step::Bookmark { .. })));
     delete(&api).await.unwrap();
     assert_eq!(asked(&server), ["DELETE w"]);
 }

@@ -14,11 +14,15 @@
 //!   to that user. It stands in for RBAC. There are no groups, no Roles, no roles that
 //!   every server has and none that are aggregated; other tokens, or none, may do
 //!   everything, and so may everybody outside of objects: discovery, health, metrics.
+//! - [`Embedded::convert_by`]: a function that is asked whenever an object of a custom
+//!   resource with a conversion webhook is needed in another version than it is stored
+//!   in. It stands in for those webhooks, which can not be reached otherwise.
 //!
 //! What the server does by itself is never refused. While no guard is set, nobody
 //! looks at any of this.
 
 mod admission;
+mod conversion;
 mod roles;
 #[cfg(test)]
 mod tests;
@@ -32,6 +36,7 @@ use super::server::Server;
 use super::status::Status;
 
 pub use admission::{Admission, Denial, Operation, Review};
+pub use conversion::Conversion;
 
 /// The guards that are set: none, usually.
 #[derive(Debug, Default)]
@@ -40,12 +45,19 @@ pub struct Guards {
     pub admission: Option<Admission>,
     /// By token, the users that roles hold for.
     pub users: BTreeMap<Box<str>, Box<str>>,
+    /// Who converts custom resources.
+    pub conversion: Option<Conversion>,
 }
 
 impl Embedded {
     /// From now on this is asked about writes, or nobody is.
     pub fn admit_by(&self, admission: Option<Admission>) {
         self.with(|server| server.guards.admission = admission);
+    }
+
+    /// From now on this converts custom resources, or nobody does.
+    pub fn convert_by(&self, conversion: Option<Conversion>) {
+        self.with(|server| server.guards.conversion = conversion);
     }
 
     /// From now on who shows this bearer token is this user, who may do what stored
@@ -62,6 +74,14 @@ pub(super) fn authorize(server: &Server, call: &Call) -> Result<(), Status> {
     // What no verb stands for is refused elsewhere.
     let Some(verb) = Verb::asked(call, path) else { return Ok(()) };
     roles::check(&server.store, user, verb, path)
+}
+
+/// Has an object converted by the webhook at this address.
+pub(super) fn convert(server: &Server, webhook: &str) -> Result<(), String> {
+    match &server.guards.conversion {
+        Some(conversion) => conversion.ask(),
+        None => Err(format!("Post \"{webhook}?timeout=30s\": connection refused")),
+    }
 }
 
 /// Refuses what whoever is asked about writes says no to.

@@ -11,7 +11,6 @@ use super::definition::{condition, resource, resource_of, storage_version};
 use super::{Resource, ResourceName, api_services, names};
 use crate::embedded::call::ObjectPath;
 use crate::embedded::dispatch::{Verb, own_call};
-use crate::embedded::namespaces;
 use crate::embedded::object::{Key, Object};
 use crate::embedded::schedule::{Due, REACTION};
 use crate::embedded::server::Server;
@@ -19,6 +18,7 @@ use crate::embedded::status::Status;
 use crate::embedded::store::{Cause, Ending};
 use crate::embedded::time::timestamp;
 use crate::embedded::writes::{self, Write};
+use crate::embedded::{guards, namespaces};
 
 /// What holds a definition until its objects are gone. It is put there when the
 /// definition is deleted, not before.
@@ -164,11 +164,7 @@ fn clean_up(server: &mut Server, crd: &Object, now: SystemTime) {
 
 fn delete_instances(server: &mut Server, resource: &Arc<Resource>, now: SystemTime) -> Result<(), Status> {
     let objects = || server.store.objects(&resource.stored_as);
-    if let Some(status) =
-        conversion_failure(resource, &resource.storage_version, objects().map(|(_, one)| one))
-    {
-        return Err(status);
-    }
+    convert_all(server, resource, &resource.storage_version, objects().map(|(_, one)| one))?;
     let namespaces: BTreeSet<Option<Arc<str>>> = objects().map(|(key, _)| key.namespace.clone()).collect();
     for namespace in namespaces {
         let ResourceName { group, plural } = &resource.name;
@@ -256,39 +252,38 @@ pub(in crate::embedded) fn check(
     if verb == Verb::Create {
         return match *path.version == *resource.storage_version {
             true => Ok(()),
-            false => Err(conversion_status(resource, &format!("{}/{}", path.group, path.version))),
+            false => convert(server, resource, &format!("{}/{}", path.group, path.version)),
         };
     }
     let objects = server.store.objects(&resource.stored_as).filter(|(key, _)| {
         path.namespace.is_none_or(|namespace| key.namespace.as_deref() == Some(namespace))
             && path.name.is_none_or(|name| &*key.name == name)
     });
-    conversion_failure(resource, path.version, objects.map(|(_, object)| object)).map_or(Ok(()), Err)
+    convert_all(server, resource, path.version, objects.map(|(_, object)| object))
 }
 
-/// The failure to convert the first of these objects that needs it. A webhook never
-/// answers here: nothing outside this process is called.
-fn conversion_failure<'a>(
+/// Converts the first of these objects that needs it, or says why that fails.
+fn convert_all<'a>(
+    server: &Server,
     resource: &Resource,
     version: &str,
     mut objects: impl Iterator<Item = &'a Object>,
-) -> Option<Status> {
-    resource.definition.as_ref()?.webhook.as_ref()?;
+) -> Result<(), Status> {
     let wanted = format!("{}/{version}", resource.name.group);
     let stored = |object: &'a Object| object.value().get("apiVersion").and_then(Value::as_str);
-    let from = objects.find_map(|object| stored(object).filter(|stored| *stored != wanted))?;
-    Some(conversion_status(resource, from))
+    let from = objects.find_map(|object| stored(object).filter(|stored| *stored != wanted));
+    from.map_or(Ok(()), |from| convert(server, resource, from))
 }
 
-fn conversion_status(resource: &Resource, from: &str) -> Status {
+/// Asks the type's webhook, if it has one.
+fn convert(server: &Server, resource: &Resource, from: &str) -> Result<(), Status> {
     let webhook = resource.definition.as_ref().and_then(|definition| definition.webhook.as_deref());
-    let message = format!(
-        "conversion webhook for {from}, Kind={} failed: Post \"{}?timeout=30s\": connection refused",
-        resource.kind,
-        webhook.unwrap_or_default(),
-    );
-    // The real server gives no reason either.
-    Status::new(500, "", message)
+    let Some(webhook) = webhook else { return Ok(()) };
+    guards::convert(server, webhook).map_err(|why| {
+        let message = format!("conversion webhook for {from}, Kind={} failed: {why}", resource.kind);
+        // The real server gives no reason either.
+        Status::new(500, "", message)
+    })
 }
 
 /// The version in which new objects are stored is among those in which some may be.

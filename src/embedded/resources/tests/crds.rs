@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Stage;
+use crate::embedded::guards::Conversion;
 use crate::embedded::resources::ResourceName;
 use crate::embedded::schedule::REACTION;
 use crate::embedded::settings::Release;
@@ -172,6 +173,13 @@ fn what_cannot_be_converted_cannot_be_read() {
         );
         assert_eq!(status.get("reason"), None);
     }
+    stage.server.guards.conversion = Some(Conversion::new(|| Err("not today".to_owned())));
+    let message = "conversion webhook for shop.example/v1, Kind=Toy failed: not today";
+    assert_eq!(stage.get(converted).1["message"], message);
+    stage.server.guards.conversion = Some(Conversion::new(|| Ok(())));
+    let (code, list) = stage.get(converted);
+    assert_eq!((code, &list["items"][0]["apiVersion"]), (200, &json!("shop.example/v1beta1")));
+    stage.server.guards.conversion = None;
     stage.patch(
         CRD,
         &json!({"spec": {"versions": [
