@@ -154,6 +154,10 @@ pub fn api_outcome(error: &ApiError) -> Outcome {
         // It was decided and reported; there is nothing left to do.
         ErrorClass::DryRun => Completion::Done,
         ErrorClass::Conflict => Completion::Retry { reason: RetryReason::Conflict, error: text },
+        // At once: where watches break again and again, who waits is late again.
+        ErrorClass::Doubted => {
+            Completion::RetryAfter { after: Duration::ZERO, reason: RetryReason::Conflict, error: text }
+        }
         ErrorClass::Throttled { retry_after: Some(after) } => {
             Completion::RetryAfter { after, reason: RetryReason::Throttled, error: text }
         }

@@ -8,6 +8,7 @@
 //! all types, because they share a store, and because a type that cannot be listed must
 //! not hold up the others.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,12 @@ use crate::object::{GroupResource, ResourceType, ResourceVersion, Scope};
 
 /// How long the answer may take: a write waits for it.
 const AT_MOST: Duration = Duration::from_secs(10);
+
+/// What comes of a question where all is well.
+const DISPELLED: (ErrorClass, Cow<'static, str>) = (
+    ErrorClass::Doubted,
+    Cow::Borrowed("watches broke; the store is still the same, and it is decided anew"),
+);
 
 /// Types whose watch has ended before its time, and which could not be checked since.
 /// Clones share one state.
@@ -131,17 +138,21 @@ impl Api {
         let _turn = doubts.0.asking.lock().await;
         // Unless somebody else has just tried.
         let question = doubts.question(self.high_water()).filter(|_| doubts.state().asked == asked);
-        let why = match question {
+        let (class, why) = match question {
             Some(question) => self.ask(&question).await,
-            None => "watches broke, and somebody makes sure that the store is still the same".to_owned(),
+            None if doubts.is_any() => (
+                ErrorClass::GateClosed,
+                "watches broke, and it is not known whether the store is still the same".into(),
+            ),
+            None => DISPELLED,
         };
-        Err(call.error(ErrorClass::GateClosed, format!("not sent: {why}"), None))
+        Err(call.error(class, format!("not sent: {why}"), None))
     }
 
     /// Namespaces are few, built in, and need no webhook to be read. Where they are
     /// behind, or cannot be read, the type itself is asked: it may have a store of its
     /// own. Says what came of it.
-    async fn ask(&self, question: &Question) -> String {
+    async fn ask(&self, question: &Question) -> (ErrorClass, Cow<'static, str>) {
         let Question { number, resource, seen } = question;
         let doubts = self.doubts();
         let (mut behind, mut failed) = (None, String::new());
@@ -151,24 +162,25 @@ impl Api {
                 Ok(Ok(Some(found))) if seen.is_after(&found) => behind = Some(found),
                 Ok(Ok(_)) => {
                     doubts.settle_up_to(*number);
-                    return "watches broke; the store is still the same, and it is decided anew".to_owned();
+                    return DISPELLED;
                 }
                 Ok(Err(error)) => failed = error.to_string(),
                 Err(_) => {
-                    failed =
-                        format!("LIST {}: no answer within {} s", asked.group_resource, AT_MOST.as_secs());
+                    let of = &asked.group_resource;
+                    failed = format!("LIST {of}: no answer within {} s", AT_MOST.as_secs());
                 }
             }
         }
         doubts.state().asked += 1;
         let Some(found) = behind else {
-            return format!("watches broke, and nobody says whether the store is still the same: {failed}");
+            let why = format!("watches broke, and nobody says whether the store is still the same: {failed}");
+            return (ErrorClass::GateClosed, why.into());
         };
         // At once: until anybody gets to it, much could be written.
         self.gate().pause();
         let of = &resource.group_resource;
         doubts.0.proof.send_replace(format!("the store is at version {found}, {seen} had been seen of {of}"));
-        "the store was restored from a backup; everything is read anew first".to_owned()
+        (ErrorClass::GateClosed, "the store was restored from a backup; everything is read anew first".into())
     }
 }
 

@@ -58,6 +58,9 @@ pub enum ErrorClass {
     Transient,
     /// The write gate is closed; nothing was sent.
     GateClosed,
+    /// Nothing was sent: watches broke, and it had to be made sure first that the store
+    /// is still the same. It is; but what was decided before is to be decided anew.
+    Doubted,
     /// Dry run; nothing was sent.
     DryRun,
 }
@@ -80,6 +83,7 @@ impl ErrorClass {
             Self::TooLargeResourceVersion => "too_large_resource_version",
             Self::Transient => "transient",
             Self::GateClosed => "gate_closed",
+            Self::Doubted => "doubted",
             Self::DryRun => "dry_run",
         }
     }

@@ -48,7 +48,7 @@ async fn the_first_write_after_a_broken_watch_makes_sure() {
     let api = server.api();
     follow(&api, &widgets(), false).await;
     let error = delete(&api).await.unwrap_err();
-    assert_eq!(error.class, ErrorClass::GateClosed);
+    assert_eq!(error.class, ErrorClass::Doubted);
     assert_eq!(asked(&server), ["GET namespaces?limit=1"], "what was decided before may be over");
     delete(&api).await.unwrap();
     delete(&api).await.unwrap();
@@ -128,12 +128,14 @@ async fn who_can_not_make_sure_writes_later() {
 
 #[tokio::test(start_paused = true)]
 async fn one_question_answers_everybody() {
-    for (reply, questions) in [(list(60), 1), (Reply::never(), 2)] {
+    for (reply, class, questions) in
+        [(list(60), ErrorClass::Doubted, 1), (Reply::never(), ErrorClass::GateClosed, 2)]
+    {
         let server = server(move |_| reply.clone());
         let api = server.api();
         follow(&api, &widgets(), false).await;
         for result in futures::future::join_all((0..5).map(|_| delete(&api))).await {
-            assert_eq!(result.unwrap_err().class, ErrorClass::GateClosed);
+            assert_eq!(result.unwrap_err().class, class);
         }
         assert_eq!(asked(&server).len(), questions);
     }
@@ -174,4 +176,24 @@ async fn a_closed_gate_is_closed_without_a_question() {
     api.gate().pause();
     assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::GateClosed);
     assert!(asked(&server).is_empty());
+}
+
+/// A watch that is told again and again that its version is too old would hold up
+/// every write.
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_no_reason_to_doubt() {
+    let gone =
+        r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
+    for watched in [Reply::stream([lines([gone])]), Reply::code(500, "oops")] {
+        let server = Server::answering(move |seen| match (seen.query("watch"), seen.method.as_str()) {
+            (Some(_), _) => watched.clone(),
+            (None, "GET") => list(50),
+            _ => Reply::ok(widget_json("")),
+        });
+        let api = server.api();
+        let start = WatchStart { high_water: api.high_water().clone(), aggregated: false };
+        let mut watch = api.watch(widgets(), start);
+        while !matches!(watch.next().await, Some(Step::Failed { .. } | Step::Expired { .. })) {}
+        delete(&api).await.unwrap();
+    }
 }

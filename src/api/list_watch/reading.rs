@@ -192,8 +192,13 @@ impl ListWatch {
 
     pub(super) fn end_watch(&mut self, end: End) {
         self.stage = Stage::Idle;
+        // A server that answers, if with an error, is there; and one that was exchanged
+        // has broken the watches before.
+        let is_answer = matches!(&end, End::Failed(error) if error.code.is_some());
         self.ready.push_back(self.machine.watch_ended(end, Instant::now()));
-        self.tell_of_doubt();
+        if !is_answer {
+            self.tell_of_doubt();
+        }
     }
 }
 
