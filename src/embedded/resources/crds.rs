@@ -150,6 +150,11 @@ fn clean_up(server: &mut Server, crd: &Object, now: SystemTime) {
         if server.store.objects(&resource.stored_as).next().is_some() {
             return;
         }
+        let done = ("False", "InstanceDeletionCompleted", "removed all instances");
+        set_condition(&mut value, "Terminating", done, now);
+    } else {
+        let never = ("False", "NeverEstablished", "resource was never established");
+        set_condition(&mut value, "Terminating", never, now);
     }
     let left: Vec<&str> = crd.finalizers().filter(|one| *one != FINALIZER).collect();
     if left.is_empty() {

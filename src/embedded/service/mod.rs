@@ -85,7 +85,8 @@ impl Embedded {
         };
         self.shared.wakers.wake(&touched);
         if rescheduled {
-            self.shared.rescheduled.notify_one();
+            // All runners: any of them may end before it has done what is due.
+            self.shared.rescheduled.notify_waiters();
         }
         result
     }
@@ -93,8 +94,9 @@ impl Embedded {
     /// Does what falls due, when it does, for as long as it is polled.
     pub async fn run(&self) {
         loop {
-            let due = self.with(|server| server.next_due());
+            // Before the look: what is asked for after it is not to be missed.
             let rescheduled = self.shared.rescheduled.notified();
+            let due = self.with(|server| server.next_due());
             let Some(due) = due else {
                 rescheduled.await;
                 continue;

@@ -162,11 +162,7 @@ async fn a_restored_backup_ends_watches_and_brings_objects_back() {
     assert_eq!(list["items"][0]["metadata"]["resourceVersion"], version.to_string());
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_falls_due_is_done_in_its_time() {
-    let server = Embedded::new(Settings::default());
-    let runner = server.clone();
-    let running = tokio::spawn(async move { runner.run().await });
+async fn define_foos(client: &kube::Client) {
     let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "foos.example.com"},
@@ -177,18 +173,45 @@ async fn what_falls_due_is_done_in_its_time() {
                 "schema": {"openAPIV3Schema": {"type": "object"}}}],
         },
     });
-    let client = server.client();
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let create = http::Request::post(path)
         .header("content-type", "application/json")
         .body(serde_json::to_vec(&crd).unwrap())
         .unwrap();
     client.request::<Value>(create).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_falls_due_is_done_in_its_time() {
+    let server = Embedded::new(Settings::default());
+    let runner = server.clone();
+    let running = tokio::spawn(async move { runner.run().await });
+    define_foos(&server.client()).await;
     assert!(server.with(|server| server.catalog.get("example.com", "foos").is_none()));
     tokio::time::sleep(Duration::from_secs(1)).await;
     // Nobody has asked for anything since.
     assert!(server.with(|server| server.catalog.get("example.com", "foos").is_some()));
     running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_falls_due_is_done_when_one_of_two_runners_has_gone() {
+    // Whichever of them it is that learns of it first.
+    for gone in [0, 1] {
+        let server = Embedded::new(Settings::default());
+        let run = |server: Embedded| tokio::spawn(async move { server.run().await });
+        let runners = [run(server.clone()), run(server.clone())];
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        define_foos(&server.client()).await;
+        // No time passes: something is due, and nothing is done yet.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        runners[gone].abort();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(server.with(|server| server.catalog.get("example.com", "foos").is_some()));
+        runners[1 - gone].abort();
+    }
 }
 
 #[tokio::test(start_paused = true)]

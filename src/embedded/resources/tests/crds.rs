@@ -130,6 +130,21 @@ fn a_definition_goes_after_its_objects() {
 }
 
 #[test]
+fn a_definition_that_is_held_when_its_objects_are_gone_says_that_they_are() {
+    let mut stage = stage();
+    stage.patch(CRD, &json!({"metadata": {"finalizers": ["shop.example/held"]}}));
+    stage.create(TOYS, &toy("a"));
+    stage.delete(CRD);
+    stage.settle();
+    let (_, crd) = stage.get(CRD);
+    assert_eq!(crd["metadata"]["finalizers"], json!(["shop.example/held"]));
+    assert_eq!(condition(&crd, "Terminating"), ("False".into(), "InstanceDeletionCompleted".into()));
+    stage.patch(CRD, &json!({"metadata": {"finalizers": null}}));
+    stage.settle();
+    assert_eq!(stage.get(CRD).0, 404);
+}
+
+#[test]
 fn names_are_taken_until_their_definition_goes() {
     let mut stage = stage();
     stage.create(CRDS, &definition("tools", "Toy"));
