@@ -116,9 +116,9 @@ impl Judge {
         });
     }
 
-    /// The last version that the collector is sure to have seen of anything.
-    pub fn seen(&self) -> u64 {
-        self.with(|inner, _| inner.seen.values().copied().max().unwrap_or_default())
+    /// The last version that the collector is sure to have seen of a type.
+    pub fn seen(&self, resource: &ResourceName) -> u64 {
+        self.with(|inner, _| inner.seen.get(resource).copied().unwrap_or_default())
     }
 
     /// The collector is a new one.
