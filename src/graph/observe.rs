@@ -137,6 +137,12 @@ impl Partition {
                 self.queue(id, out);
             }
             DeletionState::Orphaning => self.queue_orphaning(id, out),
+            // Whoever waited for it, and was not deleted with it, has a solid owner now.
+            DeletionState::Live | DeletionState::Terminating if was == DeletionState::DeletingDependents => {
+                for member in self.group(id) {
+                    self.queue_live_dependents(member, out);
+                }
+            }
             DeletionState::Live | DeletionState::Terminating => {}
         }
     }

@@ -251,6 +251,16 @@ impl Partition {
         }
     }
 
+    /// Queues the dependents of a node that are not being deleted.
+    pub(super) fn queue_live_dependents(&self, id: NodeId, out: &mut Effects) {
+        for edge in self.store.dependents(id) {
+            let dependent = self.store.edges[edge].dependent;
+            if !self.store.nodes[dependent].deletion.is_being_deleted() {
+                self.queue(dependent, out);
+            }
+        }
+    }
+
     /// Frees a node that nothing needs any more.
     pub(super) fn collect(&mut self, id: NodeId) {
         let node = &self.store.nodes[id];

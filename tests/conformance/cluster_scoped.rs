@@ -2,8 +2,8 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::outcome::{Order, Outcome, Rest, uids};
-use crate::stage::Stage;
+use crate::outcome::{Order, Outcome, Rest, reference, uids, unused_uid};
+use crate::stage::{Stage, lives_with};
 use crate::support::cluster::create_all;
 use crate::support::{Cluster, Crd, Ns, Obj, Policy, Scope};
 
@@ -207,5 +207,43 @@ async fn a_namespace_does_not_own_what_is_in_it() -> Result<()> {
     cluster.assert_kept([ns.as_object(), &inside, &owned]).await?;
     collector.stop().await?;
     ns.finalize().await?;
+    stage.clear().await
+}
+
+/// Semantics, section 4: an object that nothing could be decided about while its
+/// owner waited is decided when the owner, held by somebody else, is solid again.
+/// Fails if only those are told that wait with it: the reference to nobody stays.
+#[tokio::test]
+async fn an_owner_that_no_longer_waits_is_a_reason_to_look_again() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let collector = stage.collector().await?;
+    let ns = cluster.namespace().await?;
+    let node = |name: &str| cluster.node(format!("{}-{name}", ns.name()));
+    let owner = node("owner").finalizer(HOLD).create().await?;
+    let holder = node("holder").owned_by(&owner).blocking().finalizer(HOLD).create().await?;
+    let config = ns.configmap("config").create().await?;
+    cluster.settled(&collector).await?;
+    cluster.delete(&owner, Policy::Foreground).await?;
+    // It can never be right that a namespaced object owns one of the cluster, and so
+    // nothing is done about it, nor tried again.
+    let never = reference("v1", "Node", "never", &unused_uid());
+    let item = node("item").owned_by(&config).owned_by(&owner).owner_reference(never).create().await?;
+    cluster.settled(&collector).await?;
+    let before = cluster.fresh(&item).await?;
+    ensure!(before.resource_version == item.resource_version, "it was written to: {}", before.raw);
+
+    cluster.set_finalizers(&holder, &[]).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_gone([&holder]).await?;
+    ensure!(cluster.fresh(&owner).await?.finalizers() == [HOLD], "{owner} still waits for somebody");
+    lives_with(cluster, &item, &[&config, &owner]).await?;
+
+    for object in [&owner, &item] {
+        cluster.set_finalizers(object, &[]).await?;
+    }
+    cluster.settled(&collector).await?;
+    cluster.delete(&item, Policy::Background).await?;
+    collector.stop().await?;
     stage.clear().await
 }

@@ -64,6 +64,22 @@ fn an_owner_is_woken_when_what_remains_is_deleting_dependents() {
 }
 
 #[test]
+fn what_was_kept_although_its_owner_waited_is_looked_at_when_the_owner_no_longer_does() {
+    let mut w = World::new(2);
+    for owner in [config("owner"), node("n")] {
+        // Kept for another reason: say, a reference that can never be right.
+        let (kept, goes) = (pod("kept").owned(&owner), pod("goes").owned(&owner));
+        w.see(&[&owner.clone().foreground(), &kept, &goes.clone().terminating()]);
+        w.forget();
+        w.see(&[&owner.clone().terminating().at(11)]);
+        assert_eq!(w.queued(), ["kept"]);
+        w.see(&[&owner.clone().terminating().at(12)]);
+        assert!(w.queued().is_empty(), "once");
+        [&kept, &goes, &owner].into_iter().for_each(|one| w.delete(one));
+    }
+}
+
+#[test]
 fn a_wide_cascade_wakes_its_owner_a_constant_number_of_times() {
     let mut w = World::new(1);
     let owner = config("owner");
