@@ -217,7 +217,10 @@ impl Api {
         let mut limit = self.0.settings.request_timeout;
         if call.method != Method::GET {
             self.leave(&call)?;
-            self.refuse_in_doubt(&call).await?;
+            // An event takes nothing away, whatever it rests on.
+            if call.verb != Verb::Create {
+                self.refuse_in_doubt(&call).await?;
+            }
             // Nothing may come between this check and the transport.
             limit = self.leave(&call)?.limit(limit);
         }

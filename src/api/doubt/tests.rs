@@ -178,6 +178,15 @@ async fn a_closed_gate_is_closed_without_a_question() {
     assert!(asked(&server).is_empty());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_warning_is_not_held_up() {
+    let server = server(|_| Reply::code(201, "{}"));
+    let api = server.api();
+    follow(&api, &widgets(), false).await;
+    api.warn(&widget(), "OwnerRefInvalidNamespace", "no such owner").await.unwrap();
+    assert_eq!(asked(&server), ["POST events?fieldManager=kube-gc"]);
+}
+
 /// A watch that is told again and again that its version is too old would hold up
 /// every write.
 #[tokio::test(start_paused = true)]
