@@ -30,6 +30,9 @@ const DISPELLED: (ErrorClass, Cow<'static, str>) = (
     Cow::Borrowed("watches broke; the store is still the same, and it is decided anew"),
 );
 
+/// What comes of one where the store went back.
+pub(super) const RESTORED: &str = "the store was restored from a backup; everything is read anew first";
+
 /// Types whose watch has ended before its time, and which could not be checked since.
 /// Clones share one state.
 #[derive(Clone, Debug)]
@@ -109,6 +112,12 @@ impl Doubts {
         self.0.proof.subscribe()
     }
 
+    /// The last version seen of a type, if that says something of the store.
+    pub(super) fn seen(&self, resource: &GroupResource, high_water: &HighWater) -> Option<ResourceVersion> {
+        let is_followed = self.state().followed.contains_key(resource);
+        high_water.get(resource).filter(|_| is_followed)
+    }
+
     fn is_any(&self) -> bool {
         !self.state().doubted.is_empty()
     }
@@ -176,11 +185,34 @@ impl Api {
             let why = format!("watches broke, and nobody says whether the store is still the same: {failed}");
             return (ErrorClass::GateClosed, why.into());
         };
+        self.store_is_behind(&resource.group_resource, seen, &found);
+        (ErrorClass::GateClosed, RESTORED.into())
+    }
+
+    /// Whether a consistent list that stands for this version, and was asked for when
+    /// that one of the type had been seen, proves that the store was restored. Who
+    /// follows types is told.
+    pub(super) fn proves_restore(
+        &self,
+        resource: &GroupResource,
+        seen: Option<&ResourceVersion>,
+        found: Option<&ResourceVersion>,
+    ) -> bool {
+        let (Some(seen), Some(found)) = (seen, found) else { return false };
+        // Unless somebody else has found out, and the graph has been built anew since.
+        let still = self.doubts().seen(resource, self.high_water());
+        let is_behind = seen.is_after(found) && still.is_some_and(|still| !seen.is_after(&still));
+        if is_behind {
+            self.store_is_behind(resource, seen, found);
+        }
+        is_behind
+    }
+
+    fn store_is_behind(&self, of: &GroupResource, seen: &ResourceVersion, found: &ResourceVersion) {
         // At once: until anybody gets to it, much could be written.
         self.gate().pause();
-        let of = &resource.group_resource;
-        doubts.0.proof.send_replace(format!("the store is at version {found}, {seen} had been seen of {of}"));
-        (ErrorClass::GateClosed, "the store was restored from a backup; everything is read anew first".into())
+        let proof = format!("the store is at version {found}, {seen} had been seen of {of}");
+        self.doubts().0.proof.send_replace(proof);
     }
 }
 

@@ -4,6 +4,7 @@ use http::Method;
 
 use super::client::{Answer, Api, Call, METADATA, METADATA_LIST};
 use super::decode::{FactsReader, ListError, ListScanner, ObjectView, json_fault};
+use super::doubt::RESTORED;
 use super::error::{ApiError, ErrorClass, Named};
 use super::path;
 use super::settings::Verb;
@@ -121,6 +122,7 @@ impl Api {
         let mut attempts = 1;
         let mut token = String::new();
         let mut first_version = None;
+        let mut seen = self.doubts().seen(&resource.group_resource, self.high_water());
         loop {
             let mut page_path = base.clone();
             if !token.is_empty() {
@@ -137,6 +139,7 @@ impl Api {
                     attempts += 1;
                     token.clear();
                     first_version = None;
+                    seen = self.doubts().seen(&resource.group_resource, self.high_water());
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -153,6 +156,15 @@ impl Api {
                 .map_err(unusable)?;
             let envelope = scanner.finish().map_err(unusable)?;
             first_version = first_version.or(envelope.resource_version);
+            if self.proves_restore(&resource.group_resource, seen.as_ref(), first_version.as_ref()) {
+                return Err(ApiError {
+                    class: ErrorClass::GateClosed,
+                    action: "LIST",
+                    target,
+                    message: RESTORED.to_owned(),
+                    code: None,
+                });
+            }
             if envelope.next.is_empty() {
                 return Ok(Listed { resource_version: first_version });
             }

@@ -168,7 +168,7 @@ impl Partition {
             Presence::Unresolved => self.queue(dependent, out),
             Presence::Virtual if new_owner => self.queue(owner, out),
             Presence::Virtual => {
-                if !self.store.matches(edge) {
+                if !self.store.matches(edge) || !self.is_served(owner) {
                     self.queue(dependent, out);
                 }
             }

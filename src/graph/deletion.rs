@@ -138,8 +138,19 @@ impl Partition {
         if node.presence != Presence::Virtual {
             return Verification::Applied;
         }
+        if !self.is_served(id) {
+            // Each of them is undecided, and says so. The catalog wakes the owner.
+            self.queue_dependents(id, out);
+            return Verification::Applied;
+        }
         self.rotate(id);
         Verification::Retry
+    }
+
+    /// Whether the type of a node is served at present.
+    pub(super) fn is_served(&self, id: NodeId) -> bool {
+        let resource = self.store.resource_of(id);
+        resource.is_some_and(|resource| self.catalog.resource(&resource.group_resource).is_some())
     }
 
     fn virtual_delete(&mut self, id: NodeId, identity: &Identity, out: &mut Effects) -> Verification {

@@ -22,6 +22,26 @@ fn absent_and_waiting_references_go_where_a_solid_one_stays() {
     assert_eq!(patched, Ok(()));
 }
 
+/// A patch that takes one away whose owner is gone already, late and bound to no
+/// version, may find two with one uid that do not stand together.
+#[test]
+fn the_order_of_references_means_nothing() {
+    let mut world = three_owners();
+    let again = |owner: &str| {
+        let mut reference = to(owner);
+        reference["controller"] = true.into();
+        reference
+    };
+    world.change("item", |metadata| {
+        metadata["ownerReferences"] = json!([to("never"), to("solid"), again("never")]);
+    });
+    let together = json!([to("never"), again("never"), to("solid")]);
+    let patched = world.patch_if("item", &json!({"uid": "item"}), |metadata| {
+        metadata["ownerReferences"] = together;
+    });
+    assert_eq!(patched, Ok(()));
+}
+
 #[test]
 fn a_solid_reference_stays() {
     let mut world = three_owners();

@@ -25,8 +25,9 @@ struct Inner {
     violation: Option<Violation>,
     /// The last version of each type that the collector is sure to have seen.
     seen: BTreeMap<ResourceName, u64>,
-    /// Whether the store was restored, and the collector can not know of it yet.
-    unnoticed: bool,
+    /// What the collector had seen when the store was restored, without the types that
+    /// have told it since. Whichever of them it believes, it begins anew then.
+    untold: BTreeMap<ResourceName, u64>,
 }
 
 impl Judge {
@@ -43,7 +44,7 @@ impl Judge {
             served: Vec::new(),
             violation: None,
             seen: BTreeMap::new(),
-            unnoticed: false,
+            untold: BTreeMap::new(),
         })))
     }
 
@@ -107,7 +108,8 @@ impl Judge {
     /// restored. A whole list of a type that it read it has seen.
     pub fn told(&self, resource: &ResourceName, version: u64, has_seen: bool) {
         self.with(|inner, _| {
-            if inner.unnoticed && inner.seen.get(resource).is_some_and(|seen| version < *seen) {
+            if inner.untold.get(resource).is_some_and(|seen| version < *seen) {
+                inner.untold.remove(resource);
                 inner.forgets();
             }
             if has_seen {
@@ -123,7 +125,10 @@ impl Judge {
 
     /// The collector is a new one.
     pub fn restarted(&self) {
-        self.with(|inner, _| inner.forgets());
+        self.with(|inner, _| {
+            inner.untold.clear();
+            inner.forgets();
+        });
     }
 
     /// Somebody takes a backup of the store.
@@ -137,7 +142,7 @@ impl Judge {
     pub fn restored(&self, version: u64, stopped: Duration) {
         self.with(|inner, _| {
             inner.oracle.restored(version, stopped);
-            inner.unnoticed = true;
+            inner.untold = inner.seen.clone();
         });
         self.look();
     }
@@ -162,6 +167,5 @@ impl Inner {
     fn forgets(&mut self) {
         self.oracle.restarted();
         self.seen.clear();
-        self.unnoticed = false;
     }
 }

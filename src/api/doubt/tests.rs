@@ -178,6 +178,22 @@ async fn a_closed_gate_is_closed_without_a_question() {
     assert!(asked(&server).is_empty());
 }
 
+/// One that was read for another reason, say to confirm that nobody names an owner.
+#[tokio::test(start_paused = true)]
+async fn any_list_that_is_behind_is_a_proof() {
+    for (version, proves) in [(59, true), (60, false)] {
+        let server = server(move |_| list(version));
+        let api = server.api();
+        let watch = follow(&api, &widgets(), false).await;
+        let proofs = api.doubts().proofs();
+        let listed = api.list(&widgets(), None, |_| {}).await;
+        assert_eq!(listed.is_err_and(|error| error.class == ErrorClass::GateClosed), proves);
+        assert_eq!(proofs.has_changed().unwrap(), proves);
+        assert_eq!(api.gate().check().is_err(), proves);
+        drop(watch);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_warning_is_not_held_up() {
     let server = server(|_| Reply::code(201, "{}"));

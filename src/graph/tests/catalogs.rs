@@ -137,6 +137,24 @@ fn a_type_that_goes_takes_its_nodes_along_without_deleting_their_dependents() {
 }
 
 #[test]
+fn whoever_names_an_owner_whose_type_is_gone_is_undecided_itself() {
+    let mut w = World::new(2);
+    let owner = thing("t");
+    w.see(&[&pod("a").owned(&owner)]);
+    w.set_catalog(&catalog_without(&[THINGS]));
+    w.remove_type(THINGS);
+    w.forget();
+    let VirtualSnapshot { identity, generation } = w.virtual_node(&owner);
+    let partition = &mut w.partitions[0];
+    assert_eq!(partition.not_resolved(&identity, generation, &mut w.out), Verification::Applied);
+    assert_eq!(w.queued(), ["a"], "or nobody could see that it is undecided");
+    w.see(&[&pod("b").owned(&owner)]);
+    assert_eq!(w.queued(), ["b"], "nobody looks for the owner any more");
+    w.set_catalog(catalog());
+    assert!(w.queued().contains(&"t".to_owned()), "now somebody does");
+}
+
+#[test]
 fn the_last_deletions_of_a_type_that_goes_still_count() {
     let mut w = World::new(2);
     for (owner, name) in [(widget("w"), WIDGETS), (thing("t"), THINGS)] {

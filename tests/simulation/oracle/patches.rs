@@ -56,6 +56,10 @@ fn judge_references(
     to_version: bool,
 ) -> Result<(), Violation> {
     let (old, new) = (before.owner_references(), change.after.owner_references());
+    // Where several have one uid, the server puts them together whatever is asked for.
+    if old.len() == new.len() && without(old, new).is_some() {
+        return Ok(());
+    }
     // In this order: references that differ in nothing but blocking become one.
     if is_released(old, new) {
         judge_release(oracle, change, before, to_version)
