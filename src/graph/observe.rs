@@ -21,6 +21,11 @@ impl Partition {
                     && self.store.nodes[id].resource_version != was
                 {
                     self.derive_work(id, out);
+                    if self.store.nodes[id].is_deleting_dependents() {
+                        // And its owner may have been solid for a while: whoever was kept for
+                        // that is to go after all.
+                        self.queue_live_dependents(id, out);
+                    }
                 }
             }
             Some(id) => self.appear(id, facts, out),

@@ -72,6 +72,23 @@ fn a_list_does_not_hide_that_a_finalizer_went_and_came_back() {
     assert_eq!(w.queued_orphaning(), ["kept"]);
 }
 
+/// Somebody looked at the owner live in between, found it solid, and kept the dependent.
+#[test]
+fn a_list_does_not_hide_that_an_owner_was_solid_for_a_while() {
+    let mut w = World::new(2);
+    for (owner, name) in [(config("owner"), "configmaps"), (node("n"), "nodes")] {
+        let owner = owner.foreground();
+        let (kept, goes) = (pod("kept").owned(&owner), pod("goes").owned(&owner).terminating());
+        w.see(&[&owner, &kept, &goes]);
+        w.forget();
+        w.list(name, 20, &[&owner]);
+        assert!(w.queued().is_empty(), "nothing has happened to it");
+        w.list(name, 30, &[&owner.clone().at(25)]);
+        assert_eq!(w.queued(), ["kept", &*owner.facts.name]);
+        [&kept, &goes, &owner].into_iter().for_each(|one| w.delete(one));
+    }
+}
+
 #[test]
 fn a_type_is_synced_from_its_first_complete_list_of_an_epoch_on() {
     let mut w = World::unsynced(1);
