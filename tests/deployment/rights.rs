@@ -28,7 +28,19 @@ const NEEDED: [(&str, Symptom); 6] = [
     ("list", Symptom::Refuses),
     ("watch", Symptom::NotSynced),
     ("get", Symptom::Undone(&[Scene::Foreground, Scene::Orphan, Scene::CustomResource, Scene::Absent])),
-    ("delete", Symptom::Undone(&[Scene::Background, Scene::Foreground, Scene::Absent])),
+    // Where an admission plugin protects owner references, it also takes the right to
+    // delete an object to patch its references.
+    (
+        "delete",
+        Symptom::Undone(&[
+            Scene::Background,
+            Scene::Foreground,
+            Scene::Orphan,
+            Scene::Shared,
+            Scene::CustomResource,
+            Scene::Absent,
+        ]),
+    ),
     ("patch", Symptom::Undone(&[Scene::Foreground, Scene::Orphan, Scene::Shared, Scene::CustomResource])),
     ("create", Symptom::Undone(&[Scene::CrossNamespace])),
 ];
@@ -63,10 +75,11 @@ async fn come_to_their_end(
 async fn everything_is_done_under(overlay: &str) -> Result<()> {
     let installation = Installation::of(plane()?, overlay).await?;
     let cluster = &installation.cluster;
-    let found = Scenes::plant(cluster).await?;
+    let widgets = Scenes::widgets(cluster).await?;
+    let found = Scenes::plant(cluster, &widgets).await?;
     let collector = Pod::of(&installation).await?.start().await?;
     collector.ready().await?;
-    for scenes in [found, Scenes::plant(cluster).await?] {
+    for scenes in [found, Scenes::plant(cluster, &widgets).await?] {
         scenes.begin(cluster).await?;
         come_to_their_end(&installation, &scenes, &Scene::ALL.into()).await?;
     }
@@ -97,17 +110,17 @@ async fn the_overlay_for_the_prometheus_operator_lets_it_do_everything() -> Resu
 async fn the_overlay_for_a_dry_run_decides_and_writes_nothing() -> Result<()> {
     let installation = Installation::of(plane()?, "dry-run").await?;
     let cluster = &installation.cluster;
-    let scenes = Scenes::plant(cluster).await?;
+    let scenes = Scenes::plant(cluster, &Scenes::widgets(cluster).await?).await?;
     let collector = Pod::of(&installation).await?.start().await?;
     collector.ready().await?;
     scenes.begin(cluster).await?;
-    collector.log_line("\"outcome\":\"dry run\"").await?;
     poll("decisions about all that would be written", async || {
         let metrics = collector.metrics().await?;
         let decided = |action: &str| {
             metrics.keys().any(|series| {
                 series.starts_with("kube_gc_decisions_total{")
-                    && series.contains(&format!("action=\"{action}"))
+                    && series.contains("outcome=\"dry_run\"")
+                    && series.contains(&format!("action=\"{action}\""))
             })
         };
         Ok(decided("delete") && decided("orphan"))
@@ -200,7 +213,7 @@ async fn shows(installation: &Installation<'_>, verb: &str, symptom: &Symptom) -
     }
     let collector = pod.start().await?;
     collector.ready().await?;
-    let scenes = Scenes::plant(cluster).await?;
+    let scenes = Scenes::plant(cluster, &Scenes::widgets(cluster).await?).await?;
     scenes.begin(cluster).await?;
     poll("a request to be denied", async || Ok(denied(&collector, verb).await? > 0.0)).await?;
     match symptom {

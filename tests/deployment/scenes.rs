@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::support::{Cluster, Obj, Policy, Scope};
+use crate::support::{Cluster, Crd, Obj, Policy, Scope};
 
 /// A thing that a collector does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,11 +46,15 @@ pub struct Scenes {
 }
 
 impl Scenes {
+    /// The custom resource, which all scenes of a test share.
+    pub async fn widgets(cluster: &Cluster) -> Result<Crd> {
+        cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await
+    }
+
     /// Creates the objects.
-    pub async fn plant(cluster: &Cluster) -> Result<Self> {
+    pub async fn plant(cluster: &Cluster, widgets: &Crd) -> Result<Self> {
         let ns = cluster.namespace().await?;
         let elsewhere = cluster.namespace().await?;
-        let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
         let keeper = ns.configmap("keeper").create().await?;
         let mut pairs = Vec::new();
         for scene in Scene::ALL {

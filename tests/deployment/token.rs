@@ -52,7 +52,7 @@ async fn a_rotated_token_is_picked_up() -> Result<()> {
     })
     .await?;
 
-    let scenes = Scenes::plant(cluster).await?;
+    let scenes = Scenes::plant(cluster, &Scenes::widgets(cluster).await?).await?;
     scenes.begin(cluster).await?;
     let deadline = Instant::now() + PATIENCE;
     loop {
