@@ -105,7 +105,8 @@ impl<'a> Installation<'a> {
         Ok(std::fs::write(path, kustomization.to_string())?)
     }
 
-    async fn kubectl(&self, arguments: &[&str], path: &Path) -> Result<String> {
+    /// Runs kubectl on a file or directory.
+    pub async fn kubectl(&self, arguments: &[&str], path: &Path) -> Result<String> {
         let mut command = Command::new("kubectl");
         command.arg("--kubeconfig").arg(self.plane.kubeconfig());
         // Its caches are about servers by address, and addresses come again.
@@ -113,7 +114,11 @@ impl<'a> Installation<'a> {
         command.args(arguments).arg(path).stdin(Stdio::null()).kill_on_drop(true);
         let output = command.output().await.context("kubectl 1.27 or newer is needed on PATH")?;
         let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "kubectl {arguments:?} {}: {errors}", path.display());
+        ensure!(
+            output.status.success(),
+            "kubectl {arguments:?} {} (which has to be 1.27 or newer): {errors}",
+            path.display()
+        );
         Ok(String::from_utf8(output.stdout)?)
     }
 

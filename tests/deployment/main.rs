@@ -9,6 +9,6 @@ mod installation;
 mod pod;
 mod scenes;
 
+mod credentials;
 mod manifests;
 mod rights;
-mod token;
