@@ -45,20 +45,25 @@ fn the_readme_states_the_rust_version_of_the_manifest() -> Result<()> {
 }
 
 #[test]
-fn the_configuration_in_the_manifest_is_valid() -> Result<()> {
-    let manifest = read("deploy/kube-gc.yaml")?;
-    let (_, rest) = manifest.split_once("config.toml: |\n").context("no config.toml")?;
-    let config: String = rest
-        .lines()
-        .take_while(|line| *line != "---")
-        .map(|line| format!("{}\n", line.trim_start()))
-        .collect();
-    let file = tempfile::NamedTempFile::new()?;
-    std::fs::write(&file, config)?;
-    let settings = Loader::new().file(Some(file.path())).load()?;
-    ensure!(!settings.http.listen.ip().is_loopback(), "the kubelet could not reach the probes");
-    ensure!(settings.http.debug_listen.ip().is_loopback(), "the debug pages are open to the network");
-    ensure!(settings.warnings().is_empty(), "{:?}", settings.warnings());
+fn the_configurations_in_the_manifests_are_valid() -> Result<()> {
+    let configs = files(&root().join("deploy"), "config.toml")?;
+    ensure!(configs.len() > 1, "{configs:?}");
+    let base = read("deploy/base/config.toml")?;
+    for path in configs {
+        let settings = Loader::new().file(Some(&path)).load()?;
+        let path = path.display();
+        ensure!(!settings.http.listen.ip().is_loopback(), "{path}: the kubelet could not reach the probes");
+        ensure!(
+            settings.http.debug_listen.ip().is_loopback(),
+            "{path}: the debug pages are open to the network"
+        );
+        ensure!(settings.warnings().is_empty(), "{path}: {:?}", settings.warnings());
+        // Whole files replace each other: what holds for all has to be in each.
+        ensure!(
+            std::fs::read_to_string(path.to_string())?.starts_with(&base),
+            "{path} lacks what the base has"
+        );
+    }
     Ok(())
 }
 
@@ -118,6 +123,37 @@ fn dashboards_ask_only_for_metrics_that_exist() -> Result<()> {
 }
 
 #[test]
+fn alerts_ask_only_for_metrics_that_exist_and_are_explained() -> Result<()> {
+    let series = series();
+    let readme = read("deploy/README.md")?;
+    let mut alerts = 0;
+    for path in files(&root().join("deploy"), "prometheus-rule.yaml")? {
+        let rules = std::fs::read_to_string(&path)?;
+        let values = |key: &str| -> Vec<String> {
+            let values =
+                rules.lines().filter_map(|line| line.trim().trim_start_matches("- ").strip_prefix(key));
+            values.map(|value| value.trim().to_owned()).collect()
+        };
+        let (names, expressions, runbooks) = (values("alert:"), values("expr:"), values("runbook:"));
+        ensure!(names.len() == expressions.len() && names.len() == runbooks.len(), "{names:?}");
+        for ((name, expression), runbook) in names.iter().zip(&expressions).zip(&runbooks) {
+            ensure!(*runbook == format!("deploy/README.md#{}", name.to_lowercase()), "{name}: {runbook}");
+            ensure!(readme.contains(&format!("\n### {name}\n")), "deploy/README.md does not explain {name}");
+            let words = expression.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+            let ours = ["kube_gc_", "workqueue_", "garbagecollector_"];
+            for word in words.filter(|word| ours.iter().any(|prefix| word.starts_with(prefix))) {
+                ensure!(series.contains(word), "{name}: there is no {word}");
+            }
+            // Others have metrics of the same names.
+            ensure!(expression.contains("job=\"kube-gc\""), "{name}: of any job");
+            alerts += 1;
+        }
+    }
+    ensure!(alerts > 0, "no alerts");
+    Ok(())
+}
+
+#[test]
 fn documents_link_only_to_files_that_exist() -> Result<()> {
     for document in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "deploy/README.md", "grafana/README.md"]
     {
@@ -139,7 +175,7 @@ fn scripts_can_be_run_and_stop_at_the_first_error() -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
 
     let mut scripts = files(&root().join("tests"), ".sh")?;
-    scripts.push(root().join(".ci/run"));
+    scripts.extend([".ci/run", "deploy/build-static"].map(|script| root().join(script)));
     for script in scripts {
         let text = std::fs::read_to_string(&script)?;
         ensure!(text.starts_with("#!/usr/bin/env bash\n"), "{}: no bash", script.display());

@@ -141,6 +141,12 @@ impl Collector {
             None => None,
         };
         command.args(options.args).envs(options.env);
+        Self::spawn(command, config).await
+    }
+
+    /// Starts one by a command that becomes it, whose log is JSON and whose listeners
+    /// are on loopback.
+    pub async fn spawn(mut command: Command, config: Option<NamedTempFile>) -> Result<Self> {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

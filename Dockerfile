@@ -1,0 +1,20 @@
+# An image of one static binary: no shell, no C library, nothing to patch but it.
+#
+#   docker build --tag kube-gc:0.1.0 .
+#
+# Continuous integration builds the binary by the same script and runs it in a
+# file system that has nothing else (`make static`).
+FROM docker.io/library/rust:1.95-slim-bookworm AS build
+WORKDIR /source
+COPY . .
+RUN install -D "$(deploy/build-static)" /image/kube-gc
+
+FROM scratch
+COPY --from=build /image/ /
+# As in deploy/base/deployment.yaml, for those who run it otherwise. A number,
+# since there is no /etc/passwd.
+USER 65532:65532
+# Probes and metrics, once `listen` says so: by default it is on loopback.
+EXPOSE 8080
+ENTRYPOINT ["/kube-gc"]
+CMD ["run"]

@@ -1,0 +1,187 @@
+//! An overlay, applied to a control plane.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::OnceLock;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::process::Command;
+use tokio::sync::MutexGuard;
+
+use crate::support::cluster::poll;
+use crate::support::{Cluster, ControlPlane};
+
+/// The name of all that the manifests make, and of their namespace.
+pub const NAME: &str = "kube-gc";
+/// The service account, as the API server knows it.
+pub const USER: &str = "system:serviceaccount:kube-gc:kube-gc";
+/// The first minor release that serves all that the manifests are written for.
+const TODAY: u32 = 29;
+
+/// What an overlay has made of a control plane, for as long as it is this test's
+/// turn on that.
+pub struct Installation<'a> {
+    /// The control plane.
+    pub plane: &'a ControlPlane,
+    /// A client that may do everything.
+    pub cluster: Cluster,
+    // Where kubectl is sent to.
+    directory: TempDir,
+    _turn: MutexGuard<'a, ()>,
+}
+
+/// A control plane that all tests of this binary share. It is as strict about owner
+/// references as API servers can be.
+pub fn plane() -> Result<&'static ControlPlane> {
+    static PLANE: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
+    let strict = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
+    let plane =
+        PLANE.get_or_init(|| ControlPlane::start_with(None, &[strict]).map_err(|error| format!("{error:#}")));
+    plane.as_ref().map_err(|error| anyhow!("no control plane: {error}"))
+}
+
+/// A directory of the repository.
+pub fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The names of all overlays.
+pub fn overlays() -> Result<BTreeSet<String>> {
+    let entries = std::fs::read_dir(repository("deploy/overlays"))?;
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+impl<'a> Installation<'a> {
+    /// Applies an overlay, and waits until its role takes effect.
+    pub async fn of(plane: &'a ControlPlane, overlay: &str) -> Result<Self> {
+        let turn = plane.exclusive().await;
+        let cluster = Cluster::new(plane.client().await?);
+        let directory = tempfile::Builder::new().prefix("kube-gc-deploy-").tempdir()?;
+        let installation = Self { plane, cluster, directory, _turn: turn };
+        installation.kubectl(&["apply", "--filename"], &repository("tests/deployment/operator.yaml")).await?;
+        let operator = repository("tests/deployment/operator.yaml");
+        installation.kubectl(&["wait", "--for=condition=Established", "--filename"], &operator).await?;
+        installation.customize(overlay)?;
+        installation.apply().await.with_context(|| format!("the overlay {overlay}"))?;
+        let may_delete = installation.role().await?.iter().any(|rule| grants(rule, "delete"));
+        poll("the role to take effect", async || {
+            Ok(installation.may("list", "", "pods").await?
+                && installation.may("delete", "", "pods").await? == may_delete)
+        })
+        .await?;
+        Ok(installation)
+    }
+
+    /// Writes a kustomization of this overlay as this server can take it.
+    fn customize(&self, overlay: &str) -> Result<()> {
+        let path = |name: &str| self.directory.path().join(name);
+        for (name, target) in [("deploy", "deploy"), ("old-server", "tests/deployment/old-server")] {
+            symlink(repository(target), path(name))?;
+        }
+        let minor = self.plane.info().version.split('.').nth(1).and_then(|minor| minor.parse().ok());
+        let minor: u32 = minor.context("the API server does not say its version")?;
+        let components = if minor < TODAY { json!(["old-server"]) } else { json!([]) };
+        let kustomization =
+            json!({ "resources": [format!("deploy/overlays/{overlay}")], "components": components });
+        // JSON is YAML.
+        Ok(std::fs::write(path("kustomization.yaml"), kustomization.to_string())?)
+    }
+
+    /// `kubectl apply -k`.
+    pub async fn apply(&self) -> Result<()> {
+        self.kubectl(&["apply", "--kustomize"], self.directory.path()).await?;
+        Ok(())
+    }
+
+    /// Adds to the kustomization that is applied the next time.
+    pub fn add(&self, field: &str, value: Value) -> Result<()> {
+        let path = self.directory.path().join("kustomization.yaml");
+        let mut kustomization: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)?;
+        kustomization[field] = value;
+        Ok(std::fs::write(path, kustomization.to_string())?)
+    }
+
+    /// Runs kubectl on a file or directory.
+    pub async fn kubectl(&self, arguments: &[&str], path: &Path) -> Result<String> {
+        let mut command = Command::new("kubectl");
+        command.arg("--kubeconfig").arg(self.plane.kubeconfig());
+        // Its caches are about servers by address, and addresses come again.
+        command.arg("--cache-dir").arg(self.directory.path().join("cache"));
+        command.args(arguments).arg(path).stdin(Stdio::null()).kill_on_drop(true);
+        let output = command.output().await.context("kubectl 1.27 or newer is needed on PATH")?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "kubectl {arguments:?} {} (which has to be 1.27 or newer): {errors}",
+            path.display()
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Reads an object by its path.
+    pub async fn get(&self, path: &str) -> Result<Value> {
+        self.cluster.send("GET", path, None, None).await.with_context(|| path.to_owned())
+    }
+
+    /// The Deployment.
+    pub async fn deployment(&self) -> Result<Value> {
+        self.get(&format!("/apis/apps/v1/namespaces/{NAME}/deployments/{NAME}")).await
+    }
+
+    /// A ConfigMap of the namespace.
+    pub async fn configmap(&self, name: &str) -> Result<Value> {
+        self.get(&format!("/api/v1/namespaces/{NAME}/configmaps/{name}")).await
+    }
+
+    /// The rules of the ClusterRole.
+    pub async fn role(&self) -> Result<Vec<Value>> {
+        let role = self.get(&role_path()).await?;
+        Ok(role["rules"].as_array().context("no rules")?.clone())
+    }
+
+    /// Whether the service account may do this everywhere. A resource may have a
+    /// subresource: `pods/log`.
+    pub async fn may(&self, verb: &str, group: &str, resource: &str) -> Result<bool> {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": USER,
+                "groups": ["system:serviceaccounts", "system:serviceaccounts:kube-gc", "system:authenticated"],
+                "resourceAttributes":
+                    { "verb": verb, "group": group, "resource": resource, "subresource": subresource },
+            },
+        });
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let answer = self.cluster.send("POST", path, None, Some(&review)).await?;
+        answer["status"]["allowed"].as_bool().context("no answer")
+    }
+
+    /// Asks for a token of the service account, as the kubelet does; one that is bound
+    /// to an object loses its worth with that.
+    pub async fn request_token(&self, bound_to: Option<&Value>) -> Result<String> {
+        let path = format!("/api/v1/namespaces/{NAME}/serviceaccounts/{NAME}/token");
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": { "expirationSeconds": 3600, "boundObjectRef": bound_to },
+        });
+        let answer = self.cluster.send("POST", &path, None, Some(&request)).await?;
+        Ok(answer["status"]["token"].as_str().context("no token")?.to_owned())
+    }
+}
+
+/// The ClusterRole.
+pub fn role_path() -> String {
+    format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}")
+}
+
+/// Whether a rule has this verb.
+pub fn grants(rule: &Value, verb: &str) -> bool {
+    rule["verbs"].as_array().is_some_and(|verbs| verbs.contains(&json!(verb)))
+}

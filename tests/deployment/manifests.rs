@@ -1,0 +1,179 @@
+//! What the API server makes of the manifests.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use kube_gc::config::Loader;
+use serde_json::{Value, json};
+
+use crate::installation::{Installation, NAME, overlays, plane, repository};
+use crate::pod::Pod;
+use crate::support::cluster::poll;
+
+/// All that an overlay adds to what every installation has.
+const ADDED: [(&str, &[&str]); 4] = [
+    ("plain", &[]),
+    ("dry-run", &[]),
+    ("high-availability", &["/apis/policy/VERSION/namespaces/kube-gc/poddisruptionbudgets/kube-gc"]),
+    (
+        "prometheus-operator",
+        &[
+            "/apis/monitoring.coreos.com/v1/namespaces/kube-gc/servicemonitors/kube-gc",
+            "/apis/monitoring.coreos.com/v1/namespaces/kube-gc/prometheusrules/kube-gc",
+        ],
+    ),
+];
+
+/// The path of an object in the version of its group that the server prefers.
+async fn preferred(installation: &Installation<'_>, path: &str) -> Result<String> {
+    let group = path.split('/').nth(2).context("no group")?;
+    let group = installation.get(&format!("/apis/{group}")).await?;
+    let version = group["preferredVersion"]["version"].as_str().context("no version")?;
+    Ok(path.replace("VERSION", version))
+}
+
+#[tokio::test]
+async fn every_overlay_can_be_applied_twice_and_has_all_its_objects() -> Result<()> {
+    ensure!(overlays()? == ADDED.iter().map(|(name, _)| (*name).to_owned()).collect::<BTreeSet<_>>());
+    for (overlay, added) in ADDED {
+        let installation = Installation::of(plane()?, overlay).await?;
+        let before = installation.deployment().await?;
+        installation.apply().await?;
+        let after = installation.deployment().await?;
+        ensure!(before["metadata"]["generation"] == after["metadata"]["generation"], "changed: {after}");
+        let always = [
+            "/apis/networking.k8s.io/v1/namespaces/kube-gc/networkpolicies/kube-gc",
+            "/apis/flowcontrol.apiserver.k8s.io/VERSION/flowschemas/kube-gc",
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/kube-gc",
+            "/api/v1/namespaces/kube-gc/services/kube-gc",
+            "/api/v1/namespaces/kube-gc/serviceaccounts/kube-gc",
+            "/api/v1/namespaces/kube-gc/resourcequotas/critical-pods",
+        ];
+        for path in always.iter().chain(added) {
+            let path =
+                if path.contains("VERSION") { preferred(&installation, path).await? } else { (*path).into() };
+            installation.get(&path).await.with_context(|| format!("{overlay} lacks it"))?;
+        }
+    }
+    Ok(())
+}
+
+/// It is not part of an overlay yet, and so nobody else would notice.
+#[tokio::test]
+async fn the_role_for_a_lease_is_valid() -> Result<()> {
+    let installation = Installation::of(plane()?, "high-availability").await?;
+    let role = repository("deploy/components/high-availability/lease-role.yaml");
+    installation.kubectl(&["apply", "--dry-run=server", "--filename"], &role).await?;
+    Ok(())
+}
+
+/// Its pods are created by no controller here: what one would send is sent.
+#[tokio::test]
+async fn the_pods_of_every_overlay_are_admitted_and_locked_up() -> Result<()> {
+    for (overlay, _) in ADDED {
+        let installation = Installation::of(plane()?, overlay).await?;
+        let template = installation.deployment().await?["spec"]["template"].clone();
+        let mut pod = template.clone();
+        pod["apiVersion"] = json!("v1");
+        pod["kind"] = json!("Pod");
+        pod["metadata"]["name"] = json!(NAME);
+        let path = format!("/api/v1/namespaces/{NAME}/pods?dryRun=All");
+        let pod = installation.cluster.send("POST", &path, None, Some(&pod)).await?;
+        ensure!(pod["spec"]["priority"].as_i64().unwrap_or_default() >= 2_000_000_000, "not critical: {pod}");
+        let container = &pod["spec"]["containers"][0];
+        ensure!(pod["spec"]["securityContext"]["runAsNonRoot"] == true, "{pod}");
+        let locked_up = json!({
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "capabilities": { "drop": ["ALL"] },
+        });
+        ensure!(container["securityContext"] == locked_up, "{container}");
+        ensure!(!container["resources"]["requests"].is_null(), "{container}");
+    }
+    Ok(())
+}
+
+/// The port and the paths of the probes, by which the kubelet would kill a collector
+/// that they do not fit.
+#[tokio::test]
+async fn the_probes_ask_what_the_collector_answers() -> Result<()> {
+    let installation = Installation::of(plane()?, "plain").await?;
+    let spec = installation.deployment().await?["spec"]["template"]["spec"].clone();
+    let container = &spec["containers"][0];
+    let configmap = spec["volumes"][0]["configMap"]["name"].as_str().context("no ConfigMap")?;
+    let config = installation.configmap(configmap).await?["data"]["config.toml"].clone();
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(&file, config.as_str().context("no config.toml")?)?;
+    let settings = Loader::new().file(Some(file.path())).load()?;
+    let port = &container["ports"][0];
+    ensure!(port["containerPort"] == settings.http.listen.port(), "{port}");
+    let collector = Pod::of(&installation).await?.start().await?;
+    collector.ready().await?;
+    for probe in ["livenessProbe", "readinessProbe"] {
+        let get = &container[probe]["httpGet"];
+        ensure!(get["port"] == port["name"], "{get}");
+        let answer = collector.get(get["path"].as_str().context("no path")?).await?;
+        ensure!(answer.status == 200, "{probe}: {} {}", answer.status, answer.body);
+    }
+    let grace = spec["terminationGracePeriodSeconds"].as_u64().context("no grace period")?;
+    ensure!(grace > settings.shutdown.grace.as_secs(), "killed before it has finished");
+    collector.stop().await
+}
+
+/// A Deployment rolls when its template changes.
+#[tokio::test]
+async fn another_configuration_is_another_template() -> Result<()> {
+    let installation = Installation::of(plane()?, "plain").await?;
+    let name = |deployment: &Value| {
+        let volumes = &deployment["spec"]["template"]["spec"]["volumes"];
+        volumes[0]["configMap"]["name"].as_str().map(str::to_owned).context("no ConfigMap")
+    };
+    let before = name(&installation.deployment().await?)?;
+    let other = json!({
+        "name": NAME,
+        "namespace": NAME,
+        "behavior": "merge",
+        "literals": ["config.toml=[workers]\ndelete = 7\n"],
+    });
+    installation.add("configMapGenerator", json!([other]))?;
+    installation.apply().await?;
+    let after = name(&installation.deployment().await?)?;
+    ensure!(before != after, "still {after}");
+    let content = installation.configmap(&after).await?["data"]["config.toml"].clone();
+    ensure!(content.as_str().is_some_and(|text| text.contains("delete = 7")), "{content}");
+    Ok(())
+}
+
+/// The API server says by which FlowSchema it has classified a request.
+#[tokio::test]
+async fn requests_of_the_collector_have_the_priority_of_controllers() -> Result<()> {
+    let installation = Installation::of(plane()?, "plain").await?;
+    let path =
+        preferred(&installation, "/apis/flowcontrol.apiserver.k8s.io/VERSION/flowschemas/kube-gc").await?;
+    let schema = installation.get(&path).await?;
+    let level = schema["spec"]["priorityLevelConfiguration"]["name"].as_str().context("no priority level")?;
+    let path = path.replace("flowschemas/kube-gc", &format!("prioritylevelconfigurations/{level}"));
+    let level = installation.get(&path).await?;
+    let token = installation.request_token(None).await?;
+    let client = client(installation.plane.kubeconfig(), &token).await?;
+    poll("the FlowSchema to take effect", async || {
+        let request = http::Request::get("/api/v1/secrets?limit=1").body(kube::client::Body::empty())?;
+        let answer = client.send(request).await?;
+        ensure!(answer.status() == 200, "{answer:?}");
+        let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
+        Ok(header("x-kubernetes-pf-flowschema-uid") == schema["metadata"]["uid"].as_str()
+            && header("x-kubernetes-pf-prioritylevel-uid") == level["metadata"]["uid"].as_str())
+    })
+    .await
+}
+
+/// Who shows this token instead of the kubeconfig's certificate.
+async fn client(kubeconfig: &Path, token: &str) -> Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.auth_info = serde_json::from_value(json!({ "token": token }))?;
+    Ok(Client::try_from(config)?)
+}

@@ -1,0 +1,160 @@
+//! What the kubelet makes of the Deployment: a file system with nothing but what
+//! the image and the volumes bring, and in it the collector, as the user and with
+//! the arguments that the manifest says.
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::installation::{Installation, NAME};
+use crate::support::{Collector, ControlPlane};
+
+/// Where every client in a pod looks for the credentials.
+const CREDENTIALS: &str = "var/run/secrets/kubernetes.io/serviceaccount";
+
+/// The file system of a pod, and how the collector is started in it.
+pub struct Pod {
+    root: TempDir,
+    container: Value,
+    user: String,
+    address: (String, String),
+}
+
+impl Pod {
+    /// As the Deployment wants it.
+    pub async fn of(installation: &Installation<'_>) -> Result<Self> {
+        let token = installation.request_token(None).await?;
+        Self::with_token(installation, &token).await
+    }
+
+    /// The same with a certain token.
+    pub async fn with_token(installation: &Installation<'_>, token: &str) -> Result<Self> {
+        let deployment = installation.deployment().await?;
+        let spec = &deployment["spec"]["template"]["spec"];
+        ensure!(spec["serviceAccountName"] == NAME, "another service account: {spec}");
+        ensure!(spec["automountServiceAccountToken"] != false, "without a token");
+        let container = spec["containers"][0].clone();
+        let root = tempfile::Builder::new().prefix("kube-gc-pod-").tempdir()?;
+        // Others may look, and nobody else may write: a read-only root.
+        std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755))?;
+        let url = installation.plane.info().url.clone();
+        let (host, port) = url.trim_start_matches("https://").split_once(':').context("no port")?;
+        let address = (host.to_owned(), port.to_owned());
+        let security = &spec["securityContext"];
+        let user = format!("{}:{}", security["runAsUser"], security["runAsGroup"]);
+        let pod = Self { root, container, user, address };
+        pod.install_image()?;
+        pod.mount_configmaps(installation, spec).await?;
+        pod.mount(Path::new(CREDENTIALS), &credentials(installation.plane, token)?)?;
+        Ok(pod)
+    }
+
+    /// Starts the collector, with listeners on free ports of loopback.
+    pub async fn start(&self) -> Result<Collector> {
+        let mut command = self.command()?;
+        command.args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0"]);
+        Collector::spawn(command, None).await
+    }
+
+    /// The container's command.
+    pub fn command(&self) -> Result<Command> {
+        let root = self.root.path();
+        let ids = Command::new("id").arg("--user").output().context("who runs this test?")?;
+        // Either is gone once it has become the collector.
+        let mut command = if ids.stdout == b"0\n" {
+            let mut command = Command::new("chroot");
+            command.arg(format!("--userspec={}", self.user)).arg(root);
+            command
+        } else {
+            let mut command = Command::new("unshare");
+            command.arg("--map-root-user").arg("--root").arg(root);
+            command
+        };
+        command.arg("/kube-gc");
+        for argument in self.container["args"].as_array().context("no arguments")? {
+            command.arg(argument.as_str().context("no text")?);
+        }
+        command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        command.env("KUBERNETES_SERVICE_HOST", &self.address.0);
+        command.env("KUBERNETES_SERVICE_PORT", &self.address.1);
+        Ok(command)
+    }
+
+    /// Replaces the token, as the kubelet does.
+    pub fn rotate(&self, plane: &ControlPlane, token: &str) -> Result<()> {
+        self.mount(Path::new(CREDENTIALS), &credentials(plane, token)?)
+    }
+
+    /// The binary; and for one that is not static, as tests usually have it, the
+    /// libraries that it asks for.
+    fn install_image(&self) -> Result<()> {
+        let binary = std::env::var_os("KUBE_GC_BINARY")
+            .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_kube-gc")), PathBuf::from);
+        self.install(&binary, Path::new("kube-gc"))?;
+        let libraries = Command::new("ldd").arg(&binary).output().context("ldd is needed")?;
+        let libraries = String::from_utf8(libraries.stdout)?;
+        for word in libraries.split_whitespace().filter(|word| word.starts_with('/')) {
+            let path = word.trim_end_matches(':');
+            if Path::new(path) != binary {
+                self.install(Path::new(path), Path::new(path.trim_start_matches('/')))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn install(&self, from: &Path, to: &Path) -> Result<()> {
+        let to = self.root.path().join(to);
+        if let Some(parent) = to.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+        Ok(())
+    }
+
+    async fn mount_configmaps(&self, installation: &Installation<'_>, spec: &Value) -> Result<()> {
+        for mount in self.container["volumeMounts"].as_array().into_iter().flatten() {
+            let volumes = spec["volumes"].as_array().context("no volumes")?;
+            let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]);
+            let volume = volume.with_context(|| format!("no volume for {mount}"))?;
+            let name = volume["configMap"]["name"].as_str().context("not a ConfigMap")?;
+            let configmap = installation.configmap(name).await?;
+            let mut files = Vec::new();
+            for (file, content) in configmap["data"].as_object().context("no data")? {
+                files.push((file.clone(), content.as_str().context("no text")?.to_owned()));
+            }
+            let path = mount["mountPath"].as_str().context("mounted nowhere")?;
+            self.mount(Path::new(path.trim_start_matches('/')), &files)?;
+        }
+        Ok(())
+    }
+
+    /// Files as the kubelet shows them: all change at once, by the renaming of one link.
+    fn mount(&self, path: &Path, files: &[(String, String)]) -> Result<()> {
+        let directory = self.root.path().join(path);
+        std::fs::create_dir_all(&directory)?;
+        let content = tempfile::Builder::new().prefix("..").tempdir_in(&directory)?.keep();
+        std::fs::set_permissions(&content, std::fs::Permissions::from_mode(0o755))?;
+        for (name, text) in files {
+            std::fs::write(content.join(name), text)?;
+            let link = directory.join(name);
+            if !link.exists() && !link.is_symlink() {
+                symlink(Path::new("..data").join(name), link)?;
+            }
+        }
+        let next = directory.join("..data_tmp");
+        symlink(content.file_name().context("no name")?, &next)?;
+        std::fs::rename(next, directory.join("..data"))?;
+        Ok(())
+    }
+}
+
+/// What a projected volume with a service account's credentials has.
+fn credentials(plane: &ControlPlane, token: &str) -> Result<Vec<(String, String)>> {
+    let ca = std::fs::read_to_string(plane.info().dir.join("ca.crt"))?;
+    let files = [("token", token), ("ca.crt", ca.as_str()), ("namespace", NAME)];
+    Ok(files.map(|(name, content)| (name.to_owned(), content.to_owned())).into())
+}
