@@ -14,6 +14,7 @@ use super::messages::PartitionStatus;
 use super::orphan::OrphanWork;
 use super::pool::{AskPool, Pool, PoolStatus};
 use super::registry::Registry;
+use crate::api::WriteGate;
 use crate::http::{IdleQuery, IdleReport, QueueCounts};
 use crate::object::{GroupResource, ResourceVersion};
 use crate::telemetry::Queue;
@@ -31,6 +32,7 @@ pub struct View {
     pub(super) registry: Registry,
     pub(super) memory: Arc<Memory>,
     pub(super) discovery: watch::Receiver<DiscoveryStatus>,
+    pub(super) gate: WriteGate,
 }
 
 impl View {
@@ -56,6 +58,12 @@ impl View {
     #[must_use]
     pub const fn graph(&self) -> &GraphHandle {
         &self.graph
+    }
+
+    /// Whether this replica writes.
+    #[must_use]
+    pub const fn gate(&self) -> &WriteGate {
+        &self.gate
     }
 
     /// What discovery knows.

@@ -145,9 +145,9 @@ impl<L: Leases> Elector<L> {
     fn observe(&mut self, lease: Option<Lease>) {
         let now = self.clock.now();
         let otherwise = self.timing.lease_duration;
-        self.observed = lease.as_ref().map(|lease| {
-            Observation::after(self.observed.take(), Record::of(lease), now, otherwise)
-        });
+        self.observed = lease
+            .as_ref()
+            .map(|lease| Observation::after(self.observed.take(), Record::of(lease), now, otherwise));
         self.known = lease;
     }
 

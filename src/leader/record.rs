@@ -149,7 +149,10 @@ mod tests {
         let taken = Record::claimed(Some(&renewed), &other, duration, at(9));
         assert_eq!((taken.transitions, taken.acquired), (1, Some(at(9))));
         let free = taken.released(at(10));
-        assert_eq!((free.transitions, free.holder.as_ref(), free.duration), (1, None, Some(Duration::from_secs(1))));
+        assert_eq!(
+            (free.transitions, free.holder.as_ref(), free.duration),
+            (1, None, Some(Duration::from_secs(1)))
+        );
         assert_eq!(Record::claimed(Some(&free), &me, duration, at(11)).transitions, 2);
     }
 }
