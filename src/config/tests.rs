@@ -197,11 +197,7 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
             ": \"10s\";",
         ),
         ("[leader]\nlease_duration = \"15s 5ms\"", "leader.lease_duration", ": \"15s 5ms\";"),
-        (
-            "[leader]\nrenew_deadline = \"2400ms\"\nretry_period = \"2s\"",
-            "leader.retry_period",
-            ": \"2s\";",
-        ),
+        ("[leader]\nrenew_deadline = \"2400ms\"\nretry_period = \"2s\"", "leader.retry_period", ": \"2s\";"),
         ("[leader]\nname = \"\"", "leader.name", ": \"\";"),
         ("[leader]\nname = \"a..b\"", "leader.name", ": \"a..b\";"),
         ("[leader]\nnamespace = \"a.b\"", "leader.namespace", ": \"a.b\";"),
