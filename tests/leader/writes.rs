@@ -1,5 +1,7 @@
 //! Who wrote when, and whether it was allowed to.
 
+use std::fmt;
+
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
@@ -16,6 +18,13 @@ pub struct Write {
     pub checked: u64,
     /// Until when the lease was good.
     pub deadline: u64,
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { by, what, checked, deadline } = self;
+        write!(f, "{what} by {by} at {checked} µs, until {deadline} µs")
+    }
 }
 
 impl Write {
@@ -42,7 +51,8 @@ impl Write {
 pub fn judge(scenario: &str, replicas: &[&[Write]], terms: &[Term]) -> Result<()> {
     let mut writes: Vec<&Write> = replicas.iter().copied().flatten().collect();
     writes.sort_by_key(|write| write.checked);
-    let late: Vec<_> = writes.iter().filter(|write| write.checked >= write.deadline).collect();
+    let late: Vec<_> =
+        writes.iter().filter(|write| write.checked >= write.deadline).map(ToString::to_string).collect();
     println!("{scenario}: {} writes, {} of them checked after the deadline", writes.len(), late.len());
     ensure!(late.is_empty(), "after the deadline: {late:?}");
     ensure!(!writes.is_empty(), "nothing was written");
@@ -53,19 +63,20 @@ pub fn judge(scenario: &str, replicas: &[&[Write]], terms: &[Term]) -> Result<()
         let [before, after] = pair else { continue };
         let Some(holder) = &before.holder else { continue };
         let until = after.seen;
-        let mut of_term = writes.iter().filter(|write| write.by == *holder && write.checked >= until);
         let again = terms.iter().any(|term| term.seen > until && term.holder.as_ref() == Some(holder));
-        ensure!(again || of_term.next().is_none(), "{holder} has written after {after:?}");
+        let after = writes.iter().find(|write| write.by == *holder && write.checked >= until && !again);
+        ensure!(
+            after.is_none(),
+            "the lease had gone on at {until} µs: {}",
+            after.map(ToString::to_string).unwrap_or_default()
+        );
     }
     // And by the writes: one begins when the other's time is over, or was given back.
     for pair in writes.windows(2) {
         let [one, other] = pair else { continue };
         let given_back =
             terms.iter().any(|term| term.holder.is_none() && term.seen <= other.checked + 1_000_000);
-        ensure!(
-            one.by == other.by || given_back || one.deadline <= other.checked,
-            "{one:?}, and then {other:?}"
-        );
+        ensure!(one.by == other.by || given_back || one.deadline <= other.checked, "{one}, and then {other}");
     }
     Ok(())
 }
