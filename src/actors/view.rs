@@ -1,5 +1,6 @@
 //! A read-only view of the whole collector, for HTTP and metrics.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use actix::{Addr, MailboxError};
@@ -64,6 +65,18 @@ impl View {
     #[must_use]
     pub const fn gate(&self) -> &WriteGate {
         &self.gate
+    }
+
+    /// Resolves when the workers may begin: everything is synced, or the start-up
+    /// timeout is over.
+    pub fn collects(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let mut discovery = self.discovery.clone();
+        async move {
+            if discovery.wait_for(|status| status.phase == Phase::Collecting).await.is_err() {
+                // Discovery, and with it the process, is ending.
+                pending().await
+            }
+        }
     }
 
     /// What discovery knows.

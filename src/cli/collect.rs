@@ -51,7 +51,7 @@ async fn collect(args: &RunArgs, settings: Settings) -> Result<(), Failure> {
 
     let gate = api.gate().clone();
     let collector = Collector::start(api, &settings, exporter, None).await?;
-    let mut election = Election::start(config, &settings.leader, &gate)
+    let mut election = Election::start(config, &settings.leader, &gate, collector.collects())
         .map_err(|error| Failure::new(Exit::Credentials, error))?;
     let ended = tokio::select! {
         name = ended => Ok(name),

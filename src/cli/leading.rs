@@ -25,7 +25,9 @@ pub struct Election {
 }
 
 impl Election {
-    /// Takes part, if the gate needs a lease.
+    /// Takes part, if the gate needs a lease, as soon as this replica is ready to: one
+    /// that has yet to read the cluster would hold the lease and do nothing with it,
+    /// while another could go on at once.
     ///
     /// # Errors
     /// When there can be no client for it.
@@ -33,6 +35,7 @@ impl Election {
         config: kube::Config,
         settings: &LeaderSettings,
         gate: &WriteGate,
+        ready: impl Future<Output = ()> + Send + 'static,
     ) -> Result<Self, ConnectError> {
         let ending = CancellationToken::new();
         if !gate.needs_lease() {
@@ -54,7 +57,13 @@ impl Election {
         let leases = ApiLeases::connect(config, lease)?;
         let timing = Timing { lease_duration, renew_deadline, retry_period };
         let elector = Elector::new(leases, me, timing, gate.clone(), Clock::Boot);
-        Ok(Self { elector: Some(tokio::spawn(elector.run(ending.clone()))), ending })
+        let taking_part = ending.clone();
+        let elector = tokio::spawn(async move {
+            if taking_part.run_until_cancelled(ready).await.is_some() {
+                elector.run(taking_part).await;
+            }
+        });
+        Ok(Self { elector: Some(elector), ending })
     }
 
     /// Resolves when the elector has ended, which nobody has asked for: it would be a

@@ -24,7 +24,7 @@ async fn taken_over(scenario: &str, by: &Replica, since: Instant) -> Result<()> 
     by.leads().await?;
     let leads = since.elapsed();
     by.has_written(1, 0).await?;
-    println!("{scenario}: the standby leads after {leads:?} and has written after {:?}", since.elapsed());
+    eprintln!("{scenario}: the standby leads after {leads:?} and has written after {:?}", since.elapsed());
     Ok(())
 }
 
@@ -75,7 +75,7 @@ async fn a_leader_that_wakes_up_after_its_lease_writes_nothing_and_stands_by() -
     // What its workers had handed over before it was frozen may arrive now; it is bound
     // to what it was decided on.
     let late = one.proxy.since(mark, &On::default().when(is_write));
-    println!("frozen: {} writes arrived after it woke up, of {left} objects left", late.len());
+    eprintln!("frozen: {} writes arrived after it woke up, of {left} objects left", late.len());
     for exchange in &late {
         let request = &exchange.request;
         let bound = match request.verb {

@@ -53,7 +53,7 @@ pub fn judge(scenario: &str, replicas: &[&[Write]], terms: &[Term]) -> Result<()
     writes.sort_by_key(|write| write.checked);
     let late: Vec<_> =
         writes.iter().filter(|write| write.checked >= write.deadline).map(ToString::to_string).collect();
-    println!("{scenario}: {} writes, {} of them checked after the deadline", writes.len(), late.len());
+    eprintln!("{scenario}: {} writes, {} of them checked after the deadline", writes.len(), late.len());
     ensure!(late.is_empty(), "after the deadline: {late:?}");
     ensure!(!writes.is_empty(), "nothing was written");
 
