@@ -88,3 +88,27 @@ impl Election {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::GateClosed;
+
+    fn settings(dry_run: bool, enabled: bool) -> Settings {
+        let leader = LeaderSettings { enabled, ..LeaderSettings::default() };
+        Settings { dry_run, leader, ..Settings::default() }
+    }
+
+    #[test]
+    fn replicas_wait_for_the_lease_and_a_single_one_does_not() {
+        assert!(gate(&settings(false, false)).check().is_ok());
+        assert_eq!(gate(&settings(false, true)).check(), Err(GateClosed::Standby));
+    }
+
+    #[test]
+    fn a_dry_run_takes_no_part_in_the_election() {
+        let gate = gate(&settings(true, true));
+        assert_eq!(gate.check(), Err(GateClosed::DryRun));
+        assert!(!gate.needs_lease(), "it would write the lease");
+    }
+}

@@ -1,7 +1,7 @@
 //! Who of several replicas may write: leader election by a Lease, after the rules
 //! of client-go.
 //!
-//! [`decide`] is the core: what follows from the record of the lease as it was last
+//! [`decide()`] is the core: what follows from the record of the lease as it was last
 //! seen to change. The [`Elector`] reads and writes the Lease and tells the
 //! [write gate](crate::api::WriteGate) until when it is open; whatever else happens
 //! to the elector, the gate closes by itself then. A standby does everything that a

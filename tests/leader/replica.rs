@@ -39,7 +39,7 @@ impl Stage {
         let proxy = Proxy::start(self.plane).await?;
         let config = format!(
             "[leader]\nenabled = true\nnamespace = \"{namespace}\"\nidentity = \"{name}\"\n\
-             lease_duration = \"3s\"\nrenew_deadline = \"2s\"\nretry_period = \"250ms\"\n\
+             lease_duration = \"5s\"\nrenew_deadline = \"3s\"\nretry_period = \"400ms\"\n\
              [client]\nqps = 40\nburst = 1\n\
              [watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n\
              [log]\nfilter = \"info,kube_gc::api::gate_layer=debug\"\n"
