@@ -144,6 +144,30 @@ async fn a_leader_whose_requests_are_not_answered_stands_by_and_is_succeeded() -
     cut_off("unanswered", None).await
 }
 
+/// Nothing but its own clock keeps this one from writing.
+#[tokio::test]
+async fn a_leader_that_can_write_everything_but_its_lease_stops_before_another_begins() -> Result<()> {
+    let stage = Stage::set().await?;
+    let election = Election::watch(&stage);
+    let (one, other) = two(&stage).await?;
+    let crowd = Crowd::gathered(&stage, "crowd").await?;
+    crowd.dispersing(&stage, &one).await?;
+    let since = Instant::now();
+    let hold =
+        one.proxy.hold(On::resource("leases.coordination.k8s.io").when(|request| request.name.is_some()));
+    one.collector.log_line("this replica has lost the lease").await?;
+    ensure!(crowd.left(&stage).await? > 0, "it was done before: that proves nothing");
+    taken_over("lease only", &other, since).await?;
+    hold.release();
+    one.stands_by("other").await?;
+    crowd.gone(&stage).await?;
+    ensure!(election.holders() == ["one", "other"], "{:?}", election.terms());
+    let writes = of(&[&one, &other])?;
+    judge("lease only", &[&writes[0], &writes[1]], &election.end().await?)?;
+    one.collector.stop().await?;
+    other.collector.stop().await
+}
+
 #[tokio::test]
 async fn a_leader_that_is_asked_to_end_gives_the_lease_back() -> Result<()> {
     let stage = Stage::set().await?;
