@@ -74,7 +74,7 @@ impl View {
         async move {
             if discovery.wait_for(|status| status.phase == Phase::Collecting).await.is_err() {
                 // Discovery, and with it the process, is ending.
-                pending().await
+                pending::<()>().await;
             }
         }
     }
