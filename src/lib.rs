@@ -18,6 +18,7 @@ pub mod embedded;
 pub mod fuzzing;
 pub mod graph;
 pub mod http;
+pub mod leader;
 pub mod mailbox;
 #[doc(hidden)]
 pub mod mutation;

@@ -111,6 +111,7 @@ impl Controller {
         orphan_context.run(Pool::new(work, settings.orphan_workers, settings.backoff));
 
         let (status, discovery_status) = watch::channel(Discovery::initial_status());
+        let gate = api.gate().clone();
         let means = DiscoveryMeans {
             high_water: api.high_water().clone(),
             api,
@@ -121,7 +122,8 @@ impl Controller {
             pools: vec![doors(&delete), doors(&orphan)],
         };
         let discovery = Discovery::new(means, settings.discovery, status, types).start();
-        let view = View { graph, graph_queue, delete, orphan, registry, memory, discovery: discovery_status };
+        let view =
+            View { graph, graph_queue, delete, orphan, registry, memory, discovery: discovery_status, gate };
         MetricsActor::new(view.clone(), exporter).start();
         Ok(Self { view, discovery, threads, ending })
     }

@@ -1,6 +1,7 @@
 //! The Discovery actor: keeps the set of monitors equal to the set of types.
 
 mod failing;
+mod leadership;
 mod monitors;
 mod rebuild;
 
@@ -26,7 +27,7 @@ use super::monitor::Monitor;
 use super::orphan::RoundTypes;
 use super::registry::Registry;
 use super::supervision::{Vital, task};
-use crate::api::{Api, ApiError, Discovered, HighWater, Watchable};
+use crate::api::{Api, ApiError, Discovered, HighWater, Standing, Watchable};
 use crate::graph::{DeletesProve, Epoch};
 use crate::object::{GroupResource, ResourceType};
 use crate::telemetry::record;
@@ -82,7 +83,7 @@ pub struct PoolDoors {
 pub enum Phase {
     /// The workers wait for the monitors to sync.
     Syncing,
-    /// The workers work.
+    /// The workers work, if this replica is the one that writes.
     Collecting,
     /// The store went back in time: everything is read anew, nothing is written.
     Rebuilding,
@@ -142,6 +143,8 @@ pub struct Discovery {
     next_look: Option<SpawnHandle>,
     retry: Duration,
     sync_deadline: Option<SpawnHandle>,
+    /// As what the pools were opened; `None`: they are closed.
+    opened: Option<Standing>,
     _vital: Vital,
 }
 
@@ -168,6 +171,7 @@ impl Discovery {
             next_look: None,
             retry: FIRST_RETRY,
             sync_deadline: None,
+            opened: None,
             _vital: Vital("discovery"),
         }
     }
@@ -305,6 +309,7 @@ impl Actor for Discovery {
         // Every monitor may have something to say at the same time.
         ctx.set_mailbox_capacity(4096);
         self.hear_of_restores(ctx);
+        self.hear_of_leadership(ctx);
         self.look(ctx);
     }
 }

@@ -7,10 +7,11 @@ use futures::future::BoxFuture;
 
 use super::discovery::{Failing, Phase};
 use super::view::{View, counts};
+use crate::api::Standing;
 use crate::graph::Dump;
 use crate::http::{
-    Facts, FailingItem, GraphFormat, IdleQuery, IdleReport, Introspection, MonitorStatus, QueueStatus,
-    Readiness, Timestamp, Undiscovered,
+    Facts, FailingItem, GraphFormat, IdleQuery, IdleReport, Introspection, Leadership, MonitorStatus,
+    QueueStatus, Readiness, Timestamp, Undiscovered,
 };
 use crate::object::{Key, Uid};
 
@@ -139,6 +140,7 @@ impl Introspection for Introspected {
             (None, false) => Err("the first discovery has not ended yet"),
         };
         let undiscovered = self.undiscovered_parts();
+        let standing = self.view.gate().standing().borrow().clone();
         Readiness::assess(&Facts {
             discovery,
             started: status.phase == Phase::Collecting,
@@ -147,6 +149,11 @@ impl Introspection for Introspected {
             // Before that it is the reason why it is not ready.
             undiscovered: if status.discovered { &undiscovered } else { &[] },
             ignored: &self.ignored,
+            leadership: match &standing {
+                Standing::Alone => None,
+                Standing::Leading { .. } => Some(Leadership::Leader),
+                Standing::Standby { holder } => Some(Leadership::Standby { leader: holder.as_deref() }),
+            },
         })
     }
 }

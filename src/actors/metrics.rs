@@ -113,6 +113,7 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
         record::resource_synced(&resource.group, version, &resource.resource, false);
     }
     *reported = unsynced;
+    record::lease_remaining(view.gate().time_left().unwrap_or_default());
     record::tasks(Handle::current().metrics().num_alive_tasks());
     record::absent_owner_entries(view.memory().absent.len());
     record::orphaned_owner_entries(view.memory().orphaned.len());

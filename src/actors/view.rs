@@ -1,5 +1,6 @@
 //! A read-only view of the whole collector, for HTTP and metrics.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use actix::{Addr, MailboxError};
@@ -14,6 +15,7 @@ use super::messages::PartitionStatus;
 use super::orphan::OrphanWork;
 use super::pool::{AskPool, Pool, PoolStatus};
 use super::registry::Registry;
+use crate::api::WriteGate;
 use crate::http::{IdleQuery, IdleReport, QueueCounts};
 use crate::object::{GroupResource, ResourceVersion};
 use crate::telemetry::Queue;
@@ -31,6 +33,7 @@ pub struct View {
     pub(super) registry: Registry,
     pub(super) memory: Arc<Memory>,
     pub(super) discovery: watch::Receiver<DiscoveryStatus>,
+    pub(super) gate: WriteGate,
 }
 
 impl View {
@@ -56,6 +59,24 @@ impl View {
     #[must_use]
     pub const fn graph(&self) -> &GraphHandle {
         &self.graph
+    }
+
+    /// Whether this replica writes.
+    #[must_use]
+    pub const fn gate(&self) -> &WriteGate {
+        &self.gate
+    }
+
+    /// Resolves when the workers may begin: everything is synced, or the start-up
+    /// timeout is over.
+    pub fn collects(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let mut discovery = self.discovery.clone();
+        async move {
+            if discovery.wait_for(|status| status.phase == Phase::Collecting).await.is_err() {
+                // Discovery, and with it the process, is ending.
+                pending::<()>().await;
+            }
+        }
     }
 
     /// What discovery knows.

@@ -21,6 +21,7 @@ use super::limiter::Limiter;
 use super::list_watch::HighWater;
 use super::settings::{ApiSettings, USER_AGENT, Verb};
 use crate::object::GroupResource;
+use crate::telemetry::record;
 
 /// Asks for one object's metadata; a server that cannot cut it out sends all.
 pub(super) const METADATA: &str =
@@ -215,6 +216,7 @@ impl Api {
         }
         let request = call.request()?;
         let mut limit = self.0.settings.request_timeout;
+        let mut permit = None;
         if call.method != Method::GET {
             self.leave(&call)?;
             // An event takes nothing away, whatever it rests on.
@@ -222,17 +224,26 @@ impl Api {
                 self.refuse_in_doubt(&call).await?;
             }
             // Nothing may come between this check and the transport.
-            limit = self.leave(&call)?.limit(limit);
+            let leave = self.leave(&call)?;
+            limit = leave.limit(limit);
+            permit = Some(leave);
         }
         let start = Instant::now();
-        let answer = timeout(limit, async {
+        let exchange = timeout(limit, async {
             let response = self.0.unary.send(request).await.map_err(|error| transport(&call, &error))?;
             let (parts, body) = response.into_parts();
             let body = read_body(&call, body).await?;
             Ok::<_, ApiError>((parts, body))
-        })
-        .await
-        .unwrap_or_else(|_| Err(too_slow(&call, limit)));
+        });
+        let answer = match permit {
+            None => exchange.await,
+            Some(permit) => tokio::select! {
+                biased;
+                () = self.0.gate.outlived(permit) => Ok(Err(given_up(&call))),
+                answer = exchange => answer,
+            },
+        };
+        let answer = answer.unwrap_or_else(|_| Err(too_slow(&call, limit)));
         let code = answer.as_ref().ok().map(|(parts, _)| parts.status.as_u16());
         self.0.settings.observer.request(call.verb, call.resource, code, start.elapsed());
         let (parts, body) = answer?;
@@ -246,11 +257,8 @@ impl Api {
     /// Asks the gate for leave to write.
     fn leave(&self, call: &Call<'_>) -> Result<Permit, ApiError> {
         self.0.gate.check().map_err(|closed| {
-            let class = match closed {
-                GateClosed::DryRun => ErrorClass::DryRun,
-                GateClosed::Closed => ErrorClass::GateClosed,
-            };
-            call.error(class, closed.to_string(), None)
+            record::gate_refused(closed.reason());
+            call.error(class_of(closed), closed.to_string(), None)
         })
     }
 
@@ -292,6 +300,18 @@ fn too_slow(call: &Call<'_>, limit: Duration) -> ApiError {
     call.error(ErrorClass::Transient, format!("no answer within {limit:?}"), None)
 }
 
+/// What became of it is not known: it may have taken effect.
+fn given_up(call: &Call<'_>) -> ApiError {
+    call.error(ErrorClass::Transient, "given up, because this replica has lost its lease", None)
+}
+
+const fn class_of(closed: GateClosed) -> ErrorClass {
+    match closed {
+        GateClosed::DryRun => ErrorClass::DryRun,
+        GateClosed::Closed | GateClosed::Standby | GateClosed::Expired => ErrorClass::GateClosed,
+    }
+}
+
 async fn read_body(call: &Call<'_>, mut body: Body) -> Result<Bytes, ApiError> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -312,9 +332,8 @@ fn transport(call: &Call<'_>, error: &kube::Error) -> ApiError {
     let class = match error {
         // Getting credentials failed, not the request.
         kube::Error::Auth(_) => ErrorClass::Denied,
-        kube::Error::Service(cause) => match cause.downcast_ref() {
-            Some(GateClosed::DryRun) => ErrorClass::DryRun,
-            Some(GateClosed::Closed) => ErrorClass::GateClosed,
+        kube::Error::Service(cause) => match cause.downcast_ref::<GateClosed>() {
+            Some(closed) => class_of(*closed),
             None => ErrorClass::Transient,
         },
         _ => ErrorClass::Transient,
@@ -324,7 +343,7 @@ fn transport(call: &Call<'_>, error: &kube::Error) -> ApiError {
 
 /// An error and what it came from: the outermost message of a transport error
 /// is only "client error (Connect)".
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -3,10 +3,20 @@
 //! Every write asks the gate in the innermost place, right before the request
 //! is handed to the transport, because whatever was true when a worker took up
 //! an item may be over by the time its request is ready.
+//!
+//! Of several replicas only the one that holds the lease may write. The gate knows
+//! until when, and looks at the clock itself: should everything else in the process
+//! stand still, nothing is written after the deadline all the same.
 
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::clock::{Clock, Moment};
 
 /// Opens and closes the way for writes. Clones share one state.
 #[derive(Clone, Debug)]
@@ -16,6 +26,44 @@ pub struct WriteGate(Arc<Inner>);
 struct Inner {
     dry_run: bool,
     paused: AtomicBool,
+    lease: Option<Lease>,
+    standing: watch::Sender<Standing>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    clock: Clock,
+    /// Nanoseconds since the clock's origin; 0 without a lease.
+    deadline: AtomicU64,
+}
+
+/// What this process is among the replicas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody else is expected: it needs no lease.
+    Alone,
+    /// Another replica writes, or will.
+    Standby {
+        /// Who, if that is known.
+        holder: Option<Arc<str>>,
+    },
+    /// It holds the lease.
+    Leading {
+        /// How often it has come to lead; so a leader that has lost its lease and
+        /// taken it again is not taken for one that had it all the time.
+        term: u64,
+    },
+}
+
+impl Standing {
+    /// Whether it is this process that writes.
+    #[must_use]
+    pub const fn writes(&self) -> bool {
+        match self {
+            Self::Alone | Self::Leading { .. } => true,
+            Self::Standby { .. } => false,
+        }
+    }
 }
 
 /// Why a write may not go out.
@@ -27,34 +75,73 @@ pub enum GateClosed {
     /// Not now: the graph is being rebuilt.
     #[error("the write gate is closed")]
     Closed,
+    /// Another replica writes.
+    #[error("this replica is a standby: only the holder of the lease writes")]
+    Standby,
+    /// The lease was not renewed in time.
+    #[error("this replica's lease was not renewed in time: another one may write by now")]
+    Expired,
+}
+
+impl GateClosed {
+    /// The word used in metrics.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::DryRun => "dry_run",
+            Self::Closed => "rebuilding",
+            Self::Standby => "standby",
+            Self::Expired => "expired",
+        }
+    }
 }
 
 /// Leave for one write, given out by [`WriteGate::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permit {
-    /// How long the leave lasts; `None`: as long as the request takes.
-    time_left: Option<Duration>,
+    /// When it was given, and when it ends; `None`: as long as the request takes.
+    term: Option<(Moment, Moment)>,
 }
 
 impl Permit {
     /// A request's timeout must not exceed the time that the permit is good for.
     #[must_use]
     pub fn limit(&self, timeout: Duration) -> Duration {
-        self.time_left.map_or(timeout, |left| left.min(timeout))
+        self.term.map_or(timeout, |(given, ends)| given.until(ends).min(timeout))
+    }
+
+    /// When it was given and when it ends, unless it is good for as long as the
+    /// request takes.
+    #[must_use]
+    pub const fn term(&self) -> Option<(Moment, Moment)> {
+        self.term
     }
 }
 
 impl WriteGate {
+    fn new(dry_run: bool, lease: Option<Lease>, standing: Standing) -> Self {
+        let (standing, _) = watch::channel(standing);
+        Self(Arc::new(Inner { dry_run, paused: AtomicBool::new(false), lease, standing }))
+    }
+
     /// A gate that lets writes through until it is paused.
     #[must_use]
     pub fn open() -> Self {
-        Self(Arc::new(Inner { dry_run: false, paused: AtomicBool::new(false) }))
+        Self::new(false, None, Standing::Alone)
     }
 
     /// A gate that never lets a write through.
     #[must_use]
     pub fn dry_run() -> Self {
-        Self(Arc::new(Inner { dry_run: true, paused: AtomicBool::new(false) }))
+        Self::new(true, None, Standing::Alone)
+    }
+
+    /// A gate that lets writes through while a lease is held: none until the first
+    /// [`grant`](Self::grant).
+    #[must_use]
+    pub fn leased(clock: Clock) -> Self {
+        let lease = Lease { clock, deadline: AtomicU64::new(0) };
+        Self::new(false, Some(lease), Standing::Standby { holder: None })
     }
 
     /// Asks for leave for one write, to be used at once.
@@ -63,12 +150,13 @@ impl WriteGate {
     ///
     /// The gate is closed, or this is a dry run.
     pub fn check(&self) -> Result<Permit, GateClosed> {
+        let term = self.0.lease.as_ref().map(Lease::term);
         if self.0.dry_run {
             Err(GateClosed::DryRun)
         } else if self.0.paused.load(Ordering::SeqCst) {
             Err(GateClosed::Closed)
         } else {
-            Ok(Permit { time_left: None })
+            Ok(Permit { term: term.transpose()? })
         }
     }
 
@@ -82,11 +170,86 @@ impl WriteGate {
     pub fn resume(&self) {
         self.0.paused.store(false, Ordering::SeqCst);
     }
+
+    /// The lease is held until then. Without effect on a gate that needs none.
+    pub fn grant(&self, deadline: Moment) {
+        let Some(lease) = &self.0.lease else { return };
+        let nanos = u64::try_from(deadline.since_origin().as_nanos()).unwrap_or(u64::MAX);
+        lease.deadline.store(nanos, Ordering::SeqCst);
+    }
+
+    /// The lease is not held any more; nothing is written from now on.
+    pub fn withdraw(&self) {
+        if let Some(lease) = &self.0.lease {
+            lease.deadline.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Tells what this process is now, if that is news.
+    pub fn announce(&self, standing: Standing) {
+        self.0.standing.send_if_modified(|known| {
+            let news = *known != standing;
+            *known = standing;
+            news
+        });
+    }
+
+    /// What this process is among the replicas, and when that changes.
+    #[must_use]
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.0.standing.subscribe()
+    }
+
+    /// Whether it takes a lease to write.
+    #[must_use]
+    pub fn needs_lease(&self) -> bool {
+        self.0.lease.is_some()
+    }
+
+    /// For how long the lease is still good; `None` if there is no need of one.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        let lease = self.0.lease.as_ref()?;
+        Some(lease.term().map_or(Duration::ZERO, |(now, deadline)| now.until(deadline)))
+    }
+
+    /// Resolves when this permit is not good any more, because its time is over or
+    /// because the lease was lost. A request that is under way is to be given up then.
+    ///
+    /// Each time that it is polled, it looks at the clock: who was frozen and wakes up
+    /// must notice before anything else is done.
+    pub async fn outlived(&self, permit: Permit) {
+        let (Some(lease), Some((_, ends))) = (&self.0.lease, permit.term) else { return pending().await };
+        let over = poll_fn(|_| if lease.clock.now() < ends { Poll::Pending } else { Poll::Ready(()) });
+        let mut standing = self.standing();
+        tokio::select! {
+            biased;
+            () = over => {}
+            // An error means that the gate is gone, and nobody can be asked for leave.
+            _ = standing.wait_for(|standing| !standing.writes()) => {}
+        }
+    }
+}
+
+impl Lease {
+    /// Now, and when the lease ends.
+    fn term(&self) -> Result<(Moment, Moment), GateClosed> {
+        let deadline = Moment::from_origin(Duration::from_nanos(self.deadline.load(Ordering::SeqCst)));
+        if deadline == Moment::default() {
+            return Err(GateClosed::Standby);
+        }
+        let now = self.clock.now();
+        if now < deadline { Ok((now, deadline)) } else { Err(GateClosed::Expired) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::advance;
+
     use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
     fn clones_share_the_state() {
@@ -109,8 +272,66 @@ mod tests {
 
     #[test]
     fn a_permit_shortens_a_timeout_and_never_lengthens_it() {
-        let short = Permit { time_left: Some(Duration::from_secs(3)) };
+        let at = |seconds| Moment::from_origin(Duration::from_secs(seconds));
+        let short = Permit { term: Some((at(10), at(13))) };
         assert_eq!(short.limit(Duration::from_secs(30)), Duration::from_secs(3));
         assert_eq!(short.limit(Duration::from_secs(1)), Duration::from_secs(1));
+        assert_eq!(Permit { term: None }.limit(Duration::from_secs(30)), Duration::from_secs(30));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_lease_nothing_is_written_and_after_its_deadline_neither() {
+        let clock = Clock::runtime();
+        let gate = WriteGate::leased(clock);
+        assert!(gate.needs_lease());
+        assert_eq!(gate.check(), Err(GateClosed::Standby));
+        gate.grant(clock.now().after(10 * SECOND));
+        advance(4 * SECOND).await;
+        assert_eq!(gate.check().unwrap().limit(30 * SECOND), 6 * SECOND);
+        assert_eq!(gate.time_left(), Some(6 * SECOND));
+        advance(6 * SECOND).await;
+        assert_eq!(gate.check(), Err(GateClosed::Expired), "at the deadline it is over");
+        gate.grant(clock.now().after(SECOND));
+        assert!(gate.check().is_ok());
+        gate.withdraw();
+        assert_eq!((gate.check(), gate.time_left()), (Err(GateClosed::Standby), Some(Duration::ZERO)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_does_not_open_a_gate_that_is_paused() {
+        let clock = Clock::runtime();
+        let gate = WriteGate::leased(clock);
+        gate.pause();
+        gate.grant(clock.now().after(SECOND));
+        assert!(gate.check().is_err());
+        gate.resume();
+        assert!(gate.check().is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permit_is_outlived_by_its_time_and_by_the_loss_of_the_lease() {
+        let clock = Clock::runtime();
+        let gate = WriteGate::leased(clock);
+        gate.announce(Standing::Leading { term: 1 });
+        gate.grant(clock.now().after(SECOND));
+        let permit = gate.check().unwrap();
+        let mut outlived = Box::pin(gate.outlived(permit));
+        assert!(futures::poll!(&mut outlived).is_pending());
+        advance(SECOND).await;
+        assert!(futures::poll!(&mut outlived).is_ready(), "its time is over");
+
+        gate.grant(clock.now().after(SECOND));
+        let permit = gate.check().unwrap();
+        let mut outlived = Box::pin(gate.outlived(permit));
+        assert!(futures::poll!(&mut outlived).is_pending());
+        gate.announce(Standing::Standby { holder: None });
+        assert!(futures::poll!(&mut outlived).is_ready(), "the lease was lost");
+    }
+
+    #[tokio::test]
+    async fn a_permit_without_an_end_is_never_outlived() {
+        let gate = WriteGate::open();
+        let permit = gate.check().unwrap();
+        assert!(futures::poll!(Box::pin(gate.outlived(permit))).is_pending());
     }
 }

@@ -9,7 +9,9 @@ use futures::future::{Either, Ready, ready};
 use http::{Method, Request};
 use tower::{BoxError, Layer, Service};
 
-use super::gate::WriteGate;
+use super::clock::Moment;
+use super::gate::{Permit, WriteGate};
+use crate::telemetry::record;
 
 /// Puts a [`GateService`] before the transport.
 #[derive(Clone, Debug)]
@@ -43,12 +45,31 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        if request.method() != Method::GET
-            && let Err(closed) = self.gate.check()
-        {
-            return Either::Right(ready(Err(closed.into())));
+        if request.method() != Method::GET {
+            match self.gate.check() {
+                Ok(permit) => note(&request, &permit),
+                Err(closed) => {
+                    record::gate_refused(closed.reason());
+                    return Either::Right(ready(Err(closed.into())));
+                }
+            }
         }
         Either::Left(self.inner.call(request))
+    }
+}
+
+/// So that it can be proved afterwards who wrote when: the clock is the same for all
+/// processes of a machine.
+fn note<B>(request: &Request<B>, permit: &Permit) {
+    if let Some((checked, deadline)) = permit.term() {
+        let micros = |moment: Moment| moment.since_origin().as_micros();
+        tracing::debug!(
+            method = %request.method(),
+            path = request.uri().path(),
+            checked_us = micros(checked),
+            deadline_us = micros(deadline),
+            "write leaves"
+        );
     }
 }
 

@@ -1,17 +1,23 @@
 //! Jitter that a simulation can repeat.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A stream of random numbers: SplitMix64, good enough to spread requests.
 #[derive(Debug)]
-pub(super) struct Jitter(AtomicU64);
+pub(crate) struct Jitter(AtomicU64);
 
 impl Jitter {
     /// Begins the stream of this seed.
     pub const fn new(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
+    }
+
+    /// Begins a stream of its own, for what need not be repeated.
+    pub fn random() -> Self {
+        Self::new(RandomState::new().hash_one(0))
     }
 
     /// The next number.

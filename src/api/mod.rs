@@ -7,6 +7,7 @@
 //! logged; the server's own error message is.
 
 mod client;
+mod clock;
 mod connect;
 mod decode;
 mod delete;
@@ -31,13 +32,16 @@ mod settings;
 mod scripted;
 
 pub use client::Api;
+pub(crate) use client::chain as error_chain;
+pub use clock::{Clock, Moment};
 pub use connect::{ConnectError, ServerVersion, load_config};
 pub use delete::Deleted;
 pub use discovery::{Discovered, GroupFailure, Watchable};
 pub use doubt::Doubts;
 pub use error::{ApiError, ErrorClass};
 pub use finalizer::{Finalizer, FinalizerRemoval};
-pub use gate::{GateClosed, Permit, WriteGate};
+pub use gate::{GateClosed, Permit, Standing, WriteGate};
+pub(crate) use jitter::Jitter;
 pub use list_watch::{HighWater, ListWatch, Sighting, Step, WatchStart};
 pub use patch::{Patched, References};
 pub use read::{Evidence, Listed, LookUp};

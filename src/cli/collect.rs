@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::collector::{Collector, api_settings};
 use super::failure::Failure;
+use super::leading::{Election, gate};
 use super::system::{block_on, ended_by_signal};
 use super::{Exit, RunArgs};
-use crate::api::{Api, ApiError, ConnectError, ErrorClass, WriteGate, load_config};
+use crate::api::{Api, ApiError, ConnectError, ErrorClass, load_config};
 use crate::config::Settings;
 use crate::telemetry::{self, Exporter};
 
@@ -39,37 +40,46 @@ async fn collect(args: &RunArgs, settings: Settings) -> Result<(), Failure> {
     // Before anything can take long: a signal is never missed.
     let ended = ended_by_signal()?;
     tokio::pin!(ended);
-    let api = tokio::select! {
+    let (config, api) = tokio::select! {
         biased;
         name = &mut ended => {
             tracing::info!(signal = name, "ended before it began");
             return Ok(());
         }
-        api = connect(args, &settings) => api?,
+        connected = connect(args, &settings) => connected?,
     };
 
+    let gate = api.gate().clone();
     let collector = Collector::start(api, &settings, exporter, None).await?;
-    let name = tokio::select! {
-        name = ended => name,
-        failure = collector.fails() => {
-            collector.stop(Duration::ZERO).await;
-            return Err(failure);
-        }
+    let mut election = Election::start(config, &settings.leader, &gate, collector.collects())
+        .map_err(|error| Failure::new(Exit::Credentials, error))?;
+    let ended = tokio::select! {
+        name = ended => Ok(name),
+        failure = collector.fails() => Err(failure),
+        failure = election.fails() => Err(failure),
     };
-    tracing::info!(signal = name, grace = ?settings.shutdown.grace, "ending");
-    let finished = collector.stop(settings.shutdown.grace).await;
+    let grace = match &ended {
+        Ok(name) => {
+            tracing::info!(signal = name, grace = ?settings.shutdown.grace, "ending");
+            settings.shutdown.grace
+        }
+        Err(_) => Duration::ZERO,
+    };
+    // It leads until the last write is done: whoever comes next must not begin before.
+    let finished = collector.stop(grace).await;
+    election.stop().await;
+    ended?;
     tracing::info!(finished, "ended");
     Ok(())
 }
 
 /// Finds the API server and makes sure that it lets us in, while a person may
 /// still be watching.
-async fn connect(args: &RunArgs, settings: &Settings) -> Result<Api, Failure> {
+async fn connect(args: &RunArgs, settings: &Settings) -> Result<(kube::Config, Api), Failure> {
     let config = load_config(args.kubeconfig.as_deref(), args.context.as_deref()).await;
     let config = config.map_err(|error| Failure::new(Exit::Kubeconfig, error))?;
     let server = config.cluster_url.clone();
-    let gate = if settings.dry_run { WriteGate::dry_run() } else { WriteGate::open() };
-    let api = Api::connect(config, api_settings(settings), gate).map_err(|error| {
+    let api = Api::connect(config.clone(), api_settings(settings), gate(settings)).map_err(|error| {
         let exit = match error {
             ConnectError::Config(_) => Exit::Kubeconfig,
             ConnectError::Client { .. } => Exit::Credentials,
@@ -88,7 +98,7 @@ async fn connect(args: &RunArgs, settings: &Settings) -> Result<Api, Failure> {
         ));
     }
     tracing::info!(%server, version = version.git_version, dry_run = settings.dry_run, "connected");
-    Ok(api)
+    Ok((config, api))
 }
 
 fn refused(server: &http::Uri, error: &ApiError) -> Failure {

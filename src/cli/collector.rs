@@ -75,6 +75,12 @@ impl Collector {
         &*self.introspection
     }
 
+    /// Resolves when it knows what is in the cluster, as far as that can be known, and
+    /// its workers may begin.
+    pub fn collects(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        self.controller.view().collects()
+    }
+
     /// Resolves when the pages are no longer served, which nobody has asked for.
     pub async fn fails(&self) -> Failure {
         self.serving.wait().await;

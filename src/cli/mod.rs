@@ -5,6 +5,7 @@ mod collector;
 mod demo;
 mod exit;
 mod failure;
+mod leading;
 mod request_metrics;
 mod run;
 mod system;

@@ -67,6 +67,7 @@ fn assert_within_bounds(settings: &Settings) {
         discovery,
         watch,
         retry,
+        leader,
         startup,
         client,
         shutdown,
@@ -77,6 +78,8 @@ fn assert_within_bounds(settings: &Settings) {
     assert!(graph.partitions <= 1024 && (1..=1024).contains(&graph.partition_count()));
     assert!((1..=10_000_000).contains(&graph.absent_owner_capacity));
     assert!((tenth..=hour).contains(&discovery.interval));
+    assert!(leader.lease_duration > leader.renew_deadline && leader.renew_deadline > leader.retry_period);
+    assert!((Duration::from_secs(1)..=hour).contains(&leader.lease_duration) && !leader.name.is_empty());
     for ignored in &discovery.ignored {
         assert!(!ignored.resource.is_empty() && !ignored.resource.contains(['/', '.', ' ']), "{ignored}");
     }

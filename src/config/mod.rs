@@ -42,6 +42,8 @@ pub struct Settings {
     pub watch: WatchSettings,
     /// Trying failed work again.
     pub retry: RetrySettings,
+    /// Which of several replicas writes.
+    pub leader: LeaderSettings,
     /// Beginning.
     pub startup: StartupSettings,
     /// Requests to the API server.
@@ -121,6 +123,29 @@ pub struct RetrySettings {
     /// The longest pause between two attempts at an object.
     #[serde(with = "text::duration")]
     pub max: Duration,
+}
+
+/// `[leader]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeaderSettings {
+    /// Whether there may be other replicas, of which only one is to write.
+    pub enabled: bool,
+    /// The namespace of the Lease; empty: that of the pod or of the kubeconfig's context.
+    pub namespace: String,
+    /// The name of the Lease.
+    pub name: String,
+    /// What this replica is called in the Lease; empty: as its host. A random part is added.
+    pub identity: String,
+    /// How long the others wait for a renewal.
+    #[serde(with = "text::duration")]
+    pub lease_duration: Duration,
+    /// How long this replica writes after a renewal.
+    #[serde(with = "text::duration")]
+    pub renew_deadline: Duration,
+    /// Between two tries.
+    #[serde(with = "text::duration")]
+    pub retry_period: Duration,
 }
 
 /// `[startup]`
@@ -223,6 +248,20 @@ impl Default for RetrySettings {
     }
 }
 
+impl Default for LeaderSettings {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            namespace: String::new(),
+            name: "kube-gc".to_owned(),
+            identity: String::new(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
 impl Default for StartupSettings {
     fn default() -> Self {
         Self { sync_timeout: Duration::from_secs(30) }
@@ -262,6 +301,12 @@ impl Settings {
         let mut warnings = self.ignored_type_warnings();
         if self.client.qps == 0 && self.client.burst > 0 {
             warnings.push("`client.burst` has no effect, because `client.qps` is 0 (no limit)".to_owned());
+        }
+        if self.leader.enabled && self.dry_run {
+            warnings.push(
+                "`leader.enabled` has no effect, because this is a dry run: it writes nothing, not even the lease"
+                    .to_owned(),
+            );
         }
         if !self.http.debug_listen.ip().is_loopback() {
             warnings.push(format!(

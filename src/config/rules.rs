@@ -58,6 +58,31 @@ pub(super) const RULES: &[Rule] = &[
     }),
     rule("retry.max", MAX_PAUSE, |s| s.retry.max <= HOUR),
     rule("retry.min", MIN_PAUSE, |s| (millis(1)..=s.retry.max).contains(&s.retry.min)),
+    rule("leader.enabled", "true or false", |_| true),
+    rule(
+        "leader.namespace",
+        "the name of a namespace, or empty (the pod's own, or that of the kubeconfig)",
+        |s| s.leader.namespace.is_empty() || is_label(&s.leader.namespace),
+    ),
+    rule("leader.name", "the name of a Lease, such as \"kube-gc\"", |s| is_name(&s.leader.name)),
+    rule("leader.identity", "a text of at most 200 printable characters without blanks, or empty", |s| {
+        s.leader.identity.len() <= 200 && s.leader.identity.chars().all(|c| c.is_ascii_graphic())
+    }),
+    rule("leader.lease_duration", r#"a duration in whole seconds from "1s" to "1h", with its unit"#, |s| {
+        s.leader.lease_duration.subsec_nanos() == 0
+            && (millis(1000)..=HOUR).contains(&s.leader.lease_duration)
+    }),
+    rule("leader.renew_deadline", "a duration shorter than `leader.lease_duration`, with its unit", |s| {
+        s.leader.renew_deadline < s.leader.lease_duration
+    }),
+    rule(
+        "leader.retry_period",
+        r#"a duration from "10ms", so that 1.2 of it are shorter than `leader.renew_deadline`, with its unit"#,
+        |s| {
+            s.leader.retry_period >= millis(10)
+                && s.leader.retry_period.mul_f64(1.2) < s.leader.renew_deadline
+        },
+    ),
     rule("startup.sync_timeout", UP_TO_AN_HOUR, |s| s.startup.sync_timeout <= HOUR),
     rule("client.qps", "a whole number from 0 (no limit) to 100000", |s| s.client.qps <= 100_000),
     rule("client.burst", "a whole number from 0 (as many as `client.qps`) to 100000", |s| {
@@ -80,6 +105,19 @@ pub(super) const RULES: &[Rule] = &[
         |s| !s.log.filter.is_empty() && EnvFilter::try_new(&s.log.filter).is_ok(),
     ),
 ];
+
+/// Whether it can be the name of a namespace: a label of DNS.
+fn is_label(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let ends = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
+    let bytes = text.as_bytes();
+    bytes.len() <= 63 && bytes.iter().copied().all(inner) && ends(bytes.first()) && ends(bytes.last())
+}
+
+/// Whether it can be the name of an object: labels with dots between them.
+fn is_name(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label)
+}
 
 /// What a key may be set to.
 pub(super) fn allowed(key: &str) -> &'static str {

@@ -191,6 +191,17 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         ("[http]\ndebug_listen = \"127.0.0.1:8080\"", "http.debug_listen", ": \"127.0.0.1:8080\";"),
         ("[retry]\nmin = \"2s\"\nmax = \"1s\"", "retry.min", ": \"2s\";"),
         ("[watch]\nmin_backoff = \"0s\"", "watch.min_backoff", ": \"0s\";"),
+        (
+            "[leader]\nlease_duration = \"10s\"\nrenew_deadline = \"10s\"",
+            "leader.renew_deadline",
+            ": \"10s\";",
+        ),
+        ("[leader]\nlease_duration = \"15s 5ms\"", "leader.lease_duration", ": \"15s 5ms\";"),
+        ("[leader]\nrenew_deadline = \"2400ms\"\nretry_period = \"2s\"", "leader.retry_period", ": \"2s\";"),
+        ("[leader]\nname = \"\"", "leader.name", ": \"\";"),
+        ("[leader]\nname = \"a..b\"", "leader.name", ": \"a..b\";"),
+        ("[leader]\nnamespace = \"a.b\"", "leader.namespace", ": \"a.b\";"),
+        ("[leader]\nidentity = \"a b\"", "leader.identity", ": \"a b\";"),
     ] {
         let error = message(load_file(text));
         assert!(error.starts_with(&format!("bad value for `{key}` in the file /")), "{text}: {error}");

@@ -26,7 +26,7 @@ use crate::object::Uid;
 
 pub use debug::debug_router;
 pub use health::health_router;
-pub use readiness::{Check, Facts, Outcome, Readiness};
+pub use readiness::{Check, Facts, Leadership, Outcome, Readiness};
 pub use serve::{BindError, Listener, Listening, bind};
 pub use view::{
     FailingItem, GraphFormat, IdleQuery, IdleReport, MonitorStatus, QueueCounts, QueueStatus, Timestamp,

@@ -50,6 +50,18 @@ pub struct Readiness {
     pub checks: Vec<Check>,
 }
 
+/// What this process is among several replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leadership<'a> {
+    /// The one that writes.
+    Leader,
+    /// Another one writes.
+    Standby {
+        /// Who, if that is known.
+        leader: Option<&'a str>,
+    },
+}
+
 /// What readiness follows from.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
@@ -66,6 +78,8 @@ pub struct Facts<'a> {
     pub undiscovered: &'a [Undiscovered],
     /// Of [`Settings::ignored_type_warnings`](crate::config::Settings::ignored_type_warnings).
     pub ignored: &'a [String],
+    /// `None` if there are no replicas.
+    pub leadership: Option<Leadership<'a>>,
 }
 
 impl Readiness {
@@ -92,6 +106,15 @@ impl Readiness {
                 format!("{unsynced} of {all} resource types are not synced, waiting since {}", facts.since),
             )
         });
+        // A standby is ready to take over: were it not, an update that replaces one
+        // replica after the other would wait for it for ever.
+        checks.extend(facts.leadership.map(|leadership| match leadership {
+            Leadership::Leader => Check::fine("leadership: leader"),
+            Leadership::Standby { leader: Some(leader) } => {
+                Check::fine(format!("leadership: standby of {leader}"))
+            }
+            Leadership::Standby { leader: None } => Check::fine("leadership: standby, no leader is known"),
+        }));
         checks.extend(facts.undiscovered.iter().map(|part| {
             let Undiscovered { group, version, since, last_error } = part;
             let version = version.as_ref().map(|version| format!("/{version}")).unwrap_or_default();

@@ -306,7 +306,32 @@ fn assess(discovery: Result<(), &str>, started: bool) -> Readiness {
         monitors: &monitors,
         undiscovered: &undiscovered,
         ignored: &ignored,
+        leadership: None,
     })
+}
+
+#[tokio::test]
+async fn a_standby_is_ready_and_says_who_leads() {
+    let ready = |leadership| {
+        Readiness::assess(&Facts {
+            discovery: Ok(()),
+            started: true,
+            since: noon(),
+            monitors: &[],
+            undiscovered: &[],
+            ignored: &[],
+            leadership: Some(leadership),
+        })
+    };
+    for (leadership, line) in [
+        (Leadership::Leader, "[+]leadership: leader ok\n"),
+        (Leadership::Standby { leader: Some("other_1") }, "[+]leadership: standby of other_1 ok\n"),
+        (Leadership::Standby { leader: None }, "[+]leadership: standby, no leader is known ok\n"),
+    ] {
+        let (status, _, body) = get(health(ready(leadership)), "/readyz?verbose").await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        assert!(body.contains(line), "{body}");
+    }
 }
 
 #[tokio::test]

@@ -146,6 +146,19 @@ metrics! {
     /// Owners that are remembered because their dependents were orphaned.
     ORPHANED_OWNER_ENTRIES = "kube_gc_orphaned_owner_cache_entries", Kind::Gauge, Count, [];
 
+    // Leadership.
+
+    /// 1 while this replica holds the lease, 0 while it is a standby or needs no lease.
+    LEADER = "kube_gc_leader", Kind::Gauge, Count, [];
+    /// How often this replica took the lease (acquired), lost it (lost) or gave it back (released).
+    LEADER_TRANSITIONS = "kube_gc_leader_transitions_total", Kind::Counter, Count, ["transition"];
+    /// How long this replica may still write before it must have renewed its lease; 0 on a standby.
+    LEASE_REMAINING = "kube_gc_lease_remaining_seconds", Kind::Gauge, Seconds, [];
+    /// Requests for the lease that failed, conflicts with other replicas not included.
+    LEASE_ERRORS = "kube_gc_lease_errors_total", Kind::Counter, Count, [];
+    /// Writes that were not sent: as a standby, because the lease had expired, while the graph was being rebuilt (rebuilding), in a dry_run.
+    GATE_REFUSALS = "kube_gc_gate_refusals_total", Kind::Counter, Count, ["reason"];
+
     // The process.
 
     /// Asynchronous tasks that have not ended.

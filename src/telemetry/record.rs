@@ -1,11 +1,15 @@
 //! Recording metrics: one typed function for each event.
 
+mod leadership;
+
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Label};
 
 use super::names::{self, Metric};
 use crate::object::GroupResource;
+
+pub use leadership::{LeaseTransition, gate_refused, lease_error, lease_remaining, lease_transition};
 
 /// The labels of a metric, with values in the order in which it declares them.
 fn labels<const N: usize>(metric: &Metric, values: [Value<'_>; N]) -> Vec<Label> {
@@ -377,6 +381,7 @@ pub fn zeros() {
     for queue in [Queue::AttemptToDelete, Queue::AttemptToOrphan] {
         counter(&names::WORKER_RESTARTS, [Value::Static(queue.name())]).increment(0);
     }
+    leadership::zeros();
     for metric in [
         &names::RESOURCES_SYNC_ERRORS,
         &names::DISCOVERY_ERRORS,
@@ -430,6 +435,10 @@ pub(super) mod tests {
         orphaned_owner_entries(1);
         absent_owner_lookup(true);
         absent_owner_entries(1);
+        gate_refused("standby");
+        lease_transition(LeaseTransition::Acquired);
+        lease_error();
+        lease_remaining(Duration::from_secs(1));
         build_info();
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{Discovery, Phase, Running, worth_of_deletes};
-use crate::actors::messages::{Drain, Open, Stop, TakeIn};
+use crate::actors::messages::{Drain, Stop, TakeIn};
 use crate::actors::monitor::{Monitor, MonitorContext};
 use crate::actors::orphan::RoundTypes;
 use crate::graph::{DeletesProve, Epoch, Intake};
@@ -147,7 +147,7 @@ impl Discovery {
         }
     }
 
-    /// Lets the workers begin; what was queued before is derived anew.
+    /// Everything that can be known is known: the workers may begin.
     pub(super) fn open(&mut self, why: &str) {
         if self.phase() != Phase::Syncing {
             return;
@@ -161,13 +161,6 @@ impl Discovery {
             .collect();
         tracing::info!(why, monitors = self.monitors.len(), ?unsynced, "collecting");
         self.means.api.gate().resume();
-        let (graph, pools) = (self.means.graph.clone(), self.means.pools.clone());
-        actix::spawn(async move {
-            for pool in &pools {
-                pool.open.do_send(Open);
-            }
-            // An error means that the graph, and with it the process, is ending.
-            let _ = graph.rederive().await;
-        });
+        self.open_pools();
     }
 }

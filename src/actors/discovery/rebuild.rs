@@ -24,6 +24,7 @@ impl Handler<StoreRestored> for Discovery {
             ctx.cancel_future(deadline);
         }
         self.means.api.gate().pause();
+        self.opened = None;
         let means = self.means.clone();
         let monitors: Vec<_> = std::mem::take(&mut self.monitors).into_values().collect();
         let forget = async move {

@@ -1,8 +1,8 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::api::RequestObserver;
 use crate::api::scripted::{Part, Reply, Server, widget, widget_json};
+use crate::api::{Clock, RequestObserver, Standing};
 use crate::object::PropagationPolicy;
 
 #[tokio::test(start_paused = true)]
@@ -83,6 +83,40 @@ async fn a_gate_that_closes_in_the_clients_queue_is_told_as_such() {
     let api = Api::from_clients(client(), client(), ApiSettings::default(), WriteGate::open());
     let error = api.delete(&widget(), PropagationPolicy::Background, None).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::GateClosed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_under_way_is_given_up_when_the_lease_is_lost() {
+    let clock = Clock::runtime();
+    let gate = WriteGate::leased(clock);
+    gate.grant(clock.now().after(Duration::from_secs(10)));
+    gate.announce(Standing::Leading { term: 1 });
+    let server = Server::replying([Reply::never()]);
+    let api = server.api_with(ApiSettings::default(), gate.clone());
+    let start = tokio::time::Instant::now();
+    let lost = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        gate.withdraw();
+        gate.announce(Standing::Standby { holder: None });
+    };
+    let widget = widget();
+    let (deleted, ()) = tokio::join!(api.delete(&widget, PropagationPolicy::Background, None), lost);
+    let error = deleted.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Transient, "it may have taken effect");
+    assert_eq!(start.elapsed(), Duration::from_secs(3), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_write_is_waited_for_beyond_the_deadline_of_the_lease() {
+    let clock = Clock::runtime();
+    let gate = WriteGate::leased(clock);
+    gate.grant(clock.now().after(Duration::from_secs(4)));
+    gate.announce(Standing::Leading { term: 1 });
+    let server = Server::replying([Reply::never()]);
+    let api = server.api_with(ApiSettings::default(), gate);
+    let start = tokio::time::Instant::now();
+    let error = api.delete(&widget(), PropagationPolicy::Background, None).await.unwrap_err();
+    assert_eq!((error.class, start.elapsed()), (ErrorClass::Transient, Duration::from_secs(4)), "{error}");
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! Leader election, as `run` has it.
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::Exit;
+use super::failure::Failure;
+use crate::api::{Clock, ConnectError, WriteGate};
+use crate::config::{LeaderSettings, Settings};
+use crate::leader::{ApiLeases, Elector, LeaseName, ReplicaId, Timing};
+
+/// The gate that these settings ask for.
+pub fn gate(settings: &Settings) -> WriteGate {
+    match (settings.dry_run, settings.leader.enabled) {
+        (true, _) => WriteGate::dry_run(),
+        (false, true) => WriteGate::leased(Clock::Boot),
+        (false, false) => WriteGate::open(),
+    }
+}
+
+/// This replica's part in the election, if there is one.
+pub struct Election {
+    ending: CancellationToken,
+    elector: Option<JoinHandle<()>>,
+}
+
+impl Election {
+    /// Takes part, if the gate needs a lease, as soon as this replica is ready to: one
+    /// that has yet to read the cluster would hold the lease and do nothing with it,
+    /// while another could go on at once.
+    ///
+    /// # Errors
+    /// When there can be no client for it.
+    pub fn start(
+        config: kube::Config,
+        settings: &LeaderSettings,
+        gate: &WriteGate,
+        ready: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<Self, ConnectError> {
+        let ending = CancellationToken::new();
+        if !gate.needs_lease() {
+            return Ok(Self { ending, elector: None });
+        }
+        let LeaderSettings {
+            enabled: _,
+            namespace,
+            name,
+            identity,
+            lease_duration,
+            renew_deadline,
+            retry_period,
+        } = settings.clone();
+        let namespace = if namespace.is_empty() { config.default_namespace.clone() } else { namespace };
+        let lease = LeaseName { namespace, name };
+        let me = ReplicaId::new(&identity);
+        tracing::info!(%lease, replica = %me, "this replica waits for the lease before it writes");
+        let leases = ApiLeases::connect(config, lease)?;
+        let timing = Timing { lease_duration, renew_deadline, retry_period };
+        let elector = Elector::new(leases, me, timing, gate.clone(), Clock::Boot);
+        let taking_part = ending.clone();
+        let elector = tokio::spawn(async move {
+            if taking_part.run_until_cancelled(ready).await.is_some() {
+                elector.run(taking_part).await;
+            }
+        });
+        Ok(Self { elector: Some(elector), ending })
+    }
+
+    /// Resolves when the elector has ended, which nobody has asked for: it would be a
+    /// standby for ever.
+    pub async fn fails(&mut self) -> Failure {
+        match &mut self.elector {
+            None => std::future::pending().await,
+            Some(elector) => {
+                let error = elector.await.err().map(|error| error.to_string()).unwrap_or_default();
+                self.elector = None;
+                Failure::new(Exit::Failure, format!("leader election ended unexpectedly {error}"))
+            }
+        }
+    }
+
+    /// Gives the lease back. To be called when nothing is written any more.
+    pub async fn stop(self) {
+        self.ending.cancel();
+        if let Some(elector) = self.elector {
+            // It has failed: then the lease expires.
+            let _ = elector.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::GateClosed;
+
+    fn settings(dry_run: bool, enabled: bool) -> Settings {
+        let leader = LeaderSettings { enabled, ..LeaderSettings::default() };
+        Settings { dry_run, leader, ..Settings::default() }
+    }
+
+    #[test]
+    fn replicas_wait_for_the_lease_and_a_single_one_does_not() {
+        assert!(gate(&settings(false, false)).check().is_ok());
+        assert_eq!(gate(&settings(false, true)).check(), Err(GateClosed::Standby));
+    }
+
+    #[test]
+    fn a_dry_run_takes_no_part_in_the_election() {
+        let gate = gate(&settings(true, true));
+        assert_eq!(gate.check(), Err(GateClosed::DryRun));
+        assert!(!gate.needs_lease(), "it would write the lease");
+    }
+}

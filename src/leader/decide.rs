@@ -1,0 +1,140 @@
+//! What follows from the record of the lease.
+
+use std::time::Duration;
+
+use super::{Record, ReplicaId};
+use crate::api::Moment;
+
+/// A record, as this replica has seen it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// What it says.
+    pub record: Record,
+    /// When this replica saw it for the first time, by its own clock. It may have been
+    /// written long before that: to count from here is to wait too long rather than
+    /// not long enough.
+    pub since: Moment,
+    /// How long it counts from then on, if it does not change.
+    pub lasts: Duration,
+}
+
+impl Observation {
+    /// What is known after the record was read: the same as before, unless it has
+    /// changed. A record that does not say how long it counts, counts `otherwise` long.
+    #[must_use]
+    pub fn after(before: Option<Self>, record: Record, now: Moment, otherwise: Duration) -> Self {
+        match before {
+            Some(before) if before.record == record => before,
+            _ => Self { lasts: record.duration.unwrap_or(otherwise), record, since: now },
+        }
+    }
+
+    /// When somebody else may take the lease, if its record does not change before.
+    #[must_use]
+    pub const fn expires(&self) -> Moment {
+        self.since.after(self.lasts)
+    }
+}
+
+/// What to do about the lease now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// There is none: make it.
+    Create,
+    /// Nobody holds it, or its holder has not renewed it in time: take it.
+    Take,
+    /// It is this replica's: renew it.
+    Renew,
+    /// Another replica holds it.
+    Wait {
+        /// When it expires, unless it is renewed.
+        until: Moment,
+    },
+}
+
+/// What a replica is to do. `None`: there is no Lease.
+///
+/// Whatever is then written is bound to the version that was read, so that of several
+/// replicas that decide the same only one succeeds.
+#[must_use]
+pub fn decide(observed: Option<&Observation>, now: Moment, me: &ReplicaId) -> Decision {
+    let Some(observed) = observed else { return Decision::Create };
+    match &observed.record.holder {
+        Some(_) if observed.record.is_held_by(me) => Decision::Renew,
+        None => Decision::Take,
+        Some(_) if now >= observed.expires() => Decision::Take,
+        Some(_) => Decision::Wait { until: observed.expires() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_origin(Duration::from_millis(millis))
+    }
+
+    fn record(holder: Option<&str>, seconds: Option<u64>, transitions: i32) -> Record {
+        Record {
+            holder: holder.map(Arc::from),
+            duration: seconds.map(Duration::from_secs),
+            transitions,
+            ..Record::default()
+        }
+    }
+
+    const OTHERWISE: Duration = Duration::from_secs(15);
+
+    #[test]
+    fn a_lease_that_is_not_there_is_made_and_one_that_nobody_holds_is_taken() {
+        let me = ReplicaId::new("me");
+        assert_eq!(decide(None, at(0), &me), Decision::Create);
+        let free = Observation::after(None, record(None, Some(60), 1), at(5), OTHERWISE);
+        assert_eq!(decide(Some(&free), at(5), &me), Decision::Take);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_elses_lease_is_taken_before_it_expires(
+            since in 0..1_000_000_u64,
+            seconds in proptest::option::of(1..100_u64),
+            later in 0..200_000_u64,
+        ) {
+            let me = ReplicaId::new("me");
+            let seen = Observation::after(None, record(Some("other"), seconds, 0), at(since), OTHERWISE);
+            let lasts = seconds.map_or(OTHERWISE, Duration::from_secs);
+            let expires = at(since).after(lasts);
+            let decision = decide(Some(&seen), at(since + later), &me);
+            if Duration::from_millis(later) < lasts {
+                prop_assert_eq!(decision, Decision::Wait { until: expires });
+                prop_assert_eq!(decide(Some(&seen), expires, &me), Decision::Take, "waiting comes to an end");
+            } else {
+                prop_assert_eq!(decision, Decision::Take);
+            }
+        }
+
+        #[test]
+        fn a_record_that_changes_counts_anew_and_one_that_is_read_again_does_not(
+            first in 0..1_000_u64, second in 0..100_000_u64, changes in any::<bool>(),
+        ) {
+            let before = record(Some("other"), Some(10), 0);
+            let after = record(Some("other"), Some(10), i32::from(changes));
+            let seen = Observation::after(None, before, at(first), OTHERWISE);
+            let again = Observation::after(Some(seen.clone()), after, at(first + second), OTHERWISE);
+            prop_assert_eq!(again.since, at(if changes { first + second } else { first }));
+            prop_assert_eq!(changes, again != seen);
+        }
+
+        #[test]
+        fn ones_own_lease_is_renewed_however_old_it_is(since in 0..1_000_u64, later in 0..1_000_000_u64) {
+            let me = ReplicaId::new("me");
+            let seen = Observation::after(None, record(Some(me.as_str()), Some(1), 0), at(since), OTHERWISE);
+            prop_assert_eq!(decide(Some(&seen), at(since + later), &me), Decision::Renew);
+        }
+    }
+}

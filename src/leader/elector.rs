@@ -1,0 +1,277 @@
+//! The loop that takes the lease, renews it, and gives it back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{Decision, LeaseError, Leases, Observation, Record, ReplicaId, decide};
+use crate::api::{Clock, Jitter, Moment, Standing, WriteGate};
+use crate::telemetry::record::{self, LeaseTransition};
+
+/// How much longer than the retry period a standby waits at most, as a part of it: so
+/// replicas that were started together do not ask together. client-go's factor.
+const JITTER: f64 = 1.2;
+
+/// The times of an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// How long the others wait for a renewal before one of them takes the lease.
+    pub lease_duration: Duration,
+    /// How long after a renewal this replica still writes. It counts from before the
+    /// renewal was sent, so it is over on every clock before the lease is.
+    pub renew_deadline: Duration,
+    /// The time between two tries.
+    pub retry_period: Duration,
+}
+
+/// One replica's part in the election.
+#[derive(Debug)]
+pub struct Elector<L> {
+    leases: L,
+    me: ReplicaId,
+    timing: Timing,
+    gate: WriteGate,
+    clock: Clock,
+    jitter: Jitter,
+    observed: Option<Observation>,
+    /// The Lease at the version that is to be replaced; `None`: it has to be read.
+    known: Option<Lease>,
+    /// Until when this replica leads.
+    deadline: Option<Moment>,
+    terms: u64,
+    /// Whether the lease may name this replica, also when it does not lead: a request
+    /// whose answer was lost may have taken effect.
+    may_hold: bool,
+    last_error: Option<String>,
+}
+
+impl<L: Leases> Elector<L> {
+    /// A replica that does not lead yet. The clock is that of the gate.
+    pub fn new(leases: L, me: ReplicaId, timing: Timing, gate: WriteGate, clock: Clock) -> Self {
+        Self {
+            leases,
+            me,
+            timing,
+            gate,
+            clock,
+            jitter: Jitter::random(),
+            observed: None,
+            known: None,
+            deadline: None,
+            terms: 0,
+            may_hold: false,
+            last_error: None,
+        }
+    }
+
+    /// Takes part until it is told to end; gives the lease back then. Nothing must be
+    /// written any more by that time, and nothing can be.
+    pub async fn run(mut self, ending: CancellationToken) {
+        loop {
+            let turn = async {
+                let pause = self.turn().await;
+                sleep(pause).await;
+            };
+            if ending.run_until_cancelled(turn).await.is_none() {
+                break;
+            }
+        }
+        self.release().await;
+    }
+
+    /// One try. Returns how long to wait for the next.
+    async fn turn(&mut self) -> Duration {
+        if self.deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
+            self.lose("it could not be renewed in time");
+        }
+        if self.known.is_none() || self.deadline.is_none() {
+            let read = limited(self.limit(), self.leases.read()).await;
+            match read {
+                Ok(lease) => self.observe(lease),
+                Err(error) => return self.failed("read", &error),
+            }
+        }
+        let now = self.clock.now();
+        match decide(self.observed.as_ref(), now, &self.me) {
+            Decision::Wait { until } => {
+                self.stand_by();
+                now.until(until).min(self.pause())
+            }
+            Decision::Create | Decision::Take | Decision::Renew => self.claim().await,
+        }
+    }
+
+    /// Writes that the lease is this replica's.
+    async fn claim(&mut self) -> Duration {
+        let before = self.observed.as_ref().map(|observed| &observed.record);
+        let claim = Record::claimed(before, &self.me, self.timing.lease_duration, Timestamp::now());
+        // From before it is sent: others count from when they see it, which is later.
+        let sent = self.clock.now();
+        self.may_hold = true;
+        match self.write(&claim).await {
+            Ok(lease) => {
+                self.observe(Some(lease));
+                self.won(sent);
+                self.last_error = None;
+                self.pause()
+            }
+            Err(LeaseError::Conflict) => {
+                tracing::debug!("somebody else has written the lease");
+                self.known = None;
+                self.pause()
+            }
+            Err(error @ LeaseError::Failed(_)) => {
+                self.known = None;
+                self.failed("write", &error)
+            }
+        }
+    }
+
+    async fn write(&self, record: &Record) -> Result<Lease, LeaseError> {
+        let mut lease = self.known.clone().unwrap_or_default();
+        record.write_to(&mut lease);
+        // What has been read has a version, and is replaced at that one only.
+        if self.known.is_some() {
+            limited(self.limit(), self.leases.replace(lease)).await
+        } else {
+            limited(self.limit(), self.leases.create(lease)).await
+        }
+    }
+
+    fn observe(&mut self, lease: Option<Lease>) {
+        let now = self.clock.now();
+        let otherwise = self.timing.lease_duration;
+        self.observed = lease
+            .as_ref()
+            .map(|lease| Observation::after(self.observed.take(), Record::of(lease), now, otherwise));
+        self.known = lease;
+    }
+
+    fn won(&mut self, sent: Moment) {
+        let deadline = sent.after(self.timing.renew_deadline);
+        if self.clock.now() >= deadline {
+            self.lose("the answer to its renewal came too late");
+            return;
+        }
+        let leads = self.deadline.replace(deadline).is_some();
+        self.gate.grant(deadline);
+        if !leads {
+            self.terms += 1;
+            record::lease_transition(LeaseTransition::Acquired);
+            tracing::info!(replica = %self.me, "this replica leads");
+            self.gate.announce(Standing::Leading { term: self.terms });
+        }
+    }
+
+    /// Closes the gate first of all.
+    fn lose(&mut self, why: &str) {
+        self.gate.withdraw();
+        if self.deadline.take().is_some() {
+            record::lease_transition(LeaseTransition::Lost);
+            tracing::warn!(replica = %self.me, why, "this replica has lost the lease and is a standby now");
+        }
+        self.gate.announce(Standing::Standby { holder: self.other() });
+    }
+
+    /// Another replica holds the lease.
+    fn stand_by(&mut self) {
+        self.may_hold = false;
+        self.last_error = None;
+        if self.deadline.is_some() {
+            self.lose("another replica has taken it");
+        }
+        let standby = Standing::Standby { holder: self.other() };
+        if *self.gate.standing().borrow() != standby {
+            tracing::info!(leader = self.other().as_deref(), "another replica leads");
+        }
+        self.gate.announce(standby);
+    }
+
+    fn other(&self) -> Option<Arc<str>> {
+        let record = &self.observed.as_ref()?.record;
+        record.holder.clone().filter(|_| !record.is_held_by(&self.me))
+    }
+
+    fn failed(&mut self, what: &'static str, error: &LeaseError) -> Duration {
+        record::lease_error();
+        let error = error.to_string();
+        // Once in a row: it is tried again every other second.
+        if self.last_error.as_ref() == Some(&error) {
+            tracing::debug!(what, error, "the lease cannot be had");
+        } else {
+            tracing::warn!(
+                what,
+                error,
+                "the lease cannot be had; without it nothing is written. Does its namespace exist, and may this \
+                 process get, create and update leases.coordination.k8s.io there?"
+            );
+            self.last_error = Some(error);
+        }
+        self.pause()
+    }
+
+    /// How long one request may take: two of them, before the time is over.
+    fn limit(&self) -> Duration {
+        let limit = self.timing.renew_deadline / 2;
+        self.deadline.map_or(limit, |deadline| self.clock.now().until(deadline).min(limit))
+    }
+
+    fn pause(&self) -> Duration {
+        let retry = self.timing.retry_period;
+        match self.deadline {
+            // No longer than until it is over, to notice that.
+            Some(deadline) => retry.min(self.clock.now().until(deadline)),
+            None => self.jitter.within(&(retry..retry + retry.mul_f64(JITTER))),
+        }
+    }
+
+    /// Gives the lease back, if it may be this replica's: once more, if somebody has
+    /// changed something else in it, or a renewal was still on its way.
+    async fn release(mut self) {
+        self.gate.withdraw();
+        self.gate.announce(Standing::Standby { holder: None });
+        if !self.may_hold {
+            return;
+        }
+        let limit = self.timing.renew_deadline / 2;
+        self.deadline = None;
+        let released = timeout(limit, async {
+            for _ in 0..2 {
+                let lease = self.leases.read().await?;
+                self.observe(lease);
+                let held = self.observed.as_ref().map(|observed| &observed.record);
+                let Some(held) = held.filter(|record| record.is_held_by(&self.me)) else { return Ok(false) };
+                match self.write(&held.released(Timestamp::now())).await {
+                    Err(LeaseError::Conflict) => {}
+                    result => return result.map(|_| true),
+                }
+            }
+            Err(LeaseError::Conflict)
+        });
+        match released.await.unwrap_or_else(|_| Err(too_slow(limit))) {
+            Ok(true) => {
+                record::lease_transition(LeaseTransition::Released);
+                tracing::info!(replica = %self.me, "the lease is released");
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the lease could not be released; others have to wait until it expires");
+            }
+        }
+    }
+}
+
+async fn limited<T>(
+    limit: Duration,
+    request: impl Future<Output = Result<T, LeaseError>>,
+) -> Result<T, LeaseError> {
+    timeout(limit, request).await.unwrap_or_else(|_| Err(too_slow(limit)))
+}
+
+fn too_slow(limit: Duration) -> LeaseError {
+    LeaseError::Failed(format!("no answer within {limit:?}"))
+}

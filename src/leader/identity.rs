@@ -1,0 +1,60 @@
+//! What a replica is called in the lease.
+
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+/// The name of one process among the replicas: never that of another, nor of the
+/// same pod's process before its restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaId(Arc<str>);
+
+impl ReplicaId {
+    /// A new one that begins with this or, if that is empty, with the host's name. The
+    /// rest is random: two processes with the same identity would both hold the lease.
+    #[must_use]
+    pub fn new(beginning: &str) -> Self {
+        let host = rustix::system::uname();
+        let beginning = match (beginning, host.nodename().to_str()) {
+            ("", Ok(host)) => host,
+            (beginning, _) => beginning,
+        };
+        // Keyed at random, by the operating system.
+        let random = RandomState::new();
+        let unique = Uuid::from_u64_pair(random.hash_one(0), random.hash_one(1));
+        Self(format!("{beginning}_{unique}").into())
+    }
+
+    /// The text in the lease.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The same, to be kept.
+    #[must_use]
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl fmt::Display for ReplicaId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_are_the_same_even_if_they_are_called_the_same() {
+        let (one, other) = (ReplicaId::new("pod"), ReplicaId::new("pod"));
+        assert!(one.as_str().starts_with("pod_"), "{one}");
+        assert_ne!(one, other);
+        assert!(ReplicaId::new("").as_str().find('_').is_some_and(|at| at > 0), "the host has a name");
+    }
+}

@@ -1,0 +1,403 @@
+//! Electors on a Lease in memory, on a clock that the tests move.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use proptest::prelude::*;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, advance, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::api::{Clock, Standing, WriteGate};
+
+const SECOND: Duration = Duration::from_secs(1);
+const TIMING: Timing = Timing {
+    lease_duration: Duration::from_secs(15),
+    renew_deadline: Duration::from_secs(10),
+    retry_period: Duration::from_secs(2),
+};
+/// A standby looks at least this often.
+const LOOKS: Duration = Duration::from_millis(4400);
+
+/// The Lease as the API server has it.
+#[derive(Debug, Default)]
+struct Stored {
+    lease: Option<Lease>,
+    version: u64,
+    /// Each version and who held it then.
+    holders: Vec<Option<String>>,
+}
+
+impl Stored {
+    fn write(&mut self, mut lease: Lease) -> Lease {
+        self.version += 1;
+        lease.metadata.resource_version = Some(self.version.to_string());
+        self.holders.push(lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()));
+        self.lease = Some(lease.clone());
+        lease
+    }
+}
+
+/// What becomes of the next requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Way {
+    /// They arrive and are answered.
+    #[default]
+    Open,
+    /// They fail at once.
+    Refused,
+    /// They never arrive, and are never answered.
+    Silent,
+    /// They take effect, and are never answered.
+    AnswerLost,
+    /// They take this long to arrive, and the answer as long again.
+    Slow(Duration),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Server {
+    stored: Arc<Mutex<Stored>>,
+    way: Arc<Mutex<Way>>,
+}
+
+impl Server {
+    /// The same Lease, by a way of its own.
+    fn again(&self) -> Self {
+        Self { stored: Arc::clone(&self.stored), way: Arc::default() }
+    }
+
+    fn go(&self, way: Way) {
+        *self.way.lock().unwrap() = way;
+    }
+
+    fn record(&self) -> Record {
+        self.stored.lock().unwrap().lease.as_ref().map(Record::of).unwrap_or_default()
+    }
+
+    async fn exchange<T: Send + 'static>(
+        &self,
+        effect: impl FnOnce(&mut Stored) -> Result<T, LeaseError> + Send + 'static,
+    ) -> Result<T, LeaseError> {
+        let (way, stored) = (*self.way.lock().unwrap(), Arc::clone(&self.stored));
+        match way {
+            Way::Open => effect(&mut stored.lock().unwrap()),
+            Way::Refused => Err(LeaseError::Failed("connection refused".into())),
+            Way::Silent => std::future::pending().await,
+            Way::AnswerLost => {
+                let _ = effect(&mut stored.lock().unwrap());
+                std::future::pending().await
+            }
+            Way::Slow(time) => {
+                // It arrives also when nobody waits for the answer any more.
+                let exchange = tokio::spawn(async move {
+                    sleep(time).await;
+                    let result = effect(&mut stored.lock().unwrap());
+                    sleep(time).await;
+                    result
+                });
+                exchange.await.unwrap()
+            }
+        }
+    }
+}
+
+impl Leases for Server {
+    async fn read(&self) -> Result<Option<Lease>, LeaseError> {
+        self.exchange(|stored| Ok(stored.lease.clone())).await
+    }
+
+    async fn create(&self, lease: Lease) -> Result<Lease, LeaseError> {
+        self.exchange(|stored| {
+            if stored.lease.is_some() { Err(LeaseError::Conflict) } else { Ok(stored.write(lease)) }
+        })
+        .await
+    }
+
+    async fn replace(&self, lease: Lease) -> Result<Lease, LeaseError> {
+        self.exchange(|stored| {
+            let version = stored.lease.as_ref().and_then(|lease| lease.metadata.resource_version.clone());
+            if version.is_some() && version == lease.metadata.resource_version {
+                Ok(stored.write(lease))
+            } else {
+                Err(LeaseError::Conflict)
+            }
+        })
+        .await
+    }
+}
+
+/// One replica.
+struct Replica {
+    server: Server,
+    gate: WriteGate,
+    me: ReplicaId,
+    ending: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Replica {
+    fn start(name: &str, server: Server) -> Self {
+        let clock = Clock::runtime();
+        let (gate, me, ending) = (WriteGate::leased(clock), ReplicaId::new(name), CancellationToken::new());
+        let elector = Elector::new(server.clone(), me.clone(), TIMING, gate.clone(), clock);
+        let task = tokio::spawn(elector.run(ending.clone()));
+        Self { server, gate, me, ending, task }
+    }
+
+    fn writes(&self) -> bool {
+        self.gate.check().is_ok()
+    }
+
+    fn standing(&self) -> Standing {
+        self.gate.standing().borrow().clone()
+    }
+
+    /// How long it took to lead.
+    async fn leads(&self) -> Duration {
+        let start = Instant::now();
+        self.gate.standing().wait_for(|standing| standing.writes()).await.unwrap();
+        assert!(self.writes());
+        start.elapsed()
+    }
+
+    async fn stands_by(&self) {
+        self.gate.standing().wait_for(|standing| !standing.writes()).await.unwrap();
+        assert!(!self.writes());
+    }
+
+    /// The process is gone, without a word.
+    fn killed(&self) {
+        self.task.abort();
+    }
+
+    async fn ended(self) {
+        self.ending.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_leads_and_the_second_stands_by_and_knows_who_leads() {
+    let one = Replica::start("one", Server::default());
+    one.leads().await;
+    let first = one.server.record();
+    let two = Replica::start("two", one.server.again());
+    let standby = Standing::Standby { holder: Some(one.me.shared()) };
+    two.gate.standing().wait_for(|standing| *standing == standby).await.unwrap();
+    sleep(100 * SECOND).await;
+    assert!(one.writes() && !two.writes());
+    assert_eq!(one.standing(), Standing::Leading { term: 1 }, "each renewal is of the same term");
+    assert_eq!(two.standing(), standby);
+    let record = one.server.record();
+    assert_eq!((record.transitions, record.duration), (0, Some(TIMING.lease_duration)));
+    assert_eq!(record.acquired, first.acquired, "renewing is not acquiring");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_one_that_was_killed_is_taken_when_it_has_expired() {
+    let one = Replica::start("one", Server::default());
+    one.leads().await;
+    let two = Replica::start("two", one.server.again());
+    sleep(30 * SECOND).await;
+    one.killed();
+    let took = two.leads().await;
+    assert!(took > TIMING.renew_deadline && took <= TIMING.lease_duration + LOOKS, "{took:?}");
+    assert!(!one.writes(), "its gate has closed by itself");
+    assert_eq!(two.server.record().transitions, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_given_back_is_taken_at_the_next_look() {
+    let one = Replica::start("one", Server::default());
+    one.leads().await;
+    let two = Replica::start("two", one.server.again());
+    sleep(30 * SECOND).await;
+    let gate = one.gate.clone();
+    one.ended().await;
+    assert!(gate.check().is_err());
+    assert!(two.leads().await <= LOOKS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_ends_leaves_the_lease_alone() {
+    let one = Replica::start("one", Server::default());
+    one.leads().await;
+    let two = Replica::start("two", one.server.again());
+    sleep(10 * SECOND).await;
+    two.ended().await;
+    assert!(one.server.record().is_held_by(&one.me));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_renew_stops_before_another_begins_and_goes_on_as_a_standby() {
+    for way in [Way::Refused, Way::Silent] {
+        let one = Replica::start("one", Server::default());
+        one.leads().await;
+        let two = Replica::start("two", one.server.again());
+        sleep(31 * SECOND).await;
+        one.server.go(way);
+        let start = Instant::now();
+        one.stands_by().await;
+        assert!(start.elapsed() <= TIMING.renew_deadline && !two.writes(), "{way:?}");
+        two.leads().await;
+        assert!(start.elapsed() <= TIMING.lease_duration + LOOKS, "{way:?}: {:?}", start.elapsed());
+        one.server.go(Way::Open);
+        let standby = Standing::Standby { holder: Some(two.me.shared()) };
+        one.gate.standing().wait_for(|standing| *standing == standby).await.unwrap();
+        sleep(60 * SECOND).await;
+        assert!(two.writes() && !one.writes(), "it does not take it back");
+        two.ended().await;
+        one.leads().await;
+        assert_eq!(one.standing(), Standing::Leading { term: 2 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_counts_from_before_the_renewal_was_sent() {
+    let one = Replica::start("one", Server::default());
+    one.server.go(Way::Slow(2 * SECOND));
+    let began = Instant::now();
+    one.leads().await;
+    // Read, and written: four seconds each.
+    assert_eq!(began.elapsed(), 8 * SECOND);
+    assert_eq!(one.gate.time_left(), Some(TIMING.renew_deadline - 4 * SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_whose_answer_is_lost_is_found_again() {
+    let one = Replica::start("one", Server::default());
+    one.leads().await;
+    one.server.go(Way::AnswerLost);
+    sleep(4 * SECOND).await;
+    let before = one.server.stored.lock().unwrap().version;
+    one.server.go(Way::Open);
+    sleep(60 * SECOND).await;
+    assert!(before > 1 && one.writes());
+    assert_eq!(one.standing(), Standing::Leading { term: 1 }, "it has led all the time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_whose_first_answer_was_lost_is_given_back_all_the_same() {
+    let one = Replica::start("one", Server::default());
+    sleep(SECOND).await;
+    one.killed();
+    let two = Replica::start("two", Server::default());
+    two.server.go(Way::Slow(Duration::from_millis(2500)));
+    // It has read and is writing; the write takes effect, and the answer comes too late.
+    sleep(9 * SECOND).await;
+    assert!(!two.writes());
+    two.server.go(Way::Open);
+    let server = two.server.clone();
+    two.ended().await;
+    assert_eq!(server.record().holder, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_was_frozen_wakes_up_behind_a_closed_gate() {
+    let one = Replica::start("one", Server::default());
+    one.leads().await;
+    // Nobody in the process gets to run, the elector neither.
+    one.killed();
+    advance(TIMING.renew_deadline).await;
+    assert!(!one.writes());
+    assert_eq!(one.standing(), Standing::Leading { term: 1 }, "nobody could tell it so far");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_replicas_that_find_no_lease_together_one_leads() {
+    let server = Server::default();
+    let replicas: Vec<_> = (0..5)
+        .map(|number| {
+            let server = server.again();
+            server.go(Way::Slow(Duration::from_millis(100)));
+            Replica::start(&number.to_string(), server)
+        })
+        .collect();
+    sleep(30 * SECOND).await;
+    assert_eq!(replicas.iter().filter(|replica| replica.writes()).count(), 1);
+    let holders = server.stored.lock().unwrap().holders.clone();
+    assert!(holders.windows(2).all(|pair| pair[0] == pair[1]), "{holders:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_is_made_again() {
+    let one = Replica::start("one", Server::default());
+    one.leads().await;
+    one.server.stored.lock().unwrap().lease = None;
+    sleep(3 * TIMING.retry_period).await;
+    assert!(one.writes() && one.server.record().is_held_by(&one.me));
+}
+
+/// What happens to a replica.
+#[derive(Clone, Debug)]
+enum Fate {
+    Goes(Way),
+    IsKilled,
+    Ends,
+}
+
+fn fates() -> impl Strategy<Value = Vec<(u64, usize, Fate)>> {
+    let slow = (0..6000_u64).prop_map(|millis| Fate::Goes(Way::Slow(Duration::from_millis(millis))));
+    let fate = prop_oneof![
+        3 => Just(Fate::Goes(Way::Open)),
+        2 => Just(Fate::Goes(Way::Refused)),
+        2 => Just(Fate::Goes(Way::Silent)),
+        2 => Just(Fate::Goes(Way::AnswerLost)),
+        3 => slow,
+        1 => Just(Fate::IsKilled),
+        1 => Just(Fate::Ends),
+    ];
+    proptest::collection::vec((0..12_000_u64, 0..3_usize, fate), 1..25)
+}
+
+/// Three replicas go through this. At no time may two of them write; and when the
+/// disturbances are over, one does.
+async fn live_through(fates: Vec<(u64, usize, Fate)>) {
+    let server = Server::default();
+    let start = |number: usize| Replica::start(&number.to_string(), server.again());
+    let mut replicas: Vec<_> = (0..3).map(start).collect();
+    // One that is gone may still have a gate that is open.
+    let mut gates: Vec<_> = replicas.iter().map(|replica| replica.gate.clone()).collect();
+    let exclusive = |gates: &[WriteGate]| {
+        let writers = gates.iter().filter(|gate| gate.check().is_ok()).count();
+        assert!(writers <= 1, "{writers} write at the same time");
+    };
+    for (wait, number, fate) in fates {
+        for _ in 0..wait / 50 {
+            sleep(Duration::from_millis(50)).await;
+            exclusive(&gates);
+        }
+        match fate {
+            Fate::Goes(way) => replicas[number].server.go(way),
+            Fate::IsKilled => {
+                replicas[number].killed();
+                replicas[number] = start(number);
+                gates.push(replicas[number].gate.clone());
+            }
+            Fate::Ends => {
+                let old = std::mem::replace(&mut replicas[number], start(number));
+                gates.push(replicas[number].gate.clone());
+                old.ending.cancel();
+            }
+        }
+        exclusive(&gates);
+    }
+    for replica in &replicas {
+        replica.server.go(Way::Open);
+    }
+    for _ in 0..400 {
+        sleep(Duration::from_millis(100)).await;
+        exclusive(&gates);
+    }
+    assert_eq!(replicas.iter().filter(|replica| replica.writes()).count(), 1, "nobody writes");
+}
+
+proptest! {
+    #[test]
+    fn never_do_two_write_and_in_the_end_one_does(fates in fates()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(live_through(fates));
+    }
+}

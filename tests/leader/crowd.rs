@@ -1,0 +1,49 @@
+//! Something to do that takes a while.
+
+use anyhow::Result;
+
+use crate::replica::{Replica, Stage};
+use crate::support::cluster::{create_all, poll};
+use crate::support::{Obj, Policy};
+
+/// How many dependents: seconds of work for a replica of this stage.
+const DEPENDENTS: usize = 200;
+
+/// An owner and many dependents.
+pub struct Crowd {
+    owner: Obj,
+    dependents: Vec<Obj>,
+}
+
+impl Crowd {
+    pub async fn gathered(stage: &Stage, name: &str) -> Result<Self> {
+        let owner = stage.ns.configmap(name).create().await?;
+        let one = |number: usize| stage.ns.secret(format!("{name}-{number}")).owned_by(&owner);
+        let dependents = create_all((0..DEPENDENTS).map(one)).await?;
+        Ok(Self { owner, dependents })
+    }
+
+    /// Deletes the owner and waits until this replica is in the middle of what follows.
+    pub async fn dispersing(&self, stage: &Stage, by: &Replica) -> Result<()> {
+        let before = by.writes()?.len();
+        stage.cluster.delete(&self.owner, Policy::Background).await?;
+        by.has_written(10, before).await
+    }
+
+    /// Waits until all of them are gone.
+    pub async fn gone(&self, stage: &Stage) -> Result<()> {
+        let secrets = self.dependents[0].resource.clone();
+        poll("the dependents to be gone", async || {
+            let left = stage.cluster.list(&secrets, Some(stage.ns.name())).await?;
+            Ok(!left.iter().any(|left| self.dependents.iter().any(|one| one.uid == left.uid)))
+        })
+        .await?;
+        stage.cluster.assert_gone(&self.dependents).await
+    }
+
+    /// How many are left.
+    pub async fn left(&self, stage: &Stage) -> Result<usize> {
+        let left = stage.cluster.list(&self.dependents[0].resource, Some(stage.ns.name())).await?;
+        Ok(left.iter().filter(|left| self.dependents.iter().any(|one| one.uid == left.uid)).count())
+    }
+}

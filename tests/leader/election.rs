@@ -1,0 +1,80 @@
+//! The history of the lease, by a watch.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use futures::TryStreamExt as _;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, WatchEvent, WatchParams};
+use kube_gc::api::Clock;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::replica::Stage;
+
+/// Who held the lease from when on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// `None`: it was given back.
+    pub holder: Option<String>,
+    /// When it was seen, in microseconds since the machine's start: a little later than
+    /// it was so.
+    pub seen: u64,
+}
+
+/// Watches the lease of a stage.
+pub struct Election {
+    terms: Arc<Mutex<Vec<Term>>>,
+    watching: JoinHandle<Result<()>>,
+}
+
+impl Election {
+    pub fn watch(stage: &Stage) -> Self {
+        let leases: Api<Lease> = Api::namespaced(stage.cluster.client().clone(), stage.ns.name());
+        let terms: Arc<Mutex<Vec<Term>>> = Arc::default();
+        let known = Arc::clone(&terms);
+        let watching = tokio::spawn(async move {
+            let events = leases.watch(&WatchParams::default().timeout(280), "0").await?;
+            let mut events = pin!(events);
+            while let Some(event) = events.try_next().await? {
+                let (WatchEvent::Added(lease) | WatchEvent::Modified(lease)) = event else { continue };
+                let holder = lease.spec.and_then(|spec| spec.holder_identity);
+                // The name that the test gave, without the random part.
+                let holder = holder.map(|holder| holder.split('_').next().unwrap_or_default().to_owned());
+                let seen = u64::try_from(Clock::Boot.now().since_origin().as_micros())?;
+                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                if known.last().is_none_or(|last| last.holder != holder) {
+                    known.push(Term { holder, seen });
+                }
+            }
+            Ok(())
+        });
+        Self { terms, watching }
+    }
+
+    /// The terms so far.
+    pub fn terms(&self) -> Vec<Term> {
+        self.terms.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Who has held the lease, one after the other; nobody is "-".
+    pub fn holders(&self) -> Vec<String> {
+        let terms = self.terms().into_iter();
+        terms.map(|term| term.holder.unwrap_or_else(|| "-".to_owned())).collect()
+    }
+
+    /// Ends the watch, and says why it had ended before, if it had.
+    pub async fn end(self) -> Result<Vec<Term>> {
+        let terms = self.terms();
+        if self.watching.is_finished() {
+            timeout(Duration::from_secs(1), self.watching)
+                .await??
+                .context("the watch of the lease failed")?;
+        } else {
+            self.watching.abort();
+        }
+        Ok(terms)
+    }
+}

@@ -1,0 +1,98 @@
+//! A replica behind a proxy.
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+
+use crate::support::cluster::poll;
+use crate::support::proxy::Proxy;
+use crate::support::{Cluster, Collector, ControlPlane, Ns, Options};
+use crate::writes::Write;
+
+/// What each scenario has.
+pub struct Stage {
+    pub plane: &'static ControlPlane,
+    pub cluster: Cluster,
+    /// Where the lease and the objects are.
+    pub ns: Ns,
+    _turn: tokio::sync::MutexGuard<'static, ()>,
+}
+
+impl Stage {
+    pub async fn set() -> Result<Self> {
+        let plane = ControlPlane::shared()?;
+        let turn = plane.exclusive().await;
+        let cluster = Cluster::new(plane.client().await?);
+        let ns = cluster.namespace().await?;
+        Ok(Self { plane, cluster, ns, _turn: turn })
+    }
+
+    /// Starts a replica, and waits until it is ready: as a standby, too.
+    pub async fn replica(&self, name: &str) -> Result<Replica> {
+        let replica = self.early_replica(name, self.ns.name()).await?;
+        replica.collector.ready().await?;
+        Ok(replica)
+    }
+
+    /// Starts a replica with its lease in this namespace. It writes slowly, so that it
+    /// can be met in the middle of its work.
+    pub async fn early_replica(&self, name: &str, namespace: &str) -> Result<Replica> {
+        let proxy = Proxy::start(self.plane).await?;
+        let config = format!(
+            "[leader]\nenabled = true\nnamespace = \"{namespace}\"\nidentity = \"{name}\"\n\
+             lease_duration = \"5s\"\nrenew_deadline = \"3s\"\nretry_period = \"400ms\"\n\
+             [client]\nqps = 40\nburst = 1\n\
+             [watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n\
+             [log]\nfilter = \"info,kube_gc::api::gate_layer=debug\"\n"
+        );
+        let collector = Collector::start_with(proxy.kubeconfig(), Options::config(config)).await?;
+        Ok(Replica { name: name.to_owned(), proxy, collector })
+    }
+}
+
+/// One of them.
+pub struct Replica {
+    pub name: String,
+    pub proxy: Proxy,
+    pub collector: Collector,
+}
+
+impl Replica {
+    /// The line of `/readyz?verbose` on leadership. The page says that it is ready.
+    pub async fn leadership(&self) -> Result<String> {
+        let page = self.collector.get("/readyz?verbose").await?;
+        let line = page.body.lines().find(|line| line.contains("leadership")).unwrap_or_default();
+        ensure!(page.status == 200, "{} is not ready: {}", self.name, page.body);
+        Ok(line.to_owned())
+    }
+
+    /// Waits until it says that it leads.
+    pub async fn leads(&self) -> Result<()> {
+        poll(&format!("{} to lead", self.name), async || {
+            Ok(self.leadership().await.is_ok_and(|line| line == "[+]leadership: leader ok"))
+        })
+        .await
+    }
+
+    /// Waits until it says that it stands by, and for whom.
+    pub async fn stands_by(&self, leader: &str) -> Result<()> {
+        let expected = format!("[+]leadership: standby of {leader}_");
+        poll(&format!("{} to be {leader}'s standby", self.name), async || {
+            Ok(self.leadership().await.is_ok_and(|line| line.starts_with(&expected)))
+        })
+        .await
+    }
+
+    /// Every write that it has handed over so far.
+    pub fn writes(&self) -> Result<Vec<Write>> {
+        let lines = self.collector.logged("write leaves");
+        lines.iter().map(|line| Write::read(&self.name, &serde_json::from_str::<Value>(line)?)).collect()
+    }
+
+    /// Waits until it has handed over so many more writes than at that time.
+    pub async fn has_written(&self, more: usize, before: usize) -> Result<()> {
+        poll(&format!("{} to write {more} times", self.name), async || {
+            Ok(self.writes()?.len() >= before + more)
+        })
+        .await
+    }
+}

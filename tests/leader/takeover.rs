@@ -1,0 +1,205 @@
+//! Scenario 31: one acts, something happens to it, and the other takes over.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use crate::crowd::Crowd;
+use crate::election::Election;
+use crate::replica::{Replica, Stage};
+use crate::support::proxy::{Cut, How, On, Reply, Request, Verb};
+use crate::writes::{judge, of};
+
+/// Two replicas, of which the first leads.
+async fn two(stage: &Stage) -> Result<(Replica, Replica)> {
+    let one = stage.replica("one").await?;
+    one.leads().await?;
+    let other = stage.replica("other").await?;
+    other.stands_by("one").await?;
+    Ok((one, other))
+}
+
+/// Waits until this one leads and has written, and prints how long that took.
+async fn taken_over(scenario: &str, by: &Replica, since: Instant) -> Result<()> {
+    by.leads().await?;
+    let leads = since.elapsed();
+    by.has_written(1, 0).await?;
+    eprintln!("{scenario}: the standby leads after {leads:?} and has written after {:?}", since.elapsed());
+    Ok(())
+}
+
+/// A standby watches everything already: it lists nothing to take over.
+fn was_warm(standby: &Replica, mark: usize) -> Result<()> {
+    let lists = standby.proxy.since(mark, &On::verb(Verb::List).when(Request::is_full_list));
+    ensure!(lists.is_empty(), "it has listed to take over: {lists:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_leader_that_is_killed_in_mid_cascade_is_succeeded() -> Result<()> {
+    let stage = Stage::set().await?;
+    let election = Election::watch(&stage);
+    let (one, other) = two(&stage).await?;
+    let crowd = Crowd::gathered(&stage, "crowd").await?;
+    crowd.dispersing(&stage, &one).await?;
+    ensure!(other.writes()?.is_empty(), "a standby has written: {:?}", other.writes()?);
+    let mark = other.proxy.mark();
+    let writes = one.writes()?;
+    let since = Instant::now();
+    one.collector.kill()?;
+    taken_over("killed", &other, since).await?;
+    was_warm(&other, mark)?;
+    crowd.gone(&stage).await?;
+    ensure!(election.holders() == ["one", "other"], "{:?}", election.terms());
+    judge("killed", &[&writes, &other.writes()?], &election.end().await?)?;
+    other.collector.stop().await
+}
+
+#[tokio::test]
+async fn a_leader_that_wakes_up_after_its_lease_writes_nothing_and_stands_by() -> Result<()> {
+    let stage = Stage::set().await?;
+    let election = Election::watch(&stage);
+    let (one, other) = two(&stage).await?;
+    let crowd = Crowd::gathered(&stage, "crowd").await?;
+    crowd.dispersing(&stage, &one).await?;
+    let since = Instant::now();
+    one.collector.signal("STOP")?;
+    taken_over("frozen", &other, since).await?;
+    let left = crowd.left(&stage).await?;
+    ensure!(left > 0, "there is nothing left for it to do wrong");
+    let mark = one.proxy.mark();
+    one.collector.signal("CONT")?;
+    one.stands_by("other").await?;
+    crowd.gone(&stage).await?;
+
+    // What its workers had handed over before it was frozen may arrive now; it is bound
+    // to what it was decided on.
+    let late = one.proxy.since(mark, &On::default().when(is_write));
+    eprintln!("frozen: {} writes arrived after it woke up, of {left} objects left", late.len());
+    for exchange in &late {
+        let request = &exchange.request;
+        let bound = match request.verb {
+            Verb::Delete => request.precondition_uid().and(request.precondition_version()),
+            _ => request.patched_uid().and(request.patched_version()),
+        };
+        ensure!(bound.is_some(), "it is bound to nothing: {request}");
+    }
+    ensure!(late.len() <= 25, "more than one for each worker: {late:?}");
+
+    // Its graph is as good as before: it takes over in turn.
+    let crowd = Crowd::gathered(&stage, "another").await?;
+    crowd.dispersing(&stage, &other).await?;
+    let writes = other.writes()?;
+    other.collector.kill()?;
+    one.leads().await?;
+    crowd.gone(&stage).await?;
+    ensure!(election.holders() == ["one", "other", "one"], "{:?}", election.terms());
+    judge("frozen", &[&one.writes()?, &writes], &election.end().await?)?;
+    one.collector.stop().await
+}
+
+fn is_write(request: &Request) -> bool {
+    let writes = matches!(request.verb, Verb::Delete | Verb::Patch);
+    writes && request.resource != "leases.coordination.k8s.io"
+}
+
+/// The API server is there, but not for the leader.
+async fn cut_off(scenario: &str, how: Option<How>) -> Result<()> {
+    let stage = Stage::set().await?;
+    let election = Election::watch(&stage);
+    let (one, other) = two(&stage).await?;
+    let crowd = Crowd::gathered(&stage, "crowd").await?;
+    crowd.dispersing(&stage, &one).await?;
+    let mark = other.proxy.mark();
+    let since = Instant::now();
+    let (rule, hold) = match how {
+        Some(how) => (Some(one.proxy.always(On::default(), how)), None),
+        None => (None, Some(one.proxy.hold(On::default()))),
+    };
+    one.proxy.cut(None, Cut::Abruptly);
+    taken_over(scenario, &other, since).await?;
+    was_warm(&other, mark)?;
+    // It has noticed by itself: nobody could tell it.
+    one.collector.log_line("this replica has lost the lease").await?;
+    if let Some(rule) = rule {
+        rule.remove();
+    }
+    drop(hold);
+    one.stands_by("other").await?;
+    crowd.gone(&stage).await?;
+    let writes = of(&[&one, &other])?;
+    ensure!(election.holders() == ["one", "other"], "{:?}", election.terms());
+    judge(scenario, &[&writes[0], &writes[1]], &election.end().await?)?;
+    one.collector.stop().await?;
+    other.collector.stop().await
+}
+
+#[tokio::test]
+async fn a_leader_whose_requests_are_refused_stands_by_and_is_succeeded() -> Result<()> {
+    cut_off("refused", Some(How::Instead(Reply::broken()))).await
+}
+
+#[tokio::test]
+async fn a_leader_whose_requests_are_not_answered_stands_by_and_is_succeeded() -> Result<()> {
+    cut_off("unanswered", None).await
+}
+
+/// Nothing but its own clock keeps this one from writing.
+#[tokio::test]
+async fn a_leader_that_can_write_everything_but_its_lease_stops_before_another_begins() -> Result<()> {
+    let stage = Stage::set().await?;
+    let election = Election::watch(&stage);
+    let (one, other) = two(&stage).await?;
+    let crowd = Crowd::gathered(&stage, "crowd").await?;
+    crowd.dispersing(&stage, &one).await?;
+    let since = Instant::now();
+    let hold =
+        one.proxy.hold(On::resource("leases.coordination.k8s.io").when(|request| request.name.is_some()));
+    one.collector.log_line("this replica has lost the lease").await?;
+    ensure!(crowd.left(&stage).await? > 0, "it was done before: that proves nothing");
+    taken_over("lease only", &other, since).await?;
+    hold.release();
+    one.stands_by("other").await?;
+    crowd.gone(&stage).await?;
+    ensure!(election.holders() == ["one", "other"], "{:?}", election.terms());
+    let writes = of(&[&one, &other])?;
+    judge("lease only", &[&writes[0], &writes[1]], &election.end().await?)?;
+    one.collector.stop().await?;
+    other.collector.stop().await
+}
+
+#[tokio::test]
+async fn a_leader_that_is_asked_to_end_gives_the_lease_back() -> Result<()> {
+    let stage = Stage::set().await?;
+    let election = Election::watch(&stage);
+    let (one, other) = two(&stage).await?;
+    let crowd = Crowd::gathered(&stage, "crowd").await?;
+    crowd.dispersing(&stage, &one).await?;
+    let since = Instant::now();
+    one.collector.signal("TERM")?;
+    taken_over("ended", &other, since).await?;
+    ensure!(one.collector.wait().await?.success());
+    crowd.gone(&stage).await?;
+    ensure!(election.holders() == ["one", "-", "other"], "{:?}", election.terms());
+    let writes = of(&[&one, &other])?;
+    judge("ended", &[&writes[0], &writes[1]], &election.end().await?)?;
+    // Over already, so this does no more than keep its log quiet.
+    one.collector.kill()?;
+    other.collector.stop().await
+}
+
+#[tokio::test]
+async fn without_a_lease_nothing_is_written_and_it_says_why() -> Result<()> {
+    let stage = Stage::set().await?;
+    let replica = stage.early_replica("one", "there-is-no-such-namespace").await?;
+    let said = replica.collector.log_line("the lease cannot be had").await?;
+    ensure!(said.contains("there-is-no-such-namespace"), "{said}");
+    // Ready, all the same: it is a standby, and somebody else may lead.
+    replica.collector.ready().await?;
+    let crowd = Crowd::gathered(&stage, "crowd").await?;
+    let garbage = crowd.left(&stage).await?;
+    ensure!(replica.leadership().await? == "[+]leadership: standby, no leader is known ok");
+    ensure!(replica.writes()?.is_empty() && garbage == crowd.left(&stage).await?);
+    ensure!(replica.collector.metric("kube_gc_leader").await? == 0.0);
+    replica.collector.stop().await
+}

@@ -1,0 +1,87 @@
+//! Who wrote when, and whether it was allowed to.
+
+use std::fmt;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::election::Term;
+use crate::replica::Replica;
+
+/// A write, as the replica that sent it has logged it. Times are in microseconds since
+/// the machine's start.
+#[derive(Clone, Debug)]
+pub struct Write {
+    pub by: String,
+    pub what: String,
+    /// When the gate was asked.
+    pub checked: u64,
+    /// Until when the lease was good.
+    pub deadline: u64,
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { by, what, checked, deadline } = self;
+        write!(f, "{what} by {by} at {checked} µs, until {deadline} µs")
+    }
+}
+
+impl Write {
+    pub fn read(by: &str, line: &Value) -> Result<Self> {
+        // Numbers of this size are texts in the log.
+        let number = |field: &str| {
+            let value = &line[field];
+            value
+                .as_u64()
+                .or_else(|| value.as_str()?.parse().ok())
+                .with_context(|| format!("no {field}: {line}"))
+        };
+        Ok(Self {
+            by: by.to_owned(),
+            what: format!("{} {}", line["method"], line["path"]),
+            checked: number("checked_us")?,
+            deadline: number("deadline_us")?,
+        })
+    }
+}
+
+/// What is to hold of all writes of some replicas, whatever happened to them. Prints
+/// how many there were, and how many were too late.
+pub fn judge(scenario: &str, replicas: &[&[Write]], terms: &[Term]) -> Result<()> {
+    let mut writes: Vec<&Write> = replicas.iter().copied().flatten().collect();
+    writes.sort_by_key(|write| write.checked);
+    let late: Vec<_> =
+        writes.iter().filter(|write| write.checked >= write.deadline).map(ToString::to_string).collect();
+    eprintln!("{scenario}: {} writes, {} of them checked after the deadline", writes.len(), late.len());
+    ensure!(late.is_empty(), "after the deadline: {late:?}");
+    ensure!(!writes.is_empty(), "nothing was written");
+
+    // By the lease itself: it was seen to go to the next one after all that its last
+    // holder has written.
+    for pair in terms.windows(2) {
+        let [before, after] = pair else { continue };
+        let Some(holder) = &before.holder else { continue };
+        let until = after.seen;
+        let again = terms.iter().any(|term| term.seen > until && term.holder.as_ref() == Some(holder));
+        let after = writes.iter().find(|write| write.by == *holder && write.checked >= until && !again);
+        ensure!(
+            after.is_none(),
+            "the lease had gone on at {until} µs: {}",
+            after.map(ToString::to_string).unwrap_or_default()
+        );
+    }
+    // And by the writes: one begins when the other's time is over, or was given back.
+    for pair in writes.windows(2) {
+        let [one, other] = pair else { continue };
+        let given_back =
+            terms.iter().any(|term| term.holder.is_none() && term.seen <= other.checked + 1_000_000);
+        ensure!(one.by == other.by || given_back || one.deadline <= other.checked, "{one}, and then {other}");
+    }
+    Ok(())
+}
+
+/// All writes of these replicas so far.
+pub fn of(replicas: &[&Replica]) -> Result<Vec<Vec<Write>>> {
+    replicas.iter().map(|replica| replica.writes()).collect()
+}
