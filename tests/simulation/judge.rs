@@ -105,7 +105,7 @@ impl Judge {
 
     /// The collector was told by a list, or a part of one, which version the store is
     /// at. If that is less than it has seen of the type, it knows that the store was
-    /// restored. A whole list of a type that it read it has seen.
+    /// restored. A whole list from which it follows the type it has seen.
     pub fn told(&self, resource: &ResourceName, version: u64, has_seen: bool) {
         self.with(|inner, _| {
             if inner.untold.get(resource).is_some_and(|seen| version < *seen) {

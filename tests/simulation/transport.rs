@@ -92,7 +92,8 @@ impl Transport {
                 parts.uri = uri;
             }
         }
-        let check = parts.uri.query() == Some("limit=1");
+        // Others look for one thing only: the version, or dependents of some owner.
+        let follows = parts.uri.query().is_some_and(|query| query.contains("resourceVersion="));
         let served = Request::from_parts(parts, Body::from(body));
         let answer = self.server.clone().oneshot(served).await;
         self.judge.look_at(sent);
@@ -116,7 +117,7 @@ impl Transport {
             match serde_json::from_slice::<Envelope>(&whole) {
                 Ok(Envelope { metadata }) if parts.status.is_success() => {
                     let version = metadata.resource_version.parse().unwrap_or_default();
-                    self.judge.told(&resource, version, metadata.next.is_empty() && !check);
+                    self.judge.told(&resource, version, metadata.next.is_empty() && follows);
                     if metadata.next.is_empty() {
                         self.judge.listed(&resource, true);
                     }
