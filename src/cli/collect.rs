@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::collector::{Collector, api_settings};
 use super::failure::Failure;
-use super::leading::{Election, gate};
+use super::leading::{Candidacy, gate};
 use super::system::{block_on, ended_by_signal};
 use super::{Exit, RunArgs};
 use crate::api::{Api, ApiError, ConnectError, ErrorClass, load_config};
@@ -50,9 +50,10 @@ async fn collect(args: &RunArgs, settings: Settings) -> Result<(), Failure> {
     };
 
     let gate = api.gate().clone();
-    let collector = Collector::start(api, &settings, exporter, None).await?;
-    let mut election = Election::start(config, &settings.leader, &gate, collector.collects())
+    let candidacy = Candidacy::new(config, &settings.leader, &gate)
         .map_err(|error| Failure::new(Exit::Credentials, error))?;
+    let collector = Collector::start(api, &settings, exporter, None).await?;
+    let mut election = candidacy.start(collector.collects());
     let ended = tokio::select! {
         name = ended => Ok(name),
         failure = collector.fails() => Err(failure),

@@ -18,28 +18,27 @@ pub fn gate(settings: &Settings) -> WriteGate {
     }
 }
 
-/// This replica's part in the election, if there is one.
+/// An election that this replica can take part in, if there is one.
+pub struct Candidacy(Option<Elector<ApiLeases>>);
+
+/// This replica's part in it.
 pub struct Election {
     ending: CancellationToken,
     elector: Option<JoinHandle<()>>,
 }
 
-impl Election {
-    /// Takes part, if the gate needs a lease, as soon as this replica is ready to: one
-    /// that has yet to read the cluster would hold the lease and do nothing with it,
-    /// while another could go on at once.
+impl Candidacy {
+    /// Prepares to take part, if the gate needs a lease. Sends nothing yet.
     ///
     /// # Errors
     /// When there can be no client for it.
-    pub fn start(
+    pub fn new(
         config: kube::Config,
         settings: &LeaderSettings,
         gate: &WriteGate,
-        ready: impl Future<Output = ()> + Send + 'static,
     ) -> Result<Self, ConnectError> {
-        let ending = CancellationToken::new();
         if !gate.needs_lease() {
-            return Ok(Self { ending, elector: None });
+            return Ok(Self(None));
         }
         let LeaderSettings {
             enabled: _,
@@ -56,16 +55,25 @@ impl Election {
         tracing::info!(%lease, replica = %me, "this replica waits for the lease before it writes");
         let leases = ApiLeases::connect(config, lease)?;
         let timing = Timing { lease_duration, renew_deadline, retry_period };
-        let elector = Elector::new(leases, me, timing, gate.clone(), Clock::Boot);
+        Ok(Self(Some(Elector::new(leases, me, timing, gate.clone(), Clock::Boot))))
+    }
+
+    /// Takes part as soon as this replica is ready to: one that has yet to read the
+    /// cluster would hold the lease and do nothing with it, while another could go on at
+    /// once.
+    pub fn start(self, ready: impl Future<Output = ()> + Send + 'static) -> Election {
+        let ending = CancellationToken::new();
         let taking_part = ending.clone();
-        let elector = tokio::spawn(async move {
+        let take_part = |elector: Elector<ApiLeases>| async move {
             if taking_part.run_until_cancelled(ready).await.is_some() {
                 elector.run(taking_part).await;
             }
-        });
-        Ok(Self { elector: Some(elector), ending })
+        };
+        Election { elector: self.0.map(take_part).map(tokio::spawn), ending }
     }
+}
 
+impl Election {
     /// Resolves when the elector has ended, which nobody has asked for: it would be a
     /// standby for ever.
     pub async fn fails(&mut self) -> Failure {

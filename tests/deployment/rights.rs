@@ -113,9 +113,25 @@ async fn the_plain_overlay_lets_it_do_everything() -> Result<()> {
     everything_is_done_under("plain").await
 }
 
+/// Only a leader writes, so the role for the Lease is needed for any of it; and what
+/// may be made, but not renewed, is lost again.
 #[tokio::test]
 async fn the_overlay_for_high_availability_lets_it_do_everything() -> Result<()> {
-    everything_is_done_under("high-availability").await
+    everything_is_done_under("high-availability").await?;
+    let installation = Installation::of(plane()?, "high-availability").await?;
+    let collector = Pod::of(&installation).await?.start().await?;
+    collector.ready().await?;
+    let mut terms = BTreeSet::new();
+    poll("the lease to be renewed", async || {
+        let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-gc/leases/kube-gc-leader";
+        let spec = installation.get(lease).await?["spec"].take();
+        if spec["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty()) {
+            terms.insert(spec["renewTime"].to_string());
+        }
+        Ok(terms.len() == 3)
+    })
+    .await?;
+    collector.stop().await
 }
 
 #[tokio::test]

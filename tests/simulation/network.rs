@@ -12,7 +12,7 @@ use super::random::Random;
 use super::trace::Trace;
 
 /// More requests than this within one step are a loop that does not end.
-const RUNAWAY: u64 = 20_000;
+const RUNAWAY: u64 = 100_000;
 
 /// The state of the network. Clones are the same network.
 #[derive(Clone, Debug)]
