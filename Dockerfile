@@ -2,8 +2,8 @@
 #
 #   docker build --tag kube-gc:0.1.0 .
 #
-# Continuous integration builds the binary by the same script and runs it in a
-# file system that has nothing else (`make static`).
+# `make static` builds the binary by the same script and runs it in a file system
+# that has nothing else.
 FROM docker.io/library/rust:1.95-slim-bookworm AS build
 WORKDIR /source
 COPY . .
