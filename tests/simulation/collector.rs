@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 use std::time::Duration;
 
 use kube_gc::actors::{Controller, ControllerSettings, DiscoverySettings, Placement, View};
-use kube_gc::api::{Api, ApiSettings, WallClock, WatchSettings, WriteGate};
+use kube_gc::api::{Api, ApiSettings, WallClock, WatchSettings};
 use kube_gc::http::{IdleQuery, IdleReport};
 use kube_gc::mailbox::Backoff;
 use kube_gc::object::GroupResource;
@@ -28,8 +28,8 @@ impl Collector {
     /// Starts one, in the present `LocalSet`.
     pub fn start(world: &World, seed: u64, exporter: &Exporter) -> std::io::Result<Self> {
         let life = world.network.next_life();
-        let transport =
-            Transport::new(world.server.clone(), world.network.clone(), world.judge.clone(), life);
+        let (network, judge) = (world.network.clone(), world.judge.clone());
+        let transport = Transport::new(world.server.clone(), network, judge, world.lease.clone(), life);
         let plan = &world.plan;
         let settings = ApiSettings {
             request_timeout: REQUEST_TIMEOUT,
@@ -43,7 +43,9 @@ impl Collector {
             clock: WallClock::Since(world.server.now(), Instant::now()),
             ..ApiSettings::default()
         };
-        let api = Api::from_clients(transport.client(), transport.client(), settings, WriteGate::open());
+        let (gate, clock) = world.lease.gate();
+        tokio::task::spawn_local(world.lease.clone().keep(gate.clone(), clock));
+        let api = Api::from_clients(transport.client(), transport.client(), settings, gate);
         let settings = ControllerSettings {
             delete_workers: plan.workers,
             orphan_workers: plan.workers,

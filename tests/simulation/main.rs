@@ -10,7 +10,7 @@
 //! | [`run`], [`rest`] | one run: its steps, and its end |
 //! | [`world`], [`types`], [`actions`] | the cluster, and what people do |
 //! | [`network`], [`transport`] | what goes wrong between collector and server |
-//! | [`collector`] | the collector: the real one |
+//! | [`collector`], [`lease`] | the collector: the real one, and whether it may write |
 //! | [`oracle`], [`judge`] | what is right, and who looks at what happens |
 //! | [`hunt`], [`shrink`], [`options`] | many runs, small failures, the command line |
 //! | [`mutations`] | the proof that mistakes would be found |
@@ -20,6 +20,7 @@ mod actions;
 mod collector;
 mod hunt;
 mod judge;
+mod lease;
 mod mutations;
 mod network;
 mod options;

@@ -68,6 +68,8 @@ pub enum Action {
     BehindTheTimes,
     /// Nothing can be reached for a while.
     Blackout,
+    /// Another replica takes the lease for a while.
+    LoseLease,
     /// A backup of the store is taken.
     BackUp,
     /// The store is restored from the last backup.
@@ -81,7 +83,7 @@ pub enum Action {
 }
 
 /// Every action, with its weight where it is enabled.
-const ACTIONS: [(Action, u32); 34] = [
+const ACTIONS: [(Action, u32); 35] = [
     (Action::CreateTree, 30),
     (Action::Create, 60),
     (Action::CreateCycle, 12),
@@ -116,6 +118,7 @@ const ACTIONS: [(Action, u32); 34] = [
     (Action::Jump, 6),
     (Action::BackUp, 40),
     (Action::Restore, 12),
+    (Action::LoseLease, 30),
 ];
 
 /// What can happen to a request, in a thousand.
@@ -181,6 +184,8 @@ pub struct Plan {
     pub old_release: bool,
     /// Whether types that nobody uses are watched, too, as they are by default.
     pub watch_all: bool,
+    /// Whether the collector is one of several replicas, of which one writes.
+    pub is_leased: bool,
 }
 
 impl Plan {
@@ -191,6 +196,7 @@ impl Plan {
         let rare = &mut Random::new(seed).split("rare", 0);
         let quiet = random.chance(100);
         let (is_restored, is_delayed) = (rare.chance(200), rare.chance(250));
+        let is_leased = Random::new(seed).split("lease", 0).chance(250);
         let weights = ACTIONS
             .iter()
             .map(|(action, weight)| match action {
@@ -198,6 +204,7 @@ impl Plan {
                 Action::Create | Action::Delete | Action::Pass => *weight,
                 action if quiet && action.is_fault() => 0,
                 Action::BackUp | Action::Restore => *weight * u32::from(is_restored),
+                Action::LoseLease => *weight * u32::from(is_leased),
                 _ => [0, *weight, *weight, *weight * 4].get(random.below(4)).copied().unwrap_or_default(),
             })
             .collect();
@@ -223,6 +230,7 @@ impl Plan {
         Self {
             steps: steps.unwrap_or(200 + one_of(&[0, 100, 200, 300]) as usize),
             weights,
+            is_leased,
             rates,
             mistakes: one_of(&[0, 50, 200, 500]) as u32,
             population: one_of(&[8, 20, 40, 60]) as usize,
@@ -263,6 +271,7 @@ impl Action {
                 | Self::UnseenOrphan
                 | Self::BehindTheTimes
                 | Self::Blackout
+                | Self::LoseLease
                 | Self::BackUp
                 | Self::Restore
                 | Self::Crash

@@ -187,6 +187,9 @@ impl<'a> Course<'a> {
         if let Some(words) = take_last_words() {
             return Err(words);
         }
+        if let Some(wrong) = self.world.lease.wrong() {
+            return Err(wrong);
+        }
         if let Some(line) = self.world.network.runaway() {
             return Err(format!("requests without end, at last: {line}"));
         }

@@ -23,6 +23,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tower::{Service, ServiceExt as _};
 
 use super::judge::Judge;
+use super::lease::Lease;
 use super::network::{Cut, Delay, EventEnd, Fate, Kind, Network, Refusal};
 use kube_gc::embedded::call::{ObjectPath, Target};
 
@@ -35,6 +36,7 @@ pub struct Transport {
     server: Embedded,
     network: Network,
     judge: Judge,
+    lease: Lease,
     life: u64,
 }
 
@@ -43,8 +45,8 @@ type Answer = Response<StreamBody<Frames>>;
 
 impl Transport {
     /// The connection of the collector with this number.
-    pub const fn new(server: Embedded, network: Network, judge: Judge, life: u64) -> Self {
-        Self { server, network, judge, life }
+    pub const fn new(server: Embedded, network: Network, judge: Judge, lease: Lease, life: u64) -> Self {
+        Self { server, network, judge, lease, life }
     }
 
     /// A client over it.
@@ -63,6 +65,9 @@ impl Transport {
         }
         if !self.network.is_alive(self.life) {
             return std::future::pending().await;
+        }
+        if kind == Kind::Write {
+            self.lease.written(&line);
         }
         let (sent, stops) = (self.judge.now(), self.network.stops());
         let mut fate = self.network.fate(kind, &resource.plural, &line);

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tower::ServiceExt as _;
 
 use super::judge::Judge;
+use super::lease::Lease;
 use super::network::Network;
 use super::plan::Plan;
 use super::random::Random;
@@ -33,6 +34,8 @@ pub struct World {
     pub network: Network,
     /// The oracle's eye.
     pub judge: Judge,
+    /// Whether the collector may write.
+    pub lease: Lease,
     /// The run.
     pub plan: Plan,
     /// The types in use.
@@ -69,6 +72,7 @@ impl World {
         let types = types::draw(random);
         let ignored = ignored(&server, &types, plan.watch_all);
         Self {
+            lease: Lease::new(plan.is_leased),
             judge: Judge::new(server.clone(), ignored.clone(), plan.remembered),
             server,
             ignored,
@@ -210,6 +214,7 @@ impl World {
     /// Ends everything that goes wrong.
     pub fn heal(&mut self) {
         self.network.heal();
+        self.lease.heal();
         for of in self.frozen.clone() {
             self.toggle_frozen(of);
         }

@@ -72,6 +72,13 @@ pub fn blackout(world: &World, random: &mut Random) {
     world.network.cut(None, false);
 }
 
+/// Another replica takes the lease for a while.
+pub fn lose_lease(world: &World, random: &mut Random) {
+    let (time, told) = (random.millis(100, 60_000), random.chance(500));
+    world.network.trace.note(format_args!("another replica leads for {time:?}, told: {told}"));
+    world.lease.lose(time, told);
+}
+
 /// Time passes: mostly little, so that things happen while others are under way.
 pub async fn pass(random: &mut Random) {
     let time = match random.weighted(&[20, 40, 25, 15]) {

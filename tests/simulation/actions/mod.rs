@@ -55,6 +55,7 @@ pub async fn act(action: Action, world: &mut World, random: &mut Random) -> Afte
         Action::UnseenOrphan => scenes::unseen_orphan(world, random).await,
         Action::BehindTheTimes => scenes::behind_the_times(world, random).await,
         Action::Blackout => faults::blackout(world, random),
+        Action::LoseLease => faults::lose_lease(world, random),
         Action::BackUp => restore::back_up(world),
         Action::Restore => restore::restore(world, random).await,
         Action::Crash => return After::Crash,
