@@ -64,13 +64,12 @@ impl Lease {
         }
         let mut leads = false;
         loop {
-            let (lost_until, told, deadline) =
-                self.with(|state| (state.lost_until, state.told, state.deadline));
+            let (lost_until, told) = self.with(|state| (state.lost_until, state.told));
             match lost_until.filter(|until| Instant::now() < *until) {
                 Some(until) => {
                     if leads && !told {
-                        // It goes on until its time is over.
-                        sleep_until(deadline.min(until)).await;
+                        // Whoever would tell it stands still: the gate has its own clock.
+                        sleep_until(until).await;
                     }
                     if std::mem::take(&mut leads) {
                         self.with(|state| state.deadline = state.deadline.min(Instant::now()));
