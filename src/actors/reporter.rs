@@ -62,8 +62,10 @@ async fn run(api: Api, mut inbox: mpsc::Receiver<Report>, ending: CancellationTo
         let why = discriminant(&report);
         match report {
             Report::NamespaceMismatch { dependent, reference } => {
-                if told.first(why, &dependent, &reference.uid) {
-                    namespace_mismatch(&api, &dependent, &reference).await;
+                if told.first(why, &dependent, &reference.uid)
+                    && namespace_mismatch(&api, &dependent, &reference).await == Recorded::Later
+                {
+                    told.forget(why, &dependent, &reference.uid);
                 }
             }
             Report::UidCollision { first, second } => {
@@ -86,7 +88,17 @@ async fn run(api: Api, mut inbox: mpsc::Receiver<Report>, ending: CancellationTo
     }
 }
 
-async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerReference) {
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recorded {
+    /// It is there, or there is no use in trying again.
+    Finally,
+    /// Not now, say because another replica writes. Whoever looks at the dependent before
+    /// anything is done to it tells of it again.
+    Later,
+}
+
+async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerReference) -> Recorded {
     let place = match &dependent.namespace {
         Some(namespace) => format!("namespace \"{namespace}\""),
         None => "the cluster scope".to_owned(),
@@ -94,10 +106,18 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
     let message = format!("ownerRef [{}] does not exist in {place}", Written(reference));
     tracing::warn!(%dependent, owner = %Written(reference), "the owner lives in another namespace");
     record::invalid_reference(InvalidReference::NamespaceMismatch);
-    if let Err(error) = api.warn(dependent, OWNER_REF_INVALID_NAMESPACE, &message).await
-        && error.class != ErrorClass::DryRun
-    {
-        tracing::warn!(%dependent, %error, "the warning event could not be recorded");
+    match api.warn(dependent, OWNER_REF_INVALID_NAMESPACE, &message).await {
+        Ok(()) => Recorded::Finally,
+        Err(error) if error.class == ErrorClass::DryRun => Recorded::Finally,
+        Err(error) => {
+            tracing::warn!(%dependent, %error, "the warning event could not be recorded");
+            match error.class {
+                ErrorClass::GateClosed | ErrorClass::Transient | ErrorClass::Throttled { .. } => {
+                    Recorded::Later
+                }
+                _ => Recorded::Finally,
+            }
+        }
     }
 }
 
@@ -132,5 +152,49 @@ impl Told {
             self.pairs.remove(&oldest);
         }
         true
+    }
+
+    /// It could not be told after all.
+    fn forget(&mut self, why: Discriminant<Report>, about: &Identity, other: &Uid) {
+        let pair = (why, about.uid.clone(), other.clone());
+        self.pairs.remove(&pair);
+        self.order.retain(|told| *told != pair);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::api::scripted::{Reply, Server, widget};
+
+    /// A standby that becomes the leader, say.
+    #[tokio::test(start_paused = true)]
+    async fn what_could_not_be_told_while_nothing_was_to_be_written_is_told_the_next_time_and_then_no_more() {
+        let server = Server::answering(|_| Reply::code(201, "{}"));
+        let api = server.api();
+        let (reporter, told) = Reporter::new(api.clone(), CancellationToken::new());
+        let telling = tokio::spawn(told);
+        let tell = async || {
+            let reference = OwnerReference {
+                api_version: "v1".into(),
+                kind: "ConfigMap".into(),
+                name: "elsewhere".into(),
+                uid: widget().uid,
+                controller: false,
+                block_owner_deletion: false,
+            };
+            reporter.report(Report::NamespaceMismatch { dependent: widget(), reference });
+            // The clock stands still until it has been told.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            server.seen().len()
+        };
+        api.gate().pause();
+        assert_eq!(tell().await, 0);
+        api.gate().resume();
+        assert_eq!(tell().await, 1);
+        assert_eq!(tell().await, 1);
+        telling.abort();
     }
 }

@@ -29,7 +29,7 @@ mod read;
 mod settings;
 
 #[cfg(test)]
-mod scripted;
+pub(crate) mod scripted;
 
 pub use client::Api;
 pub(crate) use client::chain as error_chain;

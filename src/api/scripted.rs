@@ -18,7 +18,7 @@ use crate::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid
 
 /// A request as the server saw it.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     pub method: String,
     pub path: String,
     pub headers: http::HeaderMap,
@@ -49,7 +49,7 @@ impl Seen {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Data(Bytes),
     /// Nothing comes for so long.
     Pause(Duration),
@@ -61,7 +61,7 @@ pub(super) enum Part {
 
 /// A reply.
 #[derive(Clone, Debug)]
-pub(super) struct Reply {
+pub(crate) struct Reply {
     code: u16,
     headers: Vec<(&'static str, String)>,
     parts: Vec<Part>,
@@ -111,7 +111,7 @@ impl Reply {
 }
 
 /// Lines of a watch that arrive at once.
-pub(super) fn lines<const N: usize>(lines: [&str; N]) -> Part {
+pub(crate) fn lines<const N: usize>(lines: [&str; N]) -> Part {
     Part::Data(Bytes::from(lines.map(|line| format!("{line}\n")).concat()))
 }
 
@@ -119,7 +119,7 @@ type Script = dyn FnMut(&Seen) -> Reply + Send;
 
 /// The server.
 #[derive(Clone)]
-pub(super) struct Server {
+pub(crate) struct Server {
     seen: Arc<Mutex<Vec<Seen>>>,
     script: Arc<Mutex<Box<Script>>>,
     start: tokio::time::Instant,
@@ -201,7 +201,7 @@ impl Server {
 }
 
 /// A namespaced type.
-pub(super) fn widgets() -> Arc<ResourceType> {
+pub(crate) fn widgets() -> Arc<ResourceType> {
     Arc::new(ResourceType {
         group_resource: GroupResource::parse("widgets.example.com"),
         version: "v1".into(),
@@ -211,7 +211,7 @@ pub(super) fn widgets() -> Arc<ResourceType> {
 }
 
 /// The widget `ns/w` with uid `u`.
-pub(super) fn widget() -> Identity {
+pub(crate) fn widget() -> Identity {
     Identity {
         resource: widgets(),
         namespace: Namespace::parse("ns"),
@@ -221,7 +221,7 @@ pub(super) fn widget() -> Identity {
 }
 
 /// The JSON of `ns/w` with uid `u`, version 7, and more metadata: `,"key":value…`.
-pub(super) fn widget_json(more: &str) -> String {
+pub(crate) fn widget_json(more: &str) -> String {
     format!(
         r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{{"name":"w","namespace":"ns","uid":"u","resourceVersion":"7"{more}}}}}"#
     )
