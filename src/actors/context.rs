@@ -36,7 +36,7 @@ pub struct WorkerContext {
     /// Types that are left alone for a while.
     pub health: Arc<TypeHealth>,
     /// Who else hears of decisions.
-    pub decisions: Option<Arc<dyn DecisionObserver>>,
+    pub decisions: Arc<[Arc<dyn DecisionObserver>]>,
     located: Arc<DashMap<Uid, Located>>,
 }
 
@@ -57,15 +57,15 @@ impl WorkerContext {
             memory,
             reporter,
             health: Arc::default(),
-            decisions: None,
+            decisions: Arc::default(),
             located: Arc::default(),
         }
     }
 
-    /// With somebody who hears of every decision.
+    /// With those who hear of every decision.
     #[must_use]
-    pub fn observed(mut self, decisions: Option<Arc<dyn DecisionObserver>>) -> Self {
-        self.decisions = decisions;
+    pub fn observed(mut self, decisions: Vec<Arc<dyn DecisionObserver>>) -> Self {
+        self.decisions = decisions.into();
         self
     }
 

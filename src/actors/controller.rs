@@ -49,7 +49,7 @@ pub struct ControllerSettings {
     /// Discovery and monitors.
     pub discovery: DiscoverySettings,
     /// Who else hears of every decision.
-    pub decisions: Option<Arc<dyn DecisionObserver>>,
+    pub decisions: Vec<Arc<dyn DecisionObserver>>,
 }
 
 /// Where the partitions of the graph run.

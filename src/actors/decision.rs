@@ -1,6 +1,7 @@
 //! One log line and one count for each decision.
 
 use std::fmt::{Debug, Display, Write};
+use std::sync::Arc;
 
 use super::context::{Interrupted, WorkerContext};
 use super::delete::{Classified, Dropped, Evidence};
@@ -97,7 +98,7 @@ pub struct DecisionLine<'a> {
     finalizer: Option<Finalizer>,
     owners: String,
     owner: Option<&'a Identity>,
-    observer: Option<&'a dyn DecisionObserver>,
+    observers: &'a [Arc<dyn DecisionObserver>],
     judged: Vec<JudgedOwner>,
 }
 
@@ -112,7 +113,7 @@ impl<'a> DecisionLine<'a> {
             finalizer: None,
             owners: String::new(),
             owner: None,
-            observer: context.decisions.as_deref(),
+            observers: &context.decisions,
             judged: Vec::new(),
         }
     }
@@ -144,7 +145,7 @@ impl<'a> DecisionLine<'a> {
                 owner.class,
                 owner.evidence
             );
-            if self.observer.is_some() {
+            if !self.observers.is_empty() {
                 let (reference, class, evidence) = (seen.reference.clone(), owner.class, owner.evidence);
                 self.judged.push(JudgedOwner { reference, class, evidence });
             }
@@ -215,8 +216,8 @@ impl<'a> DecisionLine<'a> {
 
     fn write(&self, outcome: &'static str, error: Option<&dyn Display>) {
         record::decision(self.action, outcome, &self.object.resource.group_resource);
-        if let Some(observer) = self.observer {
-            observer.decided(&Decision {
+        if !self.observers.is_empty() {
+            let decision = Decision {
                 object: self.object.clone(),
                 action: self.action,
                 policy: self.policy,
@@ -225,7 +226,10 @@ impl<'a> DecisionLine<'a> {
                 owner: self.owner.cloned(),
                 outcome,
                 error: error.map(ToString::to_string),
-            });
+            };
+            for observer in self.observers {
+                observer.decided(&decision);
+            }
         }
         let Self { object, action, policy, finalizer, owners, .. } = self;
         let policy = policy.map(tracing::field::display);

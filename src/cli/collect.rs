@@ -52,7 +52,7 @@ async fn collect(args: &RunArgs, settings: Settings) -> Result<(), Failure> {
     let gate = api.gate().clone();
     let candidacy = Candidacy::new(config, &settings.leader, &gate)
         .map_err(|error| Failure::new(Exit::Credentials, error))?;
-    let collector = Collector::start(api, &settings, exporter, None).await?;
+    let collector = Collector::start(api, &settings, exporter, Vec::new()).await?;
     let mut election = candidacy.start(collector.collects());
     let ended = tokio::select! {
         name = ended => Ok(name),

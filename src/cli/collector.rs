@@ -39,7 +39,7 @@ impl Collector {
         api: Api,
         settings: &Settings,
         exporter: Exporter,
-        decisions: Option<Arc<dyn DecisionObserver>>,
+        decisions: Vec<Arc<dyn DecisionObserver>>,
     ) -> Result<Self, Failure> {
         let health = bind(Listener::Health, settings.http.listen).await;
         let health = health.map_err(|error| Failure::new(Exit::Failure, error))?;
@@ -113,10 +113,7 @@ pub fn api_settings(settings: &Settings) -> ApiSettings {
     }
 }
 
-fn controller_settings(
-    settings: &Settings,
-    decisions: Option<Arc<dyn DecisionObserver>>,
-) -> ControllerSettings {
+fn controller_settings(settings: &Settings, decisions: Vec<Arc<dyn DecisionObserver>>) -> ControllerSettings {
     let partitions = u16::try_from(settings.graph.partition_count()).ok().and_then(NonZeroU16::new);
     ControllerSettings {
         delete_workers: settings.workers.delete,

@@ -43,7 +43,7 @@ impl House {
         let kubeconfig = kubeconfig.map_err(|error| failed(&error))?;
         let (unary, watches) = (recorder.client(server.clone()), recorder.client(server.clone()));
         let api = Api::from_clients(unary, watches, api_settings(settings), WriteGate::open());
-        let collector = Collector::start(api, settings, exporter, Some(Arc::new(recorder.clone()))).await?;
+        let collector = Collector::start(api, settings, exporter, vec![Arc::new(recorder.clone())]).await?;
         let places = Places {
             server: serving.url(),
             health: format!("http://{}", collector.health()),

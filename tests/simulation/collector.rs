@@ -58,7 +58,7 @@ impl Collector {
                 ignored: world.ignored.iter().map(|name| GroupResource::parse(&name.to_string())).collect(),
                 sync_timeout: Duration::from_secs(30),
             },
-            decisions: None,
+            decisions: Vec::new(),
         };
         Ok(Self { controller: Controller::start(api, settings, exporter.clone())? })
     }
