@@ -78,6 +78,8 @@ pub struct Facts<'a> {
     pub undiscovered: &'a [Undiscovered],
     /// Of [`Settings::ignored_type_warnings`](crate::config::Settings::ignored_type_warnings).
     pub ignored: &'a [String],
+    /// Why nothing is deleted, while the brake is engaged.
+    pub brake: Option<&'a str>,
     /// `None` if there are no replicas.
     pub leadership: Option<Leadership<'a>>,
 }
@@ -115,6 +117,7 @@ impl Readiness {
             }
             Leadership::Standby { leader: None } => Check::fine("leadership: standby, no leader is known"),
         }));
+        checks.extend(facts.brake.map(|why| Check::warning("brake", why)));
         checks.extend(facts.undiscovered.iter().map(|part| {
             let Undiscovered { group, version, since, last_error } = part;
             let version = version.as_ref().map(|version| format!("/{version}")).unwrap_or_default();

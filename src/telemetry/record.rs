@@ -1,5 +1,6 @@
 //! Recording metrics: one typed function for each event.
 
+mod brake;
 mod leadership;
 
 use std::time::Duration;
@@ -9,6 +10,7 @@ use metrics::{Counter, Gauge, Histogram, Label};
 use super::names::{self, Metric};
 use crate::object::GroupResource;
 
+pub use brake::{brake_engaged, brake_engaged_by, brake_held};
 pub use leadership::{LeaseTransition, gate_refused, lease_error, lease_remaining, lease_transition};
 
 /// The labels of a metric, with values in the order in which it declares them.
@@ -381,6 +383,7 @@ pub fn zeros() {
     for queue in [Queue::AttemptToDelete, Queue::AttemptToOrphan] {
         counter(&names::WORKER_RESTARTS, [Value::Static(queue.name())]).increment(0);
     }
+    brake::zeros();
     leadership::zeros();
     for metric in [
         &names::RESOURCES_SYNC_ERRORS,
@@ -435,6 +438,9 @@ pub(super) mod tests {
         orphaned_owner_entries(1);
         absent_owner_lookup(true);
         absent_owner_entries(1);
+        brake_engaged(true);
+        brake_engaged_by("percent");
+        brake_held(1);
         gate_refused("standby");
         lease_transition(LeaseTransition::Acquired);
         lease_error();
