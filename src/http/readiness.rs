@@ -165,3 +165,25 @@ impl Readiness {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_whose_brake_is_engaged_is_ready_and_says_why_it_deletes_nothing() {
+        let readiness = Readiness::assess(&Facts {
+            discovery: Ok(()),
+            started: true,
+            since: Timestamp::now(),
+            monitors: &[],
+            undiscovered: &[],
+            ignored: &[],
+            brake: Some("deletion is paused since noon"),
+            leadership: None,
+        });
+        assert!(readiness.ready());
+        let page = readiness.verbose("readyz");
+        assert!(page.contains("[!]brake warning: deletion is paused since noon\n"), "{page}");
+    }
+}

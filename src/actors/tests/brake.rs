@@ -65,6 +65,20 @@ async fn what_has_had_its_effect_or_may_have_had_it_counts_and_what_was_refused_
     }
 }
 
+#[tokio::test]
+async fn one_that_meets_conflicts_and_is_tried_again_counts_once() {
+    let brake = brake(2);
+    let mut reservation = reserve(&brake, 0).unwrap();
+    for _ in 0..5 {
+        reservation.sending();
+        reservation.answered(&error(ErrorClass::Conflict, Some(409), "the object has been modified"));
+    }
+    reservation.sending();
+    reservation.answered(&Ok(Deleted::Removed));
+    drop(reservation);
+    drop(reserve(&brake, 1).expect("room for the second"));
+}
+
 /// The words are hyper's, and might change with it.
 #[tokio::test]
 async fn what_could_not_even_be_connected_had_no_effect() {
