@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Recipient;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{Brake, State};
@@ -19,62 +20,80 @@ pub const DELETION_RESUMED: &str = "DeletionResumed";
 /// How long to wait before an event that could not be recorded is tried again.
 const LATER: Duration = Duration::from_secs(5);
 
-/// Follows the brake: records events, and wakes what was held. To be run as a task.
-pub async fn tell(brake: Brake, api: Api, pool: Recipient<WakeHeld>, ending: CancellationToken) {
-    let mut states = brake.state();
-    let mut told = State::default();
-    loop {
-        let now = states.borrow_and_update().clone();
-        if now.releases != told.releases {
-            pool.do_send(WakeHeld);
-        }
-        let news = match (&told.engaged, &now.engaged) {
-            (_, Some(engagement)) if now.releases != told.releases || told.engaged.is_none() => {
-                let message = format!("deletion is paused {engagement}; {}", brake.resume());
-                Some((EventType::Warning, DELETION_PAUSED, message))
-            }
-            (Some(engagement), None) => {
-                let message = format!("deletion goes on; it was paused {engagement}");
-                Some((EventType::Normal, DELETION_RESUMED, message))
-            }
-            _ => None,
-        };
-        told = now;
-        tokio::select! {
-            () = ending.cancelled() => return,
-            changed = states.changed() => if changed.is_err() { return },
-            () = record(&brake, &api, news), if true => {
-                tokio::select! {
-                    () = ending.cancelled() => return,
-                    changed = states.changed() => if changed.is_err() { return },
-                }
-            }
-        }
-    }
+/// Something to tell.
+struct News {
+    kind: EventType,
+    reason: &'static str,
+    message: String,
 }
 
-/// Records an event, and tries again for as long as there is something to hope for.
-async fn record(brake: &Brake, api: &Api, news: Option<(EventType, &'static str, String)>) {
-    let Some((kind, reason, message)) = news else { return };
-    let mut failed = false;
-    loop {
-        let about = brake.lease().identity.clone().or_else(ourselves);
-        let Some(about) = about else { return };
-        match api.tell(&about, kind, reason, &message).await {
-            Ok(()) => return,
-            Err(error) => {
-                if !failed {
-                    tracing::warn!(%about, reason, %error, "the event could not be recorded");
-                }
-                failed = true;
-                match error.class {
-                    // A standby that is about to lead, say.
-                    ErrorClass::GateClosed | ErrorClass::Transient | ErrorClass::Throttled { .. } => {
-                        tokio::time::sleep(LATER).await;
+/// Follows the brake: records events, and wakes what was held. To be run as a task.
+pub async fn tell(brake: Brake, api: Api, pool: Recipient<WakeHeld>, ending: CancellationToken) {
+    let follow = async {
+        let mut states = brake.state();
+        let mut told = State::default();
+        loop {
+            let now = states.borrow_and_update().clone();
+            if now.releases != told.releases {
+                pool.do_send(WakeHeld);
+            }
+            for news in between(&told, &now, &brake) {
+                while record(&brake, &api, &news).await == Recorded::Later {
+                    // Something newer makes it pointless.
+                    if timeout(LATER, states.changed()).await.is_ok() {
+                        states.mark_changed();
+                        break;
                     }
-                    _ => return,
                 }
             }
+            told = now;
+            if states.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    ending.run_until_cancelled(follow).await;
+}
+
+/// What has happened from one state to another. The brake may have been released and have
+/// engaged again.
+fn between(told: &State, now: &State, brake: &Brake) -> Vec<News> {
+    let released = now.releases != told.releases;
+    let resumed = told.engaged.as_ref().filter(|_| released).map(|engagement| News {
+        kind: EventType::Normal,
+        reason: DELETION_RESUMED,
+        message: format!("deletion goes on; it was paused {engagement}"),
+    });
+    let fresh = released || told.engaged.is_none();
+    let paused = now.engaged.as_ref().filter(|_| fresh).map(|engagement| News {
+        kind: EventType::Warning,
+        reason: DELETION_PAUSED,
+        message: format!("deletion is paused {engagement}; {}", brake.resume()),
+    });
+    resumed.into_iter().chain(paused).collect()
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recorded {
+    /// It is there, or there is no use in trying again.
+    Finally,
+    /// Not now: this is a standby that is about to lead, say.
+    Later,
+}
+
+async fn record(brake: &Brake, api: &Api, news: &News) -> Recorded {
+    let Some(about) = brake.lease().identity.clone().or_else(ourselves) else { return Recorded::Finally };
+    let News { kind, reason, message } = news;
+    let Err(error) = api.tell(&about, *kind, reason, message).await else { return Recorded::Finally };
+    match error.class {
+        ErrorClass::GateClosed | ErrorClass::Transient | ErrorClass::Throttled { .. } => {
+            tracing::debug!(%about, reason, %error, "the event could not be recorded; it is tried again");
+            Recorded::Later
+        }
+        _ => {
+            tracing::warn!(%about, reason, %error, "the event could not be recorded");
+            Recorded::Finally
         }
     }
 }

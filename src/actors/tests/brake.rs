@@ -205,6 +205,18 @@ fn people_hear_of_it_by_events_about_the_lease_and_the_pool_when_it_is_over() {
         assert_eq!((server.seen().len(), woken.load(SeqCst)), (2, 1));
         let event = server.seen()[1].json();
         assert_eq!((&event["type"], &event["reason"]), (&"Normal".into(), &DELETION_RESUMED.into()));
+
+        // Released and engaged again before anybody could hear of it: both are told.
+        let since = std::time::SystemTime::UNIX_EPOCH;
+        brake.engage_by(Engagement { since, why: "again".to_owned() });
+        wait().await;
+        brake.read(&lease(&[("kube-gc.io/resume-deletion", "and again")]));
+        brake.engage_by(Engagement { since, why: "once more".to_owned() });
+        wait().await;
+        let told: Vec<_> =
+            server.seen()[2..].iter().map(|request| request.json()["reason"].clone()).collect();
+        assert_eq!(told, [DELETION_PAUSED, DELETION_RESUMED, DELETION_PAUSED]);
+        assert_eq!(woken.load(SeqCst), 2);
         ending.cancel();
         telling.await.unwrap();
     });
