@@ -1,6 +1,7 @@
 //! Recording metrics: one typed function for each event.
 
 mod decisions;
+mod deletion_lag;
 mod graph;
 mod leadership;
 mod process;
@@ -12,18 +13,25 @@ use metrics::{Counter, Gauge, Histogram, Label};
 
 use super::names::{self, Metric};
 
+pub(super) use decisions::LISTS;
 pub use decisions::{
-    absent_owner_entries, absent_owner_lookup, decision, delete_conflict, orphaned_owner_entries,
-    report_dropped,
+    PatchConflict, absent_owner_entries, absent_owner_lookup, decision, delete_conflict, denied_write,
+    orphaned_owner_entries, patch_conflict, report_dropped,
 };
-pub use graph::{GraphSize, InvalidReference, graph, invalid_reference, store_restored, uid_collision};
-pub use leadership::{LeaseTransition, gate_refused, lease_error, lease_remaining, lease_transition};
+pub use deletion_lag::DeletionLag;
+pub use graph::{
+    EventLag, GraphSize, InvalidReference, graph, invalid_reference, store_restored, uid_collision,
+};
+pub(super) use leadership::GATE_REASONS;
+pub use leadership::{
+    LeaseTransition, gate_refused, lease_age, lease_error, lease_remaining, lease_transition,
+};
 pub(super) use process::build_info;
 pub use process::tasks;
 pub use queues::{Queue, QueueMetrics, QueueSample, worker_restarted};
 pub use requests::request;
 pub use resources::{
-    EventSource, MonitorState, discovery_error, events, monitor_restarted, monitors, resource_sync_error,
+    EventKind, EventMetrics, MonitorState, discovery_error, monitor_restarted, monitors, resource_sync_error,
     resource_synced, undiscovered,
 };
 
@@ -90,10 +98,13 @@ pub(super) mod tests {
         zeros();
         for queue in Queue::ALL {
             let metrics = QueueMetrics::new(queue);
-            metrics.added();
+            metrics.added(1);
+            metrics.added_in_total(1);
+            metrics.retried_in_total(1);
             metrics.waited(Duration::from_secs(1));
+            metrics.waited_each(Duration::from_secs(1), 10);
             metrics.worked(Duration::from_secs(1));
-            metrics.retried();
+            metrics.worked_each(Duration::from_secs(1), 10);
             metrics.sample(&QueueSample::default());
         }
         request("get", &GroupResource::parse("pods"), "timeout", Duration::from_secs(1));
@@ -110,7 +121,13 @@ pub(super) mod tests {
         worker_restarted(Queue::AttemptToDelete);
         store_restored();
         report_dropped();
-        events(&GroupResource::parse("pods"), EventSource::Watched, 1);
+        let events = EventMetrics::new(&GroupResource::parse("pods"));
+        EventKind::ALL.into_iter().for_each(|kind| events.came(kind, 1));
+        EventLag::default().took(Duration::from_millis(1), 1);
+        DeletionLag::since(tokio::time::Instant::now()).deletion_sent();
+        denied_write("delete", &GroupResource::parse("pods"));
+        patch_conflict("finalizers", PatchConflict::ReadAgain);
+        lease_age(Duration::from_secs(1));
         monitor_restarted();
         orphaned_owner_entries(1);
         absent_owner_lookup(true);

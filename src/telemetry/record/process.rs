@@ -9,5 +9,9 @@ pub fn tasks(count: usize) {
 
 /// What is running.
 pub(in crate::telemetry) fn build_info() {
-    gauge(&names::BUILD_INFO, [Value::Static(env!("CARGO_PKG_VERSION"))]).set(1.0);
+    let version = Value::Static(env!("CARGO_PKG_VERSION"));
+    let revision =
+        Value::Static(option_env!("KUBE_GC_REVISION").filter(|text| !text.is_empty()).unwrap_or("unknown"));
+    let rustc = Value::Static(env!("KUBE_GC_RUSTC"));
+    gauge(&names::BUILD_INFO, [version, revision, rustc]).set(1.0);
 }

@@ -83,9 +83,9 @@ impl QueueMetrics {
         }
     }
 
-    /// A key was queued.
-    pub fn added(&self) {
-        self.adds.increment(1);
+    /// So many keys were queued.
+    pub fn added(&self, count: usize) {
+        self.adds.increment(u64::try_from(count).unwrap_or(u64::MAX));
     }
 
     /// So many keys have been queued since the queue was made: for queues that
@@ -99,14 +99,19 @@ impl QueueMetrics {
         self.queue_duration.record(duration);
     }
 
+    /// So many keys came to a worker after this time each.
+    pub fn waited_each(&self, duration: Duration, count: usize) {
+        self.queue_duration.record_many(duration, count);
+    }
+
     /// The work on a key ended after this time.
     pub fn worked(&self, duration: Duration) {
         self.work_duration.record(duration);
     }
 
-    /// The work on a key ended with another attempt to come.
-    pub fn retried(&self) {
-        self.retries.increment(1);
+    /// The work on so many keys ended after this time each.
+    pub fn worked_each(&self, duration: Duration, count: usize) {
+        self.work_duration.record_many(duration, count);
     }
 
     /// So many retries have there been since the queue was made.

@@ -1,25 +1,85 @@
 //! Recording resource types: what comes in of them, and how their monitors do.
 
+use metrics::Counter;
+
 use super::{Value, counter, float, gauge, names};
 use crate::object::GroupResource;
 
-/// Where an object came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventSource {
-    /// A list.
-    Listed,
-    /// A watch.
-    Watched,
+/// What comes in of one type, counted. Looked up once: there may be a million events
+/// in a second.
+#[derive(Clone)]
+pub struct EventMetrics {
+    listed: Counter,
+    added: Counter,
+    modified: Counter,
+    deleted: Counter,
+    bookmark: Counter,
 }
 
-/// So many objects of a type came in.
-pub fn events(resource: &GroupResource, source: EventSource, count: usize) {
-    let source = match source {
-        EventSource::Listed => "listed",
-        EventSource::Watched => "watched",
-    };
-    let count = u64::try_from(count).unwrap_or(u64::MAX);
-    counter(&names::EVENTS, [Value::Shown(resource), Value::Static(source)]).increment(count);
+/// How something came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// An object in a list.
+    Listed,
+    /// ADDED.
+    Added,
+    /// MODIFIED.
+    Modified,
+    /// DELETED.
+    Deleted,
+    /// BOOKMARK.
+    Bookmark,
+}
+
+impl EventKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Listed, Self::Added, Self::Modified, Self::Deleted, Self::Bookmark];
+
+    /// The label's value.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Listed => "listed",
+            Self::Added => "added",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+            Self::Bookmark => "bookmark",
+        }
+    }
+}
+
+impl EventMetrics {
+    /// The metrics of a type; they are there, as zeros, from now on.
+    #[must_use]
+    pub fn new(resource: &GroupResource) -> Self {
+        let of =
+            |kind: EventKind| counter(&names::EVENTS, [Value::Shown(resource), Value::Static(kind.label())]);
+        Self {
+            listed: of(EventKind::Listed),
+            added: of(EventKind::Added),
+            modified: of(EventKind::Modified),
+            deleted: of(EventKind::Deleted),
+            bookmark: of(EventKind::Bookmark),
+        }
+    }
+
+    /// So many came in.
+    pub fn came(&self, kind: EventKind, count: usize) {
+        let counter = match kind {
+            EventKind::Listed => &self.listed,
+            EventKind::Added => &self.added,
+            EventKind::Modified => &self.modified,
+            EventKind::Deleted => &self.deleted,
+            EventKind::Bookmark => &self.bookmark,
+        };
+        counter.increment(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+}
+
+impl std::fmt::Debug for EventMetrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventMetrics").finish_non_exhaustive()
+    }
 }
 
 /// A monitor failed unexpectedly and was started again.
