@@ -1,6 +1,7 @@
 //! Recording metrics: one typed function for each event.
 
 mod brake;
+mod http;
 mod leadership;
 
 use std::time::Duration;
@@ -11,6 +12,7 @@ use super::names::{self, Metric};
 use crate::object::GroupResource;
 
 pub use brake::{brake_engaged, brake_engaged_by, brake_held};
+pub use http::{HttpRefusal, certificate_failed, certificate_loaded, certificate_restored, http_refused};
 pub use leadership::{LeaseTransition, gate_refused, lease_error, lease_remaining, lease_transition};
 
 /// The labels of a metric, with values in the order in which it declares them.
@@ -383,6 +385,7 @@ pub fn zeros() {
     for queue in [Queue::AttemptToDelete, Queue::AttemptToOrphan] {
         counter(&names::WORKER_RESTARTS, [Value::Static(queue.name())]).increment(0);
     }
+    http::zeros();
     brake::zeros();
     leadership::zeros();
     for metric in [
@@ -438,6 +441,9 @@ pub(super) mod tests {
         orphaned_owner_entries(1);
         absent_owner_lookup(true);
         absent_owner_entries(1);
+        http_refused("health", HttpRefusal::Busy);
+        certificate_failed();
+        certificate_loaded();
         brake_engaged(true);
         brake_engaged_by("percent");
         brake_held(1);
