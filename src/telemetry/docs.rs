@@ -17,6 +17,7 @@ const SECTIONS: &[(&str, &Metric)] = &[
     ("Resource types", &names::EVENTS),
     ("Requests and decisions", &names::REQUESTS),
     ("Leadership", &names::LEADER),
+    ("Listeners", &names::HTTP_REFUSALS),
     ("Process", &names::TASKS),
 ];
 

@@ -3,6 +3,7 @@
 mod decisions;
 mod deletion_lag;
 mod graph;
+mod http;
 mod leadership;
 mod process;
 mod queues;
@@ -22,6 +23,8 @@ pub use deletion_lag::DeletionLag;
 pub use graph::{
     EventLag, GraphSize, InvalidReference, graph, invalid_reference, store_restored, uid_collision,
 };
+pub use http::{HttpRefusal, certificate_failed, certificate_loaded, certificate_restored, http_refused};
+pub(super) use http::{LISTENERS, RELOADS};
 pub(super) use leadership::GATE_REASONS;
 pub use leadership::{
     LeaseTransition, gate_refused, lease_age, lease_error, lease_remaining, lease_transition,
@@ -83,6 +86,7 @@ pub fn zeros() {
     graph::zeros();
     resources::zeros();
     decisions::zeros();
+    http::zeros();
     leadership::zeros();
 }
 
@@ -132,6 +136,9 @@ pub(super) mod tests {
         orphaned_owner_entries(1);
         absent_owner_lookup(true);
         absent_owner_entries(1);
+        http_refused("health", HttpRefusal::Busy);
+        certificate_failed();
+        certificate_loaded();
         gate_refused("standby");
         lease_transition(LeaseTransition::Acquired);
         lease_error();
