@@ -1,5 +1,6 @@
 //! Recording metrics: one typed function for each event.
 
+mod brake;
 mod decisions;
 mod deletion_lag;
 mod graph;
@@ -14,6 +15,8 @@ use metrics::{Counter, Gauge, Histogram, Label};
 
 use super::names::{self, Metric};
 
+pub(super) use brake::LIMITS;
+pub use brake::{brake_engaged, brake_engaged_by, brake_held};
 pub(super) use decisions::LISTS;
 pub use decisions::{
     PatchConflict, absent_owner_entries, absent_owner_lookup, decision, delete_conflict, denied_write,
@@ -87,6 +90,7 @@ pub fn zeros() {
     resources::zeros();
     decisions::zeros();
     http::zeros();
+    brake::zeros();
     leadership::zeros();
 }
 
@@ -139,6 +143,9 @@ pub(super) mod tests {
         http_refused("health", HttpRefusal::Busy);
         certificate_failed();
         certificate_loaded();
+        brake_engaged(true);
+        brake_engaged_by("percent");
+        brake_held(1);
         gate_refused("standby");
         lease_transition(LeaseTransition::Acquired);
         lease_error();
