@@ -16,7 +16,9 @@ const SECTIONS: &[(&str, &Metric)] = &[
     ("Graph", &names::GRAPH_NODES),
     ("Resource types", &names::EVENTS),
     ("Requests and decisions", &names::REQUESTS),
+    ("Brake", &names::BRAKE_ENGAGED),
     ("Leadership", &names::LEADER),
+    ("Listeners", &names::HTTP_REFUSALS),
     ("Process", &names::TASKS),
 ];
 
