@@ -9,6 +9,7 @@ use futures::future::join;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::comparison::{Comparison, Deciders, Means, compare};
 use super::context::WorkerContext;
 use super::decision::DecisionObserver;
 use super::delete::DeleteWork;
@@ -50,6 +51,8 @@ pub struct ControllerSettings {
     pub discovery: DiscoverySettings,
     /// Who else hears of every decision.
     pub decisions: Vec<Arc<dyn DecisionObserver>>,
+    /// In a dry run: how long another collector may take for what would have been done.
+    pub compare_after: Duration,
 }
 
 /// Where the partitions of the graph run.
@@ -101,13 +104,20 @@ impl Controller {
         };
         let layout = Layout::new(settings.partitions);
         let graph = start_partitions(&threads, settings.placement, layout, &outlets)?;
-        let context = WorkerContext::new(api.clone(), graph.clone(), Arc::clone(&memory), reporter)
-            .observed(settings.decisions);
+        let comparison = api.gate().is_dry_run().then(|| Comparison::new(settings.compare_after));
+        let mut decisions = settings.decisions;
+        decisions.extend(comparison.clone().map(|comparison| Arc::new(comparison) as Arc<_>));
+        let context =
+            WorkerContext::new(api.clone(), graph.clone(), Arc::clone(&memory), reporter).observed(decisions);
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
         let rounds = Rounds::start(context.clone(), round_types);
-        let work = Arc::new(DeleteWork::new(context.clone()));
+        let deciders = Deciders {
+            delete: Arc::new(DeleteWork::new(context.clone())),
+            orphan: Arc::new(OrphanWork::new(context, rounds)),
+        };
+        let work = Arc::clone(&deciders.delete);
         delete_context.run(Pool::new(work, settings.delete_workers, settings.backoff));
-        let work = Arc::new(OrphanWork::new(context, rounds));
+        let work = Arc::clone(&deciders.orphan);
         orphan_context.run(Pool::new(work, settings.orphan_workers, settings.backoff));
 
         let (status, discovery_status) = watch::channel(Discovery::initial_status());
@@ -122,8 +132,22 @@ impl Controller {
             pools: vec![doors(&delete), doors(&orphan)],
         };
         let discovery = Discovery::new(means, settings.discovery, status, types).start();
-        let view =
-            View { graph, graph_queue, delete, orphan, registry, memory, discovery: discovery_status, gate };
+        if let Some(comparison) = comparison.clone() {
+            let (graph, registry, discovery) = (graph.clone(), registry.clone(), discovery_status.clone());
+            let means = Means { graph, registry, discovery, deciders };
+            watched("comparison", tokio::spawn(compare(comparison, means, ending.clone())), ending.clone());
+        }
+        let view = View {
+            graph,
+            graph_queue,
+            delete,
+            orphan,
+            registry,
+            memory,
+            discovery: discovery_status,
+            gate,
+            comparison,
+        };
         MetricsActor::new(view.clone(), exporter).start();
         Ok(Self { view, discovery, threads, ending })
     }

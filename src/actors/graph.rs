@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::memory::Memory;
 use super::messages::{
     AskDump, AskOwner, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer, Identify, Locate,
-    Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
+    Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, UseCatalog, Verified,
 };
 use super::outbox::{Outbox, Sequence};
 use super::reporter::Reporter;
@@ -283,6 +283,14 @@ impl Handler<Identify> for GraphActor {
 
     fn handle(&mut self, Identify(key): Identify, _: &mut Self::Context) -> Self::Result {
         MessageResult(self.partition.identify(&key))
+    }
+}
+
+impl Handler<Show> for GraphActor {
+    type Result = MessageResult<Show>;
+
+    fn handle(&mut self, Show(keys): Show, _: &mut Self::Context) -> Self::Result {
+        MessageResult(keys.iter().map(|key| self.partition.shown(key)).collect())
     }
 }
 

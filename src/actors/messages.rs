@@ -5,8 +5,8 @@ use std::sync::Arc;
 use actix::{Message, MessageResponse};
 
 use crate::graph::{
-    Cursor, DependentView, Dump, ExpectedChange, Generation, Intake, OwnerState, PeerMessage, Snapshot,
-    Stats, Verification,
+    Cursor, DependentView, Dump, ExpectedChange, Generation, Intake, OwnerState, PeerMessage, Shown,
+    Snapshot, Stats, Verification,
 };
 use crate::object::{Catalog, GroupResource, Identity, Key, Uid};
 
@@ -102,6 +102,11 @@ pub struct Locate(pub Uid);
 #[derive(Debug, Message)]
 #[rtype(result = "Option<Identity>")]
 pub struct Identify(pub Key);
+
+/// How are these objects now? Answered in their order; asking queues nothing.
+#[derive(Debug, Message)]
+#[rtype(result = "Vec<Option<Shown>>")]
+pub struct Show(pub Vec<Key>);
 
 /// A write of ours succeeded: an event of the object is to be expected.
 #[derive(Debug, Message)]

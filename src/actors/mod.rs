@@ -8,6 +8,7 @@
 //! time (requests, decoding) runs as a task on the thread pool; the actor that
 //! spawned it notices its end.
 
+mod comparison;
 mod context;
 mod controller;
 mod decision;
@@ -37,6 +38,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+pub use comparison::Comparison;
 pub use controller::{Controller, ControllerSettings, Placement};
 pub use decision::{Decision, DecisionObserver, JudgedOwner};
 pub use delete::Evidence;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use actix::{Addr, MailboxError};
 use tokio::sync::watch;
 
+use super::comparison::Comparison;
 use super::delete::DeleteWork;
 use super::discovery::{DiscoveryStatus, Phase};
 use super::graph_handle::{GraphHandle, PartitionEnded};
@@ -34,6 +35,7 @@ pub struct View {
     pub(super) memory: Arc<Memory>,
     pub(super) discovery: watch::Receiver<DiscoveryStatus>,
     pub(super) gate: WriteGate,
+    pub(super) comparison: Option<Comparison>,
 }
 
 impl View {
@@ -65,6 +67,12 @@ impl View {
     #[must_use]
     pub const fn gate(&self) -> &WriteGate {
         &self.gate
+    }
+
+    /// In a dry run: what others do of that which would have been done.
+    #[must_use]
+    pub const fn comparison(&self) -> Option<&Comparison> {
+        self.comparison.as_ref()
     }
 
     /// Resolves when the workers may begin: everything is synced, or the start-up

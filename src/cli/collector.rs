@@ -128,5 +128,6 @@ fn controller_settings(settings: &Settings, decisions: Vec<Arc<dyn DecisionObser
             sync_timeout: settings.startup.sync_timeout,
         },
         decisions,
+        compare_after: settings.comparison.grace,
     }
 }

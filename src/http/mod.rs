@@ -13,6 +13,7 @@
 //! | debug | `/debug/queues` | the work queues and what keeps failing |
 //! | debug | `/debug/idle` | whether there is anything left to do; `?seen=RESOURCE=VERSION` repeatable, `?parked=ok` |
 
+mod compared;
 mod debug;
 mod health;
 mod page;
@@ -20,10 +21,12 @@ mod readiness;
 mod serve;
 mod view;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use crate::object::Uid;
 
+pub use compared::{Compared, Disagreement};
 pub use debug::debug_router;
 pub use health::health_router;
 pub use readiness::{Check, Facts, Leadership, Outcome, Readiness};
@@ -50,6 +53,12 @@ pub trait Introspection: Send + Sync + 'static {
 
     /// Every work queue.
     fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>>;
+
+    /// What nobody else has done although a dry run would do it, newest first; `None` if this
+    /// is no dry run.
+    fn disagreements(&self) -> BoxFuture<'_, Option<Vec<Disagreement>>> {
+        std::future::ready(None).boxed()
+    }
 
     /// Whether it can do its work. Not a future: probes must be answered also
     /// when an actor is busy.

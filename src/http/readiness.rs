@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{MonitorStatus, Timestamp, Undiscovered};
+use super::{Compared, MonitorStatus, Timestamp, Undiscovered};
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +80,8 @@ pub struct Facts<'a> {
     pub ignored: &'a [String],
     /// `None` if there are no replicas.
     pub leadership: Option<Leadership<'a>>,
+    /// `None` unless this is a dry run.
+    pub compared: Option<Compared>,
 }
 
 impl Readiness {
@@ -115,6 +117,7 @@ impl Readiness {
             }
             Leadership::Standby { leader: None } => Check::fine("leadership: standby, no leader is known"),
         }));
+        checks.extend(facts.compared.map(Compared::check));
         checks.extend(facts.undiscovered.iter().map(|part| {
             let Undiscovered { group, version, since, last_error } = part;
             let version = version.as_ref().map(|version| format!("/{version}")).unwrap_or_default();

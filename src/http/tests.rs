@@ -307,6 +307,7 @@ fn assess(discovery: Result<(), &str>, started: bool) -> Readiness {
         undiscovered: &undiscovered,
         ignored: &ignored,
         leadership: None,
+        compared: None,
     })
 }
 
@@ -321,6 +322,7 @@ async fn a_standby_is_ready_and_says_who_leads() {
             undiscovered: &[],
             ignored: &[],
             leadership: Some(leadership),
+            compared: None,
         })
     };
     for (leadership, line) in [

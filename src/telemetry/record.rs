@@ -1,5 +1,6 @@
 //! Recording metrics: one typed function for each event.
 
+mod comparison;
 mod leadership;
 
 use std::time::Duration;
@@ -9,6 +10,7 @@ use metrics::{Counter, Gauge, Histogram, Label};
 use super::names::{self, Metric};
 use crate::object::GroupResource;
 
+pub use comparison::{comparison, comparison_zeros, comparisons_pending};
 pub use leadership::{LeaseTransition, gate_refused, lease_error, lease_remaining, lease_transition};
 
 /// The labels of a metric, with values in the order in which it declares them.
@@ -438,6 +440,8 @@ pub(super) mod tests {
         gate_refused("standby");
         lease_transition(LeaseTransition::Acquired);
         lease_error();
+        comparison("delete", "agreed");
+        comparisons_pending(1);
         lease_remaining(Duration::from_secs(1));
         build_info();
     }

@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
 
 use crate::support::cluster::{create_all, poll};
-use crate::support::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope};
+use crate::support::{
+    Cluster, Collector, ControlPlane, ControllerManager, Crd, Ns, Obj, Options, Policy, Scope,
+    controller_manager,
+};
 
 /// A finalizer that nobody but the test removes.
 pub const HOLD: &str = "example.com/hold";
@@ -37,6 +40,9 @@ impl Stage {
     /// The same on a certain plane.
     pub async fn set_on(plane: &'static ControlPlane) -> Result<Self> {
         let turn = plane.exclusive().await;
+        if controller_manager::collects() {
+            ControllerManager::shared(plane)?;
+        }
         let cluster = Cluster::new(plane.client().await?);
         let stage = Self { plane, cluster, _turn: turn };
         stage.clear().await.context("cannot clear the stage")?;
@@ -49,7 +55,9 @@ impl Stage {
     }
 
     /// Starts the collector with options.
+    /// Where Kubernetes' own collects, it only looks on.
     pub async fn collector_with(&self, options: Options) -> Result<Collector> {
+        let options = if controller_manager::collects() { options.looking_on() } else { options };
         let collector = Collector::start(self.plane, options).await?;
         collector.ready().await?;
         Ok(collector)

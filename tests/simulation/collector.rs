@@ -59,6 +59,7 @@ impl Collector {
                 sync_timeout: Duration::from_secs(30),
             },
             decisions: Vec::new(),
+            compare_after: Duration::ZERO,
         };
         Ok(Self { controller: Controller::start(api, settings, exporter.clone())? })
     }
