@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
 
 use crate::support::cluster::{create_all, poll};
+use crate::support::controller_manager::Frozen;
 use crate::support::{
     Cluster, Collector, ControlPlane, ControllerManager, Crd, Ns, Obj, Options, Policy, Scope,
     controller_manager,
@@ -47,6 +48,12 @@ impl Stage {
         let stage = Self { plane, cluster, _turn: turn };
         stage.clear().await.context("cannot clear the stage")?;
         Ok(stage)
+    }
+
+    /// From now on nobody acts but this test, until the guard is dropped: where Kubernetes'
+    /// own collector does the work, it is always there.
+    pub fn nobody_else(&self) -> Result<Option<Frozen<'static>>> {
+        controller_manager::collects().then(|| ControllerManager::shared(self.plane)?.freeze()).transpose()
     }
 
     /// Starts the collector.
@@ -160,6 +167,12 @@ pub async fn own(cluster: &Cluster, owner: &Obj, dependent: &Obj, blocking: bool
     let mut reference = owner.reference();
     reference["blockOwnerDeletion"] = json!(blocking);
     cluster.set_owner_references(dependent, &[reference]).await
+}
+
+/// So many, or an eighth of that where Kubernetes' own collector does the work: several
+/// requests for each object are a long time.
+pub fn many(count: usize) -> usize {
+    if controller_manager::collects() { count / 8 } else { count }
 }
 
 /// Many ConfigMaps with one owner, which they block or not.

@@ -19,8 +19,38 @@ pub fn collects() -> bool {
     env!("CARGO_CRATE_NAME") == "beside"
 }
 
+/// What it does not master, in release 1.20.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weakness {
+    /// Objects that block each other in a ring and are all deleted in the foreground: it
+    /// unblocks what it deletes itself, and here that is none of them. They wait for ever.
+    RingInForeground,
+    /// An object that blocks itself and is deleted in the foreground: likewise.
+    BlocksItself,
+    /// A type that cannot be listed: once it has found the type, it collects nothing at all
+    /// until it can be.
+    UnlistableType,
+    /// Dependents that it has not seen when it orphans the others: it deletes them
+    /// (kubernetes#26120). Whether there are any is a matter of luck.
+    LateDependents,
+    /// A foreground deletion while it orphans: what it has begun it finishes, and everybody
+    /// is released.
+    ForegroundWhileOrphaning,
+}
+
+/// Whether a scenario has to do without this, because the one that collects fails at it.
+pub fn fails_at(weakness: Weakness) -> bool {
+    match weakness {
+        Weakness::RingInForeground
+        | Weakness::BlocksItself
+        | Weakness::UnlistableType
+        | Weakness::LateDependents
+        | Weakness::ForegroundWhileOrphaning => collects(),
+    }
+}
+
 /// Ends it with the standard input, so that it never outlives the test, however that ends.
-const RUN: &str = r#""$@" </dev/null & read -r _; kill -s KILL $!"#;
+const RUN: &str = r#"pid=$1; shift; "$@" </dev/null & echo $! >"$pid"; read -r _; kill -s KILL $!"#;
 /// What it says when it begins to collect.
 const BEGUN: &str = "all resource monitors have synced";
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -40,12 +70,14 @@ impl ControllerManager {
         let log = File::create(directory.path().join("log"))?;
         let child = Command::new("sh")
             .args(["-c", RUN, "sh"])
+            .arg(directory.path().join("pid"))
             .arg(binaries(&[name])?.join(name))
             .arg("--kubeconfig")
             .arg(plane.kubeconfig())
             .args(["--controllers=garbagecollector", "--leader-elect=false", "--port=0", "--secure-port=0"])
-            // By default it sends 20 requests a second.
-            .args(["--kube-api-qps=5000", "--kube-api-burst=5000", "--v=2"])
+            // By default it sends 20 requests a second; without a limit it would be over with
+            // a thousand objects before anybody could come in between.
+            .args(["--kube-api-qps=250", "--kube-api-burst=50", "--v=2"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(log)
@@ -71,9 +103,36 @@ impl ControllerManager {
         shared.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
     }
 
+    /// Makes it do nothing, until the guard is dropped.
+    pub fn freeze(&self) -> Result<Frozen<'_>> {
+        self.signal("STOP")?;
+        Ok(Frozen(self))
+    }
+
+    fn signal(&self, name: &str) -> Result<()> {
+        let pid = std::fs::read_to_string(self.directory.path().join("pid"))?;
+        // The shell's own `kill`: neither unsafe code nor a crate for it.
+        let status =
+            Command::new("sh").args(["-c", r#"kill -s "$1" "$2""#, "sh", name, pid.trim()]).status()?;
+        ensure!(status.success(), "cannot send SIG{name} to kube-controller-manager");
+        Ok(())
+    }
+
     /// What it has logged.
     pub fn log(&self) -> Result<String> {
         Ok(std::fs::read_to_string(self.directory.path().join("log"))?)
+    }
+}
+
+/// It does nothing as long as this lives.
+#[derive(Debug)]
+pub struct Frozen<'a>(&'a ControllerManager);
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.signal("CONT") {
+            eprintln!("kube-controller-manager stays frozen: {error:#}");
+        }
     }
 }
 

@@ -90,7 +90,7 @@ impl Comparison {
             action = subject.act.word(),
             policy = grounds.policy.map(tracing::field::display),
             detail = detail(&subject.act),
-            owners = owners(dispute).join("; "),
+            owners = (!dispute.grounds.owners.is_empty()).then(|| owners(dispute).join("; ")),
             since = %Timestamp(grounds.at),
             "nobody else has done this; it was decided again, and the same comes of it"
         );
