@@ -9,9 +9,9 @@ use crate::actors::decision::Decision;
 use crate::graph::Shown;
 
 /// Predictions that wait to be settled; what is decided beyond them is not compared.
-pub const PENDING_AT_MOST: usize = 100_000;
+const PENDING_AT_MOST: usize = 100_000;
 /// Disagreements that are kept with their grounds.
-pub const DISAGREEMENTS_AT_MOST: usize = 1000;
+const DISAGREEMENTS_AT_MOST: usize = 1000;
 /// Objects of disagreements that are remembered, so that each is told once.
 const DISPUTED_AT_MOST: usize = 100_000;
 /// The first look comes that long after the decision; each further one after twice the time.
@@ -107,6 +107,7 @@ struct Prediction {
 #[derive(Debug)]
 pub struct Ledger {
     grace: Duration,
+    room: usize,
     pending: HashMap<Arc<Subject>, Prediction>,
     /// When each is looked at next; those that are being looked at are not in it.
     looks: BTreeMap<Duration, VecDeque<Arc<Subject>>>,
@@ -120,8 +121,15 @@ impl Ledger {
     /// An empty one. What is not done after the grace is a disagreement.
     #[must_use]
     pub fn new(grace: Duration) -> Self {
+        Self::with_room(grace, PENDING_AT_MOST)
+    }
+
+    /// The same for so many predictions at most.
+    #[must_use]
+    pub fn with_room(grace: Duration, room: usize) -> Self {
         Self {
             grace,
+            room,
             pending: HashMap::new(),
             looks: BTreeMap::new(),
             disputed: HashSet::new(),
@@ -145,7 +153,7 @@ impl Ledger {
         if self.disputed.contains(&subject) {
             return None;
         }
-        if self.pending.len() >= PENDING_AT_MOST {
+        if self.pending.len() >= self.room {
             self.count(Verdict::Dropped);
             return Some((subject.act.clone(), Verdict::Dropped));
         }
