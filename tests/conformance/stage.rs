@@ -5,12 +5,11 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ApiResource;
 use serde_json::{Value, json};
-use tokio::sync::MutexGuard;
 
 use crate::support::cluster::{create_all, poll};
 use crate::support::controller_manager::Frozen;
 use crate::support::{
-    Cluster, Collector, ControlPlane, ControllerManager, Crd, Ns, Obj, Options, Policy, Scope,
+    Cluster, Collector, ControlPlane, ControllerManager, Crd, Ns, Obj, Options, Policy, Scope, Turn,
     controller_manager,
 };
 
@@ -29,20 +28,20 @@ pub struct Stage {
     pub plane: &'static ControlPlane,
     /// The client.
     pub cluster: Cluster,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Stage {
     /// Waits for the scenario's turn, and clears what the one before has left.
     pub async fn set() -> Result<Self> {
-        Self::set_on(ControlPlane::shared()?).await
+        Self::set_on(Turn::take().await?).await
     }
 
     /// The same on a certain plane.
-    pub async fn set_on(plane: &'static ControlPlane) -> Result<Self> {
-        let turn = plane.exclusive().await;
+    pub async fn set_on(turn: Turn) -> Result<Self> {
+        let plane = turn.plane();
         if controller_manager::collects() {
-            ControllerManager::shared(plane)?;
+            ControllerManager::on(plane)?;
         }
         let cluster = Cluster::new(plane.client().await?);
         let stage = Self { plane, cluster, _turn: turn };
@@ -53,7 +52,7 @@ impl Stage {
     /// From now on nobody acts but this test, until the guard is dropped: where Kubernetes'
     /// own collector does the work, it is always there.
     pub fn nobody_else(&self) -> Result<Option<Frozen<'static>>> {
-        controller_manager::collects().then(|| ControllerManager::shared(self.plane)?.freeze()).transpose()
+        controller_manager::collects().then(|| ControllerManager::on(self.plane)?.freeze()).transpose()
     }
 
     /// Starts the collector.

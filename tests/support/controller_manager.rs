@@ -1,14 +1,15 @@
 //! The garbage collector of Kubernetes itself: kube-controller-manager with nothing else
 //! in it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use tempfile::TempDir;
 
 use super::control_plane::ControlPlane;
@@ -55,6 +56,9 @@ const RUN: &str = r#"pid=$1; shift; "$@" </dev/null & echo $! >"$pid"; read -r _
 const BEGUN: &str = "all resource monitors have synced";
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// One that tests share.
+type Shared = OnceLock<Result<ControllerManager, String>>;
+
 /// A running one. It ends with this value, and also with this process.
 #[derive(Debug)]
 pub struct ControllerManager {
@@ -96,11 +100,17 @@ impl ControllerManager {
         Ok(manager)
     }
 
-    /// The one that all tests of this binary share, on the plane that they share.
-    pub fn shared(plane: &ControlPlane) -> Result<&'static Self> {
-        static SHARED: OnceLock<Result<ControllerManager, String>> = OnceLock::new();
-        let shared = SHARED.get_or_init(|| Self::start(plane).map_err(|error| format!("{error:#}")));
-        shared.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+    /// The one that collects on a plane for all tests of this binary, started by the first
+    /// that asks.
+    pub fn on(plane: &ControlPlane) -> Result<&'static Self> {
+        static ALL: Mutex<BTreeMap<String, &'static Shared>> = Mutex::new(BTreeMap::new());
+        let shared = {
+            // A panic of another test says nothing about what the lock guards.
+            let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+            *all.entry(plane.info().url.clone()).or_insert_with(|| Box::leak(Box::default()))
+        };
+        let shared = shared.get_or_init(|| Self::start(plane).map_err(|error| format!("{error:#}")));
+        shared.as_ref().map_err(|error| anyhow!("{error}"))
     }
 
     /// Makes it do nothing, until the guard is dropped.
