@@ -302,6 +302,8 @@ async fn of_two_deletions_the_later_policy_holds() -> Result<()> {
         cluster.assert_gone([owner]).await?;
         match policy {
             Policy::Orphan => lives_with(cluster, dependent, &[]).await,
+            // To it, this deletion came while it orphaned.
+            _ if fails_at(Weakness::ForegroundWhileOrphaning) => Ok(()),
             _ => cluster.assert_gone([dependent]).await,
         }
         .with_context(|| format!("finally {policy:?}"))?;

@@ -118,6 +118,7 @@ pub async fn play<S: Scene>() -> Result<()> {
         ("created before the collector came", found),
         ("all after the collector came", watched),
     ];
+    let mut agreed = 0.0;
     for step in 0..S::STEPS {
         for (order, scene) in &scenes[usize::from(step == 0)..] {
             scene.step(cluster, step).await.with_context(|| format!("step {step}, {order}"))?;
@@ -126,12 +127,16 @@ pub async fn play<S: Scene>() -> Result<()> {
         for (order, scene) in &scenes {
             scene.holds(cluster, step).await.with_context(|| format!("after step {step}, {order}"))?;
         }
+        if collector.looks_on() {
+            agreed += collector.comparisons().await?.agreed;
+        }
         collector = stage.restarted(collector).await?;
         for (order, scene) in &scenes {
             let holds = scene.holds(cluster, step).await;
             holds.with_context(|| format!("after step {step} and a restart, {order}"))?;
         }
     }
+    ensure!(!collector.looks_on() || agreed > 0.0, "there was nothing to compare");
     collector.stop().await
 }
 

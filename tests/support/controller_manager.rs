@@ -34,8 +34,8 @@ pub enum Weakness {
     /// Dependents that it has not seen when it orphans the others: it deletes them
     /// (kubernetes#26120). Whether there are any is a matter of luck.
     LateDependents,
-    /// A foreground deletion while it orphans: what it has begun it finishes, and everybody
-    /// is released.
+    /// A foreground deletion while it orphans, or right after the orphan deletion was told:
+    /// what it has heard of it finishes, and everybody is released.
     ForegroundWhileOrphaning,
 }
 

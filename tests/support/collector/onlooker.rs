@@ -79,7 +79,6 @@ impl Collector {
     /// raised an alarm.
     pub async fn agrees(&self) -> Result<()> {
         let compared = self.comparisons().await?;
-        eprintln!("{compared:?}");
         ensure!(compared.disagreed == 0.0 && compared.dropped == 0.0, "{compared:?}");
         let alarms = self.alarms();
         ensure!(alarms.is_empty(), "alarms:\n{}", alarms.join("\n"));
