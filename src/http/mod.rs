@@ -10,6 +10,7 @@
 //! | debug | `/debug/monitors` | each watched type, whether it is synced, its last error |
 //! | debug | `/debug/discovery` | what cannot be discovered, since when, its last error |
 //! | debug | `/debug/graph` | owners and dependents as DOT; `?format=json`, `?uid=` repeatable |
+//! | debug | `/debug/decisions` | what another collector has not done of that which a dry run would do |
 //! | debug | `/debug/queues` | the work queues and what keeps failing |
 //! | debug | `/debug/idle` | whether there is anything left to do; `?seen=RESOURCE=VERSION` repeatable, `?parked=ok` |
 

@@ -1,6 +1,7 @@
 //! Disagreements: what nobody does although it is to be done is found, told and listed.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
 
 use crate::policies::ring;
 use crate::stage::{FOREGROUND, ORPHAN, Stage, own, terminating_with};
@@ -13,6 +14,22 @@ async fn impatient(stage: &Stage) -> Result<Collector> {
     let collector = Collector::start(stage.plane, options).await?;
     collector.ready().await?;
     Ok(collector)
+}
+
+/// The disagreements that it lists: exactly these, with each object as it is now.
+async fn lists(collector: &Collector, expected: &[(&Obj, &str)]) -> Result<Vec<Value>> {
+    let page = collector.get_debug("/debug/decisions").await?.json()?;
+    let listed = page["disagreements"].as_array().cloned().unwrap_or_default();
+    ensure!(listed.len() == expected.len(), "{listed:?}");
+    let mut found = Vec::new();
+    for (object, now) in expected {
+        let entry = listed.iter().find(|entry| entry["object"]["uid"] == object.uid.as_str());
+        let entry = entry.with_context(|| format!("{object} is not in {listed:?}"))?;
+        let state = entry["now"].as_str().unwrap_or_default();
+        ensure!(state.starts_with(now) && entry["predicted"].as_str() <= entry["found"].as_str(), "{entry}");
+        found.push(entry.clone());
+    }
+    Ok(found)
 }
 
 /// Waits until it has found so many disagreements, and fails unless each is told once, with
@@ -72,11 +89,35 @@ async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
     disputes(&collector, &expected).await?;
     terminating_with(cluster, &in_foreground, &[FOREGROUND]).await?;
     terminating_with(cluster, &orphaned, &[ORPHAN]).await?;
+    let states = [
+        (&dependent, "lives, owned by v1/ConfigMap, name: owner"),
+        (&shared, "lives, owned by v1/ConfigMap, name: owner"),
+        (&in_foreground, "is being deleted, with the finalizer foregroundDeletion"),
+        (&of_orphaned, "lives, owned by v1/ConfigMap, name: orphaned"),
+        (&orphaned, "is being deleted, with the finalizer orphan"),
+    ];
+    let listed = lists(&collector, &states).await?;
+    ensure!(listed[0]["action"] == "delete" && listed[0]["policy"] == "Background", "{}", listed[0]);
+    let evidence = format!("v1/ConfigMap, name: owner, uid: {} is absent (graph)", owner.uid);
+    ensure!(listed[0]["owners"] == json!([evidence]), "{}", listed[0]);
+    ensure!(listed[1]["owners"].as_array().is_some_and(|owners| owners.len() == 2), "{}", listed[1]);
+    ensure!(listed[1]["detail"].as_str().is_some_and(|detail| detail.contains(&owner.uid)), "{}", listed[1]);
 
     // Somebody does it after all. It was late, and stays so.
     drop(nobody_else);
     poll("the garbage to go", async || Ok(!cluster.exists_with_uid(&dependent).await?)).await?;
     disputes(&collector, &expected).await?;
+    poll("the page to show how it has ended", async || {
+        let ended = [
+            (&dependent, "gone"),
+            (&shared, "lives, owned by v1/ConfigMap, name: keeper"),
+            (&in_foreground, "gone"),
+            (&of_orphaned, "lives, without owners"),
+            (&orphaned, "gone"),
+        ];
+        Ok(lists(&collector, &ended).await.is_ok())
+    })
+    .await?;
     collector.stop().await
 }
 
