@@ -82,15 +82,15 @@ impl Comparison {
     }
 
     fn warn(&self, subject: &Subject) {
-        let ledger = self.ledger();
-        let Some(dispute) = ledger.disputes().find(|dispute| *dispute.subject == *subject) else { return };
-        let Dispute { grounds, .. } = dispute;
+        let found = self.ledger().disputes().find(|dispute| *dispute.subject == *subject).cloned();
+        let Some(dispute) = found else { return };
+        let Dispute { grounds, .. } = &dispute;
         tracing::warn!(
             object = %subject.object,
             action = subject.act.word(),
             policy = grounds.policy.map(tracing::field::display),
             detail = detail(&subject.act),
-            owners = (!dispute.grounds.owners.is_empty()).then(|| owners(dispute).join("; ")),
+            owners = (!dispute.grounds.owners.is_empty()).then(|| owners(&dispute).join("; ")),
             since = %Timestamp(grounds.at),
             "nobody else has done this; it was decided again, and the same comes of it"
         );
