@@ -89,7 +89,8 @@ async fn settle(comparison: &Comparison, means: &Means) {
 
 async fn look(comparison: &Comparison, means: &Means) -> Result<(), PartitionEnded> {
     let due = comparison.update(|ledger, now| ledger.due(now, LOOKS_AT_ONCE));
-    let mut afresh: HashMap<(Queue, Key), Vec<(Arc<Subject>, u64)>> = HashMap::new();
+    // One decision may settle many: that on an owner releases all its dependents.
+    let mut afresh: HashMap<(Queue, Key), Vec<Asked>> = HashMap::new();
     for (subject, seen) in see(means, due).await? {
         let next = comparison.update(|ledger, now| match &seen {
             Seen::Nothing => {
@@ -124,6 +125,9 @@ async fn look(comparison: &Comparison, means: &Means) -> Result<(), PartitionEnd
     }
     Ok(())
 }
+
+/// What is decided on afresh, and how often it was decided before.
+type Asked = (Arc<Subject>, u64);
 
 /// What can be said of an object.
 enum Seen {
