@@ -9,6 +9,7 @@ use futures::future::join;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::brake::{self, Brake};
 use super::comparison::{Comparison, Deciders, Means, compare};
 use super::context::WorkerContext;
 use super::decision::DecisionObserver;
@@ -27,6 +28,7 @@ use super::reporter::Reporter;
 use super::supervision::Threads;
 use super::view::View;
 use crate::api::Api;
+use crate::brake::Limits;
 use crate::graph::{Layout, Partition};
 use crate::mailbox::Backoff;
 use crate::object::Catalog;
@@ -53,6 +55,8 @@ pub struct ControllerSettings {
     pub decisions: Vec<Arc<dyn DecisionObserver>>,
     /// In a dry run: how long another collector may take for what would have been done.
     pub compare_after: Duration,
+    /// How much may be deleted.
+    pub brake: Limits,
 }
 
 /// Where the partitions of the graph run.
@@ -107,8 +111,12 @@ impl Controller {
         let comparison = api.gate().is_dry_run().then(|| Comparison::new(settings.compare_after));
         let mut decisions = settings.decisions;
         decisions.extend(comparison.clone().map(|comparison| Arc::new(comparison) as Arc<_>));
-        let context =
-            WorkerContext::new(api.clone(), graph.clone(), Arc::clone(&memory), reporter).observed(decisions);
+        let brake = Brake::new(settings.brake);
+        let context = WorkerContext::new(api.clone(), graph.clone(), Arc::clone(&memory), reporter)
+            .observed(decisions)
+            .braked(brake.clone());
+        let telling = brake::tell(brake.clone(), api.clone(), delete.clone().recipient(), ending.clone());
+        watched("brake", tokio::spawn(telling), ending.clone());
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
         let rounds = Rounds::start(context.clone(), round_types);
         let deciders = Deciders {
@@ -144,6 +152,7 @@ impl Controller {
             orphan,
             registry,
             memory,
+            brake,
             discovery: discovery_status,
             gate,
             comparison,

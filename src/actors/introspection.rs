@@ -161,6 +161,7 @@ impl Introspection for Introspected {
             undiscovered: if status.discovered { &undiscovered } else { &[] },
             ignored: &self.ignored,
             compared: self.view.comparison().map(Comparison::compared),
+            brake: self.view.brake().warning().as_deref(),
             leadership: match &standing {
                 Standing::Alone => None,
                 Standing::Leading { .. } => Some(Leadership::Leader),

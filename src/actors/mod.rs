@@ -8,6 +8,7 @@
 //! time (requests, decoding) runs as a task on the thread pool; the actor that
 //! spawned it notices its end.
 
+mod brake;
 mod comparison;
 mod context;
 mod controller;
@@ -38,6 +39,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+pub use brake::{Brake, DELETION_PAUSED, DELETION_RESUMED, Engagement};
 pub use comparison::Comparison;
 pub use controller::{Controller, ControllerSettings, Placement};
 pub use decision::{Decision, DecisionObserver, JudgedOwner};

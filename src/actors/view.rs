@@ -6,6 +6,7 @@ use std::sync::Arc;
 use actix::{Addr, MailboxError};
 use tokio::sync::watch;
 
+use super::brake::Brake;
 use super::comparison::Comparison;
 use super::delete::DeleteWork;
 use super::discovery::{DiscoveryStatus, Phase};
@@ -33,6 +34,7 @@ pub struct View {
     pub(super) orphan: Addr<Pool<OrphanWork>>,
     pub(super) registry: Registry,
     pub(super) memory: Arc<Memory>,
+    pub(super) brake: Brake,
     pub(super) discovery: watch::Receiver<DiscoveryStatus>,
     pub(super) gate: WriteGate,
     pub(super) comparison: Option<Comparison>,
@@ -73,6 +75,12 @@ impl View {
     #[must_use]
     pub const fn comparison(&self) -> Option<&Comparison> {
         self.comparison.as_ref()
+    }
+
+    /// What keeps it from deleting too much.
+    #[must_use]
+    pub const fn brake(&self) -> &Brake {
+        &self.brake
     }
 
     /// Resolves when the workers may begin: everything is synced, or the start-up

@@ -26,6 +26,7 @@ mod live;
 mod patch;
 mod path;
 mod read;
+mod review;
 mod settings;
 
 #[cfg(test)]
@@ -39,12 +40,14 @@ pub use delete::Deleted;
 pub use discovery::{Discovered, GroupFailure, Watchable};
 pub use doubt::Doubts;
 pub use error::{ApiError, ErrorClass};
+pub use event::EventType;
 pub use finalizer::{Finalizer, FinalizerRemoval};
 pub use gate::{GateClosed, Permit, Standing, WriteGate};
 pub(crate) use jitter::Jitter;
 pub use list_watch::{HighWater, ListWatch, Sighting, Step, WatchStart};
 pub use patch::{Patched, References};
 pub use read::{Evidence, Listed, LookUp};
+pub use review::{Access, Bearer, ReviewError, Reviews, User};
 pub use settings::{
     ApiSettings, EVENT_COMPONENT, FIELD_MANAGER, RequestObserver, USER_AGENT, Unobserved, Verb, WallClock,
     WatchSettings,

@@ -10,13 +10,16 @@ use tokio_util::task::TaskTracker;
 
 use super::failure::Failure;
 use super::request_metrics::RequestMetrics;
+use super::serving::Protections;
 use crate::actors::{
     Controller, ControllerSettings, DecisionObserver, DiscoverySettings, Introspected, Placement,
 };
 use crate::api::{Api, ApiSettings, WatchSettings};
+use crate::brake::Limits;
 use crate::cli::Exit;
 use crate::config::Settings;
 use crate::http::{Introspection, Listener, bind, debug_router, health_router};
+use crate::leader::Notes;
 use crate::mailbox::Backoff;
 use crate::telemetry::Exporter;
 
@@ -40,6 +43,7 @@ impl Collector {
         settings: &Settings,
         exporter: Exporter,
         decisions: Vec<Arc<dyn DecisionObserver>>,
+        protections: Protections,
     ) -> Result<Self, Failure> {
         let health = bind(Listener::Health, settings.http.listen).await;
         let health = health.map_err(|error| Failure::new(Exit::Failure, error))?;
@@ -53,9 +57,12 @@ impl Collector {
         let introspected = Introspected::new(controller.view().clone(), settings.ignored_type_warnings());
         let introspection: Arc<dyn Introspection> = Arc::new(introspected);
         let (serving, closing) = (TaskTracker::new(), CancellationToken::new());
+        let (health, debug) = (health.protected(protections.health), debug.protected(protections.debug));
         serving.spawn(health.serve(health_router(Arc::clone(&introspection), exporter), closing.clone()));
         serving.spawn(debug.serve(debug_router(Arc::clone(&introspection)), closing.clone()));
         serving.close();
+        // Not one of the servers, by whose end it is known that none is left.
+        protections.certificates.map(|certificates| tokio::spawn(certificates.keep(closing.clone())));
         let (health, debug) = addresses;
         Ok(Self { controller, introspection, serving, closing, health, debug })
     }
@@ -79,6 +86,11 @@ impl Collector {
     /// its workers may begin.
     pub fn collects(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
         self.controller.view().collects()
+    }
+
+    /// What is to be written on the Lease of a group of replicas.
+    pub fn brake(&self) -> Arc<dyn Notes> {
+        Arc::new(self.controller.view().brake().clone())
     }
 
     /// Resolves when the pages are no longer served, which nobody has asked for.
@@ -129,5 +141,7 @@ fn controller_settings(settings: &Settings, decisions: Vec<Arc<dyn DecisionObser
         },
         decisions,
         compare_after: settings.comparison.grace,
+        // A dry run deletes nothing.
+        brake: if settings.dry_run { Limits::default() } else { settings.brake.limits() },
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Loader, Settings};
+use super::{Listeners, Loader, Settings};
 
 /// Any text as the configuration file: settings that are within their bounds and
 /// say what the file says, or an error that says what is wrong.
@@ -69,10 +69,13 @@ fn assert_within_bounds(settings: &Settings) {
         watch,
         retry,
         leader,
+        brake,
         startup,
         client,
         shutdown,
         http,
+        tls,
+        access: _,
         log,
     } = settings;
     assert!((tenth..=hour).contains(&comparison.grace));
@@ -82,6 +85,9 @@ fn assert_within_bounds(settings: &Settings) {
     assert!((tenth..=hour).contains(&discovery.interval));
     assert!(leader.lease_duration > leader.renew_deadline && leader.renew_deadline > leader.retry_period);
     assert!((Duration::from_secs(1)..=hour).contains(&leader.lease_duration) && !leader.name.is_empty());
+    assert!(brake.deletions_per_minute <= 1_000_000 && brake.percent <= 100);
+    assert!(brake.percent_floor <= 1_000_000);
+    assert!((Duration::from_secs(1)..=24 * hour).contains(&brake.window));
     for ignored in &discovery.ignored {
         assert!(!ignored.resource.is_empty() && !ignored.resource.contains(['/', '.', ' ']), "{ignored}");
     }
@@ -94,6 +100,8 @@ fn assert_within_bounds(settings: &Settings) {
     assert!(client.qps <= 100_000 && client.burst <= 100_000);
     assert!((tenth..=hour).contains(&client.request_timeout));
     assert!(http.debug_listen != http.listen || http.listen.port() == 0);
+    let has = |path: &std::path::Path| !path.as_os_str().is_empty();
+    assert!(has(&tls.certificate) == has(&tls.key) && (tls.listeners == Listeners::None || has(&tls.key)));
     assert!(!log.filter.is_empty());
 }
 

@@ -198,10 +198,21 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         ),
         ("[leader]\nlease_duration = \"15s 5ms\"", "leader.lease_duration", ": \"15s 5ms\";"),
         ("[leader]\nrenew_deadline = \"2400ms\"\nretry_period = \"2s\"", "leader.retry_period", ": \"2s\";"),
+        ("[tls]\nlisteners = \"health\"", "tls.listeners", ": \"health\";"),
+        ("[tls]\nlisteners = \"both\"\ncertificate = \"/c\"", "tls.listeners", ": \"both\";"),
+        ("[tls]\nkey = \"/k\"", "tls.key", ": \"/k\";"),
+        ("[tls]\ncertificate = \"/c\"", "tls.certificate", ": \"/c\";"),
+        ("[access]\nlisteners = \"metrics\"", "access.listeners", "metrics"),
+        ("[access]\nlisteners = [\"health\"]", "access.listeners", ": [\"health\"];"),
         ("[leader]\nname = \"\"", "leader.name", ": \"\";"),
         ("[leader]\nname = \"a..b\"", "leader.name", ": \"a..b\";"),
         ("[leader]\nnamespace = \"a.b\"", "leader.namespace", ": \"a.b\";"),
         ("[leader]\nidentity = \"a b\"", "leader.identity", ": \"a b\";"),
+        ("[brake]\ndeletions_per_minute = 1000001", "brake.deletions_per_minute", ": 1000001;"),
+        ("[brake]\npercent = 101", "brake.percent", ": 101;"),
+        ("[brake]\npercent_floor = -1", "brake.percent_floor", ": -1;"),
+        ("[brake]\nwindow = \"999ms\"", "brake.window", ": \"999ms\";"),
+        ("[brake]\nwindow = \"25h\"", "brake.window", ": \"25h\";"),
     ] {
         let error = message(load_file(text));
         assert!(error.starts_with(&format!("bad value for `{key}` in the file /")), "{text}: {error}");

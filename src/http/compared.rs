@@ -55,3 +55,20 @@ pub struct Disagreement {
     /// What the object looks like now.
     pub now: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::Readiness;
+
+    #[test]
+    fn a_disagreement_is_a_warning_and_no_reason_not_to_be_ready() {
+        let line = |agreed, disagreed| {
+            let readiness = Readiness { checks: vec![Compared { agreed, disagreed }.check()] };
+            assert!(readiness.ready());
+            readiness.verbose("readyz").lines().next().unwrap_or_default().to_owned()
+        };
+        assert_eq!(line(3, 0), "[+]dry-run: 3 agreed, 0 disagreed ok");
+        assert_eq!(line(3, 1), "[!]dry-run warning: 3 agreed, 1 disagreed; see /debug/decisions");
+    }
+}

@@ -153,6 +153,15 @@ metrics! {
     /// What a dry run would have done and nobody else has done so far.
     COMPARISONS_PENDING = "kube_gc_comparisons_pending", Kind::Gauge, Count, [];
 
+    // The brake.
+
+    /// 1 while the brake is engaged and nothing is deleted until a person resumes, 0 otherwise; /readyz?verbose says why.
+    BRAKE_ENGAGED = "kube_gc_brake_engaged", Kind::Gauge, Count, [];
+    /// How often the brake has engaged, by the limit that was reached.
+    BRAKE_ENGAGEMENTS = "kube_gc_brake_engagements_total", Kind::Counter, Count, ["limit"];
+    /// Objects that are not deleted because the brake is engaged.
+    BRAKE_HELD_OBJECTS = "kube_gc_brake_held_objects", Kind::Gauge, Count, [];
+
     // Leadership.
 
     /// 1 while this replica holds the lease, 0 while it is a standby or needs no lease.
@@ -165,6 +174,15 @@ metrics! {
     LEASE_ERRORS = "kube_gc_lease_errors_total", Kind::Counter, Count, [];
     /// Writes that were not sent: as a standby, because the lease had expired, while the graph was being rebuilt (rebuilding), in a dry_run.
     GATE_REFUSALS = "kube_gc_gate_refusals_total", Kind::Counter, Count, ["reason"];
+
+    // The two listeners.
+
+    /// Connections and requests that a listener refused: no TLS was agreed upon (handshake), a head too long, a method other than GET and HEAD, a body, too many at a time (busy), no token that the API server knows (unauthenticated), a user that may not (forbidden), an API server that cannot be asked (unavailable), an answer that took too long (timeout).
+    HTTP_REFUSALS = "kube_gc_http_refusals_total", Kind::Counter, Count, ["listener", "reason"];
+    /// How often the files of the certificate changed and were loaded, or failed to be.
+    TLS_RELOADS = "kube_gc_tls_reloads_total", Kind::Counter, Count, ["result"];
+    /// 1 while the files of the certificate cannot be used and the last one that could is shown, 0 otherwise.
+    TLS_STALE = "kube_gc_tls_certificate_stale", Kind::Gauge, Count, [];
 
     // The process.
 

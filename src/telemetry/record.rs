@@ -1,6 +1,8 @@
 //! Recording metrics: one typed function for each event.
 
+mod brake;
 mod comparison;
+mod http;
 mod leadership;
 
 use std::time::Duration;
@@ -10,7 +12,9 @@ use metrics::{Counter, Gauge, Histogram, Label};
 use super::names::{self, Metric};
 use crate::object::GroupResource;
 
+pub use brake::{brake_engaged, brake_engaged_by, brake_held};
 pub use comparison::{comparison, comparison_zeros, comparisons_pending};
+pub use http::{HttpRefusal, certificate_failed, certificate_loaded, certificate_restored, http_refused};
 pub use leadership::{LeaseTransition, gate_refused, lease_error, lease_remaining, lease_transition};
 
 /// The labels of a metric, with values in the order in which it declares them.
@@ -383,6 +387,8 @@ pub fn zeros() {
     for queue in [Queue::AttemptToDelete, Queue::AttemptToOrphan] {
         counter(&names::WORKER_RESTARTS, [Value::Static(queue.name())]).increment(0);
     }
+    http::zeros();
+    brake::zeros();
     leadership::zeros();
     for metric in [
         &names::RESOURCES_SYNC_ERRORS,
@@ -437,6 +443,12 @@ pub(super) mod tests {
         orphaned_owner_entries(1);
         absent_owner_lookup(true);
         absent_owner_entries(1);
+        http_refused("health", HttpRefusal::Busy);
+        certificate_failed();
+        certificate_loaded();
+        brake_engaged(true);
+        brake_engaged_by("percent");
+        brake_held(1);
         gate_refused("standby");
         lease_transition(LeaseTransition::Acquired);
         lease_error();

@@ -174,7 +174,7 @@ async fn decide(deciders: &Deciders, queue: Queue, key: Key) -> Afresh {
 /// A key that waits for the world to change is decided on.
 const fn ended(outcome: &Outcome) -> Afresh {
     match outcome {
-        Completion::Done => Afresh::Made,
+        Completion::Done | Completion::Park { .. } => Afresh::Made,
         Completion::Retry { reason, .. } if reason.is_parked() => Afresh::Made,
         Completion::Again | Completion::Retry { .. } | Completion::RetryAfter { .. } => Afresh::Failed,
     }
