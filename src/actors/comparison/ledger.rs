@@ -35,9 +35,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Agreed, Self::Disagreed, Self::Overtaken, Self::Dropped];
-
     /// The word used in metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {

@@ -47,7 +47,7 @@ impl Comparison {
     /// One that has heard nothing. What is not done after the grace is a disagreement.
     #[must_use]
     pub fn new(grace: Duration) -> Self {
-        record::comparison_zeros(Act::WORDS, Verdict::ALL.map(Verdict::word));
+        record::comparison_zeros();
         let ledger = Mutex::new(Ledger::new(grace));
         Self(Arc::new(Inner { ledger, origin: Instant::now(), heard: Notify::new() }))
     }

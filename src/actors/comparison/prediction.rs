@@ -53,10 +53,6 @@ impl Act {
             Self::StopBlocking => "stop_blocking",
         }
     }
-
-    /// All words.
-    pub const WORDS: [&'static str; 5] =
-        ["delete", "remove_references", "orphan", "remove_finalizer", "stop_blocking"];
 }
 
 /// The references that go when the dangling ones do; see [`decide`](crate::verdict::decide()).
