@@ -16,6 +16,7 @@ const SECTIONS: &[(&str, &Metric)] = &[
     ("Graph", &names::GRAPH_NODES),
     ("Resource types", &names::EVENTS),
     ("Requests and decisions", &names::REQUESTS),
+    ("Dry run", &names::COMPARISONS),
     ("Brake", &names::BRAKE_ENGAGED),
     ("Leadership", &names::LEADER),
     ("Listeners", &names::HTTP_REFUSALS),
