@@ -1,5 +1,7 @@
 //! The Graph actor: owns one partition, on a thread of its own.
 
+mod views;
+
 use std::sync::Arc;
 
 use actix::{
@@ -7,11 +9,12 @@ use actix::{
     WrapFuture,
 };
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::memory::Memory;
 use super::messages::{
-    AskDump, AskOwner, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer, Identify, Locate,
-    Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
+    AskOwner, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer, Identify, Locate, Look, Page,
+    PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
 };
 use super::outbox::{Outbox, Sequence};
 use super::reporter::Reporter;
@@ -49,6 +52,8 @@ pub struct GraphActor {
     outbox: Outbox,
     peers: Vec<Addr<GraphActor>>,
     through: Vec<(Sequence, oneshot::Sender<()>)>,
+    /// From when on the partition counts time.
+    began: Instant,
 }
 
 impl GraphActor {
@@ -63,6 +68,7 @@ impl GraphActor {
             outbox: Outbox::default(),
             peers: Vec::new(),
             through: Vec::new(),
+            began: Instant::now(),
         }
     }
 
@@ -319,13 +325,5 @@ impl Handler<AskStatus> for GraphActor {
             stats: self.partition.stats(),
             outbox: self.outbox.len() + usize::from(!self.outbox.is_empty()),
         }
-    }
-}
-
-impl Handler<AskDump> for GraphActor {
-    type Result = MessageResult<AskDump>;
-
-    fn handle(&mut self, AskDump(uids): AskDump, _: &mut Self::Context) -> Self::Result {
-        MessageResult(Box::new(self.partition.dump(Some(&uids))))
     }
 }

@@ -2,18 +2,23 @@
 
 use std::time::{Duration, SystemTime};
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 
+use super::decision::{Decision, JudgedOwner};
 use super::discovery::{Failing, Phase};
+use super::graph_handle::PartitionEnded;
+use super::journal::{Journal, JournalEntry};
+use super::picture::{component, whole};
 use super::view::{View, counts};
-use crate::api::Standing;
-use crate::graph::Dump;
+use crate::api::{Finalizer, Standing};
+use crate::graph::dump::Language;
 use crate::http::{
-    Facts, FailingItem, GraphFormat, IdleQuery, IdleReport, Introspection, Leadership, MonitorStatus,
-    QueueStatus, Readiness, Timestamp, Undiscovered,
+    DecisionQuery, DecisionView, DecisionsPage, Ended, Facts, FailingItem, GraphFormat, IdleQuery,
+    IdleReport, Introspection, Leadership, MonitorStatus, ObjectView, OwnerView, QueueStatus, Readiness,
+    StuckPage, StuckQuery, TextStream, Timestamp, Undiscovered,
 };
-use crate::object::{Key, Uid};
+use crate::object::{Key, PropagationPolicy, Uid};
 
 /// How many failing items a queue names.
 const FAILING: usize = 100;
@@ -22,15 +27,16 @@ const FAILING: usize = 100;
 #[derive(Clone, Debug)]
 pub struct Introspected {
     view: View,
+    journal: Journal,
     ignored: Vec<String>,
     since: Timestamp,
 }
 
 impl Introspected {
-    /// Shows this view, with the warnings on ignored types.
+    /// Shows this view and this journal, with the warnings on ignored types.
     #[must_use]
-    pub fn new(view: View, ignored: Vec<String>) -> Self {
-        Self { view, ignored, since: Timestamp::now() }
+    pub fn new(view: View, journal: Journal, ignored: Vec<String>) -> Self {
+        Self { view, journal, ignored, since: Timestamp::now() }
     }
 
     fn monitor_statuses(&self) -> Vec<MonitorStatus> {
@@ -96,18 +102,68 @@ impl Introspected {
         }
     }
 
-    async fn rendered(&self, uids: Vec<Uid>, format: GraphFormat) -> Option<String> {
-        let mut dump = Dump::merge(self.view.graph().dump(&uids).await);
-        if !uids.is_empty() {
-            dump = dump.component(&uids);
-            if dump.nodes.is_empty() {
-                return None;
-            }
-        }
-        Some(match format {
-            GraphFormat::Dot => dump.to_dot(),
-            GraphFormat::Json => dump.to_json().to_string(),
-        })
+    async fn component_as_text(
+        &self,
+        uids: &[Uid],
+        format: GraphFormat,
+    ) -> Result<Option<String>, PartitionEnded> {
+        let component = component(self.view.graph(), uids).await?;
+        Ok((!component.nodes.is_empty()).then(|| component.written(language(format))))
+    }
+}
+
+const fn language(format: GraphFormat) -> Language {
+    match format {
+        GraphFormat::Dot => Language::Dot,
+        GraphFormat::Json => Language::Json,
+    }
+}
+
+impl From<PartitionEnded> for Ended {
+    fn from(_: PartitionEnded) -> Self {
+        Self
+    }
+}
+
+fn matches(query: &DecisionQuery, entry: &JournalEntry) -> bool {
+    let Decision { object, action, outcome, .. } = &entry.decision;
+    let DecisionQuery { namespace, resource, uid, action: wanted_action, outcome: wanted_outcome, limit: _ } =
+        query;
+    namespace.as_ref().is_none_or(|wanted| object.namespace.as_ref() == Some(wanted))
+        && resource.as_ref().is_none_or(|wanted| object.resource.group_resource == *wanted)
+        && uid.as_ref().is_none_or(|wanted| object.uid == *wanted)
+        && wanted_action.as_ref().is_none_or(|wanted| action == wanted)
+        && wanted_outcome.as_ref().is_none_or(|wanted| outcome == wanted)
+}
+
+fn shown(entry: &JournalEntry) -> DecisionView {
+    let JournalEntry { at, decision } = entry;
+    let Decision { object, action, policy, finalizer, owners, owner, outcome, error } = decision;
+    DecisionView {
+        at: Timestamp(*at),
+        object: object.into(),
+        action,
+        policy: policy.map(PropagationPolicy::as_str),
+        finalizer: finalizer.map(Finalizer::name),
+        outcome,
+        error: error.clone(),
+        owners: owners.iter().map(judged).collect(),
+        owner: owner.as_ref().map(ObjectView::from),
+    }
+}
+
+fn judged(judged: &JudgedOwner) -> OwnerView {
+    let JudgedOwner { reference, class, evidence, error } = judged;
+    OwnerView {
+        api_version: reference.api_version.to_string(),
+        kind: reference.kind.to_string(),
+        name: reference.name.to_string(),
+        uid: reference.uid.to_string(),
+        blocking: reference.block_owner_deletion,
+        controller: reference.controller,
+        class: class.to_string(),
+        evidence: evidence.to_string(),
+        error: error.as_ref().map(ToString::to_string),
     }
 }
 
@@ -120,8 +176,23 @@ impl Introspection for Introspected {
         self.undiscovered_parts()
     }
 
-    fn graph(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Option<String>> {
-        self.rendered(uids, format).boxed()
+    fn graph(&self, format: GraphFormat) -> TextStream {
+        whole(self.view.graph().clone(), language(format)).map_err(Ended::from).boxed()
+    }
+
+    fn component(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
+        async move { Ok(self.component_as_text(&uids, format).await?) }.boxed()
+    }
+
+    fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
+        let (total, last) = self.journal.last();
+        let asked_for = last.iter().filter(|entry| matches(query, entry)).take(query.limit());
+        let decisions = asked_for.map(|entry| shown(entry)).collect();
+        DecisionsPage { total, capacity: self.journal.capacity(), decisions }
+    }
+
+    fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
+        async move { Ok(self.view.stuck(&query).await?) }.boxed()
     }
 
     fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {

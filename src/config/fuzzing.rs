@@ -72,6 +72,7 @@ fn assert_within_bounds(settings: &Settings) {
         client,
         shutdown,
         http,
+        debug,
         log,
     } = settings;
     assert!((1..=1000).contains(&workers.delete) && (1..=1000).contains(&workers.orphan));
@@ -92,6 +93,7 @@ fn assert_within_bounds(settings: &Settings) {
     assert!(client.qps <= 100_000 && client.burst <= 100_000);
     assert!((tenth..=hour).contains(&client.request_timeout));
     assert!(http.debug_listen != http.listen || http.listen.port() == 0);
+    assert!(debug.decisions <= 100_000);
     assert!(!log.filter.is_empty());
 }
 

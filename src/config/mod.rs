@@ -52,6 +52,8 @@ pub struct Settings {
     pub shutdown: ShutdownSettings,
     /// The addresses that this process listens on.
     pub http: HttpSettings,
+    /// What is kept for the debug pages.
+    pub debug: DebugSettings,
     /// The log.
     pub log: LogSettings,
 }
@@ -189,6 +191,14 @@ pub struct HttpSettings {
     pub debug_listen: SocketAddr,
 }
 
+/// `[debug]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DebugSettings {
+    /// How many decisions are kept.
+    pub decisions: usize,
+}
+
 /// `[log]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -284,6 +294,12 @@ impl Default for HttpSettings {
     fn default() -> Self {
         let loopback = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         Self { listen: loopback(8080), debug_listen: loopback(8081) }
+    }
+}
+
+impl Default for DebugSettings {
+    fn default() -> Self {
+        Self { decisions: 1000 }
     }
 }
 

@@ -98,6 +98,7 @@ pub(super) const RULES: &[Rule] = &[
         r#"an address with a port, such as "127.0.0.1:8081" (port 0: any free one), other than `http.listen`"#,
         |s| s.http.debug_listen.port() == 0 || s.http.debug_listen != s.http.listen,
     ),
+    rule("debug.decisions", "a whole number from 0 (keep none) to 100000", |s| s.debug.decisions <= 100_000),
     rule("log.format", r#""text" or "json""#, |_| true),
     rule(
         "log.filter",

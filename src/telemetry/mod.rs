@@ -10,4 +10,6 @@ pub mod names;
 pub mod record;
 
 pub use exporter::{Exporter, InstallError};
-pub use record::{EventSource, GraphSize, InvalidReference, MonitorState, Queue, QueueMetrics, QueueSample};
+pub use record::{
+    EventSource, GraphSize, InvalidReference, MonitorState, Queue, QueueMetrics, QueueSample, StuckReason,
+};

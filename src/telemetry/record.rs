@@ -1,6 +1,7 @@
 //! Recording metrics: one typed function for each event.
 
 mod leadership;
+mod stuck;
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use super::names::{self, Metric};
 use crate::object::GroupResource;
 
 pub use leadership::{LeaseTransition, gate_refused, lease_error, lease_remaining, lease_transition};
+pub use stuck::{StuckReason, stuck};
 
 /// The labels of a metric, with values in the order in which it declares them.
 fn labels<const N: usize>(metric: &Metric, values: [Value<'_>; N]) -> Vec<Label> {
@@ -382,6 +384,7 @@ pub fn zeros() {
         counter(&names::WORKER_RESTARTS, [Value::Static(queue.name())]).increment(0);
     }
     leadership::zeros();
+    stuck::zeros();
     for metric in [
         &names::RESOURCES_SYNC_ERRORS,
         &names::DISCOVERY_ERRORS,
@@ -436,6 +439,7 @@ pub(super) mod tests {
         absent_owner_lookup(true);
         absent_owner_entries(1);
         gate_refused("standby");
+        stuck(StuckReason::Denied, 1, Duration::from_secs(1));
         lease_transition(LeaseTransition::Acquired);
         lease_error();
         lease_remaining(Duration::from_secs(1));
