@@ -1,5 +1,6 @@
 //! Recording metrics: one typed function for each event.
 
+mod http;
 mod leadership;
 mod stuck;
 
@@ -10,6 +11,7 @@ use metrics::{Counter, Gauge, Histogram, Label};
 use super::names::{self, Metric};
 use crate::object::GroupResource;
 
+pub use http::{HttpRefusal, certificate_failed, certificate_loaded, certificate_restored, http_refused};
 pub use leadership::{LeaseTransition, gate_refused, lease_error, lease_remaining, lease_transition};
 pub use stuck::{StuckReason, stuck};
 
@@ -383,6 +385,7 @@ pub fn zeros() {
     for queue in [Queue::AttemptToDelete, Queue::AttemptToOrphan] {
         counter(&names::WORKER_RESTARTS, [Value::Static(queue.name())]).increment(0);
     }
+    http::zeros();
     leadership::zeros();
     stuck::zeros();
     for metric in [
@@ -438,6 +441,9 @@ pub(super) mod tests {
         orphaned_owner_entries(1);
         absent_owner_lookup(true);
         absent_owner_entries(1);
+        http_refused("health", HttpRefusal::Busy);
+        certificate_failed();
+        certificate_loaded();
         gate_refused("standby");
         stuck(StuckReason::Denied, 1, Duration::from_secs(1));
         lease_transition(LeaseTransition::Acquired);

@@ -10,16 +10,22 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::picture::{Sitters, component, whole};
 use crate::graph::dump::{DumpId, DumpNode, EdgePage, Language, NodePage, Surroundings};
 use crate::graph::tests::histories::{played, steps};
-use crate::graph::tests::world::{World, config, node, obj, pod};
-use crate::graph::{Cursor, Dump, PartitionId};
+use crate::graph::tests::world::{World, config, node, obj, pod, resource};
+use crate::graph::{Change, Cursor, Dump, Intake, PartitionId};
 use crate::object::Uid;
 
-/// Partitions that answer at once, and look at few places at a time.
+/// Partitions that answer at once, and look at so few places at a time that there are
+/// many pages.
 #[derive(Clone)]
 struct Here(Arc<World>);
 
-/// Few, so that there are many pages.
 const PLACES: usize = 2;
+/// More than what is asked for at a time may never be.
+const AT_MOST: usize = 1000;
+
+/// The same as they are asked.
+#[derive(Clone)]
+struct AsAsked(Here);
 
 impl Here {
     fn of(&self, PartitionId(id): PartitionId) -> &crate::graph::Partition {
@@ -72,7 +78,56 @@ impl Sitters for Here {
     }
 }
 
-fn pieces(sitters: &Here, language: Language) -> Vec<String> {
+impl Sitters for AsAsked {
+    fn count(&self) -> u16 {
+        self.0.count()
+    }
+
+    async fn nodes(
+        &self,
+        of: PartitionId,
+        after: Option<Cursor>,
+        places: usize,
+    ) -> Result<NodePage, PartitionEnded> {
+        assert!(places <= AT_MOST);
+        Ok(self.0.of(of).page_of_nodes(after, places))
+    }
+
+    async fn edges(
+        &self,
+        of: PartitionId,
+        after: Option<Cursor>,
+        places: usize,
+    ) -> Result<EdgePage, PartitionEnded> {
+        assert!(places <= AT_MOST);
+        Ok(self.0.of(of).page_of_edges(after, places))
+    }
+
+    async fn better(
+        &self,
+        at: PartitionId,
+        asker: PartitionId,
+        shown: Arc<Vec<(DumpId, DumpNode)>>,
+    ) -> Result<Vec<bool>, PartitionEnded> {
+        assert!(shown.len() <= AT_MOST);
+        self.0.better(at, asker, shown).await
+    }
+
+    async fn nodes_of(
+        &self,
+        at: PartitionId,
+        uids: Vec<Uid>,
+    ) -> Result<Vec<(DumpId, DumpNode)>, PartitionEnded> {
+        self.0.nodes_of(at, uids).await
+    }
+
+    async fn around(&self, at: PartitionId, ids: Arc<Vec<DumpId>>) -> Result<Surroundings, PartitionEnded> {
+        assert!(ids.len() <= AT_MOST);
+        self.0.around(at, ids).await
+    }
+}
+
+fn pieces(sitters: &impl Sitters, language: Language) -> Vec<String> {
     whole(sitters.clone(), language).try_collect().now_or_never().unwrap().unwrap()
 }
 
@@ -160,4 +215,27 @@ fn every_piece_is_one_page() {
     // One piece at a time: nothing is made ahead of who reads it.
     let mut reading = whole(here, Language::Json).boxed();
     assert!(reading.next().now_or_never().flatten().is_some());
+}
+
+#[test]
+fn a_large_graph_is_never_held_as_a_whole() {
+    const OBJECTS: usize = 200_000;
+    let mut w = World::unsynced(1);
+    // Each is owned by the one before, and the first by an owner in partition 0.
+    let mut last = node("n");
+    let mut changes = Vec::new();
+    for number in 0..OBJECTS {
+        let next = pod(&format!("p{number}")).owned(&last);
+        changes.push(Change::Seen(next.facts.clone()));
+        last = next;
+    }
+    let (resource, epoch) = (resource("pods"), w.epoch);
+    w.intake(PartitionId(1), Intake::Changes { resource, epoch, changes });
+    let here = AsAsked(Here(Arc::new(w)));
+    let pieces = pieces(&here, Language::Dot);
+    let text: usize = pieces.iter().map(String::len).sum();
+    let longest = pieces.iter().map(String::len).max().unwrap();
+    assert!(longest < 1_000_000 && text > 40 * longest, "{longest} of {text}");
+    let lines = pieces.iter().map(|piece| piece.lines().count()).sum::<usize>();
+    assert_eq!(lines, OBJECTS + 1 + OBJECTS + 2, "nodes, edges, and what is around them");
 }
