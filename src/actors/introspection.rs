@@ -5,20 +5,19 @@ use std::time::{Duration, SystemTime};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 
-use super::decision::{Decision, JudgedOwner};
 use super::discovery::{Failing, Phase};
 use super::graph_handle::PartitionEnded;
-use super::journal::{Journal, JournalEntry};
+use super::journal::Journal;
 use super::picture::{component, whole};
 use super::view::{View, counts};
-use crate::api::{Finalizer, Standing};
+use crate::api::Standing;
 use crate::graph::dump::Language;
 use crate::http::{
-    DecisionQuery, DecisionView, DecisionsPage, Ended, Facts, FailingItem, GraphFormat, IdleQuery,
-    IdleReport, Introspection, Leadership, MonitorStatus, ObjectView, OwnerView, QueueStatus, Readiness,
-    StuckPage, StuckQuery, TextStream, Timestamp, Undiscovered,
+    DecisionQuery, DecisionsPage, Ended, Facts, FailingItem, GraphFormat, IdleQuery, IdleReport,
+    Introspection, Leadership, MonitorStatus, QueueStatus, Readiness, StuckPage, StuckQuery, TextStream,
+    Timestamp, Undiscovered,
 };
-use crate::object::{Key, PropagationPolicy, Uid};
+use crate::object::{Key, Uid};
 
 /// How many failing items a queue names.
 const FAILING: usize = 100;
@@ -125,48 +124,6 @@ impl From<PartitionEnded> for Ended {
     }
 }
 
-fn matches(query: &DecisionQuery, entry: &JournalEntry) -> bool {
-    let Decision { object, action, outcome, .. } = &entry.decision;
-    let DecisionQuery { namespace, resource, uid, action: wanted_action, outcome: wanted_outcome, limit: _ } =
-        query;
-    namespace.as_ref().is_none_or(|wanted| object.namespace.as_ref() == Some(wanted))
-        && resource.as_ref().is_none_or(|wanted| object.resource.group_resource == *wanted)
-        && uid.as_ref().is_none_or(|wanted| object.uid == *wanted)
-        && wanted_action.as_ref().is_none_or(|wanted| action == wanted)
-        && wanted_outcome.as_ref().is_none_or(|wanted| outcome == wanted)
-}
-
-fn shown(entry: &JournalEntry) -> DecisionView {
-    let JournalEntry { at, decision } = entry;
-    let Decision { object, action, policy, finalizer, owners, owner, outcome, error } = decision;
-    DecisionView {
-        at: Timestamp(*at),
-        object: object.into(),
-        action,
-        policy: policy.map(PropagationPolicy::as_str),
-        finalizer: finalizer.map(Finalizer::name),
-        outcome,
-        error: error.clone(),
-        owners: owners.iter().map(judged).collect(),
-        owner: owner.as_ref().map(ObjectView::from),
-    }
-}
-
-fn judged(judged: &JudgedOwner) -> OwnerView {
-    let JudgedOwner { reference, class, evidence, error } = judged;
-    OwnerView {
-        api_version: reference.api_version.to_string(),
-        kind: reference.kind.to_string(),
-        name: reference.name.to_string(),
-        uid: reference.uid.to_string(),
-        blocking: reference.block_owner_deletion,
-        controller: reference.controller,
-        class: class.to_string(),
-        evidence: evidence.to_string(),
-        error: error.as_ref().map(ToString::to_string),
-    }
-}
-
 impl Introspection for Introspected {
     fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {
         std::future::ready(self.monitor_statuses()).boxed()
@@ -185,10 +142,7 @@ impl Introspection for Introspected {
     }
 
     fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
-        let (total, last) = self.journal.last();
-        let asked_for = last.iter().filter(|entry| matches(query, entry)).take(query.limit());
-        let decisions = asked_for.map(|entry| shown(entry)).collect();
-        DecisionsPage { total, capacity: self.journal.capacity(), decisions }
+        self.journal.page(query)
     }
 
     fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
