@@ -1,7 +1,7 @@
 //! The graph as plain data, for people: the debug API and its pictures.
 //!
 //! A large graph is never put together in one place. Partitions are asked for
-//! [pages](pages) of nodes and of edges, and what one of them only knows from
+//! pages of nodes and of edges, and what one of them only knows from
 //! hearsay is left to the one that knows best, so that each object is shown once.
 
 mod pages;
