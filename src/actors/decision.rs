@@ -201,6 +201,7 @@ impl<'a> DecisionLine<'a> {
                 record::decision(self.action, "decided_afresh", &self.object.resource.group_resource);
                 tracing::debug!(object = %self.object, action = self.action, %what, "decided afresh");
             }
+            Interrupted::Braked(why) => self.held(why),
         }
     }
 
@@ -209,10 +210,20 @@ impl<'a> DecisionLine<'a> {
         self.write("parked", Some(reason));
     }
 
+    /// It is put off until a person resumes. One warning has said so, for all of them.
+    fn held(&self, why: &str) {
+        record::decision(self.action, "braked", &self.object.resource.group_resource);
+        self.observed("braked", Some(&why));
+        tracing::debug!(object = %self.object, action = self.action, why, "held by the brake");
+    }
+
     fn failed(&self, error: &ApiError) {
         let outcome = match error.class {
             ErrorClass::DryRun => return self.write("dry_run", None),
-            ErrorClass::Denied => "denied",
+            ErrorClass::Denied => {
+                record::denied_write(self.action, &self.object.resource.group_resource);
+                "denied"
+            }
             ErrorClass::Conflict => "conflict",
             ErrorClass::Throttled { .. } => "throttled",
             _ => "failed",
@@ -222,6 +233,20 @@ impl<'a> DecisionLine<'a> {
 
     fn write(&self, outcome: &'static str, error: Option<&dyn Display>) {
         record::decision(self.action, outcome, &self.object.resource.group_resource);
+        self.observed(outcome, error);
+        let Self { object, action, policy, finalizer, owners, .. } = self;
+        let policy = policy.map(tracing::field::display);
+        let finalizer = finalizer.map(Finalizer::name);
+        let owners = (!owners.is_empty()).then_some(owners);
+        match error {
+            None => tracing::info!(%object, action, policy, finalizer, owners, outcome, "decision"),
+            Some(error) => {
+                tracing::warn!(%object, action, policy, finalizer, owners, outcome, %error, "decision");
+            }
+        }
+    }
+
+    fn observed(&self, outcome: &'static str, error: Option<&dyn Display>) {
         if !self.observers.is_empty() {
             let decision = Decision {
                 object: self.object.clone(),
@@ -235,16 +260,6 @@ impl<'a> DecisionLine<'a> {
             };
             for observer in self.observers {
                 observer.decided(&decision);
-            }
-        }
-        let Self { object, action, policy, finalizer, owners, .. } = self;
-        let policy = policy.map(tracing::field::display);
-        let finalizer = finalizer.map(Finalizer::name);
-        let owners = (!owners.is_empty()).then_some(owners);
-        match error {
-            None => tracing::info!(%object, action, policy, finalizer, owners, outcome, "decision"),
-            Some(error) => {
-                tracing::warn!(%object, action, policy, finalizer, owners, outcome, %error, "decision");
             }
         }
     }

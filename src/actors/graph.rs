@@ -2,6 +2,7 @@
 
 mod views;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use actix::{
@@ -13,8 +14,9 @@ use tokio::time::Instant;
 
 use super::memory::Memory;
 use super::messages::{
-    AskOwner, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer, Identify, Locate, Look, Page,
-    PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
+    AskOwner, AskPopulation, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer, Identify,
+    Locate, Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, TakeInChanges,
+    UseCatalog, Verified,
 };
 use super::outbox::{Outbox, Sequence};
 use super::reporter::Reporter;
@@ -48,6 +50,8 @@ pub struct GraphActor {
     id: PartitionId,
     partition: Partition,
     effects: Effects,
+    /// Which keys for the delete pool follow from an owner's deletion that came when.
+    bereaved: Vec<(Range<usize>, Instant)>,
     outlets: Outlets,
     outbox: Outbox,
     peers: Vec<Addr<GraphActor>>,
@@ -64,6 +68,7 @@ impl GraphActor {
             id,
             partition,
             effects: Effects::default(),
+            bereaved: Vec::new(),
             outlets,
             outbox: Outbox::default(),
             peers: Vec::new(),
@@ -86,11 +91,16 @@ impl GraphActor {
     /// Keys may be sent without waiting for room: the queues hold each key once,
     /// so there are never more of them than nodes.
     fn forward(&mut self, ctx: &mut Context<Self>) {
-        let Effects { delete, orphan, absent, present, peers, reports } = &mut self.effects;
-        for (keys, pool) in [(delete, &self.outlets.delete), (orphan, &self.outlets.orphan)] {
-            while !keys.is_empty() {
-                let rest = keys.split_off(keys.len().min(KEYS_PER_MESSAGE));
-                pool.do_send(Enqueue(std::mem::replace(keys, rest)));
+        let Effects { delete, bereaved, orphan, absent, present, peers, reports } = &mut self.effects;
+        // What came by no watch has no moment from which to count.
+        bereaved.clear();
+        let since = std::mem::take(&mut self.bereaved);
+        for (keys, since, pool) in
+            [(delete, since, &self.outlets.delete), (orphan, Vec::new(), &self.outlets.orphan)]
+        {
+            let all = Enqueue { keys: std::mem::take(keys), bereaved: since };
+            for message in all.parts(KEYS_PER_MESSAGE) {
+                pool.do_send(message);
             }
         }
         for identity in absent.drain(..) {
@@ -187,15 +197,30 @@ impl Handler<Introduce> for GraphActor {
 }
 
 impl Handler<TakeIn> for GraphActor {
+    type Result = ();
+
+    fn handle(&mut self, TakeIn(intakes): TakeIn, ctx: &mut Self::Context) {
+        self.update(ctx, |partition, effects| {
+            for intake in intakes {
+                partition.intake(intake, effects);
+            }
+        });
+    }
+}
+
+impl Handler<TakeInChanges> for GraphActor {
     type Result = ResponseFuture<()>;
 
-    fn handle(&mut self, TakeIn(intakes): TakeIn, ctx: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, message: TakeInChanges, ctx: &mut Self::Context) -> Self::Result {
+        let TakeInChanges { resource, epoch, arrivals } = message;
         let mut list_ended = false;
-        for intake in intakes {
-            if let Intake::Changes { changes, .. } = &intake {
-                list_ended |= changes.iter().any(|change| matches!(change, Change::ListEnded { .. }));
-            }
-            self.partition.intake(intake, &mut self.effects);
+        for arrival in arrivals {
+            let at = arrival.at();
+            let (changes, _applying) = arrival.begin(self.id);
+            list_ended |= changes.iter().any(|change| matches!(change, Change::ListEnded { .. }));
+            let resource = Arc::clone(&resource);
+            self.partition.intake(Intake::Changes { resource, epoch, changes }, &mut self.effects);
+            self.bereaved.extend(self.effects.bereaved.drain(..).map(|keys| (keys, at)));
         }
         self.forward(ctx);
         if list_ended { self.when_told() } else { Box::pin(std::future::ready(())) }
@@ -325,5 +350,13 @@ impl Handler<AskStatus> for GraphActor {
             stats: self.partition.stats(),
             outbox: self.outbox.len() + usize::from(!self.outbox.is_empty()),
         }
+    }
+}
+
+impl Handler<AskPopulation> for GraphActor {
+    type Result = usize;
+
+    fn handle(&mut self, AskPopulation(resource): AskPopulation, _: &mut Self::Context) -> Self::Result {
+        self.partition.population(&resource)
     }
 }

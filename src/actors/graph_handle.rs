@@ -8,9 +8,9 @@ use futures::future::try_join_all;
 
 use super::graph::GraphActor;
 use super::messages::{
-    AskAround, AskBetter, AskEdges, AskNodes, AskNodesOf, AskOwner, AskStatus, AskUnread, AskWaiting, Expect,
-    Fence, Finding, Identify, IdentifyAll, Locate, Look, Page, PageOfDependents, PartitionStatus, Rederive,
-    Reset, TakeIn, UseCatalog, Verified,
+    AskAround, AskBetter, AskEdges, AskNodes, AskNodesOf, AskOwner, AskPopulation, AskStatus, AskUnread,
+    AskWaiting, Expect, Fence, Finding, Identify, IdentifyAll, Locate, Look, Page, PageOfDependents,
+    PartitionStatus, Rederive, Reset, TakeIn, TakeInChanges, UseCatalog, Verified,
 };
 use super::picture::Sitters;
 use crate::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
@@ -18,7 +18,7 @@ use crate::graph::{
     Cursor, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Snapshot, Survey, Verification,
     Waiters,
 };
-use crate::object::{Catalog, Identity, Key, Namespace, Uid};
+use crate::object::{Catalog, GroupResource, Identity, Key, Namespace, Uid};
 
 /// The addresses of all partitions. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -80,8 +80,8 @@ impl GraphHandle {
         try_join_all(self.partitions().map(|id| self.ask(id, message()))).await
     }
 
-    /// Puts a monitor's changes into one partition; see [`TakeIn`].
-    pub async fn take_in(&self, partition: PartitionId, message: TakeIn) -> Answer<()> {
+    /// Puts a monitor's changes into one partition; see [`TakeInChanges`].
+    pub async fn take_in(&self, partition: PartitionId, message: TakeInChanges) -> Answer<()> {
         self.ask(partition, message).await
     }
 
@@ -162,6 +162,11 @@ impl GraphHandle {
     /// The status of every partition, in order.
     pub async fn status(&self) -> Answer<Vec<PartitionStatus>> {
         self.ask_all(|| AskStatus).await
+    }
+
+    /// How many objects of a type there are.
+    pub async fn population(&self, resource: &GroupResource) -> Answer<usize> {
+        Ok(self.ask_all(|| AskPopulation(resource.clone())).await?.into_iter().sum())
     }
 
     /// What cannot be finished and is in no queue, partition by partition.

@@ -1,5 +1,6 @@
 //! A pool of workers around one backoff mailbox.
 
+mod held;
 mod status;
 mod stuck;
 
@@ -13,9 +14,9 @@ use tokio::time::Instant;
 use super::messages::{Close, Enqueue, Open, WakeUnresolved};
 use super::supervision::Vital;
 use super::worker::{Assign, Worker};
-use crate::mailbox::{Added, Backoff, Completion, Mailbox, Time};
+use crate::mailbox::{Backoff, Completion, Mailbox, Time};
 use crate::object::Key;
-use crate::telemetry::{Queue, QueueMetrics, StuckReason};
+use crate::telemetry::{DeletionLag, Queue, QueueMetrics, StuckReason};
 
 pub use status::{AskPool, Failing, PoolStatus};
 pub use stuck::{AskStuck, StuckKey, StuckKeys};
@@ -37,6 +38,8 @@ pub enum RetryReason {
     Unresolved,
     /// An owner exists that no monitor has shown (yet).
     NotObserved,
+    /// The brake is engaged: nothing is deleted until a person resumes.
+    Braked,
 }
 
 impl RetryReason {
@@ -51,6 +54,7 @@ impl RetryReason {
             Self::Panicked => "panicked",
             Self::Unresolved => "unresolved",
             Self::NotObserved => "not_observed",
+            Self::Braked => "braked",
         }
     }
 
@@ -59,7 +63,7 @@ impl RetryReason {
     #[must_use]
     pub const fn is_parked(self) -> bool {
         match self {
-            Self::Unresolved | Self::NotObserved => true,
+            Self::Unresolved | Self::NotObserved | Self::Braked => true,
             Self::Conflict | Self::Denied | Self::Failed | Self::Throttled | Self::Panicked => false,
         }
     }
@@ -80,7 +84,7 @@ pub trait Work: Send + Sync + 'static {
     /// served or can be listed again.
     #[must_use]
     fn is_woken(reason: RetryReason) -> bool {
-        reason.is_parked()
+        reason.is_parked() && reason != RetryReason::Braked
     }
 
     /// Works on one key: reads the state at this moment, decides, acts.
@@ -173,8 +177,11 @@ impl<W: Work> Pool<W> {
                 break;
             };
             self.metrics.waited(job.waited);
-            let assigned =
-                self.workers.get(worker).map(|address| address.do_send(Assign { key: job.key, at: now }));
+            let lag = job.cause.map(|cause| DeletionLag::since(self.epoch + cause.since_origin()));
+            let assigned = self
+                .workers
+                .get(worker)
+                .map(|address| address.do_send(Assign { key: job.key, at: now, lag }));
             debug_assert!(assigned.is_some(), "idle workers are indices of workers");
         }
         if self.mailbox.stats().processing == 0 {
@@ -183,7 +190,15 @@ impl<W: Work> Pool<W> {
                 let _ = closed.send(());
             }
         }
+        self.metrics.added_in_total(self.mailbox.adds_total());
+        self.metrics.retried_in_total(self.mailbox.retries_total());
         self.set_alarm(ctx);
+    }
+
+    /// Notes since when there has been a cause for a key.
+    fn caused(&mut self, key: &Key, at: Instant) {
+        let since = at.saturating_duration_since(self.epoch);
+        self.mailbox.caused(key, Time::from_origin(since));
     }
 
     /// Starts one more worker.
@@ -225,12 +240,17 @@ impl<W: Work> Actor for Pool<W> {
 impl<W: Work> Handler<Enqueue> for Pool<W> {
     type Result = ();
 
-    fn handle(&mut self, Enqueue(keys): Enqueue, ctx: &mut Self::Context) {
+    fn handle(&mut self, keys: Enqueue, ctx: &mut Self::Context) {
         let now = self.now();
-        for key in keys {
-            if self.mailbox.add(key, now) == Added::Queued {
-                self.metrics.added();
-            }
+        for (key, cause) in keys.causes() {
+            match cause {
+                None => self.mailbox.add(key, now),
+                Some(at) => {
+                    let added = self.mailbox.add(key.clone(), now);
+                    self.caused(&key, at);
+                    added
+                }
+            };
         }
         self.pump(ctx);
     }
@@ -248,13 +268,15 @@ pub struct Finished {
     pub since: Time,
     /// How it ended.
     pub outcome: Outcome,
+    /// How long it takes from its owner's deletion to its own.
+    pub lag: Option<DeletionLag>,
 }
 
 impl<W: Work> Handler<Finished> for Pool<W> {
     type Result = ();
 
     fn handle(&mut self, finished: Finished, ctx: &mut Self::Context) {
-        let Finished { worker, key, since, outcome } = finished;
+        let Finished { worker, key, since, outcome, lag } = finished;
         let now = self.now();
         self.metrics.worked(now.since(since));
         match outcome {
@@ -262,12 +284,15 @@ impl<W: Work> Handler<Finished> for Pool<W> {
                 self.failing.remove(&key);
             }
             Completion::Again => {}
-            Completion::Retry { .. } | Completion::RetryAfter { .. } => {
+            Completion::Retry { .. } | Completion::RetryAfter { .. } | Completion::Park { .. } => {
                 self.failing.insert(key.clone());
             }
         }
-        if !matches!(outcome, Completion::Done) {
-            self.metrics.retried();
+        // It is not deleted yet, and its owner is still what it was.
+        if !matches!(outcome, Completion::Done)
+            && let Some(at) = lag.and_then(|lag| lag.open_since())
+        {
+            self.caused(&key, at);
         }
         self.mailbox.finish(&key, outcome, now);
         let place = if self.aside.remove(&worker) { &mut self.spare } else { &mut self.idle };

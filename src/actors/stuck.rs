@@ -145,7 +145,9 @@ fn since(now: SystemTime, waited: Duration) -> Timestamp {
 
 fn in_queue(object: ObjectView, stuck: StuckKey, now: SystemTime) -> StuckItem {
     let StuckKey { key: _, reason, waited, failure, next_retry } = stuck;
-    let next_retry = failure.is_some().then_some(next_retry.as_secs_f64());
+    // What a person must end is not ended by a try.
+    let is_tried = failure.is_some() && reason != StuckReason::Braked;
+    let next_retry = is_tried.then_some(next_retry.as_secs_f64());
     let (attempts, message) = match failure {
         Some((attempts, error)) => (Some(attempts), error.to_string()),
         None => (None, "its dependents are being released before its finalizer is removed".to_owned()),

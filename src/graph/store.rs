@@ -34,6 +34,8 @@ pub(super) struct Store {
     /// Bytes of all names, for the statistics.
     name_bytes: usize,
     virtual_nodes: usize,
+    /// Edges to owners whose kind leads to no type.
+    unresolved_edges: usize,
     /// Source of generations. One for all nodes: a node that was freed and made
     /// anew must not come back to a generation that some verdict still carries.
     clock: u32,
@@ -112,6 +114,7 @@ impl Store {
             // Not more than there are slots, whose numbers are 32 bits wide.
             *position = list.len() as u32;
             list.push(id);
+            self.types.entries[*type_id].observed += usize::from(presence == Presence::Observed);
         }
         let Self { nodes, index, .. } = self;
         index.insert_unique(hash_of(uid), id, |&id| hash_of(&nodes[id].uid));
@@ -135,6 +138,7 @@ impl Store {
             if let Some(&moved) = list.get(position as usize) {
                 self.nodes[moved].node_type = NodeType::Served { id: type_id, position };
             }
+            self.types.entries[type_id].observed -= usize::from(node.presence == Presence::Observed);
             self.types.release(type_id);
         }
     }
@@ -144,6 +148,11 @@ impl Store {
         let was = std::mem::replace(&mut self.nodes[id].presence, presence);
         self.virtual_nodes += usize::from(presence == Presence::Virtual);
         self.virtual_nodes -= usize::from(was == Presence::Virtual);
+        if let NodeType::Served { id: type_id, .. } = self.nodes[id].node_type {
+            let observed = &mut self.types.entries[type_id].observed;
+            *observed += usize::from(presence == Presence::Observed);
+            *observed -= usize::from(was == Presence::Observed);
+        }
         self.bump(id);
     }
 
@@ -304,6 +313,7 @@ impl Store {
     }
 
     fn enlist(&mut self, edge: EdgeId, owner: NodeId) {
+        self.unresolved_edges += usize::from(self.nodes[owner].is_unresolved());
         let next = self.nodes[owner].first_dependent.replace(edge);
         self.edges[edge].next_dependent = next;
         self.edges[edge].previous_dependent = None;
@@ -314,6 +324,7 @@ impl Store {
 
     fn delist(&mut self, edge: EdgeId) {
         let Edge { owner, next_dependent: next, previous_dependent: previous, .. } = self.edges[edge];
+        self.unresolved_edges -= usize::from(self.nodes[owner].is_unresolved());
         match previous {
             Some(previous) => self.edges[previous].next_dependent = next,
             None => self.nodes[owner].first_dependent = next,
@@ -408,6 +419,10 @@ impl Store {
             + self.own_names.capacity() * size_of::<(EdgeId, Box<str>)>()
             + self.name_bytes
             + lists
+    }
+
+    pub(super) const fn unresolved_edges(&self) -> usize {
+        self.unresolved_edges
     }
 
     pub(super) const fn virtual_nodes(&self) -> usize {

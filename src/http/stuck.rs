@@ -123,6 +123,9 @@ pub const fn hint(reason: StuckReason) -> &'static str {
         StuckReason::InvalidScope => {
             "remove the owner reference or name a cluster-scoped owner: as it is, it is never collected"
         }
+        StuckReason::Braked => {
+            "find out who deletes so much; /readyz?verbose says why the brake is engaged, and it is resumed by hand"
+        }
         StuckReason::UnseenWrite => {
             "see its type in /debug/monitors: the watch does not show what was written"
         }

@@ -322,6 +322,7 @@ fn assess(discovery: Result<(), &str>, started: bool) -> Readiness {
         monitors: &monitors,
         undiscovered: &undiscovered,
         ignored: &ignored,
+        brake: None,
         leadership: None,
     })
 }
@@ -336,6 +337,7 @@ async fn a_standby_is_ready_and_says_who_leads() {
             monitors: &[],
             undiscovered: &[],
             ignored: &[],
+            brake: None,
             leadership: Some(leadership),
         })
     };

@@ -1,5 +1,7 @@
 //! Electors on a Lease in memory, on a clock that the tests move.
 
+mod brake;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -139,10 +141,14 @@ struct Replica {
 
 impl Replica {
     fn start(name: &str, server: Server) -> Self {
+        Self::start_with(name, server, |elector| elector)
+    }
+
+    fn start_with(name: &str, server: Server, with: impl FnOnce(Elector<Server>) -> Elector<Server>) -> Self {
         let clock = Clock::runtime();
         let (gate, me, ending) = (WriteGate::leased(clock), ReplicaId::new(name), CancellationToken::new());
         let elector = Elector::new(server.clone(), me.clone(), TIMING, gate.clone(), clock);
-        let task = tokio::spawn(elector.run(ending.clone()));
+        let task = tokio::spawn(with(elector).run(ending.clone()));
         Self { server, gate, me, ending, task }
     }
 
@@ -193,6 +199,13 @@ async fn the_first_leads_and_the_second_stands_by_and_knows_who_leads() {
     let record = one.server.record();
     assert_eq!((record.transitions, record.duration), (0, Some(TIMING.lease_duration)));
     assert_eq!(record.acquired, first.acquired, "renewing is not acquiring");
+
+    let age = |replica: &Replica| replica.gate.lease_age().unwrap();
+    assert!(age(&one) <= TIMING.retry_period, "{:?}", age(&one));
+    assert!(age(&two) <= TIMING.retry_period + LOOKS, "{:?}", age(&two));
+    one.killed();
+    sleep(9 * SECOND).await;
+    assert!(age(&two) >= 4 * SECOND && age(&one) >= 9 * SECOND, "nobody renews: {:?}", age(&two));
 }
 
 #[tokio::test(start_paused = true)]

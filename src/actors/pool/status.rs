@@ -29,6 +29,8 @@ pub struct PoolStatus {
     pub delayed: usize,
     /// Keys that wait for the world to change.
     pub parked: usize,
+    /// How many of these wait for the brake.
+    pub held: usize,
     /// How many keys were ever put in: two equal readings mean nothing happened.
     pub adds: u64,
     /// How many tries ended with another one to come.
@@ -90,6 +92,7 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
             processing: stats.processing,
             delayed,
             parked,
+            held: stats.delayed.get(&RetryReason::Braked).copied().unwrap_or_default(),
             adds: stats.adds_total,
             retries: stats.retries_total,
             oldest_ready: stats.oldest_ready_since.map(|since| now.since(since)),

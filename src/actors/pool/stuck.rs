@@ -68,6 +68,7 @@ impl From<RetryReason> for StuckReason {
             RetryReason::Panicked => Self::Panicked,
             RetryReason::Unresolved => Self::Unresolved,
             RetryReason::NotObserved => Self::NotObserved,
+            RetryReason::Braked => Self::Braked,
         }
     }
 }

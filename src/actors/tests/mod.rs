@@ -43,7 +43,7 @@ pub(in crate::actors) fn identity(namespace: &str, name: &str) -> Identity {
     }
 }
 
-fn key(namespace: &str, name: &str) -> Key {
+pub(super) fn key(namespace: &str, name: &str) -> Key {
     identity(namespace, name).key()
 }
 

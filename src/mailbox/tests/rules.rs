@@ -24,7 +24,7 @@ fn one_key_is_queued_once() {
     let (mut mailbox, a) = (mailbox(), key("ns", 1));
     assert_eq!(mailbox.add(a.clone(), at(0)), Added::Queued);
     assert_eq!(mailbox.add(a.clone(), at(1)), Added::AlreadyQueued);
-    let job = Job { key: a.clone(), failures: 0, waited: Duration::from_millis(7) };
+    let job = Job { key: a.clone(), failures: 0, waited: Duration::from_millis(7), cause: None };
     assert_eq!(mailbox.pop(at(7)), Some(job));
     assert_eq!(mailbox.pop(at(7)), None);
     assert_eq!(mailbox.stats().adds_total, 1);
@@ -133,6 +133,19 @@ fn a_retry_after_is_obeyed_whatever_is_added_or_woken() {
         (2, Some(at(2005))),
         "429s do not make backoff longer"
     );
+}
+
+#[test]
+fn what_is_parked_waits_to_be_woken_however_often_it_was_tried() {
+    let (mut mailbox, a) = (mailbox(), key("ns", 1));
+    mailbox.add(a.clone(), at(0));
+    pop(&mut mailbox, 0);
+    mailbox.finish(&a, park(Parked), at(0));
+    assert_eq!(pop(&mut mailbox, 999_999), None);
+    assert_eq!(pop(&mut mailbox, 1_000_000).as_ref(), Some(&a), "as long as the longest backoff");
+    mailbox.finish(&a, park(Parked), at(1_000_000));
+    assert_eq!(mailbox.wake(|_, reason| reason == Parked, at(1_000_001)), 1);
+    assert_eq!(pop(&mut mailbox, 1_000_001), Some(a));
 }
 
 #[test]

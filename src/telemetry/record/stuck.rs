@@ -29,11 +29,13 @@ pub enum StuckReason {
     InvalidScope,
     /// It was written, and the event of that does not come.
     UnseenWrite,
+    /// The brake is engaged.
+    Braked,
 }
 
 impl StuckReason {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Conflict,
         Self::Denied,
         Self::Failed,
@@ -45,6 +47,7 @@ impl StuckReason {
         Self::Orphaning,
         Self::InvalidScope,
         Self::UnseenWrite,
+        Self::Braked,
     ];
 
     /// The word, in metrics and on the debug pages.
@@ -62,6 +65,7 @@ impl StuckReason {
             Self::Orphaning => "orphaning",
             Self::InvalidScope => "invalid_scope",
             Self::UnseenWrite => "unseen_write",
+            Self::Braked => "braked",
         }
     }
 
@@ -77,7 +81,9 @@ impl StuckReason {
     #[must_use]
     pub const fn patience(self) -> Duration {
         match self {
-            Self::Denied | Self::Panicked | Self::Blocked | Self::InvalidScope => Duration::ZERO,
+            Self::Denied | Self::Panicked | Self::Blocked | Self::InvalidScope | Self::Braked => {
+                Duration::ZERO
+            }
             Self::Conflict
             | Self::Failed
             | Self::Throttled
