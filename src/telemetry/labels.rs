@@ -3,6 +3,7 @@
 use super::names::{self, Metric};
 use super::record::{
     EventKind, HttpRefusal, InvalidReference, LeaseTransition, MonitorState, PatchConflict, Queue,
+    StuckReason,
 };
 
 /// What may be done to an object.
@@ -67,6 +68,9 @@ pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
         "limit" => Some(super::record::LIMITS.to_vec()),
         "listener" => Some(super::record::LISTENERS.to_vec()),
         "result" if is(&names::TLS_RELOADS) => Some(super::record::RELOADS.to_vec()),
+        "reason" if is(&names::STUCK_OBJECTS) || is(&names::STUCK_OLDEST_AGE) => {
+            Some(StuckReason::ALL.map(StuckReason::as_str).to_vec())
+        }
         "reason" if is(&names::INVALID_REFERENCES) => {
             Some(InvalidReference::ALL.map(InvalidReference::label).to_vec())
         }

@@ -11,6 +11,7 @@ mod process;
 mod queues;
 mod requests;
 mod resources;
+mod stuck;
 
 use metrics::{Counter, Gauge, Histogram, Label};
 
@@ -43,6 +44,7 @@ pub use resources::{
     EventKind, EventMetrics, MonitorState, discovery_error, monitor_restarted, monitors, resource_sync_error,
     resource_synced, undiscovered,
 };
+pub use stuck::{StuckReason, stuck};
 
 /// The labels of a metric, with values in the order in which it declares them.
 fn labels<const N: usize>(metric: &Metric, values: [Value<'_>; N]) -> Vec<Label> {
@@ -95,6 +97,7 @@ pub fn zeros() {
     http::zeros();
     brake::zeros();
     leadership::zeros();
+    stuck::zeros();
 }
 
 #[cfg(test)]
@@ -150,6 +153,7 @@ pub(super) mod tests {
         brake_engaged_by("percent");
         brake_held(1);
         gate_refused("standby");
+        stuck(StuckReason::Denied, 1, Duration::from_secs(1));
         lease_transition(LeaseTransition::Acquired);
         lease_error();
         comparison("delete", "agreed");
