@@ -114,6 +114,7 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
     }
     *reported = unsynced;
     record::lease_remaining(view.gate().time_left().unwrap_or_default());
+    record::ready(view.is_ready());
     record::tasks(Handle::current().metrics().num_alive_tasks());
     record::absent_owner_entries(view.memory().absent.len());
     record::orphaned_owner_entries(view.memory().orphaned.len());

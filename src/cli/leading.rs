@@ -8,6 +8,7 @@ use super::failure::Failure;
 use crate::api::{Clock, ConnectError, WriteGate};
 use crate::config::{LeaderSettings, Settings};
 use crate::leader::{ApiLeases, Elector, LeaseName, ReplicaId, Timing};
+use crate::telemetry::record;
 
 /// The gate that these settings ask for.
 pub fn gate(settings: &Settings) -> WriteGate {
@@ -40,6 +41,7 @@ impl Candidacy {
         if !gate.needs_lease() {
             return Ok(Self(None));
         }
+        record::election();
         let LeaderSettings {
             enabled: _,
             namespace,

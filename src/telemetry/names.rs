@@ -148,7 +148,7 @@ metrics! {
 
     // Leadership.
 
-    /// 1 while this replica holds the lease, 0 while it is a standby or needs no lease.
+    /// 1 while this replica holds the lease, 0 while it is a standby; not there where no leader is elected.
     LEADER = "kube_gc_leader", Kind::Gauge, Count, [];
     /// How often this replica took the lease (acquired), lost it (lost) or gave it back (released).
     LEADER_TRANSITIONS = "kube_gc_leader_transitions_total", Kind::Counter, Count, ["transition"];
@@ -161,6 +161,8 @@ metrics! {
 
     // The process.
 
+    /// 1 while /readyz says yes, 0 while it does not.
+    READY = "kube_gc_ready", Kind::Gauge, Count, [];
     /// Asynchronous tasks that have not ended.
     TASKS = "kube_gc_tasks", Kind::Gauge, Count, [];
     /// Always 1; its labels say what is running.

@@ -1,6 +1,7 @@
 //! Recording metrics: one typed function for each event.
 
 mod leadership;
+mod readiness;
 
 use std::time::Duration;
 
@@ -9,7 +10,10 @@ use metrics::{Counter, Gauge, Histogram, Label};
 use super::names::{self, Metric};
 use crate::object::GroupResource;
 
-pub use leadership::{LeaseTransition, gate_refused, lease_error, lease_remaining, lease_transition};
+pub use leadership::{
+    LeaseTransition, election, gate_refused, lease_error, lease_remaining, lease_transition,
+};
+pub use readiness::ready;
 
 /// The labels of a metric, with values in the order in which it declares them.
 fn labels<const N: usize>(metric: &Metric, values: [Value<'_>; N]) -> Vec<Label> {
@@ -382,6 +386,7 @@ pub fn zeros() {
         counter(&names::WORKER_RESTARTS, [Value::Static(queue.name())]).increment(0);
     }
     leadership::zeros();
+    ready(false);
     for metric in [
         &names::RESOURCES_SYNC_ERRORS,
         &names::DISCOVERY_ERRORS,
@@ -437,6 +442,8 @@ pub(super) mod tests {
         absent_owner_entries(1);
         gate_refused("standby");
         lease_transition(LeaseTransition::Acquired);
+        election();
+        ready(true);
         lease_error();
         lease_remaining(Duration::from_secs(1));
         build_info();

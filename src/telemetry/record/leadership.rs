@@ -38,6 +38,13 @@ pub fn lease_transition(transition: LeaseTransition) {
     gauge(&names::LEADER, []).set(if transition == LeaseTransition::Acquired { 1.0 } else { 0.0 });
 }
 
+/// This replica takes part in an election, and does not lead yet. Without this there is
+/// no series of who leads, so nobody takes a collector that is alone for one that lacks
+/// a leader.
+pub fn election() {
+    gauge(&names::LEADER, []).set(0.0);
+}
+
 /// A request for the lease failed.
 pub fn lease_error() {
     counter(&names::LEASE_ERRORS, []).increment(1);
@@ -57,6 +64,5 @@ pub(super) fn zeros() {
         counter(&names::GATE_REFUSALS, [Value::Static(reason)]).increment(0);
     }
     counter(&names::LEASE_ERRORS, []).increment(0);
-    gauge(&names::LEADER, []).set(0.0);
     lease_remaining(Duration::ZERO);
 }
