@@ -223,7 +223,7 @@ impl Panel {
         match self.kind {
             Kind::Stat => json!({
                 "colorMode": "value", "graphMode": "none", "justifyMode": "auto", "orientation": "auto",
-                "textMode": match self.show { Show::Value => "value", Show::Name => "name" },
+                "textMode": match self.show { Show::Value => "auto", Show::Name => "name" },
                 "reduceOptions": { "calcs": ["lastNotNull"], "fields": "", "values": false },
             }),
             Kind::Timeseries => json!({ "legend": legend, "tooltip": { "mode": "multi", "sort": "desc" } }),

@@ -10,6 +10,7 @@
 //! Its unit test stands for it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -23,6 +24,7 @@ use crate::faults::{Faults, Load, MERGE_PATCH};
 use crate::picture;
 use crate::prometheus::{Prometheus, Series, Target};
 use crate::replica::Replica;
+use crate::repository;
 use crate::rules::{alerts, rules};
 use crate::shorten::shortened;
 use crate::support::cluster::poll;
@@ -113,17 +115,15 @@ impl Stage {
     }
 
     /// What a query says of the whole time, with the dashboard's variables filled in.
-    async fn history(&self, query: &str, step: f64) -> Result<Vec<Series>> {
-        let mut query = query.replace("$__rate_interval", "5s");
-        for variable in ["$job", "$namespace", "$pod"] {
-            query = query.replace(variable, ".*");
-        }
+    async fn history(&self, query: &str, namespace: &str, step: f64) -> Result<Vec<Series>> {
+        let query = query.replace("$__rate_interval", "5s").replace("$namespace", namespace);
+        let query = query.replace("$job", ".*").replace("$pod", ".*");
         self.prometheus.between(&query, self.begun, unix_now()?, step).await
     }
 
     /// Fails if a query never had a number.
     async fn has_data(&self, place: &str, query: &str) -> Result<()> {
-        let series = self.history(query, 1.0).await?;
+        let series = self.history(query, ".*", 1.0).await?;
         let number = series.iter().flat_map(|one| &one.samples).any(|(_, value)| value.is_finite());
         ensure!(number, "{place}: no data for {query}: {series:?}");
         Ok(())
@@ -257,6 +257,23 @@ async fn every_query_has_had_data(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
+/// The main panels, from what Prometheus says of the main installation and the whole
+/// time.
+async fn draw(stage: &Stage, path: &OsStr) -> Result<()> {
+    let mut drawn = Vec::new();
+    let seconds = unix_now()? - stage.begun;
+    let source = source()?;
+    for panel in source.panels().filter(|panel| panel.picture) {
+        let mut lines = Vec::new();
+        for (legend, query) in panel.queries() {
+            let series = stage.history(&query, "kube-gc", (seconds / 120.0).max(1.0)).await?;
+            lines.extend(series.into_iter().map(|series| picture::Line::new(legend, series)));
+        }
+        drawn.push((panel, lines));
+    }
+    Ok(std::fs::write(repository("").join(path), picture::drawn(&drawn, stage.begun, seconds))?)
+}
+
 /// With `KUBE_GC_PICTURE` set to a file, the main panels are drawn there.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()> {
@@ -282,21 +299,10 @@ async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()>
     }
     ensure!(stage.fired(AT_THE_END).await?.is_empty(), "they are not down");
     faults.allow(&stage.cluster).await?;
-    every_query_has_had_data(&stage).await?;
     if let Some(path) = std::env::var_os("KUBE_GC_PICTURE") {
-        let mut drawn = Vec::new();
-        let seconds = unix_now()? - stage.begun;
-        let source = source()?;
-        for panel in source.panels().filter(|panel| panel.picture) {
-            let mut lines = Vec::new();
-            for (legend, query) in panel.queries() {
-                let series = stage.history(&query, (seconds / 120.0).max(1.0)).await?;
-                lines.extend(series.into_iter().map(|series| picture::Line::new(legend, series)));
-            }
-            drawn.push((panel, lines));
-        }
-        std::fs::write(path, picture::drawn(&drawn, stage.begun, seconds))?;
+        draw(&stage, &path).await?;
     }
+    every_query_has_had_data(&stage).await?;
 
     let Installations { one, two, beside, braked, leaderless, blind, flapping, _proxies } = all;
     for mut replica in [one, two, beside, braked, leaderless, blind, flapping] {
