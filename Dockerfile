@@ -2,9 +2,10 @@
 #
 #   docker build --tag kube-gc:0.1.0 .
 #
-# `make static` builds the binary by the same script and runs it in a file system
-# that has nothing else.
+# deploy/build-image makes the same with buildah and without a registry; `make image`
+# does that and runs what came out.
 FROM docker.io/library/rust:1.95-slim-bookworm AS build
+RUN apt-get update && apt-get install --yes --no-install-recommends musl-tools && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
 RUN install -D "$(deploy/build-static)" /image/kube-gc

@@ -2,7 +2,7 @@
 # can also be typed; nothing needs more than Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test soak mutations static lint fmt docs deny bench ci clean dashboard picture prerequisites control-plane
+.PHONY: help demo run test soak mutations image lint fmt docs dashboard picture deny bench ci clean prerequisites control-plane
 
 CARGO ?= cargo
 
@@ -26,8 +26,9 @@ soak: prerequisites ## simulate for SECONDS=600, on all cores, optimised (ARGS=-
 mutations: prerequisites ## make mistakes on purpose, and see that the simulation finds each
 	$(CARGO) test --locked --profile soak --test simulation -- --mutations $(ARGS)
 
-static: prerequisites control-plane ## build the binary for an image of nothing else, and run it in such a file system
-	binary=$$(deploy/build-static) && KUBE_GC_BINARY="$$binary" $(CARGO) test --locked --test deployment -- the_plain the_probes
+image: control-plane ## build the static binary and the image, and run what is in it as the manifests do
+	@tests/prerequisites.sh image
+	tests/image.sh
 
 lint: prerequisites ## formatting, clippy, documentation; warnings are errors
 	$(CARGO) fmt --check

@@ -6,20 +6,43 @@
 #   curl       asks the test control plane whether it is ready
 #   openssl    makes the test control plane's keys
 #
+# With the argument `image` also what it takes to build the image:
+#
+#   musl-gcc   links the static binary
+#   buildah    makes the image
+#   jq         reads it
+#
 # What building the control plane itself needs, tests/control-plane/ensure.sh
 # installs, and only when it has to be built.
 set -euo pipefail
 
 missing=()
-while read -r tool packages; do
-  # Words, not one name: hence no quotes.
-  # shellcheck disable=SC2206
-  type -P "$tool" >/dev/null || missing+=($packages)
-done <<'TOOLS'
+look_for() {
+  while read -r tool packages; do
+    # Words, not one name: hence no quotes.
+    # shellcheck disable=SC2206
+    type -P "$tool" >/dev/null || missing+=($packages)
+  done
+}
+look_for <<'TOOLS'
 cc gcc libc6-dev
 curl curl ca-certificates
 openssl openssl
 TOOLS
+case ${1:-} in
+"") ;;
+image)
+  look_for <<'TOOLS'
+musl-gcc musl-tools
+buildah buildah
+jq jq
+TOOLS
+  ;;
+*)
+  printf 'prerequisites: %s is not known\n' "$1" >&2
+  exit 2
+  ;;
+esac
 ((${#missing[@]})) || exit 0
 
 say() { printf 'prerequisites: %s\n' "$*" >&2; }

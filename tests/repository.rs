@@ -88,7 +88,8 @@ fn scripts_can_be_run_and_stop_at_the_first_error() -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
 
     let mut scripts = files(&root().join("tests"), ".sh")?;
-    scripts.extend([".ci/run", "deploy/build-static"].map(|script| root().join(script)));
+    scripts
+        .extend([".ci/run", "deploy/build-image", "deploy/build-static"].map(|script| root().join(script)));
     for script in scripts {
         let text = std::fs::read_to_string(&script)?;
         ensure!(text.starts_with("#!/usr/bin/env bash\n"), "{}: no bash", script.display());

@@ -26,6 +26,7 @@ mod live;
 mod patch;
 mod path;
 mod read;
+mod review;
 mod settings;
 
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub(crate) use jitter::Jitter;
 pub use list_watch::{HighWater, ListWatch, Sighting, Step, WatchStart};
 pub use patch::{Patched, References};
 pub use read::{Evidence, Listed, LookUp};
+pub use review::{Access, Bearer, ReviewError, Reviews, User};
 pub use settings::{
     ApiSettings, EVENT_COMPONENT, FIELD_MANAGER, RequestObserver, USER_AGENT, Unobserved, Verb, WallClock,
     WatchSettings,

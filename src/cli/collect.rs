@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::collector::{Collector, api_settings};
 use super::failure::Failure;
 use super::leading::{Candidacy, gate};
+use super::serving::{Protections, certificates};
 use super::system::{block_on, ended_by_signal};
 use super::{Exit, RunArgs};
 use crate::api::{Api, ApiError, ConnectError, ErrorClass, load_config};
@@ -35,6 +36,7 @@ async fn collect(args: &RunArgs, settings: Settings) -> Result<(), Failure> {
     for warning in settings.warnings() {
         tracing::warn!("{warning}");
     }
+    let certificates = certificates(&settings)?;
     let exporter = Exporter::install().map_err(|error| Failure::new(Exit::Failure, error))?;
     telemetry::record::zeros();
     // Before anything can take long: a signal is never missed.
@@ -50,9 +52,10 @@ async fn collect(args: &RunArgs, settings: Settings) -> Result<(), Failure> {
     };
 
     let gate = api.gate().clone();
+    let protections = Protections::new(&settings, certificates, config.clone())?;
     let candidacy = Candidacy::new(config, &settings.leader, &gate)
         .map_err(|error| Failure::new(Exit::Credentials, error))?;
-    let collector = Collector::start(api, &settings, exporter, Vec::new()).await?;
+    let collector = Collector::start(api, &settings, exporter, Vec::new(), protections).await?;
     let mut election = candidacy.start(collector.collects());
     let ended = tokio::select! {
         name = ended => Ok(name),

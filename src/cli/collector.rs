@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::failure::Failure;
 use super::request_metrics::RequestMetrics;
+use super::serving::Protections;
 use crate::actors::{
     Controller, ControllerSettings, DecisionObserver, DiscoverySettings, Introspected, Placement,
 };
@@ -40,6 +41,7 @@ impl Collector {
         settings: &Settings,
         exporter: Exporter,
         decisions: Vec<Arc<dyn DecisionObserver>>,
+        protections: Protections,
     ) -> Result<Self, Failure> {
         let health = bind(Listener::Health, settings.http.listen).await;
         let health = health.map_err(|error| Failure::new(Exit::Failure, error))?;
@@ -53,9 +55,12 @@ impl Collector {
         let introspected = Introspected::new(controller.view().clone(), settings.ignored_type_warnings());
         let introspection: Arc<dyn Introspection> = Arc::new(introspected);
         let (serving, closing) = (TaskTracker::new(), CancellationToken::new());
+        let (health, debug) = (health.protected(protections.health), debug.protected(protections.debug));
         serving.spawn(health.serve(health_router(Arc::clone(&introspection), exporter), closing.clone()));
         serving.spawn(debug.serve(debug_router(Arc::clone(&introspection)), closing.clone()));
         serving.close();
+        // Not one of the servers, by whose end it is known that none is left.
+        protections.certificates.map(|certificates| tokio::spawn(certificates.keep(closing.clone())));
         let (health, debug) = addresses;
         Ok(Self { controller, introspection, serving, closing, health, debug })
     }

@@ -8,6 +8,7 @@ mod failure;
 mod leading;
 mod request_metrics;
 mod run;
+mod serving;
 mod system;
 
 pub use collect::run;
@@ -17,6 +18,7 @@ pub use run::RunArgs;
 
 pub(crate) use collector::{Collector, api_settings};
 pub(crate) use failure::Failure;
+pub(crate) use serving::Protections;
 pub(crate) use system::{block_on, ended_by_signal};
 
 use clap::{Parser, Subcommand};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Loader, Settings};
+use super::{Listeners, Loader, Settings};
 
 /// Any text as the configuration file: settings that are within their bounds and
 /// say what the file says, or an error that says what is wrong.
@@ -72,6 +72,8 @@ fn assert_within_bounds(settings: &Settings) {
         client,
         shutdown,
         http,
+        tls,
+        access: _,
         log,
     } = settings;
     assert!((1..=1000).contains(&workers.delete) && (1..=1000).contains(&workers.orphan));
@@ -92,6 +94,8 @@ fn assert_within_bounds(settings: &Settings) {
     assert!(client.qps <= 100_000 && client.burst <= 100_000);
     assert!((tenth..=hour).contains(&client.request_timeout));
     assert!(http.debug_listen != http.listen || http.listen.port() == 0);
+    let has = |path: &std::path::Path| !path.as_os_str().is_empty();
+    assert!(has(&tls.certificate) == has(&tls.key) && (tls.listeners == Listeners::None || has(&tls.key)));
     assert!(!log.filter.is_empty());
 }
 

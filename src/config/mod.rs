@@ -10,6 +10,7 @@
 //! [`Default`] of [`Settings`].
 
 mod error;
+mod exposure;
 pub(crate) mod fuzzing;
 mod load;
 mod rules;
@@ -17,6 +18,7 @@ mod text;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -52,6 +54,10 @@ pub struct Settings {
     pub shutdown: ShutdownSettings,
     /// The addresses that this process listens on.
     pub http: HttpSettings,
+    /// Encryption of what is served there.
+    pub tls: TlsSettings,
+    /// Who may read what is served there.
+    pub access: AccessSettings,
     /// The log.
     pub log: LogSettings,
 }
@@ -189,6 +195,74 @@ pub struct HttpSettings {
     pub debug_listen: SocketAddr,
 }
 
+/// One of the two addresses of `[http]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Listener {
+    /// Health and metrics: `http.listen`.
+    Health,
+    /// The debug pages: `http.debug_listen`.
+    Debug,
+}
+
+impl Listener {
+    /// The name, in settings, the log and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Health => "health",
+            Self::Debug => "debug",
+        }
+    }
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Listeners {
+    /// Neither.
+    #[default]
+    None,
+    /// Health and metrics.
+    Health,
+    /// The debug pages.
+    Debug,
+    /// Both.
+    Both,
+}
+
+impl Listeners {
+    /// Whether this one is meant.
+    #[must_use]
+    pub const fn include(self, listener: Listener) -> bool {
+        match self {
+            Self::None => false,
+            Self::Health => matches!(listener, Listener::Health),
+            Self::Debug => matches!(listener, Listener::Debug),
+            Self::Both => true,
+        }
+    }
+}
+
+/// `[tls]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsSettings {
+    /// Which listeners speak TLS.
+    pub listeners: Listeners,
+    /// The file with the certificate and those that vouch for it; empty: none.
+    pub certificate: PathBuf,
+    /// The file with its private key; empty: none.
+    pub key: PathBuf,
+}
+
+/// `[access]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessSettings {
+    /// Which listeners ask the API server who may read their pages.
+    pub listeners: Listeners,
+}
+
 /// `[log]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -308,13 +382,7 @@ impl Settings {
                     .to_owned(),
             );
         }
-        if !self.http.debug_listen.ip().is_loopback() {
-            warnings.push(format!(
-                "the debug pages on {} can be read by whoever can reach that address: they show the names of all \
-                 objects that own or are owned",
-                self.http.debug_listen
-            ));
-        }
+        warnings.extend(exposure::warnings(self));
         warnings
     }
 

@@ -1,10 +1,11 @@
 //! What each key may be set to.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::Settings;
+use super::{Listeners, Settings};
 
 /// The bounds of one key.
 pub(super) struct Rule {
@@ -27,6 +28,7 @@ const fn millis(count: u64) -> Duration {
 const HOUR: Duration = Duration::from_secs(3600);
 
 const WORKERS: &str = "a whole number from 1 to 1000";
+const LISTENERS: &str = r#""none", "health", "debug" or "both""#;
 const TIMEOUT: &str = r#"a duration from "100ms" to "1h", with its unit"#;
 const UP_TO_AN_HOUR: &str = r#"a duration from "0s" to "1h", with its unit"#;
 const MIN_PAUSE: &str = r#"a duration from "1ms" to the longest pause that is set, with its unit"#;
@@ -98,6 +100,19 @@ pub(super) const RULES: &[Rule] = &[
         r#"an address with a port, such as "127.0.0.1:8081" (port 0: any free one), other than `http.listen`"#,
         |s| s.http.debug_listen.port() == 0 || s.http.debug_listen != s.http.listen,
     ),
+    // Each of them is about what somebody has set.
+    rule(
+        "tls.listeners",
+        r#""none" or, with `tls.certificate` and `tls.key` set, "health", "debug" or "both""#,
+        |s| s.tls.listeners == Listeners::None || (is_set(&s.tls.certificate) && is_set(&s.tls.key)),
+    ),
+    rule("tls.certificate", "the path of a PEM file, with `tls.key` set, or empty", |s| {
+        !is_set(&s.tls.certificate) || is_set(&s.tls.key)
+    }),
+    rule("tls.key", "the path of a PEM file, with `tls.certificate` set, or empty", |s| {
+        !is_set(&s.tls.key) || is_set(&s.tls.certificate)
+    }),
+    rule("access.listeners", LISTENERS, |_| true),
     rule("log.format", r#""text" or "json""#, |_| true),
     rule(
         "log.filter",
@@ -105,6 +120,10 @@ pub(super) const RULES: &[Rule] = &[
         |s| !s.log.filter.is_empty() && EnvFilter::try_new(&s.log.filter).is_ok(),
     ),
 ];
+
+fn is_set(path: &Path) -> bool {
+    !path.as_os_str().is_empty()
+}
 
 /// Whether it can be the name of a namespace: a label of DNS.
 fn is_label(text: &str) -> bool {

@@ -10,7 +10,7 @@ use super::recorder::Recorder;
 use super::story::Places;
 use super::user::User;
 use crate::api::{Api, WriteGate};
-use crate::cli::{Collector, DemoArgs, Exit, Failure, api_settings};
+use crate::cli::{Collector, DemoArgs, Exit, Failure, Protections, api_settings};
 use crate::config::Settings;
 use crate::embedded::http::{Scheme, Serving};
 use crate::embedded::{self, Embedded};
@@ -43,7 +43,14 @@ impl House {
         let kubeconfig = kubeconfig.map_err(|error| failed(&error))?;
         let (unary, watches) = (recorder.client(server.clone()), recorder.client(server.clone()));
         let api = Api::from_clients(unary, watches, api_settings(settings), WriteGate::open());
-        let collector = Collector::start(api, settings, exporter, vec![Arc::new(recorder.clone())]).await?;
+        let collector = Collector::start(
+            api,
+            settings,
+            exporter,
+            vec![Arc::new(recorder.clone())],
+            Protections::default(),
+        )
+        .await?;
         let places = Places {
             server: serving.url(),
             health: format!("http://{}", collector.health()),

@@ -1,6 +1,7 @@
 //! The two listeners: health and metrics for machines, debug pages for people.
 //!
-//! Everything here is a view: it asks an [`Introspection`] and shows the answer.
+//! Everything here is a view: it asks an [`Introspection`] and shows the answer. Before
+//! that, on request: TLS, and an [`Authority`] that says who may see it.
 //!
 //! | listener | page | shows |
 //! |---|---|---|
@@ -13,21 +14,28 @@
 //! | debug | `/debug/queues` | the work queues and what keeps failing |
 //! | debug | `/debug/idle` | whether there is anything left to do; `?seen=RESOURCE=VERSION` repeatable, `?parked=ok` |
 
+mod access;
 mod debug;
+mod front;
 mod health;
 mod page;
+mod patience;
 mod readiness;
 mod serve;
+mod tls;
 mod view;
 
 use futures::future::BoxFuture;
 
 use crate::object::Uid;
 
+pub use crate::config::Listener;
+pub use access::{Authority, Guard, Token};
 pub use debug::debug_router;
 pub use health::health_router;
 pub use readiness::{Check, Facts, Leadership, Outcome, Readiness};
-pub use serve::{BindError, Listener, Listening, bind};
+pub use serve::{BindError, Listening, Protection, bind};
+pub use tls::{Certificates, TlsError, TlsFiles};
 pub use view::{
     FailingItem, GraphFormat, IdleQuery, IdleReport, MonitorStatus, QueueCounts, QueueStatus, Timestamp,
     Undiscovered,

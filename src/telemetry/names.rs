@@ -159,6 +159,15 @@ metrics! {
     /// Writes that were not sent: as a standby, because the lease had expired, while the graph was being rebuilt (rebuilding), in a dry_run.
     GATE_REFUSALS = "kube_gc_gate_refusals_total", Kind::Counter, Count, ["reason"];
 
+    // The two listeners.
+
+    /// Connections and requests that a listener refused: no TLS was agreed upon (handshake), a head too long, a method other than GET and HEAD, a body, too many at a time (busy), no token that the API server knows (unauthenticated), a user that may not (forbidden), an API server that cannot be asked (unavailable), an answer that took too long (timeout).
+    HTTP_REFUSALS = "kube_gc_http_refusals_total", Kind::Counter, Count, ["listener", "reason"];
+    /// How often the files of the certificate changed and were loaded, or failed to be.
+    TLS_RELOADS = "kube_gc_tls_reloads_total", Kind::Counter, Count, ["result"];
+    /// 1 while the files of the certificate cannot be used and the last one that could is shown, 0 otherwise.
+    TLS_STALE = "kube_gc_tls_certificate_stale", Kind::Gauge, Count, [];
+
     // The process.
 
     /// 1 while /readyz says yes, 0 while it does not.

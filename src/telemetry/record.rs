@@ -1,5 +1,6 @@
 //! Recording metrics: one typed function for each event.
 
+mod http;
 mod leadership;
 mod readiness;
 
@@ -10,6 +11,7 @@ use metrics::{Counter, Gauge, Histogram, Label};
 use super::names::{self, Metric};
 use crate::object::GroupResource;
 
+pub use http::{HttpRefusal, certificate_failed, certificate_loaded, certificate_restored, http_refused};
 pub use leadership::{
     LeaseTransition, election, gate_refused, lease_error, lease_remaining, lease_transition,
 };
@@ -385,6 +387,7 @@ pub fn zeros() {
     for queue in [Queue::AttemptToDelete, Queue::AttemptToOrphan] {
         counter(&names::WORKER_RESTARTS, [Value::Static(queue.name())]).increment(0);
     }
+    http::zeros();
     leadership::zeros();
     ready(false);
     for metric in [
@@ -440,6 +443,9 @@ pub(super) mod tests {
         orphaned_owner_entries(1);
         absent_owner_lookup(true);
         absent_owner_entries(1);
+        http_refused("health", HttpRefusal::Busy);
+        certificate_failed();
+        certificate_loaded();
         gate_refused("standby");
         lease_transition(LeaseTransition::Acquired);
         election();

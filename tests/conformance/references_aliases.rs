@@ -8,13 +8,13 @@ use serde_json::json;
 use crate::outcome::{Outcome, reference};
 use crate::stage::Stage;
 use crate::support::cluster::create_all;
-use crate::support::{ControlPlane, Obj, Policy};
+use crate::support::{Obj, Policy, Turn};
 
 /// 20: an object that is served in two groups, an Ingress on old servers, is
 /// one object: one request deletes it, one dependent it is, and no collision.
 #[tokio::test]
 async fn an_object_that_is_served_twice_is_one_object() -> Result<()> {
-    let stage = Stage::set_on(ControlPlane::of_old()?).await?;
+    let stage = Stage::set_on(Turn::of_old().await?).await?;
     let cluster = &stage.cluster;
     let new = ApiResource::erase::<Ingress>(&());
     let old = ApiResource::from_gvk_with_plural(

@@ -5,10 +5,9 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ApiResource;
 use serde_json::{Value, json};
-use tokio::sync::MutexGuard;
 
 use crate::support::cluster::{create_all, poll};
-use crate::support::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope};
+use crate::support::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope, Turn};
 
 /// A finalizer that nobody but the test removes.
 pub const HOLD: &str = "example.com/hold";
@@ -25,18 +24,18 @@ pub struct Stage {
     pub plane: &'static ControlPlane,
     /// The client.
     pub cluster: Cluster,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Stage {
     /// Waits for the scenario's turn, and clears what the one before has left.
     pub async fn set() -> Result<Self> {
-        Self::set_on(ControlPlane::shared()?).await
+        Self::set_on(Turn::take().await?).await
     }
 
     /// The same on a certain plane.
-    pub async fn set_on(plane: &'static ControlPlane) -> Result<Self> {
-        let turn = plane.exclusive().await;
+    pub async fn set_on(turn: Turn) -> Result<Self> {
+        let plane = turn.plane();
         let cluster = Cluster::new(plane.client().await?);
         let stage = Self { plane, cluster, _turn: turn };
         stage.clear().await.context("cannot clear the stage")?;

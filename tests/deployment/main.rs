@@ -5,10 +5,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../http/client.rs"]
+mod client;
 mod installation;
 mod pod;
 mod scenes;
 
 mod credentials;
 mod manifests;
+mod protected;
 mod rights;

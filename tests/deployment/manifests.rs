@@ -14,7 +14,7 @@ use crate::pod::Pod;
 use crate::support::cluster::poll;
 
 /// All that an overlay adds to what every installation has.
-const ADDED: [(&str, &[&str]); 4] = [
+const ADDED: [(&str, &[&str]); 5] = [
     ("plain", &[]),
     ("dry-run", &[]),
     (
@@ -22,6 +22,13 @@ const ADDED: [(&str, &[&str]); 4] = [
         &[
             "/apis/policy/VERSION/namespaces/kube-gc/poddisruptionbudgets/kube-gc",
             "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-gc/rolebindings/kube-gc-leader",
+        ],
+    ),
+    (
+        "protected",
+        &[
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/kube-gc-metrics-reader",
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/kube-gc-reviews",
         ],
     ),
     (

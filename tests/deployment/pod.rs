@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -48,7 +50,7 @@ impl Pod {
         let user = format!("{}:{}", security["runAsUser"], security["runAsGroup"]);
         let pod = Self { root, container, user, address };
         pod.install_image()?;
-        pod.mount_configmaps(installation, spec).await?;
+        pod.mount_volumes(installation, spec).await?;
         pod.mount(Path::new(CREDENTIALS), &credentials(installation.plane, token)?)?;
         Ok(pod)
     }
@@ -79,6 +81,10 @@ impl Pod {
             command.arg(argument.as_str().context("no text")?);
         }
         command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        for variable in self.container["env"].as_array().into_iter().flatten() {
+            let text = |field: &str| variable[field].as_str().context("no text");
+            command.env(text("name")?, text("value")?);
+        }
         command.env("KUBERNETES_SERVICE_HOST", &self.address.0);
         command.env("KUBERNETES_SERVICE_PORT", &self.address.1);
         Ok(command)
@@ -115,16 +121,30 @@ impl Pod {
         Ok(())
     }
 
-    async fn mount_configmaps(&self, installation: &Installation<'_>, spec: &Value) -> Result<()> {
+    async fn mount_volumes(&self, installation: &Installation<'_>, spec: &Value) -> Result<()> {
         for mount in self.container["volumeMounts"].as_array().into_iter().flatten() {
             let volumes = spec["volumes"].as_array().context("no volumes")?;
             let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]);
             let volume = volume.with_context(|| format!("no volume for {mount}"))?;
-            let name = volume["configMap"]["name"].as_str().context("not a ConfigMap")?;
-            let configmap = installation.configmap(name).await?;
+            let (source, is_secret) = match volume["secret"]["secretName"].as_str() {
+                Some(name) => {
+                    (installation.get(&format!("/api/v1/namespaces/{NAME}/secrets/{name}")).await?, true)
+                }
+                None => {
+                    let name =
+                        volume["configMap"]["name"].as_str().context("neither ConfigMap nor Secret")?;
+                    (installation.configmap(name).await?, false)
+                }
+            };
             let mut files = Vec::new();
-            for (file, content) in configmap["data"].as_object().context("no data")? {
-                files.push((file.clone(), content.as_str().context("no text")?.to_owned()));
+            for (file, content) in source["data"].as_object().context("no data")? {
+                let content = content.as_str().context("no text")?;
+                let text = if is_secret {
+                    String::from_utf8(STANDARD.decode(content)?)?
+                } else {
+                    content.to_owned()
+                };
+                files.push((file.clone(), text));
             }
             let path = mount["mountPath"].as_str().context("mounted nowhere")?;
             self.mount(Path::new(path.trim_start_matches('/')), &files)?;

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use tokio::sync::MutexGuard;
 
 use crate::support::cluster::poll;
 use crate::support::proxy::{Exchange, On, Proxy, Request, Verb};
-use crate::support::{Cluster, Collector, ControlPlane, Ns, Obj, Options};
+use crate::support::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Turn};
 
 /// A fresh namespace of the shared control plane, and a proxy in front of it.
 #[derive(Debug)]
@@ -19,7 +18,7 @@ pub struct Stage {
     pub ns: Ns,
     pub proxy: Proxy,
     // Other tests wait for it.
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Stage {
@@ -33,10 +32,9 @@ impl Stage {
     }
 
     async fn on(own: Option<ControlPlane>) -> Result<Self> {
-        let shared = ControlPlane::shared()?;
-        // Also of those that are alone: two planes at work are slow.
-        let turn = shared.exclusive().await;
-        let plane = own.as_ref().unwrap_or(shared);
+        // Also of those that are alone: many planes at work are slow.
+        let turn = Turn::take().await?;
+        let plane = own.as_ref().unwrap_or(turn.plane());
         let cluster = Cluster::new(plane.client().await?);
         let ns = cluster.namespace().await?;
         let proxy = Proxy::start(plane).await?;

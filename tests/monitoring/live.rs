@@ -159,6 +159,7 @@ impl Installations {
             "lease_duration = \"1s\"\nrenew_deadline = \"800ms\"\nretry_period = \"200ms\"",
         ) + "[client]\nqps = 1\nburst = 1\n";
         let leaderless = "[leader]\nenabled = true\nnamespace = \"there-is-no-such-namespace\"\n";
+        let braked = "[brake]\ndeletions_per_minute = 3\n[client]\nqps = 1\nburst = 1\n";
         let admin = stage.plane.kubeconfig();
         // Conflicts and throttling, now and then.
         let front = Proxy::start(stage.plane).await?;
@@ -169,11 +170,12 @@ impl Installations {
         let _ = front.times(1, On::verb(Verb::Patch).of("configmaps"), How::Instead(Reply::conflict()));
         let wall = Proxy::start(stage.plane).await?;
         let _ = wall.always(On::verb(Verb::List).when(Request::is_full_list), How::Instead(Reply::broken()));
-        let (one, two, beside, braked, leaderless, blind, flapping) = try_join!(
-            Replica::start(("kube-gc", "one"), front.kubeconfig(), &main, &[]),
+        let one = Replica::start(("kube-gc", "one"), front.kubeconfig(), &main, &[]).await?;
+        one.reaches("kube_gc_leader", 1.0).await?;
+        let (two, beside, braked, leaderless, blind, flapping) = try_join!(
             Replica::start(("kube-gc", "two"), admin, &main, &[]),
             Replica::start(("beside", "beside"), admin, "[comparison]\ngrace = \"2s\"\n", &["--dry-run"]),
-            Replica::start(("braked", "braked"), admin, "[brake]\ndeletions_per_minute = 3\n", &[]),
+            Replica::start(("braked", "braked"), admin, braked, &[]),
             Replica::start(("leaderless", "leaderless"), admin, leaderless, &[]),
             Replica::start(("blind", "blind"), wall.kubeconfig(), "", &[]),
             Replica::start(("flapping", "flapping"), admin, &flapping, &[]),
@@ -220,8 +222,8 @@ async fn flapped(stage: &Stage, replica: &Replica) -> Result<()> {
 async fn loaded(stage: &Stage, load: &Load, one: &mut Replica, two: &mut Replica) -> Result<()> {
     load.begin(&stage.cluster).await?;
     stage.fires("KubeGcSlow", "kube-gc").await?;
-    let first = one.value("kube_gc_leader").await? == 1.0;
-    let (leader, other) = if first { (one, two) } else { (two, one) };
+    let leads = one.value("kube_gc_leader").await? == 1.0;
+    let (leader, other) = if leads { (one, two) } else { (two, one) };
     let before = other.value(ACQUIRED).await?;
     leader.kill()?;
     stage.scrape(leader)?;

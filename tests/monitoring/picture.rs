@@ -244,7 +244,7 @@ fn legend<'a>(svg: &mut String, area: Area, entries: impl Iterator<Item = (&'a s
 }
 
 fn states(svg: &mut String, panel: &Panel, lines: &[Line], area: Area, span: Span) {
-    let plot = axes(svg, area, 130.0, 22.0, span);
+    let plot = axes(svg, area, 146.0, 22.0, span);
     let height = (plot.h / count(lines.len().max(1))).min(28.0);
     let pause = (span.length / 120.0).max(1.0);
     for (index, line) in lines.iter().enumerate() {

@@ -15,5 +15,5 @@ pub mod webhook;
 pub use backend::Backend;
 pub use cluster::{Cluster, Crd, Ns, Obj, Policy, RequestCounts, Scope};
 pub use collector::{Collector, Options};
-pub use control_plane::{ControlPlane, Info, Server};
+pub use control_plane::{ControlPlane, Info, Server, Turn};
 pub use webhook::{Verdict, Webhook};

@@ -6,11 +6,12 @@
 
 mod in_process;
 mod script;
+mod turns;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use kube_gc::embedded::Release;
@@ -20,6 +21,8 @@ use self::in_process::InProcess;
 use self::script::Script;
 use super::cluster::Obj;
 use super::etcd;
+
+pub use self::turns::Turn;
 
 /// Whether this binary's server is the embedded one.
 pub fn is_embedded() -> bool {
@@ -106,16 +109,10 @@ impl ControlPlane {
 
     /// The plane that all tests of this binary share, started by the first
     /// that asks. Scenarios take turns on it: see [`exclusive`](Self::exclusive).
+    /// Binaries of many scenarios have more than one: see [`Turn`].
     pub fn shared() -> Result<&'static Self> {
         static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
-        once(&SHARED, Self::start)
-    }
-
-    /// A plane, shared likewise, of a release that serves objects in two groups: the
-    /// embedded server shows itself as an old one for it. A real one is what it is.
-    pub fn of_old() -> Result<&'static Self> {
-        static OLD: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
-        if is_embedded() { once(&OLD, || Self::start_embedded(Some(Release::V1_20))) } else { Self::shared() }
+        turns::started(&SHARED, Self::start)
     }
 
     /// Waits for this scenario's turn. The turn ends with the guard; a test
@@ -244,16 +241,6 @@ impl ControlPlane {
 
     /// Stops it and waits until it is gone. Dropping does the same.
     pub fn stop(self) {}
-}
-
-fn once(
-    plane: &'static OnceLock<Result<ControlPlane, String>>,
-    start: impl FnOnce() -> Result<ControlPlane>,
-) -> Result<&'static ControlPlane> {
-    plane
-        .get_or_init(|| start().map_err(|error| format!("{error:#}")))
-        .as_ref()
-        .map_err(|error| anyhow!("no control plane: {error}"))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -1,0 +1,295 @@
+//! Asking the API server who somebody is, and what they may do.
+//!
+//! Both are requests that create an object which is not kept: nothing in the cluster
+//! changes, so they pass no write gate. A dry run and a standby ask like a leader.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http::header::{CONTENT_TYPE, USER_AGENT as USER_AGENT_HEADER};
+use http_body_util::{BodyExt as _, Limited};
+use kube::client::Body;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::client::chain;
+use super::{ConnectError, USER_AGENT};
+
+const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+/// Reviews under way at a time: whoever sends us tokens that he made up must not be
+/// able to send the API server as many.
+const CONCURRENT: usize = 8;
+
+/// Far more than any review; a user is in some groups, not in thousands.
+const LONGEST_ANSWER: usize = 1 << 20;
+
+/// Who somebody is, in the words of the API server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct User {
+    /// The name, such as `system:serviceaccount:monitoring:prometheus`.
+    pub username: String,
+    /// What tells this one from an earlier one of the same name.
+    pub uid: String,
+    /// The groups.
+    pub groups: Vec<String>,
+    /// What else the authenticator says.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// Whose token it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bearer {
+    /// This user's.
+    Known(Arc<User>),
+    /// Nobody's; the server's reason may be empty.
+    Unknown(String),
+}
+
+/// Whether somebody may do something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Yes.
+    Allowed,
+    /// No; the server's reason may be empty.
+    Denied(String),
+}
+
+/// There is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the API server cannot be asked: {0}")]
+pub struct ReviewError(String);
+
+impl ReviewError {
+    /// With this reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+/// The requests for reviews, by a client of their own: a thousand deletions must not
+/// stand before them, nor they before a deletion.
+#[derive(Clone)]
+pub struct Reviews {
+    client: kube::Client,
+    turns: Arc<Semaphore>,
+    limit: Duration,
+}
+
+impl fmt::Debug for Reviews {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reviews").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+/// What is of interest in an answer. It has no field for what was asked: there is a token.
+#[derive(Deserialize)]
+struct Answer<S> {
+    status: S,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TokenStatus {
+    authenticated: bool,
+    user: User,
+    error: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct AccessStatus {
+    allowed: bool,
+    denied: bool,
+    reason: String,
+    evaluation_error: String,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    message: String,
+}
+
+impl Reviews {
+    /// Sets up the way to the server; sends nothing yet. A review takes no longer than
+    /// the limit, its waiting for others included.
+    ///
+    /// # Errors
+    /// Certificates or credentials that cannot be used.
+    pub fn connect(mut config: kube::Config, limit: Duration) -> Result<Self, ConnectError> {
+        config.default_retry = false;
+        let server = config.cluster_url.to_string();
+        let client = kube::Client::try_from(config)
+            .map_err(|error| ConnectError::Client { server, cause: chain(&error) })?;
+        Ok(Self::from_client(client, limit))
+    }
+
+    /// The way through a client that exists already.
+    #[must_use]
+    pub fn from_client(client: kube::Client, limit: Duration) -> Self {
+        Self { client, turns: Arc::new(Semaphore::new(CONCURRENT)), limit }
+    }
+
+    /// Whose token it is.
+    ///
+    /// # Errors
+    /// When the server cannot be asked, or does not let us ask.
+    pub async fn identify(&self, token: &str) -> Result<Bearer, ReviewError> {
+        let review = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": { "token": token },
+        });
+        let status: TokenStatus = self.create(TOKEN_REVIEWS, &review).await?;
+        Ok(if status.authenticated {
+            Bearer::Known(Arc::new(status.user))
+        } else {
+            Bearer::Unknown(status.error)
+        })
+    }
+
+    /// Whether a user may `get` a path that is no resource.
+    ///
+    /// # Errors
+    /// When the server cannot be asked, or does not let us ask.
+    pub async fn may_get(&self, user: &User, path: &str) -> Result<Access, ReviewError> {
+        let User { username, uid, groups, extra } = user;
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": username,
+                "uid": uid,
+                "groups": groups,
+                "extra": extra,
+                "nonResourceAttributes": { "path": path, "verb": "get" },
+            },
+        });
+        let status: AccessStatus = self.create(ACCESS_REVIEWS, &review).await?;
+        Ok(if status.allowed && !status.denied {
+            Access::Allowed
+        } else if status.reason.is_empty() {
+            Access::Denied(status.evaluation_error)
+        } else {
+            Access::Denied(status.reason)
+        })
+    }
+
+    async fn create<S: serde::de::DeserializeOwned>(
+        &self,
+        path: &str,
+        review: &Value,
+    ) -> Result<S, ReviewError> {
+        let exchange = async {
+            // Never closed, so never an error.
+            let _turn = self.turns.acquire().await;
+            self.exchange(path, review).await
+        };
+        let answer = timeout(self.limit, exchange)
+            .await
+            .map_err(|_| ReviewError(format!("no answer within {:?}", self.limit)))??;
+        // Its own message could quote what it has read.
+        let answer: Answer<S> =
+            serde_json::from_slice(&answer).map_err(|_| ReviewError("its answer is no review".to_owned()))?;
+        Ok(answer.status)
+    }
+
+    async fn exchange(&self, path: &str, review: &Value) -> Result<Bytes, ReviewError> {
+        let request = Request::post(path)
+            .header(USER_AGENT_HEADER, USER_AGENT)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Body::from(review.to_string().into_bytes()))
+            .map_err(|error| ReviewError(error.to_string()))?;
+        let answer = self.client.send(request).await.map_err(|error| ReviewError(chain(&error)))?;
+        let (parts, body) = answer.into_parts();
+        let body = Limited::new(body, LONGEST_ANSWER).collect().await;
+        let body = body.map_err(|error| ReviewError(error.to_string()))?.to_bytes();
+        if parts.status.is_success() {
+            return Ok(body);
+        }
+        let message = serde_json::from_slice(&body).map(|refusal: Refusal| refusal.message);
+        Err(ReviewError(format!("{}: {}", parts.status, message.unwrap_or_default())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::scripted::{Reply, Server};
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    fn reviews(server: &Server) -> Reviews {
+        Reviews::from_client(server.client(), LIMIT)
+    }
+
+    #[tokio::test]
+    async fn what_the_server_says_of_a_token_is_passed_on_whole() {
+        let user = r#"{"username":"u","uid":"1","groups":["a","b"],"extra":{"k":["v","w"]}}"#;
+        let server = Server::replying([
+            Reply::code(201, format!(r#"{{"status":{{"authenticated":true,"user":{user}}}}}"#)),
+            Reply::code(201, r#"{"status":{"error":"token has expired","user":{}}}"#),
+            Reply::code(201, r#"{"status":{"allowed":true,"reason":"RBAC: a binding"}}"#),
+            Reply::code(201, r#"{"status":{"allowed":false,"reason":"no role"}}"#),
+            Reply::code(201, r#"{"status":{"allowed":true,"denied":true}}"#),
+        ]);
+        let reviews = reviews(&server);
+        let Bearer::Known(known) = reviews.identify("t0").await.unwrap() else { panic!("not known") };
+        assert_eq!(*known, serde_json::from_str(user).unwrap());
+        let unknown = Bearer::Unknown("token has expired".to_owned());
+        assert_eq!(reviews.identify("t1").await, Ok(unknown));
+        assert_eq!(reviews.may_get(&known, "/metrics").await, Ok(Access::Allowed));
+        assert_eq!(reviews.may_get(&known, "/metrics").await, Ok(Access::Denied("no role".to_owned())));
+        assert_eq!(reviews.may_get(&known, "/metrics").await, Ok(Access::Denied(String::new())));
+
+        let seen = server.seen();
+        assert_eq!(seen[0].line(), format!("POST {TOKEN_REVIEWS}"));
+        assert_eq!(seen[0].json()["spec"], json!({"token": "t0"}));
+        assert_eq!(seen[0].header("user-agent"), USER_AGENT);
+        assert_eq!(seen[2].line(), format!("POST {ACCESS_REVIEWS}"));
+        let spec = json!({
+            "user": "u", "uid": "1", "groups": ["a", "b"], "extra": {"k": ["v", "w"]},
+            "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+        });
+        assert_eq!(seen[2].json()["spec"], spec);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_has_not_said_yes() {
+        tokio::time::pause();
+        let server = Server::replying([
+            Reply::status(403, "tokenreviews is forbidden", "{}"),
+            Reply::code(200, r#"{"status":{"authenticated":"true","user":{"username":"secret"}}}"#),
+            Reply::code(200, "{}"),
+            Reply::never(),
+        ]);
+        let reviews = reviews(&server);
+        for reason in [
+            "403 Forbidden: tokenreviews is forbidden",
+            "its answer is no review",
+            "its answer is no review",
+            "no answer within 10s",
+        ] {
+            assert_eq!(reviews.identify("t").await, Err(ReviewError::new(reason)));
+        }
+    }
+
+    #[tokio::test]
+    async fn few_reviews_are_under_way_at_a_time() {
+        tokio::time::pause();
+        let server = Server::replying([]);
+        let reviews = reviews(&server);
+        let tokens: Vec<String> = (0..3 * CONCURRENT).map(|number| number.to_string()).collect();
+        let answers = futures::future::join_all(tokens.iter().map(|token| reviews.identify(token))).await;
+        assert!(answers.iter().all(Result::is_err), "{answers:?}");
+        assert_eq!(server.seen().len(), CONCURRENT);
+    }
+}

@@ -1,0 +1,122 @@
+use std::sync::Mutex;
+
+use futures::FutureExt as _;
+
+use super::*;
+
+/// Knows one token, and lets its owner see one page.
+#[derive(Clone, Default)]
+struct Fake {
+    asked: Arc<Mutex<Vec<String>>>,
+    down: Arc<AtomicBool>,
+    revoked: Arc<AtomicBool>,
+}
+
+impl Fake {
+    fn ask(&self, question: String) -> Result<(), ReviewError> {
+        self.asked.lock().unwrap().push(question);
+        if self.down.load(Ordering::SeqCst) { Err(ReviewError::new("it is down")) } else { Ok(()) }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.asked.lock().unwrap())
+    }
+}
+
+impl Authority for Fake {
+    fn identify(&self, token: Token) -> BoxFuture<'static, Result<Bearer, ReviewError>> {
+        let known = token.reveal() == "good" && !self.revoked.load(Ordering::SeqCst);
+        let bearer = if known {
+            Bearer::Known(Arc::new(User { username: "prometheus".to_owned(), ..User::default() }))
+        } else {
+            Bearer::Unknown("no such token".to_owned())
+        };
+        let answer = self.ask(token.reveal().to_owned()).map(|()| bearer);
+        async { answer }.boxed()
+    }
+
+    fn may_get(&self, user: Arc<User>, path: String) -> BoxFuture<'static, Result<Access, ReviewError>> {
+        let access = match path.as_str() {
+            "/metrics" => Access::Allowed,
+            _ => Access::Denied(String::new()),
+        };
+        let answer = self.ask(format!("{} {path}", user.username)).map(|()| access);
+        async { answer }.boxed()
+    }
+}
+
+async fn admit(guard: &Guard, token: &str, path: &str) -> Result<(), Refused> {
+    let answer = guard.admit(Token::new(token).unwrap(), path).await;
+    // Until what was asked is noted.
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    answer
+}
+
+fn unavailable() -> Result<(), Refused> {
+    Err(Refused::Unavailable("the API server cannot be asked: it is down".to_owned()))
+}
+
+#[tokio::test]
+async fn what_was_allowed_is_remembered_for_a_minute_and_the_rest_for_ten_seconds() {
+    tokio::time::pause();
+    let fake = Fake::default();
+    let guard = Guard::new(fake.clone());
+    let forbidden = Err(Refused::Forbidden("prometheus may not get /debug/graph".to_owned()));
+    let unknown = "the API server does not know this token: no such token";
+    let unknown = Err(Refused::Unauthenticated(unknown.to_owned()));
+    for _ in 0..2 {
+        assert_eq!(admit(&guard, "good", "/metrics").await, Ok(()));
+        assert_eq!(admit(&guard, "good", "/debug/graph").await, forbidden);
+        assert_eq!(admit(&guard, "bad", "/metrics").await, unknown);
+    }
+    assert_eq!(fake.asked(), ["good", "prometheus /metrics", "prometheus /debug/graph", "bad"]);
+
+    tokio::time::advance(DENIED_FOR).await;
+    assert_eq!(admit(&guard, "good", "/metrics").await, Ok(()));
+    assert_eq!(admit(&guard, "good", "/debug/graph").await, forbidden);
+    assert_eq!(admit(&guard, "bad", "/metrics").await, unknown);
+    assert_eq!(fake.asked(), ["prometheus /debug/graph", "bad"]);
+
+    fake.revoked.store(true, Ordering::SeqCst);
+    tokio::time::advance(ALLOWED_FOR).await;
+    assert_eq!(admit(&guard, "good", "/metrics").await, unknown);
+}
+
+#[tokio::test]
+async fn nobody_is_let_in_unless_the_authority_has_said_so() {
+    tokio::time::pause();
+    let fake = Fake::default();
+    let guard = Guard::new(fake.clone());
+    assert_eq!(admit(&guard, "good", "/metrics").await, Ok(()));
+    fake.down.store(true, Ordering::SeqCst);
+    assert_eq!(admit(&guard, "good", "/metrics").await, Ok(()), "it is remembered");
+    assert_eq!(admit(&guard, "good", "/debug/graph").await, unavailable());
+    assert_eq!(admit(&guard, "new", "/metrics").await, unavailable());
+    tokio::time::advance(ALLOWED_FOR).await;
+    assert_eq!(admit(&guard, "good", "/metrics").await, unavailable());
+    fake.down.store(false, Ordering::SeqCst);
+    assert_eq!(admit(&guard, "good", "/metrics").await, Ok(()), "failures are not remembered");
+}
+
+#[tokio::test]
+async fn users_of_one_name_and_different_groups_are_different() {
+    let guard = Guard::new(Fake::default());
+    let user = |group: &str| {
+        Arc::new(User { username: "u".to_owned(), groups: vec![group.to_owned()], ..User::default() })
+    };
+    for _ in 0..2 {
+        for group in ["a", "b"] {
+            assert_eq!(guard.may_get(user(group), "/metrics").await, Ok(Ok(Access::Allowed)));
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[test]
+fn a_token_shows_itself_to_nobody() {
+    let token = Token::new("secret").unwrap();
+    assert_eq!(format!("{token:?}"), "Token(…)");
+    assert!(Token::new("").is_none() && Token::new("a b").is_none() && Token::new("ä").is_none());
+}

@@ -1,0 +1,303 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::routing::get;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
+use rcgen::{CertificateParams, KeyPair};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::*;
+use crate::api::{Access, Bearer, ReviewError, User};
+use crate::http::serve::{MAX_CONNECTIONS, MAX_HEAD};
+use crate::http::{Authority, Certificates, Protection, TlsFiles, bind};
+
+/// Knows the token `good`, whose owner may see everything.
+struct Fake;
+
+impl Authority for Fake {
+    fn identify(&self, token: Token) -> BoxFuture<'static, Result<Bearer, ReviewError>> {
+        let good = token.reveal() == "good";
+        async move {
+            Ok(if good { Bearer::Known(Arc::new(User::default())) } else { Bearer::Unknown(String::new()) })
+        }
+        .boxed()
+    }
+
+    fn may_get(&self, _: Arc<User>, _: String) -> BoxFuture<'static, Result<Access, ReviewError>> {
+        async { Ok(Access::Allowed) }.boxed()
+    }
+}
+
+/// Pages on a free port, until it is dropped.
+struct Server {
+    address: SocketAddr,
+    /// How many have come to `/wait`.
+    waiting: Arc<Semaphore>,
+    /// Lets them go on.
+    go_on: Arc<Notify>,
+    _end: DropGuard,
+}
+
+impl Server {
+    async fn start(listener: Listener, protection: Protection) -> Self {
+        let go_on = Arc::new(Notify::new());
+        let waiting = Arc::new(Semaphore::new(0));
+        let (wait, came) = (Arc::clone(&go_on), Arc::clone(&waiting));
+        let pages = Router::new()
+            .route("/livez", get(async || "alive"))
+            .route(
+                "/metrics",
+                get(async |request: Request| {
+                    let shown = request.headers().contains_key(AUTHORIZATION);
+                    if shown { "a token came here" } else { "numbers" }
+                }),
+            )
+            .route(
+                "/stream",
+                get(async || {
+                    let first = futures::stream::once(async { Ok::<_, std::io::Error>("first") });
+                    Body::from_stream(first.chain(futures::stream::pending()))
+                }),
+            )
+            .route(
+                "/wait",
+                get(async move || {
+                    came.add_permits(1);
+                    wait.notified().await;
+                    "done"
+                }),
+            );
+        let listening = bind(listener, "127.0.0.1:0".parse().unwrap()).await.unwrap().protected(protection);
+        let (address, shutdown) = (listening.address(), CancellationToken::new());
+        tokio::spawn(listening.serve(pages, shutdown.clone()));
+        Self { address, waiting, go_on, _end: shutdown.drop_guard() }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// What comes back for a request, as text, until the connection is closed.
+    async fn send(&self, request: &str) -> String {
+        exchange(self.connect().await, request).await
+    }
+
+    async fn get(&self, path: &str, headers: &str) -> String {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n")).await
+    }
+}
+
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> String {
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8(answer).unwrap()
+}
+
+fn guarded() -> Protection {
+    Protection { guard: Some(Arc::new(Guard::new(Fake))), ..Protection::default() }
+}
+
+fn is(answer: &str, status: &str) -> bool {
+    answer.starts_with(&format!("HTTP/1.1 {status}"))
+}
+
+#[tokio::test]
+async fn only_a_token_opens_a_guarded_page() {
+    let server = Server::start(Listener::Health, guarded()).await;
+    for headers in [
+        "",
+        "Authorization: Bearer bad\r\n",
+        "Authorization: Bearer\r\n",
+        "Authorization: Bearer \r\n",
+        "Authorization: Basic good\r\n",
+        "Authorization: good\r\n",
+        "Authorization: Bearer good good\r\n",
+        "Authorization: Bearer good\r\nAuthorization: Bearer good\r\n",
+    ] {
+        for path in ["/metrics", "/nothing", "/livez/", "//livez", "/livez/../metrics", "/metrics?token=good"]
+        {
+            let answer = server.get(path, headers).await;
+            assert!(is(&answer, "401 "), "{path} {headers}: {answer}");
+            assert!(answer.contains("www-authenticate: Bearer realm=\"kube-gc\"\r\n"), "{answer}");
+        }
+        assert!(is(&server.get("/livez", headers).await, "200 "), "the kubelet has no token");
+    }
+    for scheme in ["Bearer", "bearer", "BEARER"] {
+        let answer = server.get("/metrics", &format!("Authorization: {scheme} good\r\n")).await;
+        assert!(is(&answer, "200 ") && answer.ends_with("numbers"), "{answer}");
+    }
+    assert!(is(&server.get("/nothing", "Authorization: Bearer good\r\n").await, "404 "));
+}
+
+#[tokio::test]
+async fn the_debug_pages_have_no_open_ones() {
+    let server = Server::start(Listener::Debug, guarded()).await;
+    assert!(is(&server.get("/livez", "").await, "401 "));
+}
+
+#[tokio::test]
+async fn pages_that_nobody_guards_see_no_token_either() {
+    let server = Server::start(Listener::Health, Protection::default()).await;
+    assert!(server.get("/metrics", "Authorization: Bearer good\r\n").await.ends_with("numbers"));
+}
+
+#[tokio::test]
+async fn other_methods_and_bodies_are_refused_unread() {
+    let server = Server::start(Listener::Health, guarded()).await;
+    let close = "Host: x\r\nConnection: close\r\n";
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "FOO"] {
+        let answer = server.send(&format!("{method} /livez HTTP/1.1\r\n{close}\r\n")).await;
+        assert!(is(&answer, "405 ") && answer.contains("allow: GET, HEAD\r\n"), "{answer}");
+    }
+    let head = server.send(&format!("HEAD /livez HTTP/1.1\r\n{close}\r\n")).await;
+    assert!(is(&head, "200 ") && head.ends_with("\r\n\r\n"), "{head}");
+    // The body is announced and never comes: nobody waits for it, and nothing that
+    // follows on this connection is taken for a request.
+    for announced in ["Content-Length: 1000000000", "Transfer-Encoding: chunked"] {
+        let request = format!("GET /livez HTTP/1.1\r\nHost: x\r\n{announced}\r\n\r\n");
+        assert!(is(&server.send(&request).await, "413 "));
+        let request = format!("POST /livez HTTP/1.1\r\nHost: x\r\n{announced}\r\n\r\n");
+        assert!(is(&server.send(&request).await, "405 "));
+    }
+    let empty = server.get("/livez", "Content-Length: 0\r\n").await;
+    assert!(is(&empty, "200 "), "{empty}");
+}
+
+#[tokio::test]
+async fn long_heads_are_refused() {
+    let server = Server::start(Listener::Health, Protection::default()).await;
+    let within = "x".repeat(MAX_HEAD - 1000);
+    assert!(is(&server.get(&format!("/livez?{}", &within[..60_000]), "").await, "200 "));
+    assert!(is(&server.get("/livez", &format!("A: {within}\r\n")).await, "200 "));
+    // A few bytes too many, so that all are read before the answer.
+    let beyond = "x".repeat(MAX_HEAD);
+    assert!(is(&server.get("/livez", &format!("A: {beyond}\r\n")).await, "431 "));
+    assert!(is(&server.get("/livez", &"A: b\r\n".repeat(100)).await, "431 "));
+    let long = server.get(&format!("/livez?{beyond}"), "").await;
+    assert!(is(&long, "414 ") || is(&long, "431 "), "{long}");
+}
+
+#[tokio::test]
+async fn too_many_requests_at_a_time_are_told_to_come_again_and_probes_are_not() {
+    let server = Server::start(Listener::Health, Protection::default()).await;
+    let waiting = futures::future::join_all((0..MAX_REQUESTS).map(|_| server.get("/wait", "")));
+    let checks = async {
+        let _ = server.waiting.acquire_many(MAX_REQUESTS as u32).await.unwrap();
+        let answer = server.get("/metrics", "").await;
+        assert!(is(&answer, "503 ") && answer.contains("retry-after: 1\r\n"), "{answer}");
+        assert!(is(&server.get("/livez", "").await, "200 "));
+        server.go_on.notify_waiters();
+    };
+    let (answers, ()) = tokio::join!(waiting, checks);
+    assert!(answers.iter().all(|answer| is(answer, "200 ")), "{answers:?}");
+    assert!(is(&server.get("/metrics", "").await, "200 "), "their places are free again");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_still_being_sent_counts() {
+    let server = Server::start(Listener::Debug, Protection::default()).await;
+    let mut readers = Vec::new();
+    for _ in 0..MAX_REQUESTS {
+        let mut stream = server.connect().await;
+        stream.write_all(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        let mut answer = [0; 1024];
+        let length = stream.read(&mut answer).await.unwrap();
+        assert!(is(std::str::from_utf8(&answer[..length]).unwrap(), "200 "));
+        readers.push(stream);
+    }
+    assert!(is(&server.get("/metrics", "").await, "503 "));
+    drop(readers);
+    // Until it is noticed that nobody is there any more.
+    while !is(&server.get("/metrics", "").await, "200 ") {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn more_connections_than_there_may_be_wait_for_a_place() {
+    let server = Server::start(Listener::Health, Protection::default()).await;
+    let mut connections = Vec::new();
+    for _ in 0..MAX_CONNECTIONS {
+        let mut stream = server.connect().await;
+        stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
+        connections.push(stream);
+    }
+    let mut further = server.connect().await;
+    further.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    // The time stands still until there is nothing else to do; the others are idle for
+    // less than they may.
+    tokio::time::pause();
+    let mut answer = [0; 1024];
+    let early = tokio::time::timeout(Duration::from_secs(10), further.read(&mut answer)).await;
+    assert!(early.is_err(), "it was answered");
+    drop(connections.pop());
+    assert!(further.read(&mut answer).await.unwrap() > 0);
+}
+
+/// A certificate of its own, and a client that trusts it.
+fn tls() -> (Protection, TlsConnector) {
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("tls.crt"), certificate.pem()).unwrap();
+    std::fs::write(path("tls.key"), key.serialize_pem()).unwrap();
+    let files = TlsFiles { certificate: path("tls.crt"), key: path("tls.key") };
+    let certificates = Some(Arc::new(Certificates::load(files).unwrap()));
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(certificate.der().to_vec())).unwrap();
+    let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    (Protection { certificates, ..Protection::default() }, TlsConnector::from(Arc::new(client)))
+}
+
+#[tokio::test]
+async fn with_tls_nothing_is_served_in_the_clear() {
+    let (protection, connector) = tls();
+    let server = Server::start(Listener::Debug, protection).await;
+    let name = ServerName::try_from("localhost").unwrap();
+    let stream = connector.connect(name, server.connect().await).await.unwrap();
+    let answer = exchange(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+    assert!(is(&answer, "200 ") && answer.ends_with("numbers"), "{answer}");
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_connection_without_a_handshake_is_closed() {
+    let (protection, _) = tls();
+    let server = Server::start(Listener::Debug, protection).await;
+    let mut stream = server.connect().await;
+    // The time stands still until there is nothing else to do.
+    tokio::time::pause();
+    let mut nothing = [0; 1];
+    let closed = tokio::time::timeout(Duration::from_secs(60), stream.read(&mut nothing)).await;
+    assert_eq!(closed.unwrap().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_page_that_hangs_does_not_hold_its_place() {
+    tokio::time::pause();
+    let pages = Router::new().route("/", get(std::future::pending::<&str>));
+    let front = Front::new(Listener::Debug, None).before(pages);
+    let request = Request::get("/").body(Body::empty()).unwrap();
+    let answer = tower::ServiceExt::oneshot(front, request).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
+}

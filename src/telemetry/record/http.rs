@@ -1,0 +1,89 @@
+//! Recording what the two listeners refuse, and the certificate that they show.
+
+use super::{Value, counter, gauge, names};
+
+/// Why a connection or a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HttpRefusal {
+    /// No TLS was agreed upon, or not in time.
+    Handshake,
+    /// The head of the request is too long.
+    Head,
+    /// Neither GET nor HEAD.
+    Method,
+    /// It has a body.
+    Body,
+    /// Too many requests at a time.
+    Busy,
+    /// There is no token, or the API server does not know it.
+    Unauthenticated,
+    /// Its user may not.
+    Forbidden,
+    /// The API server cannot say who may.
+    Unavailable,
+    /// The answer took too long.
+    Timeout,
+}
+
+impl HttpRefusal {
+    const ALL: [Self; 9] = [
+        Self::Handshake,
+        Self::Head,
+        Self::Method,
+        Self::Body,
+        Self::Busy,
+        Self::Unauthenticated,
+        Self::Forbidden,
+        Self::Unavailable,
+        Self::Timeout,
+    ];
+
+    const fn label(self) -> Value<'static> {
+        Value::Static(match self {
+            Self::Handshake => "handshake",
+            Self::Head => "head",
+            Self::Method => "method",
+            Self::Body => "body",
+            Self::Busy => "busy",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Forbidden => "forbidden",
+            Self::Unavailable => "unavailable",
+            Self::Timeout => "timeout",
+        })
+    }
+}
+
+/// A listener refused something.
+pub fn http_refused(listener: &'static str, refusal: HttpRefusal) {
+    counter(&names::HTTP_REFUSALS, [Value::Static(listener), refusal.label()]).increment(1);
+}
+
+/// The files of the certificate have changed and are shown from now on.
+pub fn certificate_loaded() {
+    counter(&names::TLS_RELOADS, [Value::Static("loaded")]).increment(1);
+    gauge(&names::TLS_STALE, []).set(0.0);
+}
+
+/// The files of the certificate have changed and cannot be used.
+pub fn certificate_failed() {
+    counter(&names::TLS_RELOADS, [Value::Static("failed")]).increment(1);
+    gauge(&names::TLS_STALE, []).set(1.0);
+}
+
+/// The files are what is shown, again: what they were in between could not be used.
+pub fn certificate_restored() {
+    gauge(&names::TLS_STALE, []).set(0.0);
+}
+
+/// The series of this part, as zeros.
+pub(super) fn zeros() {
+    for listener in ["health", "debug"] {
+        for refusal in HttpRefusal::ALL {
+            counter(&names::HTTP_REFUSALS, [Value::Static(listener), refusal.label()]).increment(0);
+        }
+    }
+    for result in ["loaded", "failed"] {
+        counter(&names::TLS_RELOADS, [Value::Static(result)]).increment(0);
+    }
+    certificate_restored();
+}

@@ -1,0 +1,116 @@
+//! The overlay whose metrics are for those who may.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::client::{Client, Pair};
+use crate::installation::{Installation, NAME, USER, plane};
+use crate::pod::Pod;
+use crate::support::cluster::poll;
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
+
+impl Installation<'_> {
+    /// Whether the API server allows this to a user.
+    async fn allows(&self, user: &str, attributes: &Value) -> Result<bool> {
+        let mut review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": attributes,
+        });
+        review["spec"]["user"] = json!(user);
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let answer = self.cluster.send("POST", path, None, Some(&review)).await?;
+        answer["status"]["allowed"].as_bool().context("no answer")
+    }
+
+    /// Makes a service account.
+    async fn account(&self, name: &str) -> Result<()> {
+        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } });
+        let path = format!("/api/v1/namespaces/{NAME}/serviceaccounts");
+        self.cluster.send("POST", &path, None, Some(&account)).await?;
+        Ok(())
+    }
+
+    /// A token of it.
+    async fn token_of(&self, name: &str) -> Result<String> {
+        let path = format!("/api/v1/namespaces/{NAME}/serviceaccounts/{name}/token");
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": { "expirationSeconds": 3600 },
+        });
+        let answer = self.cluster.send("POST", &path, None, Some(&request)).await?;
+        Ok(answer["status"]["token"].as_str().context("no token")?.to_owned())
+    }
+
+    /// Whether the collector may create such reviews.
+    async fn may_review(&self, group: &str, resource: &str) -> Result<bool> {
+        self.may("create", group, resource).await
+    }
+}
+
+#[tokio::test]
+async fn the_protected_overlay_shows_metrics_to_those_who_may_and_needs_each_of_its_rules() -> Result<()> {
+    let installation = Installation::of(plane()?, "protected").await?;
+    let cluster = &installation.cluster;
+    let pair = Pair::new()?;
+    let secrets = format!("/api/v1/namespaces/{NAME}/secrets");
+    cluster.send("POST", &secrets, None, Some(&pair.secret("kube-gc-tls"))).await?;
+    for account in ["prometheus", "other"] {
+        installation.account(account).await?;
+    }
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": { "name": "kube-gc-metrics-reader" },
+        "roleRef":
+            { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "kube-gc-metrics-reader" },
+        "subjects": [{ "kind": "ServiceAccount", "name": "prometheus", "namespace": NAME }],
+    });
+    cluster.send("POST", &format!("{RBAC}/clusterrolebindings"), None, Some(&binding)).await?;
+    let get = json!({ "nonResourceAttributes": { "path": "/metrics", "verb": "get" } });
+    let reader = format!("system:serviceaccount:{NAME}:prometheus");
+    poll("the role to take effect", async || installation.allows(&reader, &get).await).await?;
+    ensure!(!installation.allows(USER, &get).await?, "it grants itself what it has not been granted");
+
+    let collector = Pod::of(&installation).await?.start().await?;
+    let (client, address) = (Client::trusting(&[&pair])?, collector.health_address());
+    poll("readiness", async || Ok(client.get(address, "/readyz", None).await?.status == 200)).await?;
+    let prometheus = installation.token_of("prometheus").await?;
+    let metrics = client.get(address, "/metrics", Some(&prometheus)).await?;
+    ensure!(metrics.status == 200 && metrics.body.contains("kube_gc_build_info"), "{metrics:?}");
+    ensure!(client.get(address, "/metrics", None).await?.status == 401);
+
+    // Without either rule nobody can be let in.
+    let role = format!("{RBAC}/clusterroles/kube-gc-reviews");
+    let rules = installation.get(&role).await?["rules"].as_array().context("no rules")?.clone();
+    let reviews =
+        [("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")];
+    ensure!(rules.len() == reviews.len(), "{rules:?}");
+    for (group, resource) in reviews {
+        let others: Vec<&Value> = rules.iter().filter(|rule| rule["apiGroups"] != json!([group])).collect();
+        cluster.send("PATCH", &role, MERGE_PATCH, Some(&json!({ "rules": others }))).await?;
+        poll("the role to take effect", async || {
+            let mut expected = true;
+            for (group, other) in reviews {
+                expected &= installation.may_review(group, other).await? == (other != resource);
+            }
+            Ok(expected)
+        })
+        .await?;
+        // One that nothing is known of yet.
+        let other = installation.token_of("other").await?;
+        let refused = client.get(address, "/metrics", Some(&other)).await?;
+        let words = format!("{resource}.{group} is forbidden");
+        ensure!(refused.status == 503 && refused.body.contains(&words), "without {resource}: {refused:?}");
+    }
+    cluster.send("PATCH", &role, MERGE_PATCH, Some(&json!({ "rules": rules }))).await?;
+    let other = installation.token_of("other").await?;
+    poll("whoever may not to be told so", async || {
+        Ok(client.get(address, "/metrics", Some(&other)).await?.status == 403)
+    })
+    .await?;
+    collector.stop().await
+}

@@ -1,0 +1,165 @@
+//! Tokens of service accounts, of which one may and one may not.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+
+use crate::client::{Client, Files, Pair};
+use crate::support::cluster::poll;
+use crate::support::collector::parse_metrics;
+use crate::support::{Cluster, Collector, ControlPlane, Options, Server};
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// A namespace with service accounts.
+struct Accounts {
+    cluster: Cluster,
+    namespace: String,
+}
+
+impl Accounts {
+    /// An account that may `get` this path, if any.
+    async fn create(&self, name: &str, path: Option<&str>) -> Result<()> {
+        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } });
+        let accounts = format!("/api/v1/namespaces/{}/serviceaccounts", self.namespace);
+        self.cluster.send("POST", &accounts, None, Some(&account)).await?;
+        let Some(path) = path else { return Ok(()) };
+        let name_of_role = format!("{}-{name}", self.namespace);
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": { "name": name_of_role },
+            "rules": [{ "nonResourceURLs": [path], "verbs": ["get"] }],
+        });
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": { "name": name_of_role },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name_of_role },
+            "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": self.namespace }],
+        });
+        self.cluster.send("POST", &format!("{RBAC}/clusterroles"), None, Some(&role)).await?;
+        self.cluster.send("POST", &format!("{RBAC}/clusterrolebindings"), None, Some(&binding)).await?;
+        // A refusal would be remembered.
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": format!("system:serviceaccount:{}:{name}", self.namespace),
+                "nonResourceAttributes": { "path": path.replace('*', "graph"), "verb": "get" },
+            },
+        });
+        poll("the role to take effect", async || {
+            let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+            let answer = self.cluster.send("POST", reviews, None, Some(&review)).await?;
+            Ok(answer["status"]["allowed"] == true)
+        })
+        .await
+    }
+
+    /// A token of an account that lasts so long.
+    async fn token(&self, name: &str, seconds: u32) -> Result<String> {
+        let path = format!("/api/v1/namespaces/{}/serviceaccounts/{name}/token", self.namespace);
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": { "expirationSeconds": seconds },
+        });
+        let answer = self.cluster.send("POST", &path, None, Some(&request)).await?;
+        Ok(answer["status"]["token"].as_str().context("no token")?.to_owned())
+    }
+}
+
+/// In a dry run, and as a standby would: reviews are no writes.
+#[tokio::test]
+async fn the_cluster_says_who_may_read_what() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let cluster = Cluster::new(plane.client().await?);
+    let namespace = cluster.namespace().await?;
+    let accounts = Accounts { namespace: namespace.name().to_owned(), cluster };
+    accounts.create("prometheus", Some("/metrics")).await?;
+    accounts.create("person", Some("/debug/*")).await?;
+    accounts.create("nobody", None).await?;
+    let prometheus = accounts.token("prometheus", 3600).await?;
+    let person = accounts.token("person", 3600).await?;
+    let nobody = accounts.token("nobody", 3600).await?;
+    let later = accounts.token("prometheus", 7200).await?;
+    ensure!(later != prometheus);
+
+    let pair = Pair::new()?;
+    let files = Files::new(&pair)?;
+    let config = files.config("both") + "[access]\nlisteners = \"both\"\n[log]\nfilter = \"trace\"\n";
+    let options = Options::config(config).arg("--dry-run");
+    let collector = Collector::start(plane, options).await?;
+    let client = Client::trusting(&[&pair])?;
+    let (health, debug) = (collector.health_address(), collector.debug_address());
+    poll("readiness, which takes no token", async || {
+        Ok(client.get(health, "/readyz", None).await?.status == 200)
+    })
+    .await?;
+
+    // A token that is almost one: its signature is of another.
+    let (unsigned, _) = prometheus.rsplit_once('.').context("no JWT")?;
+    let forged = format!("{unsigned}.{}", nobody.rsplit_once('.').context("no JWT")?.1);
+    for (address, path, [scraper, reader]) in
+        [(health, "/metrics", [200, 403]), (debug, "/debug/graph", [403, 200])]
+    {
+        for (who, token, expected) in [
+            ("prometheus", Some(prometheus.as_str()), scraper),
+            ("person", Some(person.as_str()), reader),
+            ("nobody", Some(nobody.as_str()), 403),
+            ("no token", None, 401),
+            ("a made-up token", Some("garbage"), 401),
+            ("a forged token", Some(forged.as_str()), 401),
+        ] {
+            let answer = client.get(address, path, token).await?;
+            ensure!(answer.status == expected, "{who} got {path}: {answer:?}");
+            match expected {
+                401 => ensure!(answer.head.contains("www-authenticate: Bearer "), "{answer:?}"),
+                403 => {
+                    let name = format!("system:serviceaccount:{}:{who}", accounts.namespace);
+                    ensure!(answer.body.starts_with(&format!("{name} may not get {path}")), "{answer:?}");
+                }
+                _ => {}
+            }
+        }
+    }
+    ensure!(client.get(health, "/", Some(&prometheus)).await?.status == 403, "only its path");
+
+    let metrics = parse_metrics(&client.get(health, "/metrics", Some(&prometheus)).await?.body);
+    for (listener, reason, count) in [
+        ("health", "unauthenticated", 3.0),
+        ("health", "forbidden", 3.0),
+        ("debug", "unauthenticated", 3.0),
+        ("debug", "forbidden", 2.0),
+    ] {
+        let series = format!("kube_gc_http_refusals_total{{listener=\"{listener}\",reason=\"{reason}\"}}");
+        ensure!(metrics.get(&series) == Some(&count), "{series}: {:?}", metrics.get(&series));
+    }
+
+    // Nobody is let in whom the API server has not been asked about.
+    plane.kill(Server::KubeApiserver)?;
+    let answer = client.get(health, "/metrics", Some(&later)).await;
+    let probe = client.get(health, "/livez", None).await;
+    plane.restart(Server::KubeApiserver)?;
+    let answer = answer?;
+    ensure!(answer.status == 503 && answer.head.contains("retry-after: "), "{answer:?}");
+    ensure!(probe?.status == 200);
+    poll("the API server to be asked", async || {
+        Ok(client.get(health, "/metrics", Some(&later)).await?.status == 200)
+    })
+    .await?;
+
+    let metrics = client.get(health, "/metrics", Some(&later)).await?.body;
+    let unavailable = parse_metrics(&metrics)
+        .get("kube_gc_http_refusals_total{listener=\"health\",reason=\"unavailable\"}")
+        .copied();
+    ensure!(unavailable.is_some_and(|count| count >= 1.0), "{unavailable:?}");
+
+    ensure!(!collector.logged("the API server says again").is_empty());
+    for token in [&prometheus, &person, &nobody, &later, &forged] {
+        let signature = token.rsplit_once('.').context("no JWT")?.1;
+        ensure!(collector.logged(signature).is_empty(), "a token was logged");
+    }
+    collector.stop().await
+}

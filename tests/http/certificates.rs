@@ -1,0 +1,57 @@
+//! Certificates that change, and such that cannot be used.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, ensure};
+
+use crate::client::{Client, Files, Pair};
+use crate::support::cluster::poll;
+use crate::support::{Collector, ControlPlane, Options};
+
+#[tokio::test]
+async fn a_certificate_is_exchanged_while_connections_live_on() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let (first, second) = (Pair::new()?, Pair::new()?);
+    let files = Files::new(&first)?;
+    let collector = Collector::start(plane, Options::config(files.config("health"))).await?;
+    let address = collector.health_address();
+    let client = Client::trusting(&[&first, &second])?;
+    let mut old = client.connect(address).await?;
+    ensure!(old.showed(&first));
+    ensure!(old.get("/livez", None).await?.status == 200);
+    ensure!(collector.get_debug("/debug/queues").await?.status == 200, "in the clear, as it is set");
+
+    ensure!(collector.get("/livez").await.is_err(), "and this one is not");
+
+    files.set(&second)?;
+    poll("the second certificate", async || Ok(client.connect(address).await?.showed(&second))).await?;
+    ensure!(old.get("/livez", None).await?.status == 200, "the old connection");
+    let metrics = client.get(address, "/metrics", None).await?.body;
+    ensure!(metrics.contains("\nkube_gc_tls_reloads_total{result=\"loaded\"} 1\n"), "{metrics}");
+    ensure!(metrics.contains("\nkube_gc_tls_certificate_stale 0\n"), "{metrics}");
+    let handshake = "kube_gc_http_refusals_total{listener=\"health\",reason=\"handshake\"} 1";
+    ensure!(metrics.contains(&format!("\n{handshake}\n")), "{metrics}");
+    collector.stop().await
+}
+
+/// No API server is needed to find that out.
+#[test]
+fn files_that_cannot_be_used_are_an_error_at_the_start() -> Result<()> {
+    let (one, other) = (Pair::new()?, Pair::new()?);
+    let files = Files::new(&one)?;
+    files.set_key(&other)?;
+    let config = tempfile::NamedTempFile::new()?;
+    std::fs::write(&config, files.config("debug"))?;
+    let output = Command::new(env!("CARGO_BIN_EXE_kube-gc"))
+        .args(["run", "--kubeconfig", "/nonexistent", "--config"])
+        .arg(config.path())
+        .stdin(Stdio::null())
+        .output()?;
+    let said = String::from_utf8(output.stderr)?;
+    ensure!(output.status.code() == Some(2), "{said}");
+    for part in ["(`tls.key`)", "(`tls.certificate`)", "/tls.key", "/tls.crt"] {
+        ensure!(said.contains(part), "{said}");
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! What is too much.
+
+use anyhow::{Result, ensure};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::support::{Collector, ControlPlane, Options};
+
+/// Connections that a listener has at a time.
+const CONNECTIONS: usize = 100;
+
+const REQUEST: &[u8] = b"GET /debug/queues HTTP/1.1\r\nHost: kube-gc\r\n\r\n";
+
+/// The first bytes of what comes back for a request.
+async fn status(address: &str, request: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(request.as_bytes()).await?;
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).await?;
+    Ok(String::from_utf8(status.to_vec())?)
+}
+
+#[tokio::test]
+async fn a_listener_that_is_asked_for_too_much_refuses_and_the_other_one_answers() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let collector = Collector::start(plane, Options::default()).await?;
+    let address = collector.debug_address();
+    let long = format!("GET / HTTP/1.1\r\nHost: kube-gc\r\nA: {}\r\n\r\n", "x".repeat(64 << 10));
+    ensure!(status(address, &long).await? == "HTTP/1.1 431");
+    let body = "POST / HTTP/1.1\r\nHost: kube-gc\r\nContent-Length: 1000000\r\n\r\n";
+    ensure!(status(address, body).await? == "HTTP/1.1 405");
+    ensure!(status(address, &body.replace("POST", "GET")).await? == "HTTP/1.1 413");
+
+    let mut connections = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(REQUEST).await?;
+        ensure!(stream.read(&mut [0; 4096]).await? > 0);
+        connections.push(stream);
+    }
+    let mut further = TcpStream::connect(address).await?;
+    further.write_all(REQUEST).await?;
+    let metrics = collector.metrics().await?;
+    for reason in ["head", "method", "body"] {
+        let series = format!("kube_gc_http_refusals_total{{listener=\"debug\",reason=\"{reason}\"}}");
+        ensure!(metrics.get(&series) == Some(&1.0), "{series}: {:?}", metrics.get(&series));
+    }
+    drop(connections);
+    ensure!(further.read(&mut [0; 4096]).await? > 0);
+    collector.stop().await
+}

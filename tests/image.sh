@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Builds the static binary and the image of it, looks at what is in there, and runs the
+# tests of the deployment with the binary that comes out of the image:
+#
+#   tests/image.sh
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+fail() {
+  printf 'image: %s\n' "$*" >&2
+  exit 1
+}
+
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+# A store of its own, which works on any file system and goes with the directory.
+export BUILDAH_FLAGS="--root $directory/root --runroot $directory/run --storage-driver vfs"
+deploy/build-image kube-gc:test "oci:$directory/image:test"
+
+# An OCI layout: index.json names the manifest, which names the configuration and layers.
+blob() { printf '%s/image/blobs/%s' "$directory" "${1/://}"; }
+manifest=$(blob "$(jq -r '.manifests[0].digest' "$directory/image/index.json")")
+config=$(blob "$(jq -r .config.digest "$manifest")")
+expect() {
+  local found
+  found=$(jq -c ".config.$1" "$config")
+  [[ $found == "$2" ]] || fail "$1 is $found, and should be $2"
+}
+expect User '"65532:65532"'
+expect Entrypoint '["/kube-gc"]'
+expect Cmd '["run"]'
+expect ExposedPorts '{"8080/tcp":{}}'
+
+mkdir "$directory/rootfs"
+while read -r layer; do
+  tar --extract --gzip --file "$(blob "$layer")" --directory "$directory/rootfs"
+done < <(jq -r '.layers[].digest' "$manifest")
+files=$(cd "$directory/rootfs" && find . ! -type d)
+[[ $files == ./kube-gc ]] || fail "it holds $files, and should hold kube-gc alone"
+
+printf 'image: %s, %s bytes, and nothing else\n' "$("$directory/rootfs/kube-gc" --version)" \
+  "$(stat --format %s "$directory/rootfs/kube-gc")"
+KUBE_GC_BINARY=$directory/rootfs/kube-gc "${CARGO:-cargo}" test --locked --test deployment -- the_plain the_probes
