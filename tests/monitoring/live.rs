@@ -64,6 +64,8 @@ struct Stage {
     plane: &'static ControlPlane,
     cluster: Cluster,
     ns: Ns,
+    faults: Faults,
+    load: Load,
     prometheus: Prometheus,
     begun: f64,
     targets: Mutex<BTreeMap<&'static str, Target>>,
@@ -80,9 +82,12 @@ impl Stage {
         let turn = plane.exclusive().await;
         let cluster = Cluster::new(plane.client().await?);
         let ns = cluster.namespace().await?;
+        let faults = Faults::make(plane, &cluster, &ns).await?;
+        let load = Load::create(&ns, [300, 60, 60]).await?;
+        // Not before, or it would miss the collectors.
         let prometheus = Prometheus::start(&shortened()?).await?;
         let (begun, targets) = (unix_now()?, Mutex::default());
-        Ok(Self { plane, cluster, ns, prometheus, begun, targets, _turn: turn })
+        Ok(Self { plane, cluster, ns, faults, load, prometheus, begun, targets, _turn: turn })
     }
 
     /// Lets Prometheus scrape this one where it is now.
@@ -171,6 +176,7 @@ impl Installations {
         let wall = Proxy::start(stage.plane).await?;
         let _ = wall.always(On::verb(Verb::List).when(Request::is_full_list), How::Instead(Reply::broken()));
         let one = Replica::start(("kube-gc", "one"), front.kubeconfig(), &main, &[]).await?;
+        stage.scrape(&one)?;
         one.reaches("kube_gc_leader", 1.0).await?;
         let (two, beside, braked, leaderless, blind, flapping) = try_join!(
             Replica::start(("kube-gc", "two"), admin, &main, &[]),
@@ -219,8 +225,8 @@ async fn flapped(stage: &Stage, replica: &Replica) -> Result<()> {
 
 /// More work than it can do for a while; then the leader is killed, and the other one
 /// takes over.
-async fn loaded(stage: &Stage, load: &Load, one: &mut Replica, two: &mut Replica) -> Result<()> {
-    load.begin(&stage.cluster).await?;
+async fn loaded(stage: &Stage, one: &mut Replica, two: &mut Replica) -> Result<()> {
+    stage.load.begin(&stage.cluster).await?;
     stage.fires("KubeGcSlow", "kube-gc").await?;
     let leads = one.value("kube_gc_leader").await? == 1.0;
     let (leader, other) = if leads { (one, two) } else { (two, one) };
@@ -230,7 +236,7 @@ async fn loaded(stage: &Stage, load: &Load, one: &mut Replica, two: &mut Replica
     other.reaches(ACQUIRED, before + 1.0).await?;
     leader.start_again().await?;
     stage.scrape(leader)?;
-    load.done(&stage.cluster).await
+    stage.load.done(&stage.cluster).await
 }
 
 async fn every_query_has_had_data(stage: &Stage) -> Result<()> {
@@ -284,11 +290,9 @@ async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()>
     ensure!(alerts()?.iter().map(String::as_str).eq(covered), "an alert that nothing provokes");
 
     let stage = Stage::set().await?;
-    let faults = Faults::make(stage.plane, &stage.cluster, &stage.ns).await?;
-    let load = Load::create(&stage.ns, [300, 60, 60]).await?;
     let mut all = Installations::start(&stage).await?;
     try_join!(
-        loaded(&stage, &load, &mut all.one, &mut all.two),
+        loaded(&stage, &mut all.one, &mut all.two),
         restarted(&stage, &mut all.leaderless),
         flapped(&stage, &all.flapping),
     )?;
@@ -300,7 +304,7 @@ async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()>
         ensure!(quiet.iter().all(|namespace| !fired.contains(*namespace)), "{alert} fired in {fired:?}");
     }
     ensure!(stage.fired(AT_THE_END).await?.is_empty(), "they are not down");
-    faults.allow(&stage.cluster).await?;
+    stage.faults.allow(&stage.cluster).await?;
     if let Some(path) = std::env::var_os("KUBE_GC_PICTURE") {
         draw(&stage, &path).await?;
     }
