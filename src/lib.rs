@@ -10,6 +10,7 @@
 
 pub mod actors;
 pub mod api;
+pub mod brake;
 pub mod cli;
 pub mod config;
 pub mod demo;

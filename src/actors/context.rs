@@ -6,6 +6,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 use tokio::time::Instant;
 
+use super::brake::Brake;
 use super::decision::DecisionObserver;
 use super::graph_handle::{GraphHandle, PartitionEnded};
 use super::health::TypeHealth;
@@ -13,6 +14,7 @@ use super::memory::Memory;
 use super::pool::{Outcome, RetryReason};
 use super::reporter::Reporter;
 use crate::api::{Api, ApiError, ErrorClass};
+use crate::brake::Limits;
 use crate::graph::Report;
 use crate::mailbox::Completion;
 use crate::object::{Identity, OwnerReference, Uid};
@@ -35,6 +37,8 @@ pub struct WorkerContext {
     pub reporter: Reporter,
     /// Types that are left alone for a while.
     pub health: Arc<TypeHealth>,
+    /// What keeps it from deleting too much.
+    pub brake: Brake,
     /// Who else hears of decisions.
     pub decisions: Arc<[Arc<dyn DecisionObserver>]>,
     located: Arc<DashMap<Uid, Located>>,
@@ -57,9 +61,17 @@ impl WorkerContext {
             memory,
             reporter,
             health: Arc::default(),
+            brake: Brake::new(Limits::default()),
             decisions: Arc::default(),
             located: Arc::default(),
         }
+    }
+
+    /// With this brake.
+    #[must_use]
+    pub fn braked(mut self, brake: Brake) -> Self {
+        self.brake = brake;
+        self
     }
 
     /// With those who hear of every decision.
@@ -118,6 +130,8 @@ pub enum Interrupted {
     Graph(PartitionEnded),
     /// The world moved on: decide afresh.
     Changed(&'static str),
+    /// Nothing is deleted for now.
+    Braked(Arc<str>),
 }
 
 impl From<ApiError> for Interrupted {
@@ -141,6 +155,7 @@ impl Interrupted {
             Self::Graph(error) => {
                 Completion::Retry { reason: RetryReason::Failed, error: error.to_string().into() }
             }
+            Self::Braked(error) => Completion::Park { reason: RetryReason::Braked, error },
             Self::Api(error) => api_outcome(&error),
         }
     }

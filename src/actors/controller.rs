@@ -9,6 +9,7 @@ use futures::future::join;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::brake::{self, Brake};
 use super::context::WorkerContext;
 use super::decision::DecisionObserver;
 use super::delete::DeleteWork;
@@ -26,6 +27,7 @@ use super::reporter::Reporter;
 use super::supervision::Threads;
 use super::view::View;
 use crate::api::Api;
+use crate::brake::Limits;
 use crate::graph::{Layout, Partition};
 use crate::mailbox::Backoff;
 use crate::object::Catalog;
@@ -50,6 +52,8 @@ pub struct ControllerSettings {
     pub discovery: DiscoverySettings,
     /// Who else hears of every decision.
     pub decisions: Vec<Arc<dyn DecisionObserver>>,
+    /// How much may be deleted.
+    pub brake: Limits,
 }
 
 /// Where the partitions of the graph run.
@@ -101,8 +105,12 @@ impl Controller {
         };
         let layout = Layout::new(settings.partitions);
         let graph = start_partitions(&threads, settings.placement, layout, &outlets)?;
+        let brake = Brake::new(settings.brake);
         let context = WorkerContext::new(api.clone(), graph.clone(), Arc::clone(&memory), reporter)
-            .observed(settings.decisions);
+            .observed(settings.decisions)
+            .braked(brake.clone());
+        let telling = brake::tell(brake.clone(), api.clone(), delete.clone().recipient(), ending.clone());
+        watched("brake", tokio::spawn(telling), ending.clone());
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
         let rounds = Rounds::start(context.clone(), round_types);
         let work = Arc::new(DeleteWork::new(context.clone()));
@@ -122,8 +130,17 @@ impl Controller {
             pools: vec![doors(&delete), doors(&orphan)],
         };
         let discovery = Discovery::new(means, settings.discovery, status, types).start();
-        let view =
-            View { graph, graph_queue, delete, orphan, registry, memory, discovery: discovery_status, gate };
+        let view = View {
+            graph,
+            graph_queue,
+            delete,
+            orphan,
+            registry,
+            memory,
+            brake,
+            discovery: discovery_status,
+            gate,
+        };
         MetricsActor::new(view.clone(), exporter).start();
         Ok(Self { view, discovery, threads, ending })
     }

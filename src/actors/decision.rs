@@ -195,12 +195,20 @@ impl<'a> DecisionLine<'a> {
                 record::decision(self.action, "decided_afresh", &self.object.resource.group_resource);
                 tracing::debug!(object = %self.object, action = self.action, %what, "decided afresh");
             }
+            Interrupted::Braked(why) => self.held(why),
         }
     }
 
     /// Nothing can be done until something else changes.
     pub fn parked(&self, reason: &dyn Display) {
         self.write("parked", Some(reason));
+    }
+
+    /// It is put off until a person resumes. One warning has said so, for all of them.
+    fn held(&self, why: &str) {
+        record::decision(self.action, "braked", &self.object.resource.group_resource);
+        self.observed("braked", Some(&why));
+        tracing::debug!(object = %self.object, action = self.action, why, "held by the brake");
     }
 
     fn failed(&self, error: &ApiError) {
@@ -216,6 +224,20 @@ impl<'a> DecisionLine<'a> {
 
     fn write(&self, outcome: &'static str, error: Option<&dyn Display>) {
         record::decision(self.action, outcome, &self.object.resource.group_resource);
+        self.observed(outcome, error);
+        let Self { object, action, policy, finalizer, owners, .. } = self;
+        let policy = policy.map(tracing::field::display);
+        let finalizer = finalizer.map(Finalizer::name);
+        let owners = (!owners.is_empty()).then_some(owners);
+        match error {
+            None => tracing::info!(%object, action, policy, finalizer, owners, outcome, "decision"),
+            Some(error) => {
+                tracing::warn!(%object, action, policy, finalizer, owners, outcome, %error, "decision");
+            }
+        }
+    }
+
+    fn observed(&self, outcome: &'static str, error: Option<&dyn Display>) {
         if !self.observers.is_empty() {
             let decision = Decision {
                 object: self.object.clone(),
@@ -229,16 +251,6 @@ impl<'a> DecisionLine<'a> {
             };
             for observer in self.observers {
                 observer.decided(&decision);
-            }
-        }
-        let Self { object, action, policy, finalizer, owners, .. } = self;
-        let policy = policy.map(tracing::field::display);
-        let finalizer = finalizer.map(Finalizer::name);
-        let owners = (!owners.is_empty()).then_some(owners);
-        match error {
-            None => tracing::info!(%object, action, policy, finalizer, owners, outcome, "decision"),
-            Some(error) => {
-                tracing::warn!(%object, action, policy, finalizer, owners, outcome, %error, "decision");
             }
         }
     }

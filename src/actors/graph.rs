@@ -10,8 +10,9 @@ use tokio::sync::oneshot;
 
 use super::memory::Memory;
 use super::messages::{
-    AskDump, AskOwner, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer, Identify, Locate,
-    Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
+    AskDump, AskOwner, AskPopulation, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer,
+    Identify, Locate, Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog,
+    Verified,
 };
 use super::outbox::{Outbox, Sequence};
 use super::reporter::Reporter;
@@ -319,6 +320,14 @@ impl Handler<AskStatus> for GraphActor {
             stats: self.partition.stats(),
             outbox: self.outbox.len() + usize::from(!self.outbox.is_empty()),
         }
+    }
+}
+
+impl Handler<AskPopulation> for GraphActor {
+    type Result = usize;
+
+    fn handle(&mut self, AskPopulation(resource): AskPopulation, _: &mut Self::Context) -> Self::Result {
+        self.partition.population(&resource)
     }
 }
 

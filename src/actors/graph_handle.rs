@@ -8,13 +8,13 @@ use futures::future::{join_all, try_join_all};
 
 use super::graph::GraphActor;
 use super::messages::{
-    AskDump, AskOwner, AskStatus, AskUnread, Expect, Fence, Finding, Identify, Locate, Look, Page,
-    PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
+    AskDump, AskOwner, AskPopulation, AskStatus, AskUnread, Expect, Fence, Finding, Identify, Locate, Look,
+    Page, PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
 };
 use crate::graph::{
     Cursor, Dump, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Snapshot, Verification,
 };
-use crate::object::{Catalog, Identity, Key, Namespace, Uid};
+use crate::object::{Catalog, GroupResource, Identity, Key, Namespace, Uid};
 
 /// The addresses of all partitions. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -158,6 +158,11 @@ impl GraphHandle {
     /// The status of every partition, in order.
     pub async fn status(&self) -> Answer<Vec<PartitionStatus>> {
         self.ask_all(|| AskStatus).await
+    }
+
+    /// How many objects of a type there are.
+    pub async fn population(&self, resource: &GroupResource) -> Answer<usize> {
+        Ok(self.ask_all(|| AskPopulation(resource.clone())).await?.into_iter().sum())
     }
 
     /// The whole graph, partition by partition, with the nodes of these uids even if

@@ -149,6 +149,7 @@ impl Introspection for Introspected {
             // Before that it is the reason why it is not ready.
             undiscovered: if status.discovered { &undiscovered } else { &[] },
             ignored: &self.ignored,
+            brake: self.view.brake().warning().as_deref(),
             leadership: match &standing {
                 Standing::Alone => None,
                 Standing::Leading { .. } => Some(Leadership::Leader),

@@ -132,6 +132,11 @@ pub struct PartitionStatus {
     pub outbox: usize,
 }
 
+/// How many objects of this type are there?
+#[derive(Debug, Message)]
+#[rtype(result = "usize")]
+pub struct AskPopulation(pub GroupResource);
+
 /// The nodes and edges of this partition: nodes that have an edge, and those of
 /// these uids.
 #[derive(Clone, Debug, Message)]
@@ -160,6 +165,11 @@ pub struct Close;
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct WakeUnresolved;
+
+/// The brake is released: queue what it has held.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct WakeHeld;
 
 // To discovery.
 

@@ -82,6 +82,7 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
             longest_running: status.longest_running,
         });
     }
+    view.brake().sample(pools.iter().map(|(_, status)| status.held).sum());
     view.graph_queue().sample();
     for (partition, status) in view.partitions().await.unwrap_or_default().iter().enumerate() {
         record::graph(

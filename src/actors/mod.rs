@@ -8,6 +8,7 @@
 //! time (requests, decoding) runs as a task on the thread pool; the actor that
 //! spawned it notices its end.
 
+mod brake;
 mod context;
 mod controller;
 mod decision;
@@ -37,6 +38,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+pub use brake::{Brake, DELETION_PAUSED, DELETION_RESUMED, Engagement};
 pub use controller::{Controller, ControllerSettings, Placement};
 pub use decision::{Decision, DecisionObserver, JudgedOwner};
 pub use delete::Evidence;

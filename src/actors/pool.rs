@@ -1,5 +1,7 @@
 //! A pool of workers around one backoff mailbox.
 
+mod held;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub enum RetryReason {
     Unresolved,
     /// An owner exists that no monitor has shown (yet).
     NotObserved,
+    /// The brake is engaged: nothing is deleted until a person resumes.
+    Braked,
 }
 
 impl RetryReason {
@@ -45,6 +49,7 @@ impl RetryReason {
             Self::Panicked => "panicked",
             Self::Unresolved => "unresolved",
             Self::NotObserved => "not_observed",
+            Self::Braked => "braked",
         }
     }
 
@@ -53,7 +58,7 @@ impl RetryReason {
     #[must_use]
     pub const fn is_parked(self) -> bool {
         match self {
-            Self::Unresolved | Self::NotObserved => true,
+            Self::Unresolved | Self::NotObserved | Self::Braked => true,
             Self::Conflict | Self::Failed | Self::Throttled | Self::Panicked => false,
         }
     }
@@ -71,7 +76,7 @@ pub trait Work: Send + Sync + 'static {
     /// served or can be listed again.
     #[must_use]
     fn is_woken(reason: RetryReason) -> bool {
-        reason.is_parked()
+        reason.is_parked() && reason != RetryReason::Braked
     }
 
     /// Works on one key: reads the state at this moment, decides, acts.
@@ -329,6 +334,8 @@ pub struct PoolStatus {
     pub delayed: usize,
     /// Keys that wait for the world to change.
     pub parked: usize,
+    /// How many of these wait for the brake.
+    pub held: usize,
     /// How many keys were ever put in: two equal readings mean nothing happened.
     pub adds: u64,
     /// How many tries ended with another one to come.
@@ -390,6 +397,7 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
             processing: stats.processing,
             delayed,
             parked,
+            held: stats.delayed.get(&RetryReason::Braked).copied().unwrap_or_default(),
             adds: stats.adds_total,
             retries: stats.retries_total,
             oldest_ready: stats.oldest_ready_since.map(|since| now.since(since)),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use actix::{Addr, MailboxError};
 use tokio::sync::watch;
 
+use super::brake::Brake;
 use super::delete::DeleteWork;
 use super::discovery::{DiscoveryStatus, Phase};
 use super::graph_handle::{GraphHandle, PartitionEnded};
@@ -32,6 +33,7 @@ pub struct View {
     pub(super) orphan: Addr<Pool<OrphanWork>>,
     pub(super) registry: Registry,
     pub(super) memory: Arc<Memory>,
+    pub(super) brake: Brake,
     pub(super) discovery: watch::Receiver<DiscoveryStatus>,
     pub(super) gate: WriteGate,
 }
@@ -65,6 +67,12 @@ impl View {
     #[must_use]
     pub const fn gate(&self) -> &WriteGate {
         &self.gate
+    }
+
+    /// What keeps it from deleting too much.
+    #[must_use]
+    pub const fn brake(&self) -> &Brake {
+        &self.brake
     }
 
     /// Resolves when the workers may begin: everything is synced, or the start-up

@@ -89,6 +89,38 @@ impl ErrorClass {
     }
 }
 
+impl ApiError {
+    /// Whether the request may have had its effect all the same: it was sent, and nobody
+    /// knows what became of it.
+    #[must_use]
+    pub fn may_have_taken_effect(&self) -> bool {
+        match self.class {
+            ErrorClass::Transient => match self.code {
+                // The server could not handle it.
+                Some(503) => false,
+                // Admission comes before the effect.
+                Some(_) => !self.message.contains("failed calling webhook"),
+                // In hyper's words: there was no connection to send it by.
+                None => !self.message.contains("client error (Connect)"),
+            },
+            ErrorClass::Unusable => true,
+            ErrorClass::Absent
+            | ErrorClass::NotServed
+            | ErrorClass::NamespaceGone
+            | ErrorClass::Conflict
+            | ErrorClass::OtherObject
+            | ErrorClass::Refused
+            | ErrorClass::Denied
+            | ErrorClass::Throttled { .. }
+            | ErrorClass::Expired
+            | ErrorClass::TooLargeResourceVersion
+            | ErrorClass::GateClosed
+            | ErrorClass::Doubted
+            | ErrorClass::DryRun => false,
+        }
+    }
+}
+
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: ", self.action, self.target)?;

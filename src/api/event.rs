@@ -1,4 +1,4 @@
-//! Warnings on objects, as Kubernetes Events.
+//! Warnings and news on objects, as Kubernetes Events.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -20,6 +20,24 @@ const FALLBACK_NAMESPACE: &str = "default";
 /// How long the part of an event's name may be that comes from the object's.
 const LONGEST_NAME: usize = 200;
 
+/// Whether an event is a warning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    /// Somebody should look.
+    Warning,
+    /// For information.
+    Normal,
+}
+
+impl EventType {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Warning => "Warning",
+            Self::Normal => "Normal",
+        }
+    }
+}
+
 impl Api {
     /// Records a warning about an object: a core/v1 Event of the component
     /// [`EVENT_COMPONENT`], in the object's namespace or,
@@ -29,6 +47,21 @@ impl Api {
     ///
     /// It could not be recorded. Events are for people: nothing depends on them.
     pub async fn warn(&self, about: &Identity, reason: &str, message: &str) -> Result<(), ApiError> {
+        self.tell(about, EventType::Warning, reason, message).await
+    }
+
+    /// The same, of something that need not be a warning.
+    ///
+    /// # Errors
+    ///
+    /// See [`warn`](Self::warn).
+    pub async fn tell(
+        &self,
+        about: &Identity,
+        kind: EventType,
+        reason: &str,
+        message: &str,
+    ) -> Result<(), ApiError> {
         let namespace = about.namespace.as_ref().map_or(FALLBACK_NAMESPACE, Namespace::as_str);
         let name = event_name(about, reason, message);
         let now = humantime::format_rfc3339_seconds(self.settings().clock.now()).to_string();
@@ -43,7 +76,7 @@ impl Api {
                 "name": about.name,
                 "uid": about.uid,
             },
-            "type": "Warning",
+            "type": kind.as_str(),
             "reason": reason,
             "message": message,
             "source": { "component": EVENT_COMPONENT },

@@ -40,6 +40,7 @@ pub use delete::Deleted;
 pub use discovery::{Discovered, GroupFailure, Watchable};
 pub use doubt::Doubts;
 pub use error::{ApiError, ErrorClass};
+pub use event::EventType;
 pub use finalizer::{Finalizer, FinalizerRemoval};
 pub use gate::{GateClosed, Permit, Standing, WriteGate};
 pub(crate) use jitter::Jitter;

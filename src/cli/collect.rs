@@ -56,7 +56,7 @@ async fn collect(args: &RunArgs, settings: Settings) -> Result<(), Failure> {
     let candidacy = Candidacy::new(config, &settings.leader, &gate)
         .map_err(|error| Failure::new(Exit::Credentials, error))?;
     let collector = Collector::start(api, &settings, exporter, Vec::new(), protections).await?;
-    let mut election = candidacy.start(collector.collects());
+    let mut election = candidacy.start(collector.collects(), collector.brake());
     let ended = tokio::select! {
         name = ended => Ok(name),
         failure = collector.fails() => Err(failure),

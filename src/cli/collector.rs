@@ -15,9 +15,11 @@ use crate::actors::{
     Controller, ControllerSettings, DecisionObserver, DiscoverySettings, Introspected, Placement,
 };
 use crate::api::{Api, ApiSettings, WatchSettings};
+use crate::brake::Limits;
 use crate::cli::Exit;
 use crate::config::Settings;
 use crate::http::{Introspection, Listener, bind, debug_router, health_router};
+use crate::leader::Notes;
 use crate::mailbox::Backoff;
 use crate::telemetry::Exporter;
 
@@ -86,6 +88,11 @@ impl Collector {
         self.controller.view().collects()
     }
 
+    /// What is to be written on the Lease of a group of replicas.
+    pub fn brake(&self) -> Arc<dyn Notes> {
+        Arc::new(self.controller.view().brake().clone())
+    }
+
     /// Resolves when the pages are no longer served, which nobody has asked for.
     pub async fn fails(&self) -> Failure {
         self.serving.wait().await;
@@ -133,5 +140,7 @@ fn controller_settings(settings: &Settings, decisions: Vec<Arc<dyn DecisionObser
             sync_timeout: settings.startup.sync_timeout,
         },
         decisions,
+        // A dry run deletes nothing.
+        brake: if settings.dry_run { Limits::default() } else { settings.brake.limits() },
     }
 }

@@ -1,5 +1,7 @@
 //! Leader election, as `run` has it.
 
+use std::sync::Arc;
+
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -7,7 +9,7 @@ use super::Exit;
 use super::failure::Failure;
 use crate::api::{Clock, ConnectError, WriteGate};
 use crate::config::{LeaderSettings, Settings};
-use crate::leader::{ApiLeases, Elector, LeaseName, ReplicaId, Timing};
+use crate::leader::{ApiLeases, Elector, LeaseName, Notes, ReplicaId, Timing};
 use crate::telemetry::record;
 
 /// The gate that these settings ask for.
@@ -63,12 +65,12 @@ impl Candidacy {
     /// Takes part as soon as this replica is ready to: one that has yet to read the
     /// cluster would hold the lease and do nothing with it, while another could go on at
     /// once.
-    pub fn start(self, ready: impl Future<Output = ()> + Send + 'static) -> Election {
+    pub fn start(self, ready: impl Future<Output = ()> + Send + 'static, notes: Arc<dyn Notes>) -> Election {
         let ending = CancellationToken::new();
         let taking_part = ending.clone();
         let take_part = |elector: Elector<ApiLeases>| async move {
             if taking_part.run_until_cancelled(ready).await.is_some() {
-                elector.run(taking_part).await;
+                elector.with_notes(notes).run(taking_part).await;
             }
         };
         Election { elector: self.0.map(take_part).map(tokio::spawn), ending }

@@ -9,6 +9,7 @@
 //! `config/default.toml` documents each key; a test keeps it equal to the
 //! [`Default`] of [`Settings`].
 
+mod brake;
 mod error;
 mod exposure;
 pub(crate) mod fuzzing;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::object::GroupResource;
 
+pub use brake::BrakeSettings;
 pub use error::{ConfigError, Origin};
 pub use load::Loader;
 
@@ -46,6 +48,8 @@ pub struct Settings {
     pub retry: RetrySettings,
     /// Which of several replicas writes.
     pub leader: LeaderSettings,
+    /// How much may be deleted.
+    pub brake: BrakeSettings,
     /// Beginning.
     pub startup: StartupSettings,
     /// Requests to the API server.
@@ -381,6 +385,9 @@ impl Settings {
                 "`leader.enabled` has no effect, because this is a dry run: it writes nothing, not even the lease"
                     .to_owned(),
             );
+        }
+        if self.dry_run && !self.brake.limits().is_off() {
+            warnings.push("`brake` has no effect, because this is a dry run: it deletes nothing".to_owned());
         }
         warnings.extend(exposure::warnings(self));
         warnings

@@ -85,6 +85,14 @@ pub(super) const RULES: &[Rule] = &[
                 && s.leader.retry_period.mul_f64(1.2) < s.leader.renew_deadline
         },
     ),
+    rule("brake.deletions_per_minute", "a whole number from 0 (no limit) to 1000000", |s| {
+        s.brake.deletions_per_minute <= 1_000_000
+    }),
+    rule("brake.percent", "a whole number from 0 (no limit) to 100", |s| s.brake.percent <= 100),
+    rule("brake.percent_floor", "a whole number from 0 to 1000000", |s| s.brake.percent_floor <= 1_000_000),
+    rule("brake.window", r#"a duration from "1s" to "24h", with its unit"#, |s| {
+        (millis(1000)..=24 * HOUR).contains(&s.brake.window)
+    }),
     rule("startup.sync_timeout", UP_TO_AN_HOUR, |s| s.startup.sync_timeout <= HOUR),
     rule("client.qps", "a whole number from 0 (no limit) to 100000", |s| s.client.qps <= 100_000),
     rule("client.burst", "a whole number from 0 (as many as `client.qps`) to 100000", |s| {

@@ -208,6 +208,11 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         ("[leader]\nname = \"a..b\"", "leader.name", ": \"a..b\";"),
         ("[leader]\nnamespace = \"a.b\"", "leader.namespace", ": \"a.b\";"),
         ("[leader]\nidentity = \"a b\"", "leader.identity", ": \"a b\";"),
+        ("[brake]\ndeletions_per_minute = 1000001", "brake.deletions_per_minute", ": 1000001;"),
+        ("[brake]\npercent = 101", "brake.percent", ": 101;"),
+        ("[brake]\npercent_floor = -1", "brake.percent_floor", ": -1;"),
+        ("[brake]\nwindow = \"999ms\"", "brake.window", ": \"999ms\";"),
+        ("[brake]\nwindow = \"25h\"", "brake.window", ": \"25h\";"),
     ] {
         let error = message(load_file(text));
         assert!(error.starts_with(&format!("bad value for `{key}` in the file /")), "{text}: {error}");

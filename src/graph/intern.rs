@@ -153,6 +153,8 @@ pub(super) struct TypeEntry {
     pub(super) monitor: Option<MonitorState>,
     /// The nodes of the type; each knows its place.
     pub(super) nodes: Vec<NodeId>,
+    /// How many of them are observed.
+    pub(super) observed: usize,
 }
 
 impl TypeEntry {
@@ -182,7 +184,8 @@ impl Types {
         if let Some(id) = self.find(&resource.group_resource) {
             return id;
         }
-        let entry = TypeEntry { resource: Arc::clone(resource), monitor: None, nodes: Vec::new() };
+        let entry =
+            TypeEntry { resource: Arc::clone(resource), monitor: None, nodes: Vec::new(), observed: 0 };
         let id = self.entries.insert(entry);
         self.index.insert(resource.group_resource.clone(), id);
         id

@@ -234,6 +234,13 @@ impl Partition {
         }
     }
 
+    /// How many objects of a type are here.
+    #[must_use]
+    pub fn population(&self, group_resource: &GroupResource) -> usize {
+        let types = &self.store.types;
+        types.find(group_resource).map_or(0, |id| types.entries[id].observed)
+    }
+
     /// Queues a node for the delete pool, under its primary name if it has several.
     pub(super) fn queue(&self, id: NodeId, out: &mut Effects) {
         out.delete.push(self.store.key(self.principal(id)));

@@ -111,6 +111,7 @@ impl Store {
             // Not more than there are slots, whose numbers are 32 bits wide.
             *position = list.len() as u32;
             list.push(id);
+            self.types.entries[*type_id].observed += usize::from(presence == Presence::Observed);
         }
         let Self { nodes, index, .. } = self;
         index.insert_unique(hash_of(uid), id, |&id| hash_of(&nodes[id].uid));
@@ -134,6 +135,7 @@ impl Store {
             if let Some(&moved) = list.get(position as usize) {
                 self.nodes[moved].node_type = NodeType::Served { id: type_id, position };
             }
+            self.types.entries[type_id].observed -= usize::from(node.presence == Presence::Observed);
             self.types.release(type_id);
         }
     }
@@ -143,6 +145,11 @@ impl Store {
         let was = std::mem::replace(&mut self.nodes[id].presence, presence);
         self.virtual_nodes += usize::from(presence == Presence::Virtual);
         self.virtual_nodes -= usize::from(was == Presence::Virtual);
+        if let NodeType::Served { id: type_id, .. } = self.nodes[id].node_type {
+            let observed = &mut self.types.entries[type_id].observed;
+            *observed += usize::from(presence == Presence::Observed);
+            *observed -= usize::from(was == Presence::Observed);
+        }
         self.bump(id);
     }
 

@@ -78,6 +78,8 @@ pub struct Facts<'a> {
     pub undiscovered: &'a [Undiscovered],
     /// Of [`Settings::ignored_type_warnings`](crate::config::Settings::ignored_type_warnings).
     pub ignored: &'a [String],
+    /// Why nothing is deleted, while the brake is engaged.
+    pub brake: Option<&'a str>,
     /// `None` if there are no replicas.
     pub leadership: Option<Leadership<'a>>,
 }
@@ -115,6 +117,7 @@ impl Readiness {
             }
             Leadership::Standby { leader: None } => Check::fine("leadership: standby, no leader is known"),
         }));
+        checks.extend(facts.brake.map(|why| Check::warning("brake", why)));
         checks.extend(facts.undiscovered.iter().map(|part| {
             let Undiscovered { group, version, since, last_error } = part;
             let version = version.as_ref().map(|version| format!("/{version}")).unwrap_or_default();
@@ -160,5 +163,27 @@ impl Readiness {
         let verdict = if self.ready() { "passed" } else { "failed" };
         let _ = writeln!(text, "{endpoint} check {verdict}");
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_whose_brake_is_engaged_is_ready_and_says_why_it_deletes_nothing() {
+        let readiness = Readiness::assess(&Facts {
+            discovery: Ok(()),
+            started: true,
+            since: Timestamp::now(),
+            monitors: &[],
+            undiscovered: &[],
+            ignored: &[],
+            brake: Some("deletion is paused since noon"),
+            leadership: None,
+        });
+        assert!(readiness.ready());
+        let page = readiness.verbose("readyz");
+        assert!(page.contains("[!]brake warning: deletion is paused since noon\n"), "{page}");
     }
 }

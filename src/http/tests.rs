@@ -306,6 +306,7 @@ fn assess(discovery: Result<(), &str>, started: bool) -> Readiness {
         monitors: &monitors,
         undiscovered: &undiscovered,
         ignored: &ignored,
+        brake: None,
         leadership: None,
     })
 }
@@ -320,6 +321,7 @@ async fn a_standby_is_ready_and_says_who_leads() {
             monitors: &[],
             undiscovered: &[],
             ignored: &[],
+            brake: None,
             leadership: Some(leadership),
         })
     };

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Decision, LeaseError, Leases, Observation, Record, ReplicaId, decide};
+use super::{Decision, LeaseError, Leases, NoNotes, Notes, Observation, Record, ReplicaId, decide};
 use crate::api::{Clock, Jitter, Moment, Standing, WriteGate};
 use crate::telemetry::record::{self, LeaseTransition};
 
@@ -37,6 +37,7 @@ pub struct Elector<L> {
     gate: WriteGate,
     clock: Clock,
     jitter: Jitter,
+    notes: Arc<dyn Notes>,
     observed: Option<Observation>,
     /// The Lease at the version that is to be replaced; `None`: it has to be read.
     known: Option<Lease>,
@@ -59,6 +60,7 @@ impl<L: Leases> Elector<L> {
             gate,
             clock,
             jitter: Jitter::random(),
+            notes: Arc::new(NoNotes),
             observed: None,
             known: None,
             deadline: None,
@@ -68,13 +70,27 @@ impl<L: Leases> Elector<L> {
         }
     }
 
+    /// With somebody who writes on the Lease, too.
+    #[must_use]
+    pub fn with_notes(mut self, notes: Arc<dyn Notes>) -> Self {
+        self.notes = notes;
+        self
+    }
+
     /// Takes part until it is told to end; gives the lease back then. Nothing must be
     /// written any more by that time, and nothing can be.
     pub async fn run(mut self, ending: CancellationToken) {
         loop {
             let turn = async {
                 let pause = self.turn().await;
-                sleep(pause).await;
+                if self.deadline.is_some() {
+                    tokio::select! {
+                        () = sleep(pause) => {}
+                        () = self.notes.news() => {}
+                    }
+                } else {
+                    sleep(pause).await;
+                }
             };
             if ending.run_until_cancelled(turn).await.is_none() {
                 break;
@@ -112,6 +128,7 @@ impl<L: Leases> Elector<L> {
         // From before it is sent: others count from when they see it, which is later.
         let sent = self.clock.now();
         self.may_hold = true;
+        self.inherit();
         match self.write(&claim).await {
             Ok(lease) => {
                 self.observe(Some(lease));
@@ -134,6 +151,10 @@ impl<L: Leases> Elector<L> {
     async fn write(&self, record: &Record) -> Result<Lease, LeaseError> {
         let mut lease = self.known.clone().unwrap_or_default();
         record.write_to(&mut lease);
+        match record.holder {
+            Some(_) => self.notes.write(&mut lease),
+            None => self.notes.erase(&mut lease),
+        }
         // What has been read has a version, and is replaced at that one only.
         if self.known.is_some() {
             limited(self.limit(), self.leases.replace(lease)).await
@@ -149,6 +170,22 @@ impl<L: Leases> Elector<L> {
             .as_ref()
             .map(|lease| Observation::after(self.observed.take(), Record::of(lease), now, otherwise));
         self.known = lease;
+        if let (Some(lease), true) = (&self.known, self.holds()) {
+            self.notes.read(lease);
+        }
+    }
+
+    /// Whether the lease names this replica.
+    fn holds(&self) -> bool {
+        self.observed.as_ref().is_some_and(|observed| observed.record.is_held_by(&self.me))
+    }
+
+    /// Before the gate opens: what the one before has left behind is known.
+    fn inherit(&self) {
+        let held_by_other = self.other().is_some();
+        if let (Some(lease), true) = (&self.known, held_by_other) {
+            self.notes.inherit(lease);
+        }
     }
 
     fn won(&mut self, sent: Moment) {
@@ -181,6 +218,7 @@ impl<L: Leases> Elector<L> {
     fn stand_by(&mut self) {
         self.may_hold = false;
         self.last_error = None;
+        self.notes.deposed();
         if self.deadline.is_some() {
             self.lose("another replica has taken it");
         }

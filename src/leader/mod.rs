@@ -15,6 +15,7 @@ mod decide;
 mod elector;
 mod identity;
 mod lease;
+mod notes;
 mod record;
 
 #[cfg(test)]
@@ -24,4 +25,5 @@ pub use decide::{Decision, Observation, decide};
 pub use elector::{Elector, Timing};
 pub use identity::ReplicaId;
 pub use lease::{ApiLeases, LeaseError, LeaseName, Leases};
+pub use notes::{NoNotes, Notes};
 pub use record::Record;

@@ -1,5 +1,7 @@
 //! Electors on a Lease in memory, on a clock that the tests move.
 
+mod brake;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -139,10 +141,14 @@ struct Replica {
 
 impl Replica {
     fn start(name: &str, server: Server) -> Self {
+        Self::start_with(name, server, |elector| elector)
+    }
+
+    fn start_with(name: &str, server: Server, with: impl FnOnce(Elector<Server>) -> Elector<Server>) -> Self {
         let clock = Clock::runtime();
         let (gate, me, ending) = (WriteGate::leased(clock), ReplicaId::new(name), CancellationToken::new());
         let elector = Elector::new(server.clone(), me.clone(), TIMING, gate.clone(), clock);
-        let task = tokio::spawn(elector.run(ending.clone()));
+        let task = tokio::spawn(with(elector).run(ending.clone()));
         Self { server, gate, me, ending, task }
     }
 

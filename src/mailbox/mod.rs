@@ -146,6 +146,16 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
                     self.delay(slot, self.backoff.delay(backoffs), false);
                 }
             }
+            Completion::Park { reason, error } => {
+                self.fail(slot, reason, error, 0);
+                if again {
+                    self.enqueue_counted(slot);
+                } else if woken {
+                    self.enqueue(slot);
+                } else {
+                    self.delay(slot, self.backoff.max, false);
+                }
+            }
             Completion::RetryAfter { after, reason, error } => {
                 self.fail(slot, reason, error, 0);
                 self.delay(slot, after.min(self.backoff.max), true);

@@ -48,6 +48,14 @@ pub enum Completion<R> {
         /// What happened, for people.
         error: Arc<str>,
     },
+    /// It waits for something that will [wake](super::Mailbox::wake) it, and is not tried
+    /// again before, but for once in the longest time that backoff comes to.
+    Park {
+        /// Why, for metrics and [`Mailbox::wake`](super::Mailbox::wake).
+        reason: R,
+        /// What it waits for, for people.
+        error: Arc<str>,
+    },
     /// The API server told when to try again (429 with `Retry-After`). Counts as
     /// a failure, and does not make later backoff longer.
     RetryAfter {

@@ -146,6 +146,15 @@ metrics! {
     /// Owners that are remembered because their dependents were orphaned.
     ORPHANED_OWNER_ENTRIES = "kube_gc_orphaned_owner_cache_entries", Kind::Gauge, Count, [];
 
+    // The brake.
+
+    /// 1 while the brake is engaged and nothing is deleted until a person resumes, 0 otherwise; /readyz?verbose says why.
+    BRAKE_ENGAGED = "kube_gc_brake_engaged", Kind::Gauge, Count, [];
+    /// How often the brake has engaged, by the limit that was reached.
+    BRAKE_ENGAGEMENTS = "kube_gc_brake_engagements_total", Kind::Counter, Count, ["limit"];
+    /// Objects that are not deleted because the brake is engaged.
+    BRAKE_HELD_OBJECTS = "kube_gc_brake_held_objects", Kind::Gauge, Count, [];
+
     // Leadership.
 
     /// 1 while this replica holds the lease, 0 while it is a standby; not there where no leader is elected.

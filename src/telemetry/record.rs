@@ -1,5 +1,6 @@
 //! Recording metrics: one typed function for each event.
 
+mod brake;
 mod http;
 mod leadership;
 mod readiness;
@@ -11,6 +12,7 @@ use metrics::{Counter, Gauge, Histogram, Label};
 use super::names::{self, Metric};
 use crate::object::GroupResource;
 
+pub use brake::{brake_engaged, brake_engaged_by, brake_held};
 pub use http::{HttpRefusal, certificate_failed, certificate_loaded, certificate_restored, http_refused};
 pub use leadership::{
     LeaseTransition, election, gate_refused, lease_error, lease_remaining, lease_transition,
@@ -388,6 +390,7 @@ pub fn zeros() {
         counter(&names::WORKER_RESTARTS, [Value::Static(queue.name())]).increment(0);
     }
     http::zeros();
+    brake::zeros();
     leadership::zeros();
     ready(false);
     for metric in [
@@ -446,6 +449,9 @@ pub(super) mod tests {
         http_refused("health", HttpRefusal::Busy);
         certificate_failed();
         certificate_loaded();
+        brake_engaged(true);
+        brake_engaged_by("percent");
+        brake_held(1);
         gate_refused("standby");
         lease_transition(LeaseTransition::Acquired);
         election();

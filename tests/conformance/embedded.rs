@@ -10,6 +10,7 @@ mod outcome;
 mod stage;
 mod user;
 
+mod brake;
 mod cluster_scoped;
 mod counts;
 mod denials;

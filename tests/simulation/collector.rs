@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube_gc::actors::{Controller, ControllerSettings, DiscoverySettings, Placement, View};
 use kube_gc::api::{Api, ApiSettings, WallClock, WatchSettings};
+use kube_gc::brake::Limits;
 use kube_gc::http::{IdleQuery, IdleReport};
 use kube_gc::mailbox::Backoff;
 use kube_gc::object::GroupResource;
@@ -59,6 +60,7 @@ impl Collector {
                 sync_timeout: Duration::from_secs(30),
             },
             decisions: Vec::new(),
+            brake: Limits::default(),
         };
         Ok(Self { controller: Controller::start(api, settings, exporter.clone())? })
     }

@@ -62,6 +62,8 @@ impl DeleteWork {
         policy: PropagationPolicy,
         stop_blocking_first: bool,
     ) -> Result<Done, Interrupted> {
+        // First of all: what is held is not touched.
+        let mut reservation = self.context.brake.admit(&item.identity, &self.context.graph).await?;
         let mut basis = Basis::of(item);
         let mut precondition = match &item.resource_version {
             Some(version) => Precondition::Version(version.clone()),
@@ -75,7 +77,10 @@ impl DeleteWork {
         loop {
             self.still_waiting(classified).await?;
             let deletion = self.context.api.delete(&item.identity, policy, precondition.version());
-            match self.context.health.request(&item.identity.resource.group_resource, deletion).await {
+            reservation.sending();
+            let answer = self.context.health.request(&item.identity.resource.group_resource, deletion).await;
+            reservation.answered(&answer);
+            match answer {
                 Ok(deleted) => return Ok(Done::Deleted(deleted)),
                 Err(error) if matches!(error.class, ErrorClass::Conflict) => {}
                 Err(error) => return Err(error.into()),

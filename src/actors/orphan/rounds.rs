@@ -322,8 +322,8 @@ async fn release_late(
         let removal = Removal::of(&references, to_owner);
         let error = match release(context, owner, &dependent, removal.references()).await {
             Err(Interrupted::Api(error)) => Some(error),
-            // The graph's end is the process's end.
-            Ok(()) | Err(Interrupted::Graph(_) | Interrupted::Changed(_)) => None,
+            // The graph's end is the process's end; and nothing is deleted here.
+            Ok(()) | Err(Interrupted::Graph(_) | Interrupted::Changed(_) | Interrupted::Braked(_)) => None,
         };
         found.push((owner.uid.clone(), error));
     }

@@ -36,6 +36,10 @@ impl Store {
             assert_eq!(node.presence == Presence::Unresolved, self.resource_of(id).is_none());
         }
         assert_eq!(seen, self.edges.len(), "edges that are no dependent's");
+        for (_, entry) in self.types.entries.iter() {
+            let observed = entry.nodes.iter().filter(|&&id| self.nodes[id].is_observed()).count();
+            assert_eq!(observed, entry.observed, "miscounted: {:?}", entry.resource.group_resource);
+        }
         let virtual_nodes = self.nodes.iter().filter(|(_, node)| node.presence == Presence::Virtual).count();
         assert_eq!(virtual_nodes, self.virtual_nodes);
         assert_eq!(self.nodes.iter().map(|(_, node)| node.name.len()).sum::<usize>(), self.name_bytes);

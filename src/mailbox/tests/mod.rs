@@ -48,6 +48,10 @@ pub(super) fn retry(reason: Reason) -> Completion<Reason> {
     Completion::Retry { reason, error: Arc::from("it failed") }
 }
 
+pub(super) fn park(reason: Reason) -> Completion<Reason> {
+    Completion::Park { reason, error: Arc::from("it waits") }
+}
+
 pub(super) fn retry_after(millis: u64) -> Completion<Reason> {
     Completion::RetryAfter {
         after: std::time::Duration::from_millis(millis),

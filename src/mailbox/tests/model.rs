@@ -156,6 +156,14 @@ impl Model {
                 }
                 (5 << (item.backoffs - 1), false)
             }
+            Completion::Park { reason, .. } => {
+                (item.attempts, item.reason) = (item.attempts + 1, Some(*reason));
+                if again || woken {
+                    self.ready(index);
+                    return true;
+                }
+                (1_000_000, false)
+            }
             Completion::RetryAfter { after, reason, .. } => {
                 (item.attempts, item.reason) = (item.attempts + 1, Some(*reason));
                 (u64::try_from(after.as_millis()).unwrap().max(1), true)
@@ -223,6 +231,7 @@ fn completion() -> impl Strategy<Value = Completion<Reason>> {
         2 => Just(Completion::Done),
         1 => Just(Completion::Again),
         4 => reason().prop_map(retry),
+        1 => reason().prop_map(park),
         1 => (0..3_000_u64).prop_map(retry_after),
     ]
 }

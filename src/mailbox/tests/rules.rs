@@ -117,6 +117,19 @@ fn a_retry_after_is_obeyed_whatever_is_added_or_woken() {
 }
 
 #[test]
+fn what_is_parked_waits_to_be_woken_however_often_it_was_tried() {
+    let (mut mailbox, a) = (mailbox(), key("ns", 1));
+    mailbox.add(a.clone(), at(0));
+    pop(&mut mailbox, 0);
+    mailbox.finish(&a, park(Parked), at(0));
+    assert_eq!(pop(&mut mailbox, 999_999), None);
+    assert_eq!(pop(&mut mailbox, 1_000_000).as_ref(), Some(&a), "as long as the longest backoff");
+    mailbox.finish(&a, park(Parked), at(1_000_000));
+    assert_eq!(mailbox.wake(|_, reason| reason == Parked, at(1_000_001)), 1);
+    assert_eq!(pop(&mut mailbox, 1_000_001), Some(a));
+}
+
+#[test]
 fn a_retry_after_is_not_obeyed_for_ever() {
     let (mut mailbox, a) = (mailbox(), key("ns", 1));
     mailbox.add(a.clone(), at(0));

@@ -1,0 +1,122 @@
+//! Tells people that deletion is paused, and that it goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Recipient;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::{Brake, State};
+use crate::actors::messages::WakeHeld;
+use crate::api::{Api, ErrorClass, EventType};
+use crate::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+
+/// The reason of the event that deletion is paused.
+pub const DELETION_PAUSED: &str = "DeletionPaused";
+/// The reason of the event that it goes on.
+pub const DELETION_RESUMED: &str = "DeletionResumed";
+
+/// How long to wait before an event that could not be recorded is tried again.
+const LATER: Duration = Duration::from_secs(5);
+
+/// Something to tell.
+struct News {
+    kind: EventType,
+    reason: &'static str,
+    message: String,
+}
+
+/// Follows the brake: records events, and wakes what was held. To be run as a task.
+pub async fn tell(brake: Brake, api: Api, pool: Recipient<WakeHeld>, ending: CancellationToken) {
+    let follow = async {
+        let mut states = brake.state();
+        let mut told = State::default();
+        loop {
+            let now = states.borrow_and_update().clone();
+            if now.releases != told.releases {
+                pool.do_send(WakeHeld);
+            }
+            for news in between(&told, &now, &brake) {
+                while record(&brake, &api, &news).await == Recorded::Later {
+                    // Something newer makes it pointless.
+                    if timeout(LATER, states.changed()).await.is_ok() {
+                        states.mark_changed();
+                        break;
+                    }
+                }
+            }
+            told = now;
+            if states.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    ending.run_until_cancelled(follow).await;
+}
+
+/// What has happened from one state to another. The brake may have been released and have
+/// engaged again.
+fn between(told: &State, now: &State, brake: &Brake) -> Vec<News> {
+    let released = now.releases != told.releases;
+    let resumed = told.engaged.as_ref().filter(|_| released).map(|engagement| News {
+        kind: EventType::Normal,
+        reason: DELETION_RESUMED,
+        message: format!("deletion goes on; it was paused {engagement}"),
+    });
+    let fresh = released || told.engaged.is_none();
+    let paused = now.engaged.as_ref().filter(|_| fresh).map(|engagement| News {
+        kind: EventType::Warning,
+        reason: DELETION_PAUSED,
+        message: format!("deletion is paused {engagement}; {}", brake.resume()),
+    });
+    resumed.into_iter().chain(paused).collect()
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recorded {
+    /// It is there, or there is no use in trying again.
+    Finally,
+    /// Not now: this is a standby that is about to lead, say.
+    Later,
+}
+
+async fn record(brake: &Brake, api: &Api, news: &News) -> Recorded {
+    let Some(about) = brake.lease().identity.clone().or_else(ourselves) else { return Recorded::Finally };
+    let News { kind, reason, message } = news;
+    let Err(error) = api.tell(&about, *kind, reason, message).await else { return Recorded::Finally };
+    match error.class {
+        ErrorClass::GateClosed | ErrorClass::Transient | ErrorClass::Throttled { .. } => {
+            tracing::debug!(%about, reason, %error, "the event could not be recorded; it is tried again");
+            Recorded::Later
+        }
+        _ => {
+            tracing::warn!(%about, reason, %error, "the event could not be recorded");
+            Recorded::Finally
+        }
+    }
+}
+
+/// What an event can be about without a Lease: the pod, as the downward API names it, or
+/// a namespace that there always is.
+fn ourselves() -> Option<Identity> {
+    let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    match (variable("POD_NAMESPACE"), variable("POD_NAME")) {
+        (Some(namespace), Some(name)) => {
+            let uid = variable("POD_UID").unwrap_or_else(|| name.clone());
+            core("pods", "Pod", Namespace::parse(&namespace), &name, &uid)
+        }
+        _ => core("namespaces", "Namespace", None, "kube-system", "kube-system"),
+    }
+}
+
+fn core(resource: &str, kind: &str, namespace: Option<Namespace>, name: &str, uid: &str) -> Option<Identity> {
+    let resource = ResourceType {
+        group_resource: GroupResource::new("", resource),
+        version: "v1".into(),
+        kind: kind.into(),
+        scope: if namespace.is_some() { Scope::Namespaced } else { Scope::Cluster },
+    };
+    Some(Identity { resource: Arc::new(resource), namespace, name: name.into(), uid: Uid::parse(uid)? })
+}

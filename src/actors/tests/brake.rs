@@ -1,0 +1,223 @@
+use std::num::NonZeroU32;
+use std::sync::atomic::Ordering::SeqCst;
+
+use actix::{Actor, Context, Handler};
+use k8s_openapi::api::coordination::v1::Lease;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::actors::messages::WakeHeld;
+use crate::api::ErrorClass;
+use crate::api::scripted::{Reply, Server, widget};
+use crate::brake::lease::ENGAGED;
+use crate::leader::Notes as _;
+use crate::object::Uid;
+
+fn brake(per_minute: u32) -> Brake {
+    Brake::new(Limits { per_minute: NonZeroU32::new(per_minute), share: None })
+}
+
+fn widget_number(number: u32) -> Identity {
+    Identity { uid: Uid::parse(&format!("u{number}")).unwrap(), ..widget() }
+}
+
+fn reserve(brake: &Brake, number: u32) -> Result<Reservation, Admission> {
+    match brake.ask(&widget_number(number), None) {
+        Admission::Granted(ticket) => {
+            Ok(Reservation { brake: brake.clone(), ticket: Some(ticket), fate: Fate::Void })
+        }
+        other => Err(other),
+    }
+}
+
+fn error(class: ErrorClass, code: Option<u16>, message: &str) -> Result<Deleted, ApiError> {
+    let message = message.into();
+    Err(ApiError { class, action: "DELETE", target: String::new(), message, code })
+}
+
+/// Whether a deletion that was answered like this leaves no room in a brake for one.
+fn counts(answer: &Result<Deleted, ApiError>) -> bool {
+    let brake = brake(1);
+    let mut reservation = reserve(&brake, 0).unwrap();
+    reservation.sending();
+    reservation.answered(answer);
+    drop(reservation);
+    reserve(&brake, 1).is_err()
+}
+
+#[tokio::test]
+async fn what_has_had_its_effect_or_may_have_had_it_counts_and_what_was_refused_does_not() {
+    use ErrorClass::{Conflict, Denied, GateClosed, Throttled, Transient};
+    assert!(counts(&Ok(Deleted::Removed)));
+    assert!(!counts(&Ok(Deleted::AlreadyGone)), "somebody else has deleted it");
+    assert!(counts(&error(Transient, None, "no answer within 30s")));
+    assert!(counts(&error(Transient, Some(504), "request did not complete within the allotted timeout")));
+    assert!(counts(&error(Transient, Some(500), "etcdserver: request timed out")));
+    for refused in [
+        error(Conflict, Some(409), "the object has been modified"),
+        error(Denied, Some(403), "no"),
+        error(Throttled { retry_after: None }, Some(429), "later"),
+        error(GateClosed, None, "the write gate is closed"),
+        error(Transient, Some(503), "the server is currently unable to handle the request"),
+        error(Transient, Some(500), "Internal error occurred: failed calling webhook \"w.example.com\": EOF"),
+    ] {
+        assert!(!counts(&refused), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_that_meets_conflicts_and_is_tried_again_counts_once() {
+    let brake = brake(2);
+    let mut reservation = reserve(&brake, 0).unwrap();
+    for _ in 0..5 {
+        reservation.sending();
+        reservation.answered(&error(ErrorClass::Conflict, Some(409), "the object has been modified"));
+    }
+    reservation.sending();
+    reservation.answered(&Ok(Deleted::Removed));
+    drop(reservation);
+    drop(reserve(&brake, 1).expect("room for the second"));
+}
+
+/// The words are hyper's, and might change with it.
+#[tokio::test]
+async fn what_could_not_even_be_connected_had_no_effect() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = kube::Config::new(format!("http://127.0.0.1:{port}").parse().unwrap());
+    let settings = crate::api::ApiSettings::default();
+    let api = crate::api::Api::connect(config, settings, crate::api::WriteGate::open()).unwrap();
+    let deleted = api.delete(&widget(), crate::object::PropagationPolicy::Background, None).await;
+    assert_eq!(deleted.as_ref().map_err(|error| error.class), Err(ErrorClass::Transient));
+    assert!(!counts(&deleted), "{deleted:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_was_given_up_counts_and_one_that_was_never_sent_does_not() {
+    let brake = brake(1);
+    drop(reserve(&brake, 0).unwrap());
+    let mut sent = reserve(&brake, 1).unwrap();
+    assert_eq!(reserve(&brake, 2).unwrap_err(), Admission::NotYet);
+    sent.sending();
+    drop(sent);
+    assert!(matches!(reserve(&brake, 2), Err(Admission::Engages(_))));
+    assert_eq!(reserve(&brake, 2).unwrap_err(), Admission::Held);
+}
+
+#[tokio::test]
+async fn it_says_since_when_and_why_and_what_can_be_done() {
+    let brake = brake(1);
+    assert_eq!(brake.warning(), None);
+    let mut reservation = reserve(&brake, 0).unwrap();
+    reservation.answered(&Ok(Deleted::Removed));
+    drop(reservation);
+    assert!(reserve(&brake, 1).is_err());
+    brake.sample(7);
+    let warning = brake.warning().unwrap();
+    assert!(warning.starts_with("deletion is paused since 20"), "{warning}");
+    let rest = ": 1 objects were deleted within a minute, as many as deletions_per_minute allows; 7 objects held; \
+                resume by a restart";
+    assert!(warning.ends_with(rest), "{warning}");
+    brake.read(&lease(&[]));
+    let warning = brake.warning().unwrap();
+    let resume = "resume with: kubectl annotate --overwrite -n ns lease/kube-gc kube-gc.io/resume-deletion=\"$(date)\"";
+    assert!(warning.ends_with(resume), "{warning}");
+}
+
+fn lease(annotations: &[(&str, &str)]) -> Lease {
+    let mut lease = Lease::default();
+    lease.metadata.namespace = Some("ns".to_owned());
+    lease.metadata.name = Some("kube-gc".to_owned());
+    lease.metadata.uid = Some("lease-uid".to_owned());
+    let pairs = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    lease.metadata.annotations = Some(pairs.collect());
+    lease
+}
+
+#[tokio::test]
+async fn what_is_written_on_the_lease_is_inherited_word_for_word() {
+    let since = humantime::parse_rfc3339("2026-01-02T03:04:05Z").unwrap();
+    let (first, second) = (brake(1), brake(1));
+    first.engage_by(Engagement { since, why: "too many".to_owned() });
+    let mut written = lease(&[]);
+    first.write(&mut written);
+    assert_eq!(written.metadata.annotations.as_ref().unwrap()[ENGAGED], "2026-01-02T03:04:05Z too many");
+    second.inherit(&written);
+    assert_eq!(second.state().borrow().engaged, first.state().borrow().engaged);
+    assert_eq!(reserve(&second, 0).unwrap_err(), Admission::Held);
+
+    let odd = brake(1);
+    odd.inherit(&lease(&[(ENGAGED, "whoever wrote this")]));
+    assert_eq!(odd.state().borrow().engaged.as_ref().unwrap().why, "whoever wrote this");
+    let off = Brake::new(Limits::default());
+    off.inherit(&written);
+    assert_eq!(off.warning(), None, "who has no brake is not held by another's");
+    off.write(&mut written);
+    assert_eq!(written.metadata.annotations, Some([].into()));
+}
+
+/// Counts how often it is woken.
+struct Pool(Arc<AtomicUsize>);
+
+impl Actor for Pool {
+    type Context = Context<Self>;
+}
+
+impl Handler<WakeHeld> for Pool {
+    type Result = ();
+
+    fn handle(&mut self, WakeHeld: WakeHeld, _: &mut Self::Context) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn people_hear_of_it_by_events_about_the_lease_and_the_pool_when_it_is_over() {
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    actix::System::with_tokio_rt(runtime).block_on(async {
+        let woken = Arc::new(AtomicUsize::new(0));
+        let pool = Pool(Arc::clone(&woken)).start();
+        let server = Server::answering(|_| Reply::code(201, "{}"));
+        let (api, brake, ending) = (server.api(), brake(1), CancellationToken::new());
+        let telling = tell(brake.clone(), api.clone(), pool.recipient(), ending.clone());
+        let telling = tokio::spawn(telling);
+        let wait = async || tokio::time::sleep(Duration::from_secs(60)).await;
+        // Another replica has left it behind, and this one is about to lead.
+        api.gate().pause();
+        brake.inherit(&lease(&[(ENGAGED, "2026-01-02T03:04:05Z too many")]));
+        wait().await;
+        assert_eq!(server.seen().len(), 0);
+        api.gate().resume();
+        wait().await;
+        wait().await;
+        assert_eq!((server.seen().len(), woken.load(SeqCst)), (1, 0), "told once");
+        let request = server.seen().remove(0);
+        assert!(request.path.starts_with("/api/v1/namespaces/ns/events"), "{}", request.path);
+        let event = request.json();
+        assert_eq!((&event["type"], &event["reason"]), (&"Warning".into(), &DELETION_PAUSED.into()));
+        assert_eq!(event["involvedObject"]["kind"], "Lease");
+        assert_eq!(event["involvedObject"]["uid"], "lease-uid");
+        let message = event["message"].as_str().unwrap();
+        assert!(message.starts_with("deletion is paused since 2026-01-02T03:04:05Z: too many; resume with"));
+
+        brake.read(&lease(&[("kube-gc.io/resume-deletion", "now")]));
+        wait().await;
+        assert_eq!((server.seen().len(), woken.load(SeqCst)), (2, 1));
+        let event = server.seen()[1].json();
+        assert_eq!((&event["type"], &event["reason"]), (&"Normal".into(), &DELETION_RESUMED.into()));
+
+        // Released and engaged again before anybody could hear of it: both are told.
+        let since = std::time::SystemTime::UNIX_EPOCH;
+        brake.engage_by(Engagement { since, why: "again".to_owned() });
+        wait().await;
+        brake.read(&lease(&[("kube-gc.io/resume-deletion", "and again")]));
+        brake.engage_by(Engagement { since, why: "once more".to_owned() });
+        wait().await;
+        let told: Vec<_> =
+            server.seen()[2..].iter().map(|request| request.json()["reason"].clone()).collect();
+        assert_eq!(told, [DELETION_PAUSED, DELETION_RESUMED, DELETION_PAUSED]);
+        assert_eq!(woken.load(SeqCst), 2);
+        ending.cancel();
+        telling.await.unwrap();
+    });
+}

@@ -1,0 +1,179 @@
+//! Against a model that remembers every single deletion.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::brake::{Admission, Fate, Ledger, Ticket};
+
+/// What happens next: some time passes, then a deletion begins or ends.
+#[derive(Clone, Debug)]
+enum Step {
+    Begin { object: usize, resource: usize },
+    End { which: usize, fate: Fate },
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
+    let pause = prop_oneof![4 => Just(0), 4 => 0..2_000_u64, 1 => 0..30_000_u64, 1 => 55_000..65_000_u64];
+    let fate = prop_oneof![4 => Just(Fate::Effective), 1 => Just(Fate::Doubtful), 1 => Just(Fate::Void)];
+    let step = prop_oneof![
+        (0..40_usize, 0..2_usize).prop_map(|(object, resource)| Step::Begin { object, resource }),
+        (0..8_usize, fate).prop_map(|(which, fate)| Step::End { which, fate }),
+    ];
+    proptest::collection::vec((pause, step), 1..250)
+}
+
+/// A deletion that may have had its effect at any time from when it was sent to when it
+/// was answered.
+#[derive(Clone, Debug)]
+struct Sent {
+    resource: usize,
+    from: Duration,
+    to: Duration,
+}
+
+/// The greatest number of these moments within any window of this length.
+fn most(moments: impl IntoIterator<Item = Duration>, window: Duration) -> usize {
+    let mut moments: Vec<_> = moments.into_iter().collect();
+    moments.sort_unstable();
+    let ends = |start: Duration| moments.partition_point(|moment| *moment < start + window);
+    (0..moments.len()).map(|first| ends(moments[first]) - first).max().unwrap_or_default()
+}
+
+/// Lets the steps happen to a ledger. Returns what may have had an effect, and whether
+/// the brake engaged in the end.
+fn live_through(limits: Limits, population: u64, steps: &[(u64, Step)]) -> (Vec<Sent>, bool) {
+    let types = [pods(), GroupResource::parse("configmaps")];
+    let mut ledger = Ledger::new(limits);
+    let mut now = SECOND;
+    let mut under_way: Vec<(usize, usize, Duration, Ticket)> = Vec::new();
+    let mut sent = Vec::new();
+    // What is in doubt: one of the tries had its effect, and which is not known.
+    let mut doubtful: BTreeMap<(usize, usize), Sent> = BTreeMap::new();
+    for (pause, step) in steps {
+        now += Duration::from_millis(*pause);
+        match step {
+            Step::Begin { object, resource } => {
+                // An object is in one worker's hands at a time.
+                if under_way.iter().any(|(other, of, ..)| (other, of) == (object, resource)) {
+                    continue;
+                }
+                let uid = uid(object * 2 + resource);
+                let mut answer = ledger.admit(&uid, &types[*resource], None, now);
+                if answer == Admission::HowMany {
+                    answer = ledger.admit(&uid, &types[*resource], Some(population), now);
+                }
+                match answer {
+                    Admission::Granted(ticket) => under_way.push((*object, *resource, now, ticket)),
+                    Admission::NotYet => assert!(!under_way.is_empty(), "nothing to wait for"),
+                    Admission::Engages(_) => return (sent, true),
+                    other => panic!("{other:?}"),
+                }
+            }
+            Step::End { which, fate } if *which < under_way.len() => {
+                let (object, resource, from, ticket) = under_way.swap_remove(*which);
+                ledger.settle(ticket, *fate, now);
+                let this = Sent { resource, from, to: now };
+                match fate {
+                    Fate::Effective => {
+                        doubtful.remove(&(object, resource));
+                        sent.push(this);
+                    }
+                    Fate::Doubtful => drop(doubtful.insert((object, resource), this)),
+                    Fate::Void => {}
+                }
+            }
+            Step::End { .. } => {}
+        }
+    }
+    sent.extend(doubtful.into_values());
+    (sent, false)
+}
+
+proptest! {
+    #[test]
+    fn in_no_minute_are_more_deleted_than_allowed(limit in 1..20_u32, steps in steps()) {
+        let (sent, _) = live_through(rate(limit), 0, &steps);
+        let limit = usize::try_from(limit).unwrap();
+        prop_assert!(most(sent.iter().map(|sent| sent.from), 60 * SECOND) <= limit);
+        prop_assert!(most(sent.iter().map(|sent| sent.to), 60 * SECOND) <= limit);
+        // At any time in between.
+        let middle = |sent: &Sent| sent.from + (sent.to - sent.from) / 2;
+        prop_assert!(most(sent.iter().map(middle), 60 * SECOND) <= limit);
+    }
+
+    #[test]
+    fn in_no_window_is_more_than_its_share_of_a_type_deleted(
+        percent in 1..=100_u32, population in 0..60_u64, floor in 0..5_u32, seconds in 1..200_u64, steps in steps(),
+    ) {
+        let window = Duration::from_secs(seconds);
+        let limits = share(percent, window, floor);
+        let (sent, _) = live_through(limits, population, &steps);
+        let part = (population * u64::from(percent)).div_ceil(100).max(u64::from(floor)).max(1);
+        for resource in 0..2 {
+            let of = || sent.iter().filter(|sent| sent.resource == resource);
+            prop_assert!(most(of().map(|sent| sent.from), window) <= usize::try_from(part).unwrap());
+            prop_assert!(most(of().map(|sent| sent.to), window) <= usize::try_from(part).unwrap());
+        }
+    }
+
+    /// Nothing is held up without need: when the brake engages, that many were deleted
+    /// within the minute before, give or take the one slot that it counts as a whole.
+    #[test]
+    fn it_engages_only_when_the_limit_is_reached(limit in 1..20_u32, pauses in proptest::collection::vec(0..6_000_u64, 1..100)) {
+        let mut ledger = Ledger::new(rate(limit));
+        let (mut now, mut sent) = (SECOND, Vec::new());
+        for (number, pause) in pauses.into_iter().enumerate() {
+            now += Duration::from_millis(pause);
+            match ledger.admit(&uid(number), &pods(), None, now) {
+                Admission::Granted(ticket) => {
+                    ledger.settle(ticket, Fate::Effective, now);
+                    sent.push(now);
+                }
+                Admission::Engages(_) => {
+                    let lately = sent.iter().filter(|then| now - **then <= 61 * SECOND).count();
+                    prop_assert!(lately >= usize::try_from(limit).unwrap());
+                    return Ok(());
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Others create and delete, too. A window begins with a slot; what counts is how
+    /// many there were when it was first asked for in that slot.
+    #[test]
+    fn a_share_is_of_the_population_at_the_beginning_of_each_window(
+        percent in 1..=100_u32, steps in proptest::collection::vec((0..4_000_u64, 0..80_u64), 1..150),
+    ) {
+        let (window, slot) = (120 * SECOND, 2 * SECOND);
+        let mut ledger = Ledger::new(share(percent, window, 0));
+        let mut now = Duration::ZERO;
+        let mut deleted: Vec<Duration> = Vec::new();
+        // When each slot was asked about first, and the answer.
+        let mut asked: BTreeMap<u128, (Duration, u64)> = BTreeMap::new();
+        for (number, (pause, population)) in steps.into_iter().enumerate() {
+            now += Duration::from_millis(pause);
+            let uid = uid(number);
+            let mut answer = ledger.admit(&uid, &pods(), None, now);
+            let number = now.as_nanos() / slot.as_nanos();
+            prop_assert_eq!(answer == Admission::HowMany, !asked.contains_key(&number), "asked once in a slot");
+            if answer == Admission::HowMany {
+                asked.insert(number, (now, population));
+                answer = ledger.admit(&uid, &pods(), Some(population), now);
+            }
+            match answer {
+                Admission::Granted(ticket) => ledger.settle(ticket, Fate::Effective, now),
+                Admission::Engages(_) => break,
+                other => panic!("{other:?}"),
+            }
+            deleted.push(now);
+            for (start, population) in asked.values() {
+                let within = deleted.iter().filter(|then| (*start..*start + window).contains(*then)).count();
+                let part = (population * u64::from(percent)).div_ceil(100).max(1);
+                prop_assert!(u64::try_from(within).unwrap() <= part, "{within} of {population} since {start:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What each rule means, by example.
+
+use super::*;
+use crate::brake::{Admission, Cause, Fate, Ledger, Ticket};
+
+/// Deletes one object; the answer if that is not granted.
+fn delete(
+    ledger: &mut Ledger,
+    number: usize,
+    of: &GroupResource,
+    population: u64,
+    now: Duration,
+) -> Result<(), Admission> {
+    let ticket = begin(ledger, number, of, population, now)?;
+    ledger.settle(ticket, Fate::Effective, now);
+    Ok(())
+}
+
+fn begin(
+    ledger: &mut Ledger,
+    number: usize,
+    of: &GroupResource,
+    population: u64,
+    now: Duration,
+) -> Result<Ticket, Admission> {
+    let mut answer = ledger.admit(&uid(number), of, None, now);
+    if answer == Admission::HowMany {
+        answer = ledger.admit(&uid(number), of, Some(population), now);
+    }
+    match answer {
+        Admission::Granted(ticket) => Ok(ticket),
+        other => Err(other),
+    }
+}
+
+#[test]
+fn exactly_as_many_as_are_allowed_in_a_minute_and_then_none_until_it_is_resumed() {
+    let mut ledger = Ledger::new(rate(3));
+    for number in 0..3 {
+        delete(&mut ledger, number, &pods(), 0, SECOND).unwrap();
+    }
+    let cause = Cause::Rate { limit: 3 };
+    assert_eq!(delete(&mut ledger, 3, &pods(), 0, SECOND), Err(Admission::Engages(cause)));
+    // However long one waits.
+    assert_eq!(delete(&mut ledger, 3, &pods(), 0, 1000 * SECOND), Err(Admission::Held));
+    ledger.release();
+    for number in 3..6 {
+        delete(&mut ledger, number, &pods(), 0, 1000 * SECOND).unwrap();
+    }
+    assert!(delete(&mut ledger, 6, &pods(), 0, 1000 * SECOND).is_err());
+}
+
+#[test]
+fn a_minute_later_there_is_room_again() {
+    let mut ledger = Ledger::new(rate(2));
+    for minute in 0..10 {
+        // The slot in which they were is over a little later.
+        let now = Duration::from_secs(61 * minute);
+        delete(&mut ledger, 0, &pods(), 0, now).unwrap();
+        delete(&mut ledger, 1, &pods(), 0, now).unwrap();
+    }
+    let last = Duration::from_secs(61 * 9);
+    assert!(delete(&mut ledger, 2, &pods(), 0, last + 60 * SECOND - Duration::from_nanos(1)).is_err());
+}
+
+#[test]
+fn what_is_under_way_counts_but_does_not_engage_before_it_has_its_effect() {
+    let mut ledger = Ledger::new(rate(2));
+    let first = begin(&mut ledger, 0, &pods(), 0, SECOND).unwrap();
+    let second = begin(&mut ledger, 1, &pods(), 0, SECOND).unwrap();
+    assert_eq!(begin(&mut ledger, 2, &pods(), 0, SECOND), Err(Admission::NotYet));
+    assert_eq!(
+        begin(&mut ledger, 2, &pods(), 0, 500 * SECOND),
+        Err(Admission::NotYet),
+        "however long it takes"
+    );
+    ledger.settle(first, Fate::Void, SECOND);
+    let third = begin(&mut ledger, 2, &pods(), 0, 500 * SECOND).unwrap();
+    ledger.settle(second, Fate::Effective, 500 * SECOND);
+    ledger.settle(third, Fate::Effective, 500 * SECOND);
+    // They count from when they were answered.
+    let engages = Admission::Engages(Cause::Rate { limit: 2 });
+    assert_eq!(begin(&mut ledger, 3, &pods(), 0, 559 * SECOND), Err(engages));
+}
+
+#[test]
+fn one_that_was_refused_does_not_count() {
+    let mut ledger = Ledger::new(rate(1));
+    for number in 0..100 {
+        let ticket = begin(&mut ledger, number, &pods(), 0, SECOND).unwrap();
+        ledger.settle(ticket, Fate::Void, SECOND);
+    }
+    delete(&mut ledger, 0, &pods(), 0, SECOND).unwrap();
+    assert!(delete(&mut ledger, 1, &pods(), 0, SECOND).is_err());
+}
+
+#[test]
+fn one_that_is_in_doubt_counts_once_however_often_it_is_tried() {
+    let mut ledger = Ledger::new(rate(2));
+    for _ in 0..100 {
+        let ticket = begin(&mut ledger, 0, &pods(), 0, SECOND).unwrap();
+        ledger.settle(ticket, Fate::Doubtful, SECOND);
+    }
+    // It is found to be gone: by the first try, for all that is known.
+    let ticket = begin(&mut ledger, 0, &pods(), 0, SECOND).unwrap();
+    ledger.settle(ticket, Fate::Void, SECOND);
+    delete(&mut ledger, 1, &pods(), 0, SECOND).unwrap();
+    assert!(delete(&mut ledger, 2, &pods(), 0, SECOND).is_err(), "two have counted");
+}
+
+#[test]
+fn a_share_is_of_what_there_was_when_the_window_began() {
+    let (window, configmaps) = (600 * SECOND, GroupResource::parse("configmaps"));
+    let mut ledger = Ledger::new(share(10, window, 0));
+    // Ten percent of 95 is 9.5: a fraction counts as a whole one. What goes meanwhile
+    // makes it no less.
+    for number in 0..10 {
+        delete(&mut ledger, number, &pods(), 95 - u64::try_from(number).unwrap(), SECOND).unwrap();
+    }
+    delete(&mut ledger, 100, &configmaps, 1000, SECOND).expect("each type has its own share");
+    let cause = match delete(&mut ledger, 10, &pods(), 85, 500 * SECOND) {
+        Err(Admission::Engages(cause)) => cause,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(cause, Cause::Share { deleted: 10, of: 95, .. }), "{cause:?}");
+    assert_eq!(
+        cause.to_string(),
+        "10 of 95 pods were deleted within 10m, as many as percent = 10 and percent_floor = 0 allow"
+    );
+    assert_eq!(delete(&mut ledger, 101, &configmaps, 1000, 500 * SECOND), Err(Admission::Held), "all pause");
+}
+
+#[test]
+fn a_type_of_few_objects_has_its_floor_and_one_of_which_nothing_is_known_too() {
+    let mut ledger = Ledger::new(share(10, 60 * SECOND, 5));
+    for number in 0..5 {
+        delete(&mut ledger, number, &pods(), 6, SECOND).unwrap();
+    }
+    assert!(delete(&mut ledger, 5, &pods(), 1, SECOND).is_err());
+    let mut ledger = Ledger::new(share(10, 60 * SECOND, 0));
+    delete(&mut ledger, 0, &pods(), 0, SECOND).unwrap();
+    assert!(delete(&mut ledger, 1, &pods(), 0, SECOND).is_err());
+}
+
+#[test]
+fn a_share_that_slides_on_follows_the_population() {
+    let mut ledger = Ledger::new(share(50, 60 * SECOND, 0));
+    for number in 0..5 {
+        delete(&mut ledger, number, &pods(), 10, SECOND).unwrap();
+    }
+    // A minute and a slot later: half of what is left.
+    for number in 5..8 {
+        delete(&mut ledger, number, &pods(), 5, 62 * SECOND).unwrap();
+    }
+    assert!(delete(&mut ledger, 8, &pods(), 5, 62 * SECOND).is_err());
+}
+
+#[test]
+fn memory_is_bounded_by_types_and_not_by_deletions() {
+    let mut ledger = Ledger::new(share(100, 60 * SECOND, 1_000_000));
+    let of = |number| GroupResource::new("example.com", &format!("type-{number}"));
+    for number in 0..10_000_u32 {
+        // Those that are over make room for others.
+        let now = Duration::from_secs(u64::from(number) / 50);
+        delete(&mut ledger, 0, &of(number), 1, now).unwrap();
+    }
+    let now = Duration::from_secs(10_000);
+    let fits = (0..10_000).take_while(|number| delete(&mut ledger, 0, &of(*number), 1, now).is_ok()).count();
+    assert!((4000..5000).contains(&fits), "{fits}");
+    assert!(ledger.is_engaged(), "rather than to count them no more");
+}

@@ -1,0 +1,160 @@
+//! What the brake writes on the Lease, and reads from it.
+
+use std::time::SystemTime;
+
+use super::*;
+use crate::actors::{Brake, Engagement};
+use crate::brake::Limits;
+use crate::brake::lease::{ENGAGED, RESUME};
+
+/// A replica with a brake.
+struct Braked {
+    replica: Replica,
+    brake: Brake,
+}
+
+impl Braked {
+    fn start(name: &str, server: Server) -> Self {
+        let brake = Brake::new(Limits { per_minute: Some(std::num::NonZeroU32::MIN), share: None });
+        let notes = Arc::new(brake.clone());
+        Self { replica: Replica::start_with(name, server, |elector| elector.with_notes(notes)), brake }
+    }
+
+    fn engage(&self) {
+        self.brake.engage_by(Engagement { since: SystemTime::UNIX_EPOCH, why: "too many".to_owned() });
+    }
+
+    fn is_engaged(&self) -> bool {
+        self.brake.warning().is_some()
+    }
+
+    /// The value of an annotation of the Lease.
+    fn says(&self, key: &str) -> Option<String> {
+        let stored = self.replica.server.stored.lock().unwrap();
+        stored.lease.as_ref()?.metadata.annotations.as_ref()?.get(key).cloned()
+    }
+
+    /// As `kubectl annotate` does it.
+    fn annotate(&self, key: &str, value: &str) {
+        let mut stored = self.replica.server.stored.lock().unwrap();
+        let mut lease = stored.lease.clone().unwrap();
+        lease.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
+        stored.write(lease);
+    }
+}
+
+/// Long enough for any renewal, also one that comes second.
+const SOON: Duration = Duration::from_secs(7);
+/// Soon enough that no renewal was due.
+const AT_ONCE: Duration = Duration::from_millis(10);
+
+/// A leader whose brake is engaged, and its standby.
+async fn engaged() -> (Braked, Braked) {
+    let one = Braked::start("one", Server::default());
+    one.replica.leads().await;
+    let two = Braked::start("two", one.replica.server.again());
+    sleep(30 * SECOND + SECOND / 2).await;
+    assert_eq!(one.says(ENGAGED), None);
+    one.engage();
+    sleep(AT_ONCE).await;
+    assert_eq!(one.says(ENGAGED).as_deref(), Some("1970-01-01T00:00:00Z too many"), "written at once");
+    sleep(30 * SECOND).await;
+    assert!(one.replica.writes() && one.is_engaged() && !two.is_engaged());
+    (one, two)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_resumes_by_an_annotation_which_is_then_taken_away() {
+    let (one, two) = engaged().await;
+    for round in 0..3 {
+        // The same text each time will do.
+        one.annotate(RESUME, "now");
+        sleep(SOON).await;
+        assert!(!one.is_engaged(), "round {round}");
+        assert_eq!((one.says(RESUME), one.says(ENGAGED)), (None, None));
+        one.engage();
+        sleep(AT_ONCE).await;
+        assert!(one.says(ENGAGED).is_some());
+    }
+    assert!(one.replica.writes() && !two.replica.writes(), "and the lease was held all the time");
+    assert_eq!(one.replica.standing(), Standing::Leading { term: 1 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_agrees_to_what_has_not_happened_yet() {
+    let one = Braked::start("one", Server::default());
+    one.replica.leads().await;
+    one.annotate(RESUME, "whatever may come");
+    one.annotate("other", "kept");
+    sleep(SOON).await;
+    assert_eq!(one.says(RESUME), None, "taken away");
+    one.engage();
+    sleep(SOON).await;
+    assert!(one.is_engaged());
+    assert_eq!(one.says("other").as_deref(), Some("kept"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_the_lease_of_one_that_is_gone_without_a_word_is_braked_before_it_writes() {
+    let (one, two) = engaged().await;
+    one.replica.killed();
+    let mut standing = two.replica.gate.standing();
+    standing.wait_for(Standing::writes).await.unwrap();
+    assert!(two.is_engaged(), "before the gate was opened");
+    assert!(two.brake.warning().unwrap().contains("since 1970-01-01T00:00:00Z: too many"));
+    sleep(SOON).await;
+    assert!(two.says(ENGAGED).is_some(), "for whoever comes next");
+    two.annotate(RESUME, "now");
+    sleep(SOON).await;
+    assert!(!two.is_engaged() && two.says(ENGAGED).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_while_nobody_leads_is_heard_by_who_takes_over() {
+    let (one, two) = engaged().await;
+    one.replica.killed();
+    two.annotate(RESUME, "now");
+    two.replica.leads().await;
+    assert!(!two.is_engaged());
+    sleep(SOON).await;
+    assert_eq!((two.says(RESUME), two.says(ENGAGED)), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_resumes() {
+    let (one, two) = engaged().await;
+    let Braked { replica, .. } = one;
+    replica.ended().await;
+    assert_eq!(two.says(ENGAGED), None);
+    two.replica.leads().await;
+    assert!(!two.is_engaged());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_has_lost_the_lease_leaves_the_brake_to_the_one_that_has_it() {
+    let (one, two) = engaged().await;
+    one.replica.server.go(Way::Silent);
+    two.replica.leads().await;
+    one.replica.server.go(Way::Open);
+    let standby = Standing::Standby { holder: Some(two.replica.me.shared()) };
+    one.replica.gate.standing().wait_for(|standing| *standing == standby).await.unwrap();
+    assert!(two.is_engaged() && !one.is_engaged());
+    // What was agreed to meanwhile is not asked again.
+    two.annotate(RESUME, "now");
+    sleep(SOON).await;
+    two.replica.ended().await;
+    one.replica.leads().await;
+    assert!(!one.is_engaged());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_finds_its_own_lease_again_is_still_braked() {
+    let (one, two) = engaged().await;
+    two.replica.killed();
+    one.replica.server.go(Way::Refused);
+    one.replica.stands_by().await;
+    assert!(one.is_engaged());
+    one.replica.server.go(Way::Open);
+    one.replica.leads().await;
+    assert!(one.is_engaged() && one.says(ENGAGED).is_some());
+}

@@ -1,0 +1,266 @@
+//! The brake: what is deleted by mistake is not deleted all at once.
+
+use std::fmt::Write as _;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ApiResource;
+use serde_json::{Value, json};
+
+use crate::outcome::Rest;
+use crate::stage::{MERGE_PATCH, Stage, configmaps, terminating_with};
+use crate::support::cluster::{create_all, poll};
+use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy, Scope};
+
+/// How many objects the type has that is removed, and how much each of them owns.
+const OBJECTS: usize = 300;
+const OWNED: usize = 2;
+/// How many may be deleted in a minute.
+const LIMIT: usize = 200;
+
+/// Everything that says how the brake is: the page, the metrics, the Lease, the events.
+struct Signs<'a> {
+    cluster: &'a Cluster,
+    collector: &'a Collector,
+    ns: &'a Ns,
+    /// How often the brake was engaged already when this collector came to lead.
+    inherited: usize,
+}
+
+impl Signs<'_> {
+    /// Waits until the brake has engaged so many times, and holds so many.
+    async fn engaged(&self, times: usize, held: usize) -> Result<()> {
+        let held_line = format!("; {held} objects held; ");
+        poll(&format!("the brake to hold {held}"), async || {
+            let page = self.collector.get("/readyz?verbose").await?;
+            ensure!(page.status == 200, "it is ready all the same: {}", page.body);
+            let line = page
+                .body
+                .lines()
+                .find(|line| line.starts_with("[!]brake warning: deletion is paused since "));
+            Ok(line.is_some_and(|line| line.contains(&held_line)))
+        })
+        .await?;
+        let metrics = self.collector.metrics().await?;
+        let value = |series: &str| metrics.get(series).copied().unwrap_or_default();
+        let engagements = value("kube_gc_brake_engagements_total{limit=\"deletions_per_minute\"}")
+            + value("kube_gc_brake_engagements_total{limit=\"percent\"}");
+        let now = (value("kube_gc_brake_engaged"), engagements, value("kube_gc_brake_held_objects"));
+        ensure!(now == (1.0, as_f64(times), as_f64(held)), "{now:?}");
+        let warnings = || self.collector.logged("the brake has engaged");
+        // The log comes by a pipe.
+        poll("the warnings", async || Ok(warnings().len() >= self.inherited + times)).await?;
+        let warnings = warnings();
+        ensure!(warnings.len() == self.inherited + times, "one line each time: {warnings:?}");
+        let others = self.collector.logged("held by the brake");
+        ensure!(others.is_empty(), "a line for each object: {}", others.len());
+        Ok(())
+    }
+
+    /// How many deletions of these have had their effect, as the collector says.
+    async fn deleted(&self, resource: &str) -> Result<f64> {
+        let series = format!(
+            "kube_gc_decisions_total{{action=\"delete\",outcome=\"deleted\",resource=\"{resource}\"}}"
+        );
+        Ok(self.collector.metrics().await?.get(&series).copied().unwrap_or_default())
+    }
+
+    fn lease(&self) -> String {
+        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/kube-gc", self.ns.name())
+    }
+
+    /// An annotation of the Lease.
+    async fn annotation(&self, key: &str) -> Result<Value> {
+        let lease = self.cluster.send("GET", &self.lease(), None, None).await?;
+        Ok(lease["metadata"]["annotations"][key].clone())
+    }
+
+    /// The events of a reason in a namespace.
+    async fn events(&self, namespace: &str, reason: &str) -> Result<Vec<Value>> {
+        let path = format!("/api/v1/namespaces/{namespace}/events");
+        let events = self.cluster.send("GET", &path, None, None).await?;
+        let events = events["items"].as_array().cloned().unwrap_or_default();
+        Ok(events.into_iter().filter(|event| event["reason"] == reason).collect())
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn as_f64(count: usize) -> f64 {
+    count as f64
+}
+
+/// A collector that takes a Lease in this namespace.
+fn options(ns: &Ns, brake: &str) -> Options {
+    let mut config = format!("[leader]\nenabled = true\nnamespace = \"{}\"\n", ns.name());
+    let _ =
+        write!(config, "lease_duration = \"5s\"\nrenew_deadline = \"3s\"\nretry_period = \"300ms\"\n{brake}");
+    Options::config(config)
+}
+
+/// Waits until a standby has seen everything. (It works on nothing of it.)
+async fn idle(cluster: &Cluster, standby: &Collector) -> Result<()> {
+    poll("the standby to have seen everything", async || {
+        let seen = cluster.seen().into_iter().map(|(key, version)| format!("seen={key}%3D{version}"));
+        let path = format!("/debug/idle?{}", seen.collect::<Vec<_>>().join("&"));
+        let report = standby.get_debug(&path).await?.json()?;
+        Ok(report["not_seen"].as_array().is_some_and(Vec::is_empty))
+    })
+    .await
+}
+
+async fn leads(collector: &Collector) -> Result<()> {
+    poll("it to lead", async || Ok(collector.metric("kube_gc_leader").await? == 1.0)).await
+}
+
+/// A CRD is deleted whose objects own many. As many of these go as are allowed, and the
+/// rest waits for a person; nothing of it is lost, and all else goes on.
+#[tokio::test]
+async fn of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let (ns, aside) = (cluster.namespace().await?, cluster.namespace().await?);
+    let brake = format!("[brake]\ndeletions_per_minute = {LIMIT}\n");
+    let first = stage.collector_with(options(&ns, &brake)).await?;
+    leads(&first).await?;
+    let standby = stage.collector_with(options(&ns, &brake)).await?;
+    let signs = Signs { cluster, collector: &first, ns: &ns, inherited: 0 };
+
+    let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
+    let owners = create_all((0..OBJECTS).map(|n| ns.object(widgets.resource(), format!("w-{n}")))).await?;
+    let others = configmaps(cluster, &ns).await?;
+    let owned = owners
+        .iter()
+        .flat_map(|owner| (0..OWNED).map(|n| ns.configmap(format!("{}-{n}", owner.name)).owned_by(owner)));
+    create_all(owned).await?;
+    let kept = ns.configmap("kept").create().await?;
+    let shared = ns.secret("shared").owned_by(&owners[0]).owned_by(&kept).create().await?;
+    cluster.settled(&first).await?;
+    // It has seen them all, too: what nobody has seen proves nothing when it goes.
+    idle(cluster, &standby).await?;
+
+    widgets.remove().await?;
+    let left = async |collector: &Collector, left: usize| -> Result<()> {
+        cluster.settled_with_parked(collector).await?;
+        let now = configmaps(cluster, &ns).await? - others - 1;
+        ensure!(now == left, "{now} are left, and not {left}");
+        Ok(())
+    };
+    let all = OBJECTS * OWNED;
+    left(&first, all - LIMIT).await?;
+    signs.engaged(1, all - LIMIT).await?;
+    ensure!(signs.deleted("configmaps").await? == as_f64(LIMIT));
+    let note = signs.annotation("kube-gc.io/brake-engaged").await?;
+    let note = note.as_str().unwrap_or_default().to_owned();
+    ensure!(note.ends_with("as many as deletions_per_minute allows"), "{note}");
+    poll("the event", async || Ok(!signs.events(ns.name(), "DeletionPaused").await?.is_empty())).await?;
+    let events = signs.events(ns.name(), "DeletionPaused").await?;
+    ensure!(events.len() == 1 && events[0]["involvedObject"]["kind"] == "Lease", "{events:?}");
+    ensure!(events[0]["type"] == "Warning", "{events:?}");
+    ensure!(events[0]["source"]["component"] == "garbage-collector-controller", "{events:?}");
+
+    // References are removed, orphans are kept, finalizers go; what would have to be
+    // deleted for that waits, and so does who waits for it.
+    ensure!(cluster.fresh(&shared).await?.owner_uids() == [kept.uid.as_str()]);
+    goes_on(cluster, &first, &aside).await?;
+    let held = all - LIMIT + 1;
+    signs.engaged(1, held).await?;
+
+    // Should it end without a word, the next one does not begin anew.
+    first.kill()?;
+    let collector = standby;
+    leads(&collector).await?;
+    let signs = Signs { cluster, collector: &collector, ns: &ns, inherited: 1 };
+    left(&collector, all - LIMIT).await?;
+    signs.engaged(0, held).await?;
+    ensure!(signs.annotation("kube-gc.io/brake-engaged").await? == note, "since the same time");
+
+    // Allowed to go on, it goes as far as before each time.
+    let resume = json!({ "metadata": { "annotations": { "kube-gc.io/resume-deletion": "now" } } });
+    for (time, left) in [(1, Some(held - LIMIT)), (2, Some(held - 2 * LIMIT)), (3, None)] {
+        cluster.send("PATCH", &signs.lease(), MERGE_PATCH, Some(&resume)).await?;
+        poll("what was resumed to be taken away", async || {
+            Ok(signs.annotation("kube-gc.io/resume-deletion").await?.is_null())
+        })
+        .await?;
+        let Some(left) = left else { continue };
+        cluster.settled_with_parked(&collector).await?;
+        signs.engaged(time, left).await?;
+        ensure!(signs.deleted("configmaps").await? == as_f64(time * LIMIT));
+    }
+    cluster.settled(&collector).await?;
+    ensure!(configmaps(cluster, &ns).await? == others + 1, "something was lost");
+    cluster.assert_kept([&kept]).await?;
+    ensure!(configmaps(cluster, &aside).await? == 1 + others, "what was held aside, or the orphan");
+    ensure!(signs.annotation("kube-gc.io/brake-engaged").await?.is_null());
+    ensure!(collector.metric("kube_gc_brake_engaged").await? == 0.0);
+    poll("the last event", async || Ok(signs.events(ns.name(), "DeletionResumed").await?.len() == 3)).await?;
+    collector.stop().await?;
+    stage.clear().await
+}
+
+/// While nothing is deleted: an owner is orphaned, one that blocks for nobody goes, and
+/// one whose dependent would have to be deleted waits.
+async fn goes_on(cluster: &Cluster, collector: &Collector, ns: &Ns) -> Result<()> {
+    let own = async |name: &str| -> Result<(Obj, Obj)> {
+        let owner = ns.configmap(format!("{name}-owner")).create().await?;
+        let dependent = ns.configmap(name).owned_by(&owner).blocking().create().await?;
+        Ok((owner, dependent))
+    };
+    let (orphaned, orphan) = own("orphan").await?;
+    let (waiting, waited_for) = own("waited-for").await?;
+    let alone = ns.configmap("alone").create().await?;
+    cluster.delete(&orphaned, Policy::Orphan).await?;
+    cluster.delete(&waiting, Policy::Foreground).await?;
+    cluster.delete(&alone, Policy::Foreground).await?;
+    cluster.settled_with_parked(collector).await?;
+    cluster.assert_gone([&orphaned, &alone]).await?;
+    ensure!(cluster.fresh(&orphan).await?.owner_uids().is_empty());
+    terminating_with(cluster, &waiting, &["foregroundDeletion"]).await?;
+    ensure!(!cluster.fresh(&waited_for).await?.is_terminating());
+    Ok(())
+}
+
+/// A part of a type's objects, of those that there were.
+#[tokio::test]
+async fn no_more_than_its_share_of_a_type_goes_and_a_restart_resumes() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let brake = "[brake]\npercent = 30\npercent_floor = 2\n";
+    let owner = ns.configmap("owner").create().await?;
+    create_all((0..40).map(|n| ns.secret(format!("s-{n}")).owned_by(&owner))).await?;
+    let collector = stage.collector_with(Options::config(brake)).await?;
+    cluster.settled(&collector).await?;
+    let secrets =
+        async || -> Result<usize> { Ok(cluster.list(&ApiResource::erase::<Secret>(&()), None).await?.len()) };
+    // Those of others and the marker, too.
+    let before = secrets().await?;
+    cluster.delete(&owner, Policy::Background).await?;
+    stage.settled(&collector, Rest::Parked).await?;
+    let allowed = (before * 30).div_ceil(100);
+    let left = secrets().await?;
+    ensure!(left == before - allowed, "{left} are left of {before}, and not all but {allowed}");
+    let signs = Signs { cluster, collector: &collector, ns: &ns, inherited: 0 };
+    signs.engaged(1, 40 - allowed).await?;
+    // Without a Lease the event is about a namespace that there always is.
+    let paused = async || signs.events("default", "DeletionPaused").await;
+    let ours = format!("of {before} secrets");
+    poll("the event", async || {
+        let events = paused().await?;
+        Ok(events.iter().any(|event| event["message"].as_str().is_some_and(|text| text.contains(&ours))))
+    })
+    .await?;
+
+    // Beginning anew, it goes as far as the share of what is left.
+    collector.stop().await?;
+    let collector = stage.collector_with(Options::config(brake)).await?;
+    stage.settled(&collector, Rest::Parked).await?;
+    let allowed = (left * 30).div_ceil(100);
+    ensure!(secrets().await? == left - allowed, "{} are left of {left}", secrets().await?);
+    collector.stop().await?;
+    let collector = stage.collector().await?;
+    stage.settled(&collector, Rest::Empty).await?;
+    ensure!(secrets().await? == before - 40);
+    collector.stop().await?;
+    stage.clear().await
+}
