@@ -2,12 +2,12 @@
 # can also be typed; nothing needs more than Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test soak mutations image lint fmt docs dashboard picture deny bench ci clean prerequisites control-plane
+.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench ci clean prerequisites control-plane
 
 CARGO ?= cargo
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: prerequisites ## show it: an API server, a shop and the collector in one process (ARGS=--once, --objects=100000)
 	$(CARGO) run --release --locked -- demo $(ARGS)
@@ -40,6 +40,9 @@ fmt: ## format the sources
 
 docs: ## the library's documentation, in the browser
 	$(CARGO) doc --no-deps --locked --open
+
+docs-metrics: ## write docs/metrics.md anew, after a metric has come or changed
+	KUBE_GC_WRITE_DOCS=1 $(CARGO) test --locked --lib -- telemetry::docs
 
 deny: ## licences, bans and sources of the dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check licenses bans sources

@@ -1,6 +1,8 @@
 //! `kube-gc run` itself: how it ends, what it says when it cannot work, and
 //! what its pages show.
 
+#[path = "run/metrics.rs"]
+mod metrics;
 #[path = "conformance/user.rs"]
 mod user;
 
@@ -213,41 +215,6 @@ async fn the_probes_answer() -> Result<()> {
         ensure!(verbose.body.contains(line), "no {line:?}: {}", verbose.body);
     }
     ensure!(collector.get("/nowhere").await?.status == 404);
-    collector.stop().await
-}
-
-/// The metrics: Kubernetes' own names, so that existing alerts work, and ours.
-#[tokio::test]
-async fn the_metrics_count_what_happens() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
-    let cluster = Cluster::new(plane.client().await?);
-    let ns = cluster.namespace().await?;
-    let owner = ns.configmap("owner").create().await?;
-    let dependents = support::cluster::create_all(
-        (0..10).map(|number| ns.secret(format!("dependent-{number}")).owned_by(&owner)),
-    )
-    .await?;
-    let collector = Collector::start(plane, Options::default()).await?;
-    collector.ready().await?;
-    cluster.delete(&owner, Policy::Background).await?;
-    cluster.settled(&collector).await?;
-    cluster.assert_gone(&dependents).await?;
-
-    let metrics = collector.metrics().await?;
-    for queue in ["graph_changes", "attempt_to_delete", "attempt_to_orphan"] {
-        for family in ["workqueue_adds_total", "workqueue_depth", "workqueue_retries_total"] {
-            let series = format!("{family}{{name=\"garbage_collector_{queue}\"}}");
-            ensure!(metrics.contains_key(&series), "no {series}: {:?}", metrics.keys());
-        }
-    }
-    let added = metrics["workqueue_adds_total{name=\"garbage_collector_attempt_to_delete\"}"];
-    ensure!(added >= 10.0, "{added}");
-    let depth = metrics["workqueue_depth{name=\"garbage_collector_attempt_to_delete\"}"];
-    ensure!(depth == 0.0, "{depth}");
-    ensure!(metrics.contains_key("garbagecollector_controller_resources_sync_error_total"));
-    // The sizes are sampled.
-    poll("the size of the graph", async || Ok(collector.metric("kube_gc_graph_nodes").await? > 0.0)).await?;
     collector.stop().await
 }
 

@@ -214,7 +214,10 @@ impl<'a> DecisionLine<'a> {
     fn failed(&self, error: &ApiError) {
         let outcome = match error.class {
             ErrorClass::DryRun => return self.write("dry_run", None),
-            ErrorClass::Denied => "denied",
+            ErrorClass::Denied => {
+                record::denied_write(self.action, &self.object.resource.group_resource);
+                "denied"
+            }
             ErrorClass::Conflict => "conflict",
             ErrorClass::Throttled { .. } => "throttled",
             _ => "failed",

@@ -1,5 +1,6 @@
 //! The Graph actor: owns one partition, on a thread of its own.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use actix::{
@@ -7,12 +8,13 @@ use actix::{
     WrapFuture,
 };
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::memory::Memory;
 use super::messages::{
     AskDump, AskOwner, AskPopulation, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer,
-    Identify, Locate, Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog,
-    Verified,
+    Identify, Locate, Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, TakeInChanges,
+    UseCatalog, Verified,
 };
 use super::outbox::{Outbox, Sequence};
 use super::reporter::Reporter;
@@ -46,6 +48,8 @@ pub struct GraphActor {
     id: PartitionId,
     partition: Partition,
     effects: Effects,
+    /// Which keys for the delete pool follow from an owner's deletion that came when.
+    bereaved: Vec<(Range<usize>, Instant)>,
     outlets: Outlets,
     outbox: Outbox,
     peers: Vec<Addr<GraphActor>>,
@@ -60,6 +64,7 @@ impl GraphActor {
             id,
             partition,
             effects: Effects::default(),
+            bereaved: Vec::new(),
             outlets,
             outbox: Outbox::default(),
             peers: Vec::new(),
@@ -81,11 +86,16 @@ impl GraphActor {
     /// Keys may be sent without waiting for room: the queues hold each key once,
     /// so there are never more of them than nodes.
     fn forward(&mut self, ctx: &mut Context<Self>) {
-        let Effects { delete, orphan, absent, present, peers, reports } = &mut self.effects;
-        for (keys, pool) in [(delete, &self.outlets.delete), (orphan, &self.outlets.orphan)] {
-            while !keys.is_empty() {
-                let rest = keys.split_off(keys.len().min(KEYS_PER_MESSAGE));
-                pool.do_send(Enqueue(std::mem::replace(keys, rest)));
+        let Effects { delete, bereaved, orphan, absent, present, peers, reports } = &mut self.effects;
+        // What came by no watch has no moment from which to count.
+        bereaved.clear();
+        let since = std::mem::take(&mut self.bereaved);
+        for (keys, since, pool) in
+            [(delete, since, &self.outlets.delete), (orphan, Vec::new(), &self.outlets.orphan)]
+        {
+            let all = Enqueue { keys: std::mem::take(keys), bereaved: since };
+            for message in all.parts(KEYS_PER_MESSAGE) {
+                pool.do_send(message);
             }
         }
         for identity in absent.drain(..) {
@@ -182,15 +192,30 @@ impl Handler<Introduce> for GraphActor {
 }
 
 impl Handler<TakeIn> for GraphActor {
+    type Result = ();
+
+    fn handle(&mut self, TakeIn(intakes): TakeIn, ctx: &mut Self::Context) {
+        self.update(ctx, |partition, effects| {
+            for intake in intakes {
+                partition.intake(intake, effects);
+            }
+        });
+    }
+}
+
+impl Handler<TakeInChanges> for GraphActor {
     type Result = ResponseFuture<()>;
 
-    fn handle(&mut self, TakeIn(intakes): TakeIn, ctx: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, message: TakeInChanges, ctx: &mut Self::Context) -> Self::Result {
+        let TakeInChanges { resource, epoch, arrivals } = message;
         let mut list_ended = false;
-        for intake in intakes {
-            if let Intake::Changes { changes, .. } = &intake {
-                list_ended |= changes.iter().any(|change| matches!(change, Change::ListEnded { .. }));
-            }
-            self.partition.intake(intake, &mut self.effects);
+        for arrival in arrivals {
+            let at = arrival.at();
+            let (changes, _applying) = arrival.begin(self.id);
+            list_ended |= changes.iter().any(|change| matches!(change, Change::ListEnded { .. }));
+            let resource = Arc::clone(&resource);
+            self.partition.intake(Intake::Changes { resource, epoch, changes }, &mut self.effects);
+            self.bereaved.extend(self.effects.bereaved.drain(..).map(|keys| (keys, at)));
         }
         self.forward(ctx);
         if list_ended { self.when_told() } else { Box::pin(std::future::ready(())) }

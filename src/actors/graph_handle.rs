@@ -9,7 +9,7 @@ use futures::future::{join_all, try_join_all};
 use super::graph::GraphActor;
 use super::messages::{
     AskDump, AskOwner, AskPopulation, AskStatus, AskUnread, Expect, Fence, Finding, Identify, Locate, Look,
-    Page, PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, UseCatalog, Verified,
+    Page, PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, TakeInChanges, UseCatalog, Verified,
 };
 use crate::graph::{
     Cursor, Dump, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Snapshot, Verification,
@@ -76,8 +76,8 @@ impl GraphHandle {
         try_join_all(self.partitions().map(|id| self.ask(id, message()))).await
     }
 
-    /// Puts a monitor's changes into one partition; see [`TakeIn`].
-    pub async fn take_in(&self, partition: PartitionId, message: TakeIn) -> Answer<()> {
+    /// Puts a monitor's changes into one partition; see [`TakeInChanges`].
+    pub async fn take_in(&self, partition: PartitionId, message: TakeInChanges) -> Answer<()> {
         self.ask(partition, message).await
     }
 

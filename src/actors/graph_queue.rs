@@ -1,10 +1,14 @@
 //! The way from the watches into the graph, as a queue.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::telemetry::{Queue, QueueMetrics, QueueSample};
+use tokio::time::Instant;
+
+use crate::graph::{Change, PartitionId};
+use crate::telemetry::{EventLag, Queue, QueueMetrics, QueueSample};
 
 /// Counts the changes of all monitors that are not in the graph yet, under the
 /// name that Kubernetes gave this queue. Clones share one count.
@@ -14,55 +18,215 @@ pub struct GraphQueue(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     metrics: QueueMetrics,
+    lag: EventLag,
     waiting: AtomicUsize,
     applying: AtomicUsize,
+    /// Partitions that apply changes, and since when. Locked for a message, not for a
+    /// change.
+    working: Mutex<BTreeMap<PartitionId, Instant>>,
+}
+
+/// Changes of one type that came at the same moment and wait for one partition.
+#[derive(Debug)]
+pub struct Arrival {
+    at: Instant,
+    changes: Vec<Change>,
+    queue: GraphQueue,
+}
+
+/// A partition takes changes in, until this is dropped.
+#[derive(Debug)]
+pub struct Applying {
+    count: usize,
+    came: Instant,
+    began: Instant,
+    partition: PartitionId,
+    queue: GraphQueue,
+}
+
+impl Default for GraphQueue {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl GraphQueue {
     /// An empty one.
     #[must_use]
     pub fn new() -> Self {
-        let metrics = QueueMetrics::new(Queue::GraphChanges);
-        Self(Arc::new(Inner { metrics, waiting: AtomicUsize::new(0), applying: AtomicUsize::new(0) }))
+        Self(Arc::new(Inner {
+            metrics: QueueMetrics::new(Queue::GraphChanges),
+            lag: EventLag::new(),
+            waiting: AtomicUsize::new(0),
+            applying: AtomicUsize::new(0),
+            working: Mutex::default(),
+        }))
     }
 
-    /// A change has come from a watch.
-    pub fn added(&self) {
-        self.0.waiting.fetch_add(1, Ordering::Relaxed);
-        self.0.metrics.added();
-    }
-
-    /// Changes were sent to their partition; the first of them waited so long.
-    pub fn sent(&self, count: usize, waited: Duration) {
-        self.0.waiting.fetch_sub(count, Ordering::Relaxed);
-        self.0.applying.fetch_add(count, Ordering::Relaxed);
-        self.0.metrics.waited(waited);
-    }
-
-    /// Changes are in the graph.
-    pub fn applied(&self, count: usize, took: Duration) {
-        self.0.applying.fetch_sub(count, Ordering::Relaxed);
-        self.0.metrics.worked(took);
-    }
-
-    /// Changes were given up with their monitor: so many waiting, so many sent.
-    pub fn dropped(&self, waiting: usize, applying: usize) {
-        self.0.waiting.fetch_sub(waiting, Ordering::Relaxed);
-        self.0.applying.fetch_sub(applying, Ordering::Relaxed);
+    /// Nothing yet, of what came then.
+    #[must_use]
+    pub fn arrival(&self, at: Instant) -> Arrival {
+        Arrival { at, changes: Vec::new(), queue: self.clone() }
     }
 
     /// How many changes are not in the graph yet.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.waiting.load(Ordering::Relaxed) + self.0.applying.load(Ordering::Relaxed)
+        self.0.waiting.load(Ordering::SeqCst) + self.0.applying.load(Ordering::SeqCst)
+    }
+
+    /// Whether all changes are in the graph.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Sets the gauges.
     pub fn sample(&self) {
+        let now = Instant::now();
+        let running: Vec<Duration> = self.working().values().map(|since| now - *since).collect();
         self.0.metrics.sample(&QueueSample {
             ready: self.0.waiting.load(Ordering::Relaxed),
             processing: self.0.applying.load(Ordering::Relaxed),
+            unfinished: running.iter().sum(),
+            longest_running: running.into_iter().max().unwrap_or_default(),
             ..QueueSample::default()
         });
+    }
+
+    fn working(&self) -> MutexGuard<'_, BTreeMap<PartitionId, Instant>> {
+        // Entries are whole whenever the lock is free.
+        self.0.working.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Arrival {
+    /// When it came.
+    #[must_use]
+    pub const fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// The changes.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// One more change.
+    pub fn push(&mut self, change: Change) {
+        self.changes.push(change);
+        self.queue.0.waiting.fetch_add(1, Ordering::SeqCst);
+        self.queue.0.metrics.added(1);
+    }
+
+    /// Takes the first so many changes out.
+    #[must_use]
+    pub fn split_to(&mut self, count: usize) -> Self {
+        let rest = self.changes.split_off(count.min(self.changes.len()));
+        let changes = std::mem::replace(&mut self.changes, rest);
+        Self { at: self.at, changes, queue: self.queue.clone() }
+    }
+
+    /// A partition begins to take the changes in.
+    #[must_use]
+    pub fn begin(mut self, partition: PartitionId) -> (Vec<Change>, Applying) {
+        let (changes, queue, came) = (std::mem::take(&mut self.changes), self.queue.clone(), self.at);
+        let (count, began) = (changes.len(), Instant::now());
+        // First there, then not here: nobody who looks in between takes it for empty.
+        queue.0.applying.fetch_add(count, Ordering::SeqCst);
+        queue.0.waiting.fetch_sub(count, Ordering::SeqCst);
+        queue.0.metrics.waited_each(began - came, count);
+        queue.working().insert(partition, began);
+        (changes, Applying { count, came, began, partition, queue })
+    }
+}
+
+impl Drop for Arrival {
+    /// What is still in it was given up with its monitor.
+    fn drop(&mut self) {
+        self.queue.0.waiting.fetch_sub(self.changes.len(), Ordering::SeqCst);
+    }
+}
+
+impl Drop for Applying {
+    fn drop(&mut self) {
+        let Self { count, came, began, partition, ref queue } = *self;
+        let now = Instant::now();
+        // They are applied one by one, and each took its share.
+        let each = (now - began) / u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        queue.0.metrics.worked_each(each, count);
+        queue.0.lag.took(now - came, count);
+        queue.working().remove(&partition);
+        queue.0.applying.fetch_sub(count, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Exporter;
+
+    fn change() -> Change {
+        Change::ListBegan
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_count_until_they_are_in_the_graph_or_given_up() {
+        let queue = GraphQueue::new();
+        let mut arrival = queue.arrival(Instant::now());
+        (0..5).for_each(|_| arrival.push(change()));
+        let first = arrival.split_to(3);
+        assert_eq!((first.changes().len(), arrival.changes().len(), queue.len()), (3, 2, 5));
+        let (changes, applying) = first.begin(PartitionId(0));
+        assert_eq!((changes.len(), queue.len()), (3, 5));
+        drop(applying);
+        assert_eq!(queue.len(), 2);
+        drop(arrival);
+        assert!(queue.is_empty());
+    }
+
+    /// The whole workqueue family, as for every other queue.
+    #[tokio::test(start_paused = true)]
+    async fn a_partition_that_hangs_over_a_change_is_seen() {
+        let (recorder, exporter) = Exporter::local().unwrap();
+        let _recording = metrics::set_default_local_recorder(&recorder);
+        let queue = GraphQueue::new();
+        let mut arrival = queue.arrival(Instant::now());
+        (0..4).for_each(|_| arrival.push(change()));
+        let more = arrival.split_to(2);
+        tokio::time::advance(Duration::from_millis(3)).await;
+        let (_, applying) = more.begin(PartitionId(1));
+        tokio::time::advance(Duration::from_secs(8)).await;
+        queue.sample();
+        let page = exporter.render();
+        let has = |page: &str, line: &str| {
+            assert!(page.lines().any(|found| found == line), "no line {line:?} in:\n{page}");
+        };
+        for (metric, value) in [
+            ("workqueue_depth", "2"),
+            ("workqueue_adds_total", "4"),
+            ("workqueue_retries_total", "0"),
+            ("workqueue_unfinished_work_seconds", "8"),
+            ("workqueue_longest_running_processor_seconds", "8"),
+            ("workqueue_queue_duration_seconds_count", "2"),
+            ("workqueue_queue_duration_seconds_sum", "0.006"),
+            ("workqueue_work_duration_seconds_count", "0"),
+        ] {
+            has(&page, &format!("{metric}{{name=\"garbage_collector_graph_changes\"}} {value}"));
+        }
+        drop(applying);
+        queue.sample();
+        let page = exporter.render();
+        for (metric, value) in [
+            ("workqueue_unfinished_work_seconds", "0"),
+            ("workqueue_longest_running_processor_seconds", "0"),
+            ("workqueue_work_duration_seconds_sum", "8"),
+            ("workqueue_work_duration_seconds_count", "2"),
+        ] {
+            has(&page, &format!("{metric}{{name=\"garbage_collector_graph_changes\"}} {value}"));
+        }
+        has(&page, "kube_gc_event_lag_seconds_count 2");
+        has(&page, "kube_gc_event_lag_seconds_sum 16.006");
     }
 }

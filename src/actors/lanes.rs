@@ -1,6 +1,6 @@
 //! How a monitor's changes reach the partitions: one lane for each.
 
-use std::time::Duration;
+use std::collections::VecDeque;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -9,9 +9,9 @@ use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use super::graph_handle::{GraphHandle, PartitionEnded};
-use super::graph_queue::GraphQueue;
-use super::messages::TakeIn;
-use crate::graph::{Change, Intake, PartitionId};
+use super::graph_queue::{Arrival, GraphQueue};
+use super::messages::TakeInChanges;
+use crate::graph::{Change, PartitionId};
 
 /// Changes in one message.
 const CHANGES_PER_MESSAGE: usize = 512;
@@ -25,16 +25,14 @@ pub struct Lanes {
     graph: GraphHandle,
     lanes: Vec<Lane>,
     waiting: usize,
-    on_their_way: FuturesUnordered<BoxFuture<'static, Arrival>>,
+    on_their_way: FuturesUnordered<BoxFuture<'static, Answered>>,
     make: Envelope,
     queue: GraphQueue,
 }
 
 /// A message that was answered.
-struct Arrival {
+struct Answered {
     lane: PartitionId,
-    changes: usize,
-    took: Duration,
     result: Result<(), PartitionEnded>,
 }
 
@@ -49,11 +47,9 @@ pub struct Envelope {
 
 #[derive(Debug, Default)]
 struct Lane {
-    changes: Vec<Change>,
-    /// When the first of the changes came.
-    since: Option<Instant>,
-    /// How many changes are on their way.
-    sent: usize,
+    arrivals: VecDeque<Arrival>,
+    /// Whether a message is on its way.
+    sent: bool,
     /// Ends of lists that wait, and that are on their way.
     list_ends: (usize, usize),
 }
@@ -67,54 +63,53 @@ impl Lanes {
     }
 
     /// Puts a change into the lane of its namespace, or, if it is about the list as
-    /// a whole, into every lane.
-    pub fn put(&mut self, change: Change) {
+    /// a whole, into every lane. It came at that moment.
+    pub fn put(&mut self, change: Change, at: Instant) {
         match &change {
             Change::Seen(facts) | Change::Deleted(facts) => {
                 let PartitionId(lane) = self.graph.partition_of(facts.namespace.as_ref());
-                self.put_in(usize::from(lane), change);
+                self.put_in(usize::from(lane), change, at);
             }
             Change::ListBegan | Change::ListEnded { .. } => {
                 for lane in 0..self.lanes.len() {
-                    self.put_in(lane, change.clone());
+                    self.put_in(lane, change.clone(), at);
                 }
             }
         }
     }
 
-    fn put_in(&mut self, lane: usize, change: Change) {
+    fn put_in(&mut self, lane: usize, change: Change, at: Instant) {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.list_ends.0 += usize::from(matches!(change, Change::ListEnded { .. }));
-            lane.changes.push(change);
-            lane.since.get_or_insert_with(Instant::now);
+            match lane.arrivals.back_mut().filter(|last| last.at() == at) {
+                Some(last) => last.push(change),
+                None => {
+                    let mut arrival = self.queue.arrival(at);
+                    arrival.push(change);
+                    lane.arrivals.push_back(arrival);
+                }
+            }
             self.waiting += 1;
-            self.queue.added();
         }
     }
 
     /// Sends what can be sent.
     pub fn flush(&mut self) {
         for (index, lane) in self.graph.partitions().zip(&mut self.lanes) {
-            if lane.sent > 0 || lane.changes.is_empty() {
+            if lane.sent || lane.arrivals.is_empty() {
                 continue;
             }
-            let rest = lane.changes.split_off(lane.changes.len().min(CHANGES_PER_MESSAGE));
-            let changes = std::mem::replace(&mut lane.changes, rest);
-            let now = Instant::now();
-            let waited = lane.since.map(|since| now - since).unwrap_or_default();
-            lane.since = (!lane.changes.is_empty()).then_some(now);
-            lane.sent = changes.len();
-            let ends = changes.iter().filter(|change| matches!(change, Change::ListEnded { .. })).count();
+            let arrivals = lane.next_message();
+            lane.sent = true;
+            let changes = || arrivals.iter().flat_map(Arrival::changes);
+            let ends = changes().filter(|change| matches!(change, Change::ListEnded { .. })).count();
             lane.list_ends = (lane.list_ends.0 - ends, ends);
-            self.waiting -= changes.len();
-            self.queue.sent(changes.len(), waited);
+            self.waiting -= changes().count();
             let Envelope { resource, epoch } = self.make.clone();
             let graph = self.graph.clone();
             self.on_their_way.push(Box::pin(async move {
-                let count = changes.len();
-                let intake = Intake::Changes { resource, epoch, changes };
-                let result = graph.take_in(index, TakeIn(vec![intake])).await;
-                Arrival { lane: index, changes: count, took: now.elapsed(), result }
+                let result = graph.take_in(index, TakeInChanges { resource, epoch, arrivals }).await;
+                Answered { lane: index, result }
             }));
         }
     }
@@ -145,10 +140,9 @@ impl Lanes {
     pub async fn next_applied(&mut self) -> Result<(), PartitionEnded> {
         match self.on_their_way.next().await {
             None => std::future::pending().await,
-            Some(Arrival { lane, changes, took, result }) => {
-                self.queue.applied(changes, took);
+            Some(Answered { lane, result }) => {
                 if let Some(lane) = self.lanes.get_mut(usize::from(lane.0)) {
-                    lane.sent = 0;
+                    lane.sent = false;
                     lane.list_ends.1 = 0;
                 }
                 self.flush();
@@ -170,9 +164,20 @@ impl Lanes {
     }
 }
 
-impl Drop for Lanes {
-    fn drop(&mut self) {
-        let sent = self.lanes.iter().map(|lane| lane.sent).sum();
-        self.queue.dropped(self.waiting, sent);
+impl Lane {
+    /// Takes out what goes into one message.
+    fn next_message(&mut self) -> Vec<Arrival> {
+        let (mut arrivals, mut room) = (Vec::new(), CHANGES_PER_MESSAGE);
+        while room > 0
+            && let Some(first) = self.arrivals.front_mut()
+        {
+            let arrival = first.split_to(room);
+            if first.changes().is_empty() {
+                self.arrivals.pop_front();
+            }
+            room -= arrival.changes().len();
+            arrivals.push(arrival);
+        }
+        arrivals
     }
 }

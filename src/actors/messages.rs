@@ -1,23 +1,38 @@
 //! The messages that actors send each other, in one place.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use actix::{Message, MessageResponse};
+use tokio::time::Instant;
 
+use super::graph_queue::Arrival;
 use crate::graph::{
-    Cursor, DependentView, Dump, ExpectedChange, Generation, Intake, OwnerState, PeerMessage, Snapshot,
-    Stats, Verification,
+    Cursor, DependentView, Dump, Epoch, ExpectedChange, Generation, Intake, OwnerState, PeerMessage,
+    Snapshot, Stats, Verification,
 };
-use crate::object::{Catalog, GroupResource, Identity, Key, Uid};
+use crate::object::{Catalog, GroupResource, Identity, Key, ResourceType, Uid};
 
 // To a graph partition.
+
+/// Monitors begin, types go. Answered when it is in the graph.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct TakeIn(pub Vec<Intake>);
 
 /// Changes from a monitor. Answered when they are in the graph, which is what
 /// holds a fast watch back; if a list ends in them, when the links that were
 /// made from it have been applied too.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct TakeIn(pub Vec<Intake>);
+pub struct TakeInChanges {
+    /// The type that is monitored.
+    pub resource: Arc<ResourceType>,
+    /// The monitor's epoch.
+    pub epoch: Epoch,
+    /// The changes, in order.
+    pub arrivals: Vec<Arrival>,
+}
 
 /// Links from another partition. Answered when they are applied.
 #[derive(Debug, Message)]
@@ -148,7 +163,51 @@ pub struct AskDump(pub Vec<Uid>);
 /// Keys to work on.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Enqueue(pub Vec<Key>);
+pub struct Enqueue {
+    /// The keys.
+    pub keys: Vec<Key>,
+    /// Which of them are dependents of an owner whose deletion came when; in order.
+    pub bereaved: Vec<(Range<usize>, Instant)>,
+}
+
+impl From<Vec<Key>> for Enqueue {
+    fn from(keys: Vec<Key>) -> Self {
+        Self { keys, bereaved: Vec::new() }
+    }
+}
+
+impl Enqueue {
+    /// The same in messages of at most so many keys.
+    pub fn parts(mut self, size: usize) -> impl Iterator<Item = Self> {
+        std::iter::from_fn(move || {
+            if self.keys.is_empty() {
+                return None;
+            }
+            let rest = self.keys.split_off(self.keys.len().min(size));
+            let keys = std::mem::replace(&mut self.keys, rest);
+            let count = keys.len();
+            let inside = |range: &Range<usize>| range.start.min(count)..range.end.min(count);
+            let beyond = |range: &Range<usize>| range.start.max(count) - count..range.end.max(count) - count;
+            let part = |cut: &dyn Fn(&Range<usize>) -> Range<usize>| {
+                let cut = self.bereaved.iter().map(|(range, at)| (cut(range), *at));
+                cut.filter(|(range, _)| !range.is_empty()).collect()
+            };
+            let (here, later) = (part(&inside), part(&beyond));
+            self.bereaved = later;
+            Some(Self { keys, bereaved: here })
+        })
+    }
+
+    /// Every key, with the moment in which the deletion of its owner came.
+    pub fn causes(self) -> impl Iterator<Item = (Key, Option<Instant>)> {
+        let mut bereaved = self.bereaved.into_iter().peekable();
+        self.keys.into_iter().enumerate().map(move |(index, key)| {
+            while bereaved.next_if(|(range, _)| range.end <= index).is_some() {}
+            let cause = bereaved.peek().filter(|(range, _)| range.contains(&index));
+            (key, cause.map(|(_, at)| *at))
+        })
+    }
+}
 
 /// Start handing out work: all backoff is forgotten.
 #[derive(Debug, Message)]
@@ -218,7 +277,7 @@ pub struct SyncChanged(pub GroupResource);
 /// A monitor has ended after being drained.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct MonitorDrained(pub GroupResource, pub crate::graph::Epoch);
+pub struct MonitorDrained(pub GroupResource, pub Epoch);
 
 // To a monitor.
 
@@ -231,3 +290,28 @@ pub struct Drain;
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Stop;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::actors::tests::key;
+
+    #[test]
+    fn each_key_keeps_the_moment_of_its_cause_wherever_messages_are_cut() {
+        let origin = Instant::now();
+        let at = |seconds| origin + Duration::from_secs(seconds);
+        let keys: Vec<_> = (0..10).map(|number| key("a", &number.to_string())).collect();
+        let bereaved = vec![(1..3, at(1)), (3..4, at(2)), (6..9, at(3))];
+        let expected = [None, Some(1), Some(1), Some(2), None, None, Some(3), Some(3), Some(3), None];
+        for size in 1..12 {
+            let all = Enqueue { keys: keys.clone(), bereaved: bereaved.clone() };
+            let parts: Vec<_> = all.parts(size).collect();
+            assert!(parts.iter().all(|part| part.keys.len() <= size));
+            let found: Vec<_> = parts.into_iter().flat_map(Enqueue::causes).collect();
+            let wanted: Vec<_> = keys.iter().cloned().zip(expected.map(|seconds| seconds.map(at))).collect();
+            assert_eq!(found, wanted, "in messages of {size}");
+        }
+    }
+}

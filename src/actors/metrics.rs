@@ -7,6 +7,7 @@ use std::time::Duration;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::runtime::Handle;
 
+use super::discovery::Failing;
 use super::supervision::task;
 use super::view::View;
 use crate::object::GroupResource;
@@ -22,7 +23,12 @@ pub struct MetricsActor {
     exporter: Exporter,
     queues: Arc<[(Queue, QueueMetrics)]>,
     unsynced: Unsynced,
+    /// Samples until the next look at what is still watched.
+    tidies_in: u32,
 }
+
+/// Every so many samples it is seen to that series of types that are gone end.
+const TIDY_EVERY: u32 = 30;
 
 /// Types that are reported as not synced, with their version.
 type Unsynced = BTreeSet<(GroupResource, Box<str>)>;
@@ -33,18 +39,21 @@ impl MetricsActor {
     pub fn new(view: View, exporter: Exporter) -> Self {
         let queues = [Queue::AttemptToDelete, Queue::AttemptToOrphan];
         let queues = queues.into_iter().map(|queue| (queue, QueueMetrics::new(queue))).collect();
-        Self { view, exporter, queues, unsynced: Unsynced::new() }
+        Self { view, exporter, queues, unsynced: Unsynced::new(), tidies_in: TIDY_EVERY }
     }
 
     fn sample(&mut self, ctx: &mut Context<Self>) {
         let (view, exporter) = (self.view.clone(), self.exporter.clone());
         let queues = Arc::clone(&self.queues);
         let mut unsynced = std::mem::take(&mut self.unsynced);
+        self.tidies_in = self.tidies_in.checked_sub(1).unwrap_or(TIDY_EVERY);
+        let tidies = self.tidies_in == 0;
         let sampling = async move {
-            // On the thread pool: histograms are compacted here.
             let sampled = task(async move {
                 set_gauges(&view, &queues, &mut unsynced).await;
-                exporter.run_upkeep();
+                if tidies {
+                    keep_series(&view, &exporter);
+                }
                 unsynced
             });
             sampled.await.unwrap_or_else(|error| {
@@ -92,6 +101,7 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
                 virtual_nodes: status.stats.virtual_nodes,
                 edges: status.stats.edges,
                 bytes: status.stats.bytes,
+                unresolved: status.stats.unresolved,
                 outbox: status.outbox,
             },
         );
@@ -114,11 +124,25 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
         record::resource_synced(&resource.group, version, &resource.resource, false);
     }
     *reported = unsynced;
+    // Again and again, or their series would fall asleep.
+    for Failing { failure, .. } in view.discovery().failing {
+        record::undiscovered(&failure.group, failure.version.as_deref(), true);
+    }
     record::lease_remaining(view.gate().time_left().unwrap_or_default());
     record::ready(view.is_ready());
+    record::lease_age(view.gate().lease_age().unwrap_or_default());
     record::tasks(Handle::current().metrics().num_alive_tasks());
     record::absent_owner_entries(view.memory().absent.len());
     record::orphaned_owner_entries(view.memory().orphaned.len());
+}
+
+/// The series of types that are watched stay, and of what is no resource type of the
+/// graph: discovery, and the events that are written.
+fn keep_series(view: &View, exporter: &Exporter) {
+    let all = view.registry().all();
+    let watched: BTreeSet<String> =
+        all.iter().map(|monitor| monitor.resource.group_resource.to_string()).collect();
+    exporter.keep(|resource| matches!(resource, "" | "events") || watched.contains(resource));
 }
 
 const fn state_of(monitor: &super::registry::MonitorState) -> MonitorState {

@@ -23,7 +23,7 @@ use super::supervision::task;
 use crate::api::{Api, HighWater, Sighting, Step, WatchStart};
 use crate::graph::{Change, DeletesProve, Epoch, Intake};
 use crate::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion};
-use crate::telemetry::{EventSource, record};
+use crate::telemetry::record;
 
 /// How long the monitor of a type that is no longer served may go on: the last
 /// deletions of a deleted CRD's objects are still on their way.
@@ -207,7 +207,7 @@ impl Feed {
                 }
                 step = list_watch.next(), if lanes.has_room() => {
                     let Some(step) = step else { break };
-                    self.step(step, &mut lanes, &mut progress);
+                    self.step(step, list_watch.arrived(), &mut lanes, &mut progress);
                     lanes.flush();
                     self.applied(&lanes, &mut progress);
                 }
@@ -216,25 +216,23 @@ impl Feed {
         lanes.drain().await
     }
 
-    /// Takes one step of the list and watch.
-    fn step(&self, step: Step, lanes: &mut Lanes, progress: &mut Progress) {
+    /// Takes one step of the list and watch, which came at that moment.
+    fn step(&self, step: Step, at: Instant, lanes: &mut Lanes, progress: &mut Progress) {
         let resource = &self.resource.group_resource;
         match step {
-            Step::ListBegan => lanes.put(Change::ListBegan),
+            Step::ListBegan => lanes.put(Change::ListBegan, at),
             Step::Items(items) => {
-                record::events(resource, EventSource::Listed, items.len());
                 self.notice_listed_types(&items);
                 for facts in items {
-                    lanes.put(Change::Seen(facts));
+                    lanes.put(Change::Seen(facts), at);
                 }
             }
             Step::ListEnded { resource_version } => {
-                lanes.put(Change::ListEnded { resource_version: resource_version.clone() });
+                lanes.put(Change::ListEnded { resource_version: resource_version.clone() }, at);
                 progress.list_ended = true;
                 progress.received = resource_version;
             }
             Step::Events(sightings) => {
-                record::events(resource, EventSource::Watched, sightings.len());
                 self.goes_on(progress);
                 for sighting in sightings {
                     self.notice_served_types(&sighting, progress);
@@ -242,10 +240,11 @@ impl Feed {
                     if facts.resource_version.is_some() {
                         progress.received.clone_from(&facts.resource_version);
                     }
-                    lanes.put(match sighting {
+                    let change = match sighting {
                         Sighting::Seen(facts) => Change::Seen(facts),
                         Sighting::Deleted(facts) => Change::Deleted(facts),
-                    });
+                    };
+                    lanes.put(change, at);
                 }
             }
             // All is quiet: whatever went wrong is over. Who waits for this version to

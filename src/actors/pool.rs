@@ -15,9 +15,9 @@ use tokio::time::Instant;
 use super::messages::{Close, Enqueue, Open, WakeUnresolved};
 use super::supervision::Vital;
 use super::worker::{Assign, Worker};
-use crate::mailbox::{Added, Backoff, Completion, Mailbox, Time};
+use crate::mailbox::{Backoff, Completion, Mailbox, Time};
 use crate::object::Key;
-use crate::telemetry::{Queue, QueueMetrics};
+use crate::telemetry::{DeletionLag, Queue, QueueMetrics};
 
 /// Why a key waits for its next try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -166,8 +166,11 @@ impl<W: Work> Pool<W> {
                 break;
             };
             self.metrics.waited(job.waited);
-            let assigned =
-                self.workers.get(worker).map(|address| address.do_send(Assign { key: job.key, at: now }));
+            let lag = job.cause.map(|cause| DeletionLag::since(self.epoch + cause.since_origin()));
+            let assigned = self
+                .workers
+                .get(worker)
+                .map(|address| address.do_send(Assign { key: job.key, at: now, lag }));
             debug_assert!(assigned.is_some(), "idle workers are indices of workers");
         }
         if self.mailbox.stats().processing == 0 {
@@ -176,7 +179,15 @@ impl<W: Work> Pool<W> {
                 let _ = closed.send(());
             }
         }
+        self.metrics.added_in_total(self.mailbox.adds_total());
+        self.metrics.retried_in_total(self.mailbox.retries_total());
         self.set_alarm(ctx);
+    }
+
+    /// Notes since when there has been a cause for a key.
+    fn caused(&mut self, key: &Key, at: Instant) {
+        let since = at.saturating_duration_since(self.epoch);
+        self.mailbox.caused(key, Time::from_origin(since));
     }
 
     /// Starts one more worker.
@@ -218,12 +229,17 @@ impl<W: Work> Actor for Pool<W> {
 impl<W: Work> Handler<Enqueue> for Pool<W> {
     type Result = ();
 
-    fn handle(&mut self, Enqueue(keys): Enqueue, ctx: &mut Self::Context) {
+    fn handle(&mut self, keys: Enqueue, ctx: &mut Self::Context) {
         let now = self.now();
-        for key in keys {
-            if self.mailbox.add(key, now) == Added::Queued {
-                self.metrics.added();
-            }
+        for (key, cause) in keys.causes() {
+            match cause {
+                None => self.mailbox.add(key, now),
+                Some(at) => {
+                    let added = self.mailbox.add(key.clone(), now);
+                    self.caused(&key, at);
+                    added
+                }
+            };
         }
         self.pump(ctx);
     }
@@ -241,17 +257,22 @@ pub struct Finished {
     pub since: Time,
     /// How it ended.
     pub outcome: Outcome,
+    /// How long it takes from its owner's deletion to its own.
+    pub lag: Option<DeletionLag>,
 }
 
 impl<W: Work> Handler<Finished> for Pool<W> {
     type Result = ();
 
     fn handle(&mut self, finished: Finished, ctx: &mut Self::Context) {
-        let Finished { worker, key, since, outcome } = finished;
+        let Finished { worker, key, since, outcome, lag } = finished;
         let now = self.now();
         self.metrics.worked(now.since(since));
-        if !matches!(outcome, Completion::Done) {
-            self.metrics.retried();
+        // It is not deleted yet, and its owner is still what it was.
+        if !matches!(outcome, Completion::Done)
+            && let Some(at) = lag.and_then(|lag| lag.open_since())
+        {
+            self.caused(&key, at);
         }
         self.mailbox.finish(&key, outcome, now);
         let place = if self.aside.remove(&worker) { &mut self.spare } else { &mut self.idle };

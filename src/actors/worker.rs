@@ -11,7 +11,7 @@ use super::pool::{Finished, Outcome, Place, Pool, RetryReason, Work};
 use super::supervision::task;
 use crate::mailbox::Time;
 use crate::object::Key;
-use crate::telemetry::record;
+use crate::telemetry::{DeletionLag, record};
 
 /// Works on one key at a time, on the thread pool.
 ///
@@ -52,21 +52,24 @@ pub struct Assign {
     pub key: Key,
     /// Now.
     pub at: Time,
+    /// How long it takes from its owner's deletion to its own.
+    pub lag: Option<DeletionLag>,
 }
 
 impl<W: Work> Handler<Assign> for Worker<W> {
     type Result = ();
 
-    fn handle(&mut self, Assign { key, at }: Assign, ctx: &mut Self::Context) {
+    fn handle(&mut self, Assign { key, at, lag }: Assign, ctx: &mut Self::Context) {
         let (work, assigned) = (Arc::clone(&self.work), key.clone());
         let place = Place::new(self.index, self.pool.clone().recipient());
-        let task = task(async move { work.work(assigned, place).await });
+        let measured = lag.clone();
+        let task = task(async move { DeletionLag::scope(measured, work.work(assigned, place)).await });
         let end = task.into_actor(self).map(move |result, worker, ctx| {
             let (outcome, broken) = match result {
                 Ok(outcome) => (outcome, false),
                 Err(error) => (broken(&key, error), true),
             };
-            worker.pool.do_send(Finished { worker: worker.index, key, since: at, outcome });
+            worker.pool.do_send(Finished { worker: worker.index, key, since: at, outcome, lag });
             if broken {
                 ctx.stop();
             }

@@ -21,7 +21,7 @@ use super::limiter::Limiter;
 use super::list_watch::HighWater;
 use super::settings::{ApiSettings, USER_AGENT, Verb};
 use crate::object::GroupResource;
-use crate::telemetry::record;
+use crate::telemetry::{DeletionLag, record};
 
 /// Asks for one object's metadata; a server that cannot cut it out sends all.
 pub(super) const METADATA: &str =
@@ -214,7 +214,12 @@ impl Api {
         if !matches!(call.verb, Verb::Discover | Verb::List) {
             self.0.limiter.turn().await;
         }
-        let request = call.request()?;
+        let mut request = call.request()?;
+        if call.verb == Verb::Delete
+            && let Some(lag) = DeletionLag::current()
+        {
+            request.extensions_mut().insert(lag);
+        }
         let mut limit = self.0.settings.request_timeout;
         let mut permit = None;
         if call.method != Method::GET {

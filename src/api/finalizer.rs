@@ -6,8 +6,9 @@ use serde_json::value::RawValue;
 
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
-use super::live::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome};
+use super::live::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, given_up};
 use crate::object::{FOREGROUND_FINALIZER, Identity, ORPHAN_FINALIZER, ObjectFacts};
+use crate::telemetry::record::{self, PatchConflict};
 
 /// A finalizer of the garbage collector's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +49,8 @@ pub enum FinalizerRemoval {
     NotBeingDeleted,
 }
 
+const LIST: &str = "finalizers";
+
 impl Api {
     /// Removes a finalizer from an object that is being deleted (semantics,
     /// section 6): live read, JSON merge patch with uid and resource version and
@@ -80,14 +83,17 @@ impl Api {
             let patch = ListPatch {
                 uid: &object.uid,
                 resource_version: live.facts.resource_version.as_ref(),
-                list: "finalizers",
+                list: LIST,
                 entries: &remaining,
             };
             match self.patch(object, MERGE_PATCH, &patch).await {
                 Ok(PatchOutcome::Done(facts)) => return Ok(FinalizerRemoval::Removed(facts)),
                 Ok(PatchOutcome::Gone) => return Ok(FinalizerRemoval::Gone),
-                Err(error) if error.class == ErrorClass::Conflict && attempt < CONFLICTS => attempt += 1,
-                Err(error) => return Err(error),
+                Err(error) if error.class == ErrorClass::Conflict && attempt < CONFLICTS => {
+                    record::patch_conflict(LIST, PatchConflict::ReadAgain);
+                    attempt += 1;
+                }
+                Err(error) => return Err(given_up(LIST, error)),
             }
         }
     }

@@ -141,7 +141,7 @@ enum Event {
 impl From<WatchLine> for Event {
     fn from(line: WatchLine) -> Self {
         match line {
-            WatchLine::Seen(facts) => Self::Object { deleted: false, facts },
+            WatchLine::Added(facts) | WatchLine::Modified(facts) => Self::Object { deleted: false, facts },
             WatchLine::Deleted(facts) => Self::Object { deleted: true, facts },
             WatchLine::Nameless(version) => Self::Nameless(version),
             WatchLine::Bookmark(version) => Self::Bookmark(version),

@@ -35,6 +35,8 @@ struct Lease {
     clock: Clock,
     /// Nanoseconds since the clock's origin; 0 without a lease.
     deadline: AtomicU64,
+    /// The same of the last renewal that is known, by whomever; 0 before the first.
+    renewed: AtomicU64,
 }
 
 /// What this process is among the replicas.
@@ -140,7 +142,7 @@ impl WriteGate {
     /// [`grant`](Self::grant).
     #[must_use]
     pub fn leased(clock: Clock) -> Self {
-        let lease = Lease { clock, deadline: AtomicU64::new(0) };
+        let lease = Lease { clock, deadline: AtomicU64::new(0), renewed: AtomicU64::new(0) };
         Self::new(false, Some(lease), Standing::Standby { holder: None })
     }
 
@@ -174,8 +176,23 @@ impl WriteGate {
     /// The lease is held until then. Without effect on a gate that needs none.
     pub fn grant(&self, deadline: Moment) {
         let Some(lease) = &self.0.lease else { return };
-        let nanos = u64::try_from(deadline.since_origin().as_nanos()).unwrap_or(u64::MAX);
-        lease.deadline.store(nanos, Ordering::SeqCst);
+        lease.deadline.store(nanos(deadline), Ordering::SeqCst);
+    }
+
+    /// The lease was renewed then, by this process or by another one. Only for people.
+    pub fn note_renewal(&self, at: Moment) {
+        if let Some(lease) = &self.0.lease {
+            lease.renewed.store(nanos(at), Ordering::Relaxed);
+        }
+    }
+
+    /// How long ago the lease was renewed, as far as that is known.
+    #[must_use]
+    pub fn lease_age(&self) -> Option<Duration> {
+        let lease = self.0.lease.as_ref()?;
+        let renewed = lease.renewed.load(Ordering::Relaxed);
+        let renewed = Moment::from_origin(Duration::from_nanos(renewed));
+        (renewed != Moment::default()).then(|| renewed.until(lease.clock.now()))
     }
 
     /// The lease is not held any more; nothing is written from now on.
@@ -229,6 +246,10 @@ impl WriteGate {
             _ = standing.wait_for(|standing| !standing.writes()) => {}
         }
     }
+}
+
+fn nanos(moment: Moment) -> u64 {
+    u64::try_from(moment.since_origin().as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Lease {
@@ -295,6 +316,20 @@ mod tests {
         assert!(gate.check().is_ok());
         gate.withdraw();
         assert_eq!((gate.check(), gate.time_left()), (Err(GateClosed::Standby), Some(Duration::ZERO)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_grows_older_until_it_is_renewed() {
+        let clock = Clock::runtime();
+        let gate = WriteGate::leased(clock);
+        assert_eq!(gate.lease_age(), None, "nothing is known yet");
+        advance(SECOND).await;
+        gate.note_renewal(clock.now());
+        advance(7 * SECOND).await;
+        assert_eq!(gate.lease_age(), Some(7 * SECOND));
+        gate.note_renewal(clock.now());
+        assert_eq!(gate.lease_age(), Some(Duration::ZERO));
+        assert_eq!(WriteGate::open().lease_age(), None);
     }
 
     #[tokio::test(start_paused = true)]

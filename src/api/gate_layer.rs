@@ -11,7 +11,7 @@ use tower::{BoxError, Layer, Service};
 
 use super::clock::Moment;
 use super::gate::{Permit, WriteGate};
-use crate::telemetry::record;
+use crate::telemetry::{DeletionLag, record};
 
 /// Puts a [`GateService`] before the transport.
 #[derive(Clone, Debug)]
@@ -47,7 +47,12 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         if request.method() != Method::GET {
             match self.gate.check() {
-                Ok(permit) => note(&request, &permit),
+                Ok(permit) => {
+                    note(&request, &permit);
+                    if let Some(lag) = request.extensions().get::<DeletionLag>() {
+                        lag.deletion_sent();
+                    }
+                }
                 Err(closed) => {
                     record::gate_refused(closed.reason());
                     return Either::Right(ready(Err(closed.into())));
@@ -77,8 +82,40 @@ fn note<B>(request: &Request<B>, permit: &Permit) {
 mod tests {
     use tower::{ServiceExt as _, service_fn};
 
+    use std::time::Duration;
+
     use super::*;
     use crate::api::gate::GateClosed;
+    use crate::telemetry::Exporter;
+
+    /// Not when it was decided, and not when it was put into the client's queue.
+    #[tokio::test(start_paused = true)]
+    async fn the_lag_of_a_deletion_ends_when_it_is_handed_to_the_transport_for_the_first_time() {
+        let (recorder, exporter) = Exporter::local().unwrap();
+        let _recording = metrics::set_default_local_recorder(&recorder);
+        let gate = WriteGate::open();
+        let mut service =
+            GateLayer(gate.clone()).layer(service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) }));
+        let lag = DeletionLag::since(tokio::time::Instant::now());
+        let request = || {
+            let mut request = Request::builder().method(Method::DELETE).body(()).unwrap();
+            request.extensions_mut().insert(lag.clone());
+            request
+        };
+        gate.pause();
+        service.ready().await.unwrap().call(request()).await.unwrap_err();
+        assert!(lag.open_since().is_some(), "it was not sent");
+        gate.resume();
+        tokio::time::advance(Duration::from_millis(4)).await;
+        service.ready().await.unwrap().call(request()).await.unwrap();
+        tokio::time::advance(Duration::from_secs(4)).await;
+        service.ready().await.unwrap().call(request()).await.unwrap();
+        assert_eq!(lag.open_since(), None);
+        let page = exporter.render();
+        for line in ["kube_gc_deletion_lag_seconds_count 1", "kube_gc_deletion_lag_seconds_sum 0.004"] {
+            assert!(page.lines().any(|found| found == line), "no line {line:?} in:\n{page}");
+        }
+    }
 
     #[tokio::test]
     async fn only_writes_need_the_gate() {

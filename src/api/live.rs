@@ -17,6 +17,7 @@ use super::read::{read_object, unusable};
 use super::settings::{FIELD_MANAGER, Verb};
 use crate::mutation::{self, Mutation};
 use crate::object::{Identity, ObjectFacts, ResourceVersion, Uid};
+use crate::telemetry::record::{self, PatchConflict};
 
 /// RFC 7386; every type takes it.
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -26,6 +27,14 @@ pub(super) const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patc
 /// A conflict with another writer is answered by reading again; after so many in
 /// a row the caller's backoff takes over.
 pub(super) const CONFLICTS: u32 = 5;
+
+/// What a patch of a list ended with; counted, if that is a conflict.
+pub(super) fn given_up(list: &'static str, error: ApiError) -> ApiError {
+    if error.class == ErrorClass::Conflict {
+        record::patch_conflict(list, PatchConflict::GivenUp);
+    }
+    error
+}
 
 /// An object as a live read shows it.
 #[derive(Debug)]

@@ -41,7 +41,9 @@ impl Partition {
                     name: facts.name.clone(),
                     uid: facts.uid.clone(),
                 };
+                let start = out.delete.len();
                 self.virtual_delete(id, &gone, out);
+                out.bereave_from(start);
             }
             _ => {}
         }
@@ -56,7 +58,7 @@ impl Partition {
         } else if deletes_prove == DeletesProve::Absence {
             self.store.set_presence(id, Presence::Absent);
             out.absent.push(identity);
-            self.queue_dependents(id, out);
+            self.queue_bereaved(id, out);
         } else {
             self.queue(id, out);
         }

@@ -1,5 +1,7 @@
 //! What a partition wants done.
 
+use std::ops::Range;
+
 use crate::object::{Identity, Key, OwnerReference};
 
 use super::{PartitionId, PeerMessage};
@@ -11,6 +13,8 @@ use super::{PartitionId, PeerMessage};
 pub struct Effects {
     /// Keys for the delete pool.
     pub delete: Vec<Key>,
+    /// Which of these follow from an owner's deletion: they are its dependents.
+    pub bereaved: Vec<Range<usize>>,
     /// Keys for the orphan pool.
     pub orphan: Vec<Key>,
     /// Identities proved absent by a delete that proves it; to be remembered.
@@ -27,13 +31,27 @@ pub struct Effects {
 impl Effects {
     /// Empties all lists and keeps their room.
     pub fn clear(&mut self) {
-        let Self { delete, orphan, absent, present, peers, reports } = self;
+        let Self { delete, bereaved, orphan, absent, present, peers, reports } = self;
         delete.clear();
+        bereaved.clear();
         orphan.clear();
         absent.clear();
         present.clear();
         peers.clear();
         reports.clear();
+    }
+}
+
+impl Effects {
+    /// The keys for the delete pool from here on are those of dependents whose owner
+    /// is gone or deletes them.
+    pub(super) fn bereave_from(&mut self, start: usize) {
+        let end = self.delete.len();
+        match self.bereaved.last_mut() {
+            _ if start == end => {}
+            Some(last) if last.end == start => last.end = end,
+            _ => self.bereaved.push(start..end),
+        }
     }
 }
 

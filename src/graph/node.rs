@@ -87,6 +87,11 @@ impl Node {
         }
     }
 
+    /// Whether its kind leads to no type; what does is another node.
+    pub(super) const fn is_unresolved(&self) -> bool {
+        matches!(self.node_type, NodeType::Unresolved(_))
+    }
+
     pub(super) fn is_observed(&self) -> bool {
         self.presence == Presence::Observed
     }

@@ -137,7 +137,7 @@ impl Partition {
         match now {
             DeletionState::DeletingDependents => {
                 for member in self.group(id) {
-                    self.queue_dependents(member, out);
+                    self.queue_bereaved(member, out);
                 }
                 self.queue(id, out);
             }

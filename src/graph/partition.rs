@@ -65,6 +65,8 @@ pub struct Stats {
     pub virtual_nodes: usize,
     /// Owner references.
     pub edges: usize,
+    /// Those of them whose kind leads to no type that is served.
+    pub unresolved: usize,
     /// The memory taken up, nearly.
     pub bytes: usize,
     /// Nodes that a worker has written and whose event has not arrived. For the
@@ -229,6 +231,7 @@ impl Partition {
             nodes: self.store.nodes.len(),
             virtual_nodes: self.store.virtual_nodes(),
             edges: self.store.edges.len(),
+            unresolved: self.store.unresolved_edges(),
             bytes: self.store.bytes(),
             unseen_writes: self.expected.len(),
         }
@@ -256,6 +259,13 @@ impl Partition {
         for edge in self.store.dependents(id) {
             self.queue(self.store.edges[edge].dependent, out);
         }
+    }
+
+    /// Queues every dependent of a node that is gone or deletes them.
+    pub(super) fn queue_bereaved(&self, id: NodeId, out: &mut Effects) {
+        let start = out.delete.len();
+        self.queue_dependents(id, out);
+        out.bereave_from(start);
     }
 
     /// Queues the dependents of a node that are not being deleted.

@@ -34,6 +34,8 @@ pub(super) struct Store {
     /// Bytes of all names, for the statistics.
     name_bytes: usize,
     virtual_nodes: usize,
+    /// Edges to owners whose kind leads to no type.
+    unresolved_edges: usize,
     /// Source of generations. One for all nodes: a node that was freed and made
     /// anew must not come back to a generation that some verdict still carries.
     clock: u32,
@@ -310,6 +312,7 @@ impl Store {
     }
 
     fn enlist(&mut self, edge: EdgeId, owner: NodeId) {
+        self.unresolved_edges += usize::from(self.nodes[owner].is_unresolved());
         let next = self.nodes[owner].first_dependent.replace(edge);
         self.edges[edge].next_dependent = next;
         self.edges[edge].previous_dependent = None;
@@ -320,6 +323,7 @@ impl Store {
 
     fn delist(&mut self, edge: EdgeId) {
         let Edge { owner, next_dependent: next, previous_dependent: previous, .. } = self.edges[edge];
+        self.unresolved_edges -= usize::from(self.nodes[owner].is_unresolved());
         match previous {
             Some(previous) => self.edges[previous].next_dependent = next,
             None => self.nodes[owner].first_dependent = next,
@@ -414,6 +418,10 @@ impl Store {
             + self.own_names.capacity() * size_of::<(EdgeId, Box<str>)>()
             + self.name_bytes
             + lists
+    }
+
+    pub(super) const fn unresolved_edges(&self) -> usize {
+        self.unresolved_edges
     }
 
     pub(super) const fn virtual_nodes(&self) -> usize {

@@ -169,6 +169,9 @@ impl<L: Leases> Elector<L> {
         self.observed = lease
             .as_ref()
             .map(|lease| Observation::after(self.observed.take(), Record::of(lease), now, otherwise));
+        if let Some(observed) = self.observed.as_ref().filter(|observed| observed.record.holder.is_some()) {
+            self.gate.note_renewal(observed.since);
+        }
         self.known = lease;
         if let (Some(lease), true) = (&self.known, self.holds()) {
             self.notes.read(lease);
@@ -196,6 +199,7 @@ impl<L: Leases> Elector<L> {
         }
         let leads = self.deadline.replace(deadline).is_some();
         self.gate.grant(deadline);
+        self.gate.note_renewal(sent);
         if !leads {
             self.terms += 1;
             record::lease_transition(LeaseTransition::Acquired);

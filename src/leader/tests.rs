@@ -199,6 +199,13 @@ async fn the_first_leads_and_the_second_stands_by_and_knows_who_leads() {
     let record = one.server.record();
     assert_eq!((record.transitions, record.duration), (0, Some(TIMING.lease_duration)));
     assert_eq!(record.acquired, first.acquired, "renewing is not acquiring");
+
+    let age = |replica: &Replica| replica.gate.lease_age().unwrap();
+    assert!(age(&one) <= TIMING.retry_period, "{:?}", age(&one));
+    assert!(age(&two) <= TIMING.retry_period + LOOKS, "{:?}", age(&two));
+    one.killed();
+    sleep(9 * SECOND).await;
+    assert!(age(&two) >= 4 * SECOND && age(&one) >= 9 * SECOND, "nobody renews: {:?}", age(&two));
 }
 
 #[tokio::test(start_paused = true)]

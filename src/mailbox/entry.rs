@@ -1,6 +1,7 @@
 //! The keys inside and what is known of each.
 
 use std::hash::{BuildHasher, Hash};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -17,9 +18,31 @@ pub(super) struct Entry<K, R> {
     pub(super) state: State,
     /// Since when it has been in this state.
     pub(super) since: Time,
+    /// Since when there has been a cause for it, if that is to be known.
+    pub(super) cause: Cause,
     /// Its failures since it was last done.
     pub(super) failure: Option<Box<Failure<R>>>,
     links: Links,
+}
+
+/// The moment of a cause, or none, in the space of a moment: a microsecond after the
+/// origin of time nothing has a cause yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cause(Option<NonZeroU64>);
+
+impl Cause {
+    pub(super) fn at(time: Time) -> Self {
+        Self(NonZeroU64::new(time.as_micros().max(1)))
+    }
+
+    pub(super) fn take(&mut self) -> Option<Time> {
+        self.0.take().map(|micros| Time::from_micros(micros.get()))
+    }
+
+    /// Of two causes, the first counts.
+    pub(super) fn add(&mut self, other: Self) {
+        self.0 = [self.0, other.0].into_iter().flatten().min();
+    }
 }
 
 /// Where a key is. Each state is one list.
@@ -107,6 +130,7 @@ impl<K: Eq + Hash, R> Store<K, R> {
             key,
             state: State::Ready,
             since: now,
+            cause: Cause::default(),
             failure: None,
             links: Links::default(),
         });

@@ -9,6 +9,7 @@
 //! [`Mailbox::next_due`].
 
 mod backoff;
+mod cause;
 mod entry;
 mod lanes;
 mod list;
@@ -112,7 +113,8 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
         entry.state = State::Running { then: Then::Obey, woken: false };
         entry.since = self.now;
         let failures = entry.failure.as_ref().map_or(0, |failure| failure.attempts);
-        Some(Job { key: entry.key.clone(), failures, waited })
+        let cause = entry.cause.take();
+        Some(Job { key: entry.key.clone(), failures, waited, cause })
     }
 
     /// Ends the work on a key and says how long it took; `None`, and nothing

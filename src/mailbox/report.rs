@@ -31,6 +31,8 @@ pub struct Job<K> {
     pub failures: u32,
     /// How long it was queued.
     pub waited: Duration,
+    /// The first moment of its causes ([`Mailbox::caused`](super::Mailbox::caused)).
+    pub cause: Option<Time>,
 }
 
 /// How the work on a key ended.

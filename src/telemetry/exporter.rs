@@ -1,23 +1,20 @@
 //! The Prometheus page.
 
-use metrics_exporter_prometheus::{
-    BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
-};
-
 use super::names::{ALL, Kind, Metric};
 use super::record;
+use super::recorder::{LINGERS, Recorder};
 
 /// Renders `/metrics`. Cheap to clone.
 #[derive(Clone)]
 pub struct Exporter {
-    handle: PrometheusHandle,
+    recorder: Recorder,
     process: metrics_process::Collector,
 }
 
 /// Why metrics cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 #[error("metrics cannot be recorded: {0}")]
-pub struct InstallError(#[from] BuildError);
+pub struct InstallError(String);
 
 impl Exporter {
     /// Makes this process record its metrics here. Once per process.
@@ -25,7 +22,9 @@ impl Exporter {
     /// # Errors
     /// When there is a recorder already.
     pub fn install() -> Result<Self, InstallError> {
-        let exporter = Self::of(&builder()?.install_recorder()?);
+        let recorder = Recorder::new(LINGERS);
+        let exporter = Self::of(&recorder);
+        metrics::set_global_recorder(recorder).map_err(|error| InstallError(error.to_string()))?;
         exporter.describe();
         Ok(exporter)
     }
@@ -34,16 +33,16 @@ impl Exporter {
     /// side: give it to `metrics::with_local_recorder`.
     ///
     /// # Errors
-    /// Never, as long as every histogram has buckets.
-    pub fn local() -> Result<(PrometheusRecorder, Self), InstallError> {
-        let recorder = builder()?.build_recorder();
-        let exporter = Self::of(&recorder.handle());
+    /// Never.
+    pub fn local() -> Result<(Recorder, Self), InstallError> {
+        let recorder = Recorder::new(LINGERS);
+        let exporter = Self::of(&recorder);
         metrics::with_local_recorder(&recorder, || exporter.describe());
         Ok((recorder, exporter))
     }
 
-    fn of(handle: &PrometheusHandle) -> Self {
-        Self { handle: handle.clone(), process: metrics_process::Collector::default() }
+    fn of(recorder: &Recorder) -> Self {
+        Self { recorder: recorder.clone(), process: metrics_process::Collector::default() }
     }
 
     fn describe(&self) {
@@ -62,14 +61,14 @@ impl Exporter {
     #[must_use]
     pub fn render(&self) -> String {
         self.process.collect();
-        self.handle.render()
+        self.recorder.render()
     }
 
-    /// Moves what was recorded into the buckets. Histograms keep every single
-    /// record until then, so this has to be called every few seconds even when
-    /// nobody scrapes.
-    pub fn run_upkeep(&self) {
-        self.handle.run_upkeep();
+    /// Keeps the series of the types that are watched, given as in the label
+    /// `resource`; those of other types end after a while. To be called from time to
+    /// time, or series of types that are gone pile up.
+    pub fn keep(&self, is_watched: impl Fn(&str) -> bool) {
+        self.recorder.keep(is_watched);
     }
 }
 
@@ -77,16 +76,6 @@ impl std::fmt::Debug for Exporter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Exporter").finish_non_exhaustive()
     }
-}
-
-fn builder() -> Result<PrometheusBuilder, BuildError> {
-    ALL.iter().try_fold(PrometheusBuilder::new(), |builder, metric| match metric.kind {
-        // Without buckets it would be a summary, which cannot be added up over replicas.
-        Kind::Histogram(buckets) => {
-            builder.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)
-        }
-        Kind::Counter | Kind::Gauge => Ok(builder),
-    })
 }
 
 #[cfg(test)]
@@ -102,7 +91,7 @@ mod tests {
         let (recorder, exporter) = Exporter::local().unwrap();
         let page = metrics::with_local_recorder(&recorder, || {
             let queue = QueueMetrics::new(Queue::AttemptToDelete);
-            queue.added();
+            queue.added(1);
             queue.waited(Duration::from_millis(3));
             record::request(
                 "delete",
@@ -112,9 +101,15 @@ mod tests {
             );
             record::graph(
                 3,
-                &record::GraphSize { nodes: 10, virtual_nodes: 2, edges: 9, bytes: 1000, outbox: 0 },
+                &record::GraphSize {
+                    nodes: 10,
+                    virtual_nodes: 2,
+                    edges: 9,
+                    bytes: 1000,
+                    unresolved: 0,
+                    outbox: 0,
+                },
             );
-            exporter.run_upkeep();
             exporter.render()
         });
         for line in [

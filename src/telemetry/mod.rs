@@ -4,10 +4,19 @@
 //! functions of [`record`] and never spells a name or a label. Labels are
 //! bounded by the number of resource types, never by the number of objects.
 
+mod docs;
 mod exporter;
+mod histogram;
+pub mod labels;
 pub mod logging;
 pub mod names;
 pub mod record;
+mod recorder;
 
+pub use docs::markdown;
 pub use exporter::{Exporter, InstallError};
-pub use record::{EventSource, GraphSize, InvalidReference, MonitorState, Queue, QueueMetrics, QueueSample};
+pub use record::{
+    DeletionLag, EventKind, EventLag, EventMetrics, GraphSize, InvalidReference, MonitorState, Queue,
+    QueueMetrics, QueueSample,
+};
+pub use recorder::Recorder;

@@ -28,9 +28,20 @@ pub struct Metric {
     pub help: &'static str,
 }
 
-/// From 1 ms to 1000 s: queues are usually empty in microseconds, but a mass
-/// deletion waits for minutes, and a failing object up to the longest backoff.
-const QUEUE_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1000.0];
+/// From what the graph needs for a change to the longest backoff: queues are usually
+/// empty in microseconds, but a mass deletion waits for minutes. Every bound that
+/// Kubernetes' own components have is among them.
+const QUEUE_SECONDS: &[f64] = &[
+    1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 100.0,
+    300.0, 1000.0,
+];
+
+/// Fine around a millisecond, which is what is usual, and up to where a mass deletion
+/// or an API server that is away puts it.
+const LAG_SECONDS: &[f64] = &[
+    0.0001, 0.00025, 0.0005, 0.00075, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1,
+    0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1000.0,
+];
 
 /// From 1 ms to the usual request timeout.
 const REQUEST_SECONDS: &[f64] =
@@ -95,6 +106,8 @@ metrics! {
     GRAPH_EDGES = "kube_gc_graph_edges", Kind::Gauge, Count, ["partition"];
     /// Memory of nodes and edges, names and indices included.
     GRAPH_BYTES = "kube_gc_graph_bytes", Kind::Gauge, Bytes, ["partition"];
+    /// References whose apiVersion and kind lead to no type that is served; their dependents are kept.
+    UNRESOLVED_REFERENCES = "kube_gc_unresolved_references", Kind::Gauge, Count, ["partition"];
     /// Links to owners in other partitions that have not been applied there yet.
     GRAPH_OUTBOX = "kube_gc_graph_outbox", Kind::Gauge, Count, ["partition"];
     /// How often the API server's store went back in time and everything was read anew.
@@ -109,8 +122,10 @@ metrics! {
 
     // Resource types.
 
-    /// Objects that came in, from lists (listed) and watches (watched).
-    EVENTS = "kube_gc_events_total", Kind::Counter, Count, ["resource", "source"];
+    /// What came in: objects from lists (listed), and events of watches.
+    EVENTS = "kube_gc_events_total", Kind::Counter, Count, ["resource", "kind"];
+    /// How long a change took from its arrival, by watch or list, until it was in the graph.
+    EVENT_LAG = "kube_gc_event_lag_seconds", Kind::Histogram(LAG_SECONDS), Seconds, [];
     /// Monitors that failed unexpectedly and were started again.
     MONITOR_RESTARTS = "kube_gc_monitor_restarts_total", Kind::Counter, Count, [];
 
@@ -127,14 +142,20 @@ metrics! {
 
     // Requests and decisions.
 
-    /// Requests to the API server by the status code of the answer; without one, timeout or error.
+    /// Requests to the API server by the status code of the answer, or error without one.
     REQUESTS = "kube_gc_requests_total", Kind::Counter, Count, ["verb", "resource", "code"];
     /// How long requests took, from sending to the end of the answer; of watches, to its beginning.
     REQUEST_DURATION = "kube_gc_request_duration_seconds", Kind::Histogram(REQUEST_SECONDS), Seconds, ["verb"];
     /// Decisions about objects, by what was to be done and what came of it.
     DECISIONS = "kube_gc_decisions_total", Kind::Counter, Count, ["action", "outcome", "resource"];
+    /// How long it took from the arrival of the event that an owner is gone, or deletes its dependents in the foreground, until a dependent's DELETE was handed to the transport.
+    DELETION_LAG = "kube_gc_deletion_lag_seconds", Kind::Histogram(LAG_SECONDS), Seconds, [];
+    /// Writes that the API server denied, be it for lack of rights or by an admission webhook.
+    DENIED_WRITES = "kube_gc_denied_writes_total", Kind::Counter, Count, ["action", "resource"];
     /// Deletions that met a conflict, by how they went on.
     DELETE_CONFLICTS = "kube_gc_delete_conflicts_total", Kind::Counter, Count, ["next"];
+    /// Patches of a list that met a conflict: the object was read again and patched as it is now (read_again), or the decision is made anew after a backoff (given_up).
+    PATCH_CONFLICTS = "kube_gc_patch_conflicts_total", Kind::Counter, Count, ["list", "next"];
     /// Workers that panicked over an object and were started again.
     WORKER_RESTARTS = "kube_gc_worker_restarts_total", Kind::Counter, Count, ["name"];
     /// Look-ups of owners that were answered from memory: proved absent before.
@@ -163,6 +184,8 @@ metrics! {
     LEADER_TRANSITIONS = "kube_gc_leader_transitions_total", Kind::Counter, Count, ["transition"];
     /// How long this replica may still write before it must have renewed its lease; 0 on a standby.
     LEASE_REMAINING = "kube_gc_lease_remaining_seconds", Kind::Gauge, Seconds, [];
+    /// How long ago the lease was renewed: by this replica as the leader, counted from before the request; by the leader as far as this replica has seen, on a standby. 0 before any renewal was seen.
+    LEASE_AGE = "kube_gc_lease_age_seconds", Kind::Gauge, Seconds, [];
     /// Requests for the lease that failed, conflicts with other replicas not included.
     LEASE_ERRORS = "kube_gc_lease_errors_total", Kind::Counter, Count, [];
     /// Writes that were not sent: as a standby, because the lease had expired, while the graph was being rebuilt (rebuilding), in a dry_run.
@@ -183,8 +206,8 @@ metrics! {
     READY = "kube_gc_ready", Kind::Gauge, Count, [];
     /// Asynchronous tasks that have not ended.
     TASKS = "kube_gc_tasks", Kind::Gauge, Count, [];
-    /// Always 1; its labels say what is running.
-    BUILD_INFO = "kube_gc_build_info", Kind::Gauge, Count, ["version"];
+    /// Always 1; its labels say what is running. The revision is unknown unless the build was told KUBE_GC_REVISION.
+    BUILD_INFO = "kube_gc_build_info", Kind::Gauge, Count, ["version", "revision", "rustc"];
 }
 
 #[cfg(test)]

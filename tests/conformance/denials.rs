@@ -82,12 +82,18 @@ impl Family {
                 };
                 metrics.iter().filter(|(series, _)| matches(series)).map(|(_, count)| count).sum()
             };
-            Ok(vec![of("delete"), of("")])
+            let denied: f64 = metrics
+                .iter()
+                .filter(|(series, _)| series.starts_with("kube_gc_denied_writes_total{"))
+                .filter(|(series, _)| series.contains("resource=\"secrets\""))
+                .map(|(_, count)| count)
+                .sum();
+            Ok(vec![of("delete"), of(""), denied])
         };
         // Several times: it is tried again.
         poll("the denials to be counted", async || {
             let counts = counted().await?;
-            Ok(counts[0] >= 2.0 && counts[1] >= 8.0)
+            Ok(counts[0] >= 2.0 && counts[1] >= 8.0 && counts[2] == counts[1])
         })
         .await?;
         cluster.assert_kept([&self.sole]).await?;

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::{identity, in_system, layout, start_partition};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
@@ -45,11 +47,11 @@ async fn start() -> Lanes {
 fn a_list_is_applied_although_later_changes_still_wait() {
     in_system(async {
         let mut lanes = start().await;
-        lanes.put(Change::ListBegan);
-        (0..10).for_each(|number| lanes.put(seen(number)));
-        lanes.put(Change::ListEnded { resource_version: ResourceVersion::parse("10") });
+        lanes.put(Change::ListBegan, Instant::now());
+        (0..10).for_each(|number| lanes.put(seen(number), Instant::now()));
+        lanes.put(Change::ListEnded { resource_version: ResourceVersion::parse("10") }, Instant::now());
         assert!(!lanes.lists_are_applied(), "it waits");
-        (10..MANY).for_each(|number| lanes.put(seen(number)));
+        (10..MANY).for_each(|number| lanes.put(seen(number), Instant::now()));
         lanes.flush();
         assert!(!lanes.lists_are_applied(), "it is on its way");
         while !lanes.lists_are_applied() {
@@ -66,9 +68,9 @@ fn a_list_is_applied_although_later_changes_still_wait() {
 fn a_list_is_not_applied_before_its_end_is() {
     in_system(async {
         let mut lanes = start().await;
-        lanes.put(Change::ListBegan);
-        (0..MANY).for_each(|number| lanes.put(seen(number)));
-        lanes.put(Change::ListEnded { resource_version: ResourceVersion::parse("9000") });
+        lanes.put(Change::ListBegan, Instant::now());
+        (0..MANY).for_each(|number| lanes.put(seen(number), Instant::now()));
+        lanes.put(Change::ListEnded { resource_version: ResourceVersion::parse("9000") }, Instant::now());
         lanes.flush();
         while !lanes.is_empty() {
             assert!(!lanes.lists_are_applied());

@@ -42,7 +42,7 @@ fn identity(namespace: &str, name: &str) -> Identity {
     }
 }
 
-fn key(namespace: &str, name: &str) -> Key {
+pub(super) fn key(namespace: &str, name: &str) -> Key {
     identity(namespace, name).key()
 }
 

@@ -12,7 +12,7 @@ use crate::actors::pool::{AskPool, Outcome, Place, Pool, PoolStatus, RetryReason
 use crate::actors::supervision::FATAL_EXIT_CODE;
 use crate::mailbox::{Backoff, Completion};
 use crate::object::Key;
-use crate::telemetry::{Exporter, Queue};
+use crate::telemetry::{DeletionLag, Exporter, Queue};
 
 /// Does what the uid of its key says, and counts its tries.
 #[derive(Debug, Default)]
@@ -38,6 +38,16 @@ impl Work for Scripted {
             Some("waits") => {
                 place.step_aside();
                 self.release.notified().await;
+                Completion::Done
+            }
+            Some("late") => {
+                // The DELETE goes out at the second try.
+                let lag = DeletionLag::current().expect("its owner's deletion has a moment");
+                if tries(&self.tries.borrow(), &name) == 1 {
+                    return retry(RetryReason::Unresolved, "another owner cannot be looked up");
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                lag.deletion_sent();
                 Completion::Done
             }
             Some("held") => {
@@ -87,7 +97,7 @@ fn a_panic_and_an_item_that_always_fails_delay_nothing_else() {
         pool.do_send(Open);
         let mut keys = vec![key("a", "panics"), key("a", "denied")];
         keys.extend((0..20).map(|number| key("a", &format!("fine-{number}"))));
-        pool.do_send(Enqueue(keys));
+        pool.do_send(Enqueue::from(keys));
         tried(&work, |tries| tries.keys().filter(|name| name.contains("fine")).count() == 20).await;
         let status = until(&pool, |status| {
             status.failing.len() == 2 && status.failing.iter().all(|item| item.attempts > 3)
@@ -112,7 +122,7 @@ fn a_panic_and_an_item_that_always_fails_delay_nothing_else() {
 fn a_closed_pool_queues_and_does_not_work() {
     in_system(async {
         let (work, pool) = start(2);
-        pool.do_send(Enqueue(vec![key("a", "fine")]));
+        pool.do_send(Enqueue::from(vec![key("a", "fine")]));
         assert_eq!(status(&pool).await.ready, 1);
         assert!(work.tries.borrow().is_empty());
         pool.do_send(Open);
@@ -125,7 +135,7 @@ fn closing_waits_for_what_is_being_worked_on() {
     in_system(async {
         let (work, pool) = start(1);
         pool.do_send(Open);
-        pool.do_send(Enqueue(vec![key("a", "held"), key("a", "fine")]));
+        pool.do_send(Enqueue::from(vec![key("a", "held"), key("a", "fine")]));
         tried(&work, |tries| tries.contains_key("a/held")).await;
         let mut closed = Box::pin(pool.send(Close));
         let early = tokio::time::timeout(Duration::from_secs(60), &mut closed).await;
@@ -142,7 +152,7 @@ fn opening_forgets_all_backoff() {
     in_system(async {
         let (work, pool) = start(1);
         pool.do_send(Open);
-        pool.do_send(Enqueue(vec![key("a", "denied")]));
+        pool.do_send(Enqueue::from(vec![key("a", "denied")]));
         tried(&work, |of| tries(of, "a/denied") >= 17).await;
         pool.send(Close).await.unwrap();
         assert!(status(&pool).await.failing[0].next_retry > Duration::from_secs(100));
@@ -160,7 +170,7 @@ fn a_discovery_change_wakes_what_is_unresolved_and_nothing_else() {
     in_system(async {
         let (work, pool) = start(1);
         pool.do_send(Open);
-        pool.do_send(Enqueue(vec![key("a", "unresolved"), key("a", "denied")]));
+        pool.do_send(Enqueue::from(vec![key("a", "unresolved"), key("a", "denied")]));
         tried(&work, |of| tries(of, "a/unresolved") >= 17 && tries(of, "a/denied") >= 17).await;
         until(&pool, |status| (status.parked, status.delayed) == (1, 1)).await;
         *work.served.lock().unwrap() = true;
@@ -180,12 +190,12 @@ fn one_that_steps_aside_keeps_nobody_waiting_and_takes_nobodys_place() {
         let (work, pool) = start(1);
         pool.do_send(Open);
         for namespace in ["x", "y", "z"] {
-            pool.do_send(Enqueue(vec![key(namespace, "waits"), key(namespace, "fine")]));
+            pool.do_send(Enqueue::from(vec![key(namespace, "waits"), key(namespace, "fine")]));
             tried(&work, |tries| tries.contains_key(&format!("{namespace}/fine"))).await;
         }
         assert_eq!(until(&pool, |status| status.processing == 3).await.ready, 0);
         // The one place is taken by one that does not step aside.
-        pool.do_send(Enqueue(vec![key("a", "held"), key("a", "last")]));
+        pool.do_send(Enqueue::from(vec![key("a", "held"), key("a", "last")]));
         tried(&work, |tries| tries.contains_key("a/held")).await;
         let status = until(&pool, |status| (status.ready, status.processing) == (1, 4)).await;
         assert_eq!(status.delayed, 0);
@@ -193,7 +203,7 @@ fn one_that_steps_aside_keeps_nobody_waiting_and_takes_nobodys_place() {
         tried(&work, |tries| tries.contains_key("a/last")).await;
         until(&pool, |status| (status.ready, status.processing) == (0, 0)).await;
         // Those that came back are not more than the places that there are.
-        pool.do_send(Enqueue(vec![key("b", "held"), key("b", "fine")]));
+        pool.do_send(Enqueue::from(vec![key("b", "held"), key("b", "fine")]));
         tried(&work, |tries| tries.contains_key("b/held")).await;
         assert_eq!(until(&pool, |status| status.processing == 1).await.ready, 1);
         work.release.notify_one();
@@ -228,4 +238,28 @@ fn a_panic_of_a_pool_ends_the_process() {
     assert!(said.contains("the mailbox is broken"), "{said}");
     let name = Queue::AttemptToDelete.name();
     assert!(said.contains(&format!("kube-gc: {name} panicked")), "{said}");
+}
+
+/// Fails if the moment of the owner's deletion is lost with a try that does not come to
+/// a DELETE: the slowest deletions would be missing from the measure.
+#[test]
+fn a_deletion_that_takes_several_tries_is_as_late_as_that() {
+    let (recorder, exporter) = Exporter::local().unwrap();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    in_system(async {
+        let (work, pool) = start(1);
+        pool.do_send(Open);
+        let seen = tokio::time::Instant::now();
+        tokio::time::sleep(Duration::from_millis(3)).await;
+        let keys = vec![key("a", "fine"), key("a", "late")];
+        pool.do_send(Enqueue { keys, bereaved: vec![(1..2, seen)] });
+        tried(&work, |tries| tries.get("a/late") == Some(&2)).await;
+        until(&pool, |status| status.failing.is_empty() && status.processing == 0).await;
+        let page = exporter.render();
+        let sum = page.lines().find_map(|line| line.strip_prefix("kube_gc_deletion_lag_seconds_sum "));
+        let sum: f64 = sum.unwrap().parse().unwrap();
+        // 3 ms until it was queued, 5 ms of backoff, 2 ms of work.
+        assert!((0.0099..0.02).contains(&sum), "{sum}");
+        assert!(page.contains("kube_gc_deletion_lag_seconds_count 1\n"), "{page}");
+    });
 }

@@ -11,8 +11,10 @@ use crate::object::{ObjectFacts, ResourceVersion};
 /// What a line of a watch says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchLine {
-    /// ADDED or MODIFIED.
-    Seen(ObjectFacts),
+    /// ADDED.
+    Added(ObjectFacts),
+    /// MODIFIED.
+    Modified(ObjectFacts),
     /// DELETED, with the last state; its version is that of the deletion.
     Deleted(ObjectFacts),
     /// Any of the three, about an object without a uid.
@@ -41,12 +43,13 @@ impl WatchLine {
         Ok(match event {
             EventView::Error(status) => Self::Error(status),
             EventView::Bookmark(view) => Self::Bookmark(view.resource_version()),
-            EventView::Object { deleted, view } => {
+            EventView::Object { now, view } => {
                 let version = view.resource_version();
-                match reader.facts(view) {
-                    None => Self::Nameless(version),
-                    Some(facts) if deleted => Self::Deleted(facts),
-                    Some(facts) => Self::Seen(facts),
+                match (reader.facts(view), now) {
+                    (None, _) => Self::Nameless(version),
+                    (Some(facts), Now::Added) => Self::Added(facts),
+                    (Some(facts), Now::Modified) => Self::Modified(facts),
+                    (Some(facts), Now::Deleted) => Self::Deleted(facts),
                 }
             }
         })
@@ -54,15 +57,22 @@ impl WatchLine {
 }
 
 enum EventView<'a> {
-    Object { deleted: bool, view: ObjectView<'a> },
+    Object { now: Now, view: ObjectView<'a> },
     Bookmark(ObjectView<'a>),
     Error(Status),
 }
 
+/// What has become of an object.
+#[derive(Clone, Copy)]
+enum Now {
+    Added,
+    Modified,
+    Deleted,
+}
+
 #[derive(Clone, Copy)]
 enum EventType {
-    Seen,
-    Deleted,
+    Object(Now),
     Bookmark,
     Error,
 }
@@ -70,8 +80,9 @@ enum EventType {
 impl EventType {
     fn parse(text: &str) -> Option<Self> {
         Some(match text {
-            "ADDED" | "MODIFIED" => Self::Seen,
-            "DELETED" => Self::Deleted,
+            "ADDED" => Self::Object(Now::Added),
+            "MODIFIED" => Self::Object(Now::Modified),
+            "DELETED" => Self::Object(Now::Deleted),
             "BOOKMARK" => Self::Bookmark,
             "ERROR" => Self::Error,
             _ => return None,
@@ -113,11 +124,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for EventView<'a> {
                             );
                         }
                         // The usual order: the object is read in place.
-                        ("object", Some(EventType::Seen)) => {
-                            event = Some(EventView::Object { deleted: false, view: map.next_value()? });
-                        }
-                        ("object", Some(EventType::Deleted)) => {
-                            event = Some(EventView::Object { deleted: true, view: map.next_value()? });
+                        ("object", Some(EventType::Object(now))) => {
+                            event = Some(EventView::Object { now, view: map.next_value()? });
                         }
                         ("object", Some(EventType::Bookmark)) => {
                             event = Some(EventView::Bookmark(map.next_value()?));
@@ -151,10 +159,7 @@ fn read_late<'a, E: serde::de::Error>(
 ) -> Result<EventView<'a>, E> {
     let text = object.get();
     let read = match event_type {
-        EventType::Seen => serde_json::from_str(text).map(|view| EventView::Object { deleted: false, view }),
-        EventType::Deleted => {
-            serde_json::from_str(text).map(|view| EventView::Object { deleted: true, view })
-        }
+        EventType::Object(now) => serde_json::from_str(text).map(|view| EventView::Object { now, view }),
         EventType::Bookmark => serde_json::from_str(text).map(EventView::Bookmark),
         EventType::Error => serde_json::from_str(text).map(|Keyed(status)| EventView::Error(status)),
     };
@@ -172,12 +177,10 @@ mod tests {
     #[test]
     fn every_type_reads_in_either_order() {
         let object = r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}"#;
-        for line in [
-            format!(r#"{{"type":"ADDED","object":{object}}}"#),
-            format!(r#"{{"object":{object},"type":"MODIFIED"}}"#),
-        ] {
-            assert!(matches!(read(&line), Ok(WatchLine::Seen(facts)) if *facts.name == *"a"), "{line}");
-        }
+        let added = format!(r#"{{"type":"ADDED","object":{object}}}"#);
+        assert!(matches!(read(&added), Ok(WatchLine::Added(facts)) if *facts.name == *"a"));
+        let modified = format!(r#"{{"object":{object},"type":"MODIFIED"}}"#);
+        assert!(matches!(read(&modified), Ok(WatchLine::Modified(facts)) if *facts.name == *"a"));
         let deleted = format!(r#"{{"type":"DELETED","object":{object}}}"#);
         assert!(matches!(read(&deleted), Ok(WatchLine::Deleted(_))));
         let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;

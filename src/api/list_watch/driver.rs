@@ -18,6 +18,7 @@ use crate::api::error::{ApiError, ErrorClass};
 use crate::api::path;
 use crate::api::settings::Verb;
 use crate::object::{ObjectFacts, ResourceType};
+use crate::telemetry::EventMetrics;
 
 /// No event is longer: etcd takes no object over a few MiB.
 const LONGEST_LINE: usize = 16 << 20;
@@ -33,6 +34,9 @@ pub struct ListWatch {
     pub(super) reader: FactsReader,
     pub(super) skipped: u64,
     pub(super) draining: bool,
+    /// When the last part of an answer came.
+    pub(super) arrived: Instant,
+    pub(super) metrics: EventMetrics,
 }
 
 /// What is under way. Everything that waits is kept here, so that dropping a
@@ -74,6 +78,7 @@ impl Api {
     #[must_use]
     pub fn watch(&self, resource: Arc<ResourceType>, start: WatchStart) -> ListWatch {
         let seed = self.jitter().next();
+        let metrics = EventMetrics::new(&resource.group_resource);
         let machine = Machine::new(Arc::clone(&resource), start, self.settings().watch.clone(), seed);
         ListWatch {
             api: self.clone(),
@@ -84,6 +89,8 @@ impl Api {
             reader: FactsReader::default(),
             skipped: 0,
             draining: false,
+            arrived: Instant::now(),
+            metrics,
         }
     }
 }
@@ -93,6 +100,12 @@ impl ListWatch {
     #[must_use]
     pub fn resource(&self) -> &Arc<ResourceType> {
         &self.resource
+    }
+
+    /// When that came of which the last step was made.
+    #[must_use]
+    pub const fn arrived(&self) -> Instant {
+        self.arrived
     }
 
     /// How many objects without a uid it has passed over.

@@ -12,7 +12,8 @@ use crate::api::client::chain;
 use crate::api::decode::{Envelope, ListError, ObjectView, Status, WatchLine, json_fault};
 use crate::api::error::{self, ApiError, ErrorClass};
 use crate::api::settings::Verb;
-use crate::object::ResourceType;
+use crate::object::{ObjectFacts, ResourceType};
+use crate::telemetry::EventKind;
 
 /// No more events are delivered at once, so that a batch can be applied quickly.
 const LARGEST_BATCH: usize = 500;
@@ -33,7 +34,8 @@ impl ListWatch {
             Ok(Some(Err(error))) => return self.end_list(fail(ErrorClass::Transient, chain(&error))),
             Ok(Some(Ok(frame))) => frame,
         };
-        listing.deadline = Instant::now() + limit;
+        self.arrived = Instant::now();
+        listing.deadline = self.arrived + limit;
         let Ok(data) = frame.into_data() else { return };
         let (reader, skipped, batch) = (&mut self.reader, &mut self.skipped, &mut listing.batch);
         let fed = listing.scanner.feed(&data, |item| {
@@ -67,6 +69,11 @@ impl ListWatch {
             }
             self.ready.push_back(Step::ListBegan);
         }
+        self.items(batch);
+    }
+
+    fn items(&mut self, batch: Vec<ObjectFacts>) {
+        self.metrics.came(EventKind::Listed, batch.len());
         self.ready.push_back(Step::Items(batch));
     }
 
@@ -102,7 +109,7 @@ impl ListWatch {
             self.ready.push_back(Step::ListBegan);
         }
         if !batch.is_empty() {
-            self.ready.push_back(Step::Items(batch));
+            self.items(batch);
         }
         self.end_list(Ok(envelope));
     }
@@ -134,6 +141,7 @@ impl ListWatch {
                         break Some(End::Failed(error_event(&self.resource, &status, &line)));
                     }
                     Ok(WatchLine::Bookmark(version)) => {
+                        self.metrics.came(EventKind::Bookmark, 1);
                         self.machine.saw(version.clone());
                         bookmark = Some(version);
                     }
@@ -141,12 +149,20 @@ impl ListWatch {
                         self.machine.saw(version);
                         self.skipped += 1;
                     }
-                    Ok(WatchLine::Seen(facts)) => {
+                    Ok(WatchLine::Added(facts)) => {
+                        self.metrics.came(EventKind::Added, 1);
+                        self.machine.saw(facts.resource_version.clone());
+                        events.push(Sighting::Seen(facts));
+                        bookmark = None;
+                    }
+                    Ok(WatchLine::Modified(facts)) => {
+                        self.metrics.came(EventKind::Modified, 1);
                         self.machine.saw(facts.resource_version.clone());
                         events.push(Sighting::Seen(facts));
                         bookmark = None;
                     }
                     Ok(WatchLine::Deleted(facts)) => {
+                        self.metrics.came(EventKind::Deleted, 1);
                         self.machine.saw(facts.resource_version.clone());
                         events.push(Sighting::Deleted(facts));
                         bookmark = None;
@@ -171,7 +187,13 @@ impl ListWatch {
                             let class = ErrorClass::Transient;
                             break Some(End::Failed(failure("WATCH", &self.resource, class, chain(&error))));
                         }
-                        Some(Ok(frame)) => lines.feed(frame.data_ref().unwrap_or(&Bytes::new())),
+                        Some(Ok(frame)) => {
+                            // Of several frames that were there together, the first counts.
+                            if events.is_empty() {
+                                self.arrived = Instant::now();
+                            }
+                            lines.feed(frame.data_ref().unwrap_or(&Bytes::new()));
+                        }
                     }
                 }
             }

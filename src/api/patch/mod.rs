@@ -8,9 +8,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::client::Api;
 use super::decode;
 use super::error::{ApiError, ErrorClass};
-use super::live::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, STRATEGIC_MERGE_PATCH};
+use super::live::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, STRATEGIC_MERGE_PATCH, given_up};
 use super::path;
 use crate::object::{Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};
+use crate::telemetry::record::{self, PatchConflict};
 
 /// Which owner references are to go.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +161,7 @@ impl Api {
             // When the reference has gone meanwhile, servers merge the entry in as
             // a new, incomplete reference, and refuse that. A live read tells.
             Err(ApiError { class: ErrorClass::Refused, code: Some(422), .. }) => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => Err(given_up(LIST, error)),
         }
     }
 
@@ -176,7 +177,7 @@ impl Api {
             let Some(live) = self.live(dependent).await? else { return Ok(Patched::Gone) };
             let found = live.facts.resource_version.as_ref();
             if resource_version.is_some() && resource_version != found {
-                return Err(moved_on(dependent, resource_version, found));
+                return Err(given_up(LIST, moved_on(dependent, resource_version, found)));
             }
             let lists = live.lists(dependent)?;
             let Some(entries) = apply(lists.owner_references(), &edit) else {
@@ -193,9 +194,10 @@ impl Api {
                         && resource_version.is_none()
                         && attempt < CONFLICTS =>
                 {
+                    record::patch_conflict(LIST, PatchConflict::ReadAgain);
                     attempt += 1;
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(given_up(LIST, error)),
             }
         }
     }

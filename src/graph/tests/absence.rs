@@ -22,6 +22,37 @@ fn a_real_delete_remembers_the_absence_and_queues_every_dependent() {
     }
 }
 
+/// What is measured from the event on: the dependents of an owner that is gone, or
+/// deletes them, and nothing else that is queued on the way.
+#[test]
+fn the_dependents_of_a_deleted_owner_are_marked_as_such() {
+    let mut w = World::new(1);
+    let bereaved = |out: &mut Effects| {
+        let marked = out.bereaved.drain(..).flat_map(|range| out.delete[range].to_vec());
+        let marked: Vec<_> = marked.map(|key| key.uid.to_string()).collect();
+        let all = out.delete.drain(..).count();
+        (marked, all)
+    };
+    let above = config("above").foreground();
+    let owner = config("owner").blocking(&above);
+    w.see(&[&above, &owner, &pod("a").owned(&owner), &pod("b").owned(&owner), &pod("c").owned(&node("n"))]);
+    bereaved(&mut w.out);
+    w.delete(&owner);
+    // The one above waited for its dependent to go, and is nobody's dependent.
+    let (mut marked, all) = bereaved(&mut w.out);
+    marked.sort();
+    assert_eq!((marked, all), (vec![pod("a").key().uid.to_string(), pod("b").key().uid.to_string()], 3));
+
+    let other = config("other");
+    w.see(&[&other, &pod("d").owned(&other)]);
+    bereaved(&mut w.out);
+    w.see(&[&other.clone().at(50).foreground()]);
+    let (marked, all) = bereaved(&mut w.out);
+    assert_eq!((marked, all), (vec![pod("d").key().uid.to_string()], 2));
+    w.see(&[&pod("e").owned(&config("never"))]);
+    assert_eq!(bereaved(&mut w.out).0, Vec::<String>::new(), "its owner may have gone long ago");
+}
+
 #[test]
 fn keys_of_linked_dependents_name_their_namespace() {
     let mut w = World::new(2);

@@ -42,6 +42,9 @@ impl Store {
         }
         let virtual_nodes = self.nodes.iter().filter(|(_, node)| node.presence == Presence::Virtual).count();
         assert_eq!(virtual_nodes, self.virtual_nodes);
+        let is_unresolved = |edge: &Edge| self.nodes[edge.owner].presence == Presence::Unresolved;
+        let unresolved = self.edges.iter().filter(|(_, edge)| is_unresolved(edge)).count();
+        assert_eq!(unresolved, self.unresolved_edges);
         assert_eq!(self.nodes.iter().map(|(_, node)| node.name.len()).sum::<usize>(), self.name_bytes);
         assert!(self.own_names.keys().all(|&edge| self.edges.iter().any(|(id, _)| id == edge)));
         self.namespaces.check(|id| self.nodes.iter().filter(|(_, node)| node.namespace == Some(id)).count());

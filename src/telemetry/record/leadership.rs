@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::{Value, counter, gauge, names};
 
+/// Why a write may not be sent.
+pub(in crate::telemetry) const GATE_REASONS: [&str; 4] = ["standby", "expired", "rebuilding", "dry_run"];
+
 /// A write was not sent.
 pub fn gate_refused(reason: &'static str) {
     counter(&names::GATE_REFUSALS, [Value::Static(reason)]).increment(1);
@@ -21,20 +24,20 @@ pub enum LeaseTransition {
 }
 
 impl LeaseTransition {
-    const ALL: [Self; 3] = [Self::Acquired, Self::Lost, Self::Released];
+    pub(in crate::telemetry) const ALL: [Self; 3] = [Self::Acquired, Self::Lost, Self::Released];
 
-    const fn label(self) -> Value<'static> {
-        Value::Static(match self {
+    pub(in crate::telemetry) const fn label(self) -> &'static str {
+        match self {
             Self::Acquired => "acquired",
             Self::Lost => "lost",
             Self::Released => "released",
-        })
+        }
     }
 }
 
 /// A replica came to lead, or ceased to.
 pub fn lease_transition(transition: LeaseTransition) {
-    counter(&names::LEADER_TRANSITIONS, [transition.label()]).increment(1);
+    counter(&names::LEADER_TRANSITIONS, [Value::Static(transition.label())]).increment(1);
     gauge(&names::LEADER, []).set(if transition == LeaseTransition::Acquired { 1.0 } else { 0.0 });
 }
 
@@ -55,14 +58,20 @@ pub fn lease_remaining(time: Duration) {
     gauge(&names::LEASE_REMAINING, []).set(time);
 }
 
+/// How long ago the lease was renewed, as far as this replica knows.
+pub fn lease_age(time: Duration) {
+    gauge(&names::LEASE_AGE, []).set(time);
+}
+
 /// The series of this part, as zeros.
 pub(super) fn zeros() {
     for transition in LeaseTransition::ALL {
-        counter(&names::LEADER_TRANSITIONS, [transition.label()]).increment(0);
+        counter(&names::LEADER_TRANSITIONS, [Value::Static(transition.label())]).increment(0);
     }
-    for reason in ["standby", "expired"] {
+    for reason in GATE_REASONS {
         counter(&names::GATE_REFUSALS, [Value::Static(reason)]).increment(0);
     }
     counter(&names::LEASE_ERRORS, []).increment(0);
     lease_remaining(Duration::ZERO);
+    lease_age(Duration::ZERO);
 }

@@ -1,0 +1,61 @@
+//! Since when there has been a cause for a key.
+
+use std::hash::Hash;
+
+use super::entry::Cause;
+use super::{Lane, Mailbox, Time};
+
+impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
+    /// Notes when that came for which a key is inside; of several moments the first
+    /// counts. It leaves with the next [`Job`](super::Job) of the key. For a measure of
+    /// how late the work is: nothing follows from it.
+    pub fn caused(&mut self, key: &K, at: Time) {
+        if let Some(slot) = self.store.find(key) {
+            self.store[slot].cause.add(Cause::at(at));
+        }
+    }
+
+    /// How often a key was queued, as in [`Stats`](super::Stats).
+    #[must_use]
+    pub const fn adds_total(&self) -> u64 {
+        self.adds_total
+    }
+
+    /// How often the work on a key ended with a retry, as in [`Stats`](super::Stats).
+    #[must_use]
+    pub const fn retries_total(&self) -> u64 {
+        self.retries_total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{at, key, mailbox};
+    use super::super::{Completion, Time};
+
+    #[test]
+    fn a_cause_leaves_with_the_next_job_and_the_first_of_several_counts() {
+        let mut mailbox = mailbox();
+        let a = key("a", 1);
+        mailbox.add(a.clone(), at(5));
+        mailbox.caused(&a, Time::from_micros(4_200));
+        mailbox.caused(&a, Time::from_micros(3_100));
+        mailbox.caused(&a, Time::from_micros(4_900));
+        assert_eq!(mailbox.pop(at(6)).unwrap().cause, Some(Time::from_micros(3_100)));
+        // While it is worked on: for the next time.
+        mailbox.add(a.clone(), at(7));
+        mailbox.caused(&a, at(7));
+        mailbox.finish(&a, Completion::Done, at(8));
+        assert_eq!(mailbox.pop(at(8)).unwrap().cause, Some(at(7)));
+        mailbox.finish(&a, Completion::Done, at(9));
+        mailbox.caused(&a, at(9));
+        mailbox.add(a.clone(), at(10));
+        assert_eq!(mailbox.pop(at(10)).unwrap().cause, None, "it was not inside");
+    }
+
+    /// A million keys can be inside.
+    #[test]
+    fn a_cause_takes_no_more_room_than_a_moment() {
+        assert_eq!(size_of::<super::Cause>(), size_of::<Time>());
+    }
+}

@@ -1,0 +1,173 @@
+//! The page about metrics, made of their declarations.
+
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+
+use super::labels::values;
+use super::names::{self, ALL, Kind, Metric};
+
+/// The sections, each with its first metric: what follows that in the declarations,
+/// up to the next section's first, belongs to it.
+const SECTIONS: &[(&str, &Metric)] = &[
+    ("Queues, by Kubernetes' names", &names::WORKQUEUE_DEPTH),
+    ("Queues, beyond that", &names::QUEUE_PROCESSING),
+    ("Graph", &names::GRAPH_NODES),
+    ("Resource types", &names::EVENTS),
+    ("Requests and decisions", &names::REQUESTS),
+    ("Leadership", &names::LEADER),
+    ("Process", &names::TASKS),
+];
+
+const HEAD: &str = "\
+# Metrics
+
+`/metrics` on the health listener (`http.listen`) shows all of these, in Prometheus' text format. This page is made \
+of their declarations in `src/telemetry/names.rs` by `make docs-metrics`, and a test fails when it is not up to date.
+
+Labels are bounded by the number of resource types, never by that of objects or namespaces. `resource` is written \
+as `resource.group` (`deployments.apps`, `pods`). The series of a type that is no longer served end about ten \
+minutes later; so a cluster on which tests define and remove thousands of CRDs does not make the page grow. \
+Everything else stays, with zeros from the start where an alert looks.
+";
+
+/// The page, in Markdown.
+#[must_use]
+pub fn markdown() -> String {
+    let mut page = HEAD.to_owned();
+    for metric in ALL {
+        if let Some((title, _)) = SECTIONS.iter().find(|(_, first)| first.name == metric.name) {
+            begin(&mut page, title);
+        }
+        // Writing to a string cannot fail, here and below.
+        let Metric { name, kind, unit, help, .. } = metric;
+        let (kind, labels) = (written(kind), labels(metric));
+        let _ = writeln!(page, "| `{name}` | {kind} | {} | {labels} | {} |", unit_of(*unit), cell(help));
+    }
+    begin(&mut page, "Process, as every program with Prometheus' conventions");
+    for (name, kind, help) in of_the_process() {
+        let unit = match name.as_str() {
+            name if name.contains("_seconds") => "seconds",
+            name if name.contains("_bytes") => "bytes",
+            _ => "",
+        };
+        let _ = writeln!(page, "| `{name}` | {kind} | {unit} | | {} |", cell(&help));
+    }
+    page
+}
+
+fn begin(page: &mut String, title: &str) {
+    let _ =
+        write!(page, "\n## {title}\n\n| name | type | unit | labels | meaning |\n|---|---|---|---|---|\n");
+}
+
+const fn written(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+        Kind::Histogram(_) => "histogram",
+    }
+}
+
+fn unit_of(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Count => "",
+        other => other.as_str(),
+    }
+}
+
+fn labels(metric: &Metric) -> String {
+    let each = metric.labels.iter().map(|label| match values(metric, label) {
+        None => format!("`{label}`"),
+        Some(values) => {
+            let values: Vec<_> = values.iter().map(|value| format!("`{value}`")).collect();
+            format!("`{label}`: {}", values.join(", "))
+        }
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', r"\|")
+}
+
+/// What the crate for it says of the process.
+fn of_the_process() -> Vec<(String, &'static str, String)> {
+    let heard = Descriptions::default();
+    metrics::with_local_recorder(&heard, || metrics_process::Collector::default().describe());
+    let mut all = heard.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+    all.sort();
+    all
+}
+
+/// Hears what is described, and records nothing.
+#[derive(Default)]
+struct Descriptions(Mutex<Vec<(String, &'static str, String)>>);
+
+impl Descriptions {
+    fn hear(&self, name: &KeyName, kind: &'static str, help: &SharedString) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push((name.as_str().to_owned(), kind, help.to_string()));
+    }
+}
+
+impl Recorder for Descriptions {
+    fn describe_counter(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
+        self.hear(&name, "counter", &help);
+    }
+
+    fn describe_gauge(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
+        self.hear(&name, "gauge", &help);
+    }
+
+    fn describe_histogram(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
+        self.hear(&name, "histogram", &help);
+    }
+
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// With `KUBE_GC_WRITE_DOCS` it is written (`make docs-metrics`).
+    #[test]
+    fn the_page_is_up_to_date() {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+        if std::env::var_os("KUBE_GC_WRITE_DOCS").is_some() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, markdown()).unwrap();
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == markdown(), "docs/metrics.md is not up to date: run `make docs-metrics`");
+    }
+
+    #[test]
+    fn every_metric_is_on_it_once_and_in_a_section() {
+        let page = markdown();
+        for Metric { name, .. } in ALL {
+            assert_eq!(page.matches(&format!("\n| `{name}` |")).count(), 1, "{name}");
+        }
+        assert_eq!(SECTIONS.first().unwrap().1.name, ALL.first().unwrap().name);
+        assert_eq!(page.matches("\n## ").count(), SECTIONS.len() + 1);
+        for name in
+            ["cpu_seconds_total", "resident_memory_bytes", "open_fds", "threads", "start_time_seconds"]
+        {
+            assert!(page.contains(&format!("\n| `process_{name}` |")), "{name}");
+        }
+    }
+}

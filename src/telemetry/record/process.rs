@@ -1,0 +1,17 @@
+//! Recording the process itself.
+
+use super::{Value, float, gauge, names};
+
+/// How many asynchronous tasks have not ended.
+pub fn tasks(count: usize) {
+    gauge(&names::TASKS, []).set(float(count));
+}
+
+/// What is running.
+pub(in crate::telemetry) fn build_info() {
+    let version = Value::Static(env!("CARGO_PKG_VERSION"));
+    let revision =
+        Value::Static(option_env!("KUBE_GC_REVISION").filter(|text| !text.is_empty()).unwrap_or("unknown"));
+    let rustc = Value::Static(env!("KUBE_GC_RUSTC"));
+    gauge(&names::BUILD_INFO, [version, revision, rustc]).set(1.0);
+}
