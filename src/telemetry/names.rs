@@ -202,10 +202,10 @@ metrics! {
 
     // The process.
 
-    /// 1 while /readyz says yes, 0 while it does not.
-    READY = "kube_gc_ready", Kind::Gauge, Count, [];
     /// Asynchronous tasks that have not ended.
     TASKS = "kube_gc_tasks", Kind::Gauge, Count, [];
+    /// 1 while /readyz says yes, 0 while it does not.
+    READY = "kube_gc_ready", Kind::Gauge, Count, [];
     /// Always 1; its labels say what is running. The revision is unknown unless the build was told KUBE_GC_REVISION.
     BUILD_INFO = "kube_gc_build_info", Kind::Gauge, Count, ["version", "revision", "rustc"];
 }
