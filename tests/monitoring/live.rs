@@ -144,7 +144,7 @@ struct Installations {
     leaderless: Replica,
     blind: Replica,
     flapping: Replica,
-    _proxies: [Proxy; 2],
+    _proxies: [Proxy; 3],
 }
 
 impl Installations {
@@ -164,7 +164,7 @@ impl Installations {
             "lease_duration = \"1s\"\nrenew_deadline = \"800ms\"\nretry_period = \"200ms\"",
         ) + "[client]\nqps = 1\nburst = 1\n";
         let leaderless = "[leader]\nenabled = true\nnamespace = \"there-is-no-such-namespace\"\n";
-        let braked = "[brake]\ndeletions_per_minute = 3\n[client]\nqps = 1\nburst = 1\n";
+        let braked = "[brake]\ndeletions_per_minute = 3\n";
         let admin = stage.plane.kubeconfig();
         // Conflicts and throttling, now and then.
         let front = Proxy::start(stage.plane).await?;
@@ -173,6 +173,9 @@ impl Installations {
         let throttled = Reply::status(429, "TooManyRequests", "too many at a time").retry_after(1);
         let _ = front.times(5, deletion(), How::Instead(throttled));
         let _ = front.times(1, On::verb(Verb::Patch).of("configmaps"), How::Instead(Reply::conflict()));
+        // What it may not delete, it is not to do away with otherwise.
+        let deletes_only = Proxy::start(stage.plane).await?;
+        let _ = deletes_only.always(On::verb(Verb::Patch), How::Instead(Reply::broken()));
         let wall = Proxy::start(stage.plane).await?;
         let _ = wall.always(On::verb(Verb::List).when(Request::is_full_list), How::Instead(Reply::broken()));
         let one = Replica::start(("kube-gc", "one"), front.kubeconfig(), &main, &[]).await?;
@@ -181,12 +184,21 @@ impl Installations {
         let (two, beside, braked, leaderless, blind, flapping) = try_join!(
             Replica::start(("kube-gc", "two"), admin, &main, &[]),
             Replica::start(("beside", "beside"), admin, "[comparison]\ngrace = \"2s\"\n", &["--dry-run"]),
-            Replica::start(("braked", "braked"), admin, braked, &[]),
+            Replica::start(("braked", "braked"), deletes_only.kubeconfig(), braked, &[]),
             Replica::start(("leaderless", "leaderless"), admin, leaderless, &[]),
             Replica::start(("blind", "blind"), wall.kubeconfig(), "", &[]),
             Replica::start(("flapping", "flapping"), admin, &flapping, &[]),
         )?;
-        let all = Self { one, two, beside, braked, leaderless, blind, flapping, _proxies: [front, wall] };
+        let all = Self {
+            one,
+            two,
+            beside,
+            braked,
+            leaderless,
+            blind,
+            flapping,
+            _proxies: [front, deletes_only, wall],
+        };
         for replica in
             [&all.one, &all.two, &all.beside, &all.braked, &all.leaderless, &all.blind, &all.flapping]
         {
