@@ -5,13 +5,14 @@ use std::time::{Duration, SystemTime};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use super::comparison::Comparison;
 use super::discovery::{Failing, Phase};
 use super::view::{View, counts};
 use crate::api::Standing;
 use crate::graph::Dump;
 use crate::http::{
-    Facts, FailingItem, GraphFormat, IdleQuery, IdleReport, Introspection, Leadership, MonitorStatus,
-    QueueStatus, Readiness, Timestamp, Undiscovered,
+    Disagreement, Facts, FailingItem, GraphFormat, IdleQuery, IdleReport, Introspection, Leadership,
+    MonitorStatus, QueueStatus, Readiness, Timestamp, Undiscovered,
 };
 use crate::object::{Key, Uid};
 
@@ -132,6 +133,16 @@ impl Introspection for Introspected {
         self.queue_statuses().boxed()
     }
 
+    fn disagreements(&self) -> BoxFuture<'_, Option<Vec<Disagreement>>> {
+        async move {
+            match self.view.comparison() {
+                Some(comparison) => Some(comparison.disagreements(self.view.graph()).await),
+                None => None,
+            }
+        }
+        .boxed()
+    }
+
     fn readiness(&self) -> Readiness {
         let status = self.view.discovery();
         let discovery = match (&status.last_error, status.discovered) {
@@ -149,6 +160,7 @@ impl Introspection for Introspected {
             // Before that it is the reason why it is not ready.
             undiscovered: if status.discovered { &undiscovered } else { &[] },
             ignored: &self.ignored,
+            compared: self.view.comparison().map(Comparison::compared),
             brake: self.view.brake().warning().as_deref(),
             leadership: match &standing {
                 Standing::Alone => None,

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::graph_queue::Arrival;
 use crate::graph::{
-    Cursor, DependentView, Dump, Epoch, ExpectedChange, Generation, Intake, OwnerState, PeerMessage,
+    Cursor, DependentView, Dump, Epoch, ExpectedChange, Generation, Intake, OwnerState, PeerMessage, Shown,
     Snapshot, Stats, Verification,
 };
 use crate::object::{Catalog, GroupResource, Identity, Key, ResourceType, Uid};
@@ -117,6 +117,11 @@ pub struct Locate(pub Uid);
 #[derive(Debug, Message)]
 #[rtype(result = "Option<Identity>")]
 pub struct Identify(pub Key);
+
+/// How are these objects now? Answered in their order; asking queues nothing.
+#[derive(Debug, Message)]
+#[rtype(result = "Vec<Option<Shown>>")]
+pub struct Show(pub Vec<Key>);
 
 /// A write of ours succeeded: an event of the object is to be expected.
 #[derive(Debug, Message)]

@@ -19,6 +19,7 @@ const INDEX: &str = "\
 /debug/graph     owners and dependents in Graphviz' format
                    ?uid=UID       only what is connected to this object; repeatable
                    ?format=json   as JSON
+/debug/decisions what another collector has not done of that which a dry run would do
 /debug/queues    the work queues, and the objects that keep failing
 /debug/idle      200 when there is nothing left to do, else 503
                    ?seen=RESOURCE[.GROUP]=VERSION   and the watches have come to here; repeatable
@@ -44,6 +45,7 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
         .route("/debug/monitors", get(monitors))
         .route("/debug/discovery", get(discovery))
         .route("/debug/graph", get(graph))
+        .route("/debug/decisions", get(decisions))
         .route("/debug/queues", get(queues))
         .route("/debug/idle", get(idle))
         .route("/", get(async || text(StatusCode::OK, INDEX)))
@@ -58,6 +60,14 @@ async fn monitors(State(debug): State<Debug>) -> Response {
 
 async fn discovery(State(debug): State<Debug>) -> Response {
     json(StatusCode::OK, &debug.introspection.undiscovered())
+}
+
+async fn decisions(State(debug): State<Debug>) -> Response {
+    within_timeout(async {
+        let disagreements = debug.introspection.disagreements().await;
+        json(StatusCode::OK, &serde_json::json!({ "disagreements": disagreements }))
+    })
+    .await
 }
 
 async fn queues(State(debug): State<Debug>) -> Response {

@@ -11,10 +11,12 @@
 //! | debug | `/debug/monitors` | each watched type, whether it is synced, its last error |
 //! | debug | `/debug/discovery` | what cannot be discovered, since when, its last error |
 //! | debug | `/debug/graph` | owners and dependents as DOT; `?format=json`, `?uid=` repeatable |
+//! | debug | `/debug/decisions` | what another collector has not done of that which a dry run would do |
 //! | debug | `/debug/queues` | the work queues and what keeps failing |
 //! | debug | `/debug/idle` | whether there is anything left to do; `?seen=RESOURCE=VERSION` repeatable, `?parked=ok` |
 
 mod access;
+mod compared;
 mod debug;
 mod front;
 mod health;
@@ -25,12 +27,14 @@ mod serve;
 mod tls;
 mod view;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use crate::object::Uid;
 
 pub use crate::config::Listener;
 pub use access::{Authority, Guard, Token};
+pub use compared::{Compared, Disagreement};
 pub use debug::debug_router;
 pub use health::health_router;
 pub use readiness::{Check, Facts, Leadership, Outcome, Readiness};
@@ -58,6 +62,12 @@ pub trait Introspection: Send + Sync + 'static {
 
     /// Every work queue.
     fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>>;
+
+    /// What nobody else has done although a dry run would do it, newest first; `None` if this
+    /// is no dry run.
+    fn disagreements(&self) -> BoxFuture<'_, Option<Vec<Disagreement>>> {
+        std::future::ready(None).boxed()
+    }
 
     /// Whether it can do its work. Not a future: probes must be answered also
     /// when an actor is busy.

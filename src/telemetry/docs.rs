@@ -16,6 +16,8 @@ const SECTIONS: &[(&str, &Metric)] = &[
     ("Graph", &names::GRAPH_NODES),
     ("Resource types", &names::EVENTS),
     ("Requests and decisions", &names::REQUESTS),
+    ("A dry run beside another collector", &names::COMPARISONS),
+    ("The brake", &names::BRAKE_ENGAGED),
     ("Leadership", &names::LEADER),
     ("Process", &names::TASKS),
 ];

@@ -53,6 +53,8 @@ pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
         "transition" => Some(LeaseTransition::ALL.map(LeaseTransition::label).to_vec()),
         "verb" => Some(VERBS.to_vec()),
         "action" if is(&names::DECISIONS) || is(&names::DENIED_WRITES) => Some(ACTIONS.to_vec()),
+        "action" if is(&names::COMPARISONS) => Some(super::record::COMPARED_ACTIONS.to_vec()),
+        "result" if is(&names::COMPARISONS) => Some(super::record::COMPARISON_RESULTS.to_vec()),
         "outcome" => Some(OUTCOMES.to_vec()),
         "list" => Some(super::record::LISTS.to_vec()),
         "next" if is(&names::PATCH_CONFLICTS) => Some(PatchConflict::ALL.map(PatchConflict::label).to_vec()),

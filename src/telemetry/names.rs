@@ -167,6 +167,13 @@ metrics! {
     /// Owners that are remembered because their dependents were orphaned.
     ORPHANED_OWNER_ENTRIES = "kube_gc_orphaned_owner_cache_entries", Kind::Gauge, Count, [];
 
+    // A dry run beside another collector.
+
+    /// What a dry run would have done, by what came of it: somebody else did it (agreed), nobody did within the grace although it would be done again (disagreed), it would not be done any more (overtaken), too many waited to be compared (dropped).
+    COMPARISONS = "kube_gc_comparisons_total", Kind::Counter, Count, ["action", "result"];
+    /// What a dry run would have done and nobody else has done so far.
+    COMPARISONS_PENDING = "kube_gc_comparisons_pending", Kind::Gauge, Count, [];
+
     // The brake.
 
     /// 1 while the brake is engaged and nothing is deleted until a person resumes, 0 otherwise; /readyz?verbose says why.

@@ -1,6 +1,7 @@
 //! Recording metrics: one typed function for each event.
 
 mod brake;
+mod comparison;
 mod decisions;
 mod deletion_lag;
 mod graph;
@@ -17,6 +18,8 @@ use metrics::{Counter, Gauge, Histogram, Label};
 use super::names::{self, Metric};
 
 pub use brake::{brake_engaged, brake_engaged_by, brake_held};
+pub(super) use comparison::{COMPARED_ACTIONS, COMPARISON_RESULTS};
+pub use comparison::{comparison, comparison_zeros, comparisons_pending};
 pub(super) use decisions::LISTS;
 pub use decisions::{
     PatchConflict, absent_owner_entries, absent_owner_lookup, decision, delete_conflict, denied_write,
@@ -152,6 +155,8 @@ pub(super) mod tests {
         election();
         ready(true);
         lease_error();
+        comparison("delete", "agreed");
+        comparisons_pending(1);
         lease_remaining(Duration::from_secs(1));
         build_info();
     }

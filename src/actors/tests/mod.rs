@@ -5,6 +5,7 @@ mod child;
 mod graph;
 mod lanes;
 mod pool;
+mod quiet;
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
