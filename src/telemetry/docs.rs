@@ -16,9 +16,10 @@ const SECTIONS: &[(&str, &Metric)] = &[
     ("Graph", &names::GRAPH_NODES),
     ("Resource types", &names::EVENTS),
     ("Requests and decisions", &names::REQUESTS),
-    ("A dry run beside another collector", &names::COMPARISONS),
-    ("The brake", &names::BRAKE_ENGAGED),
+    ("Dry run", &names::COMPARISONS),
+    ("Brake", &names::BRAKE_ENGAGED),
     ("Leadership", &names::LEADER),
+    ("Listeners", &names::HTTP_REFUSALS),
     ("Process", &names::TASKS),
 ];
 

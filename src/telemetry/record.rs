@@ -17,6 +17,7 @@ use metrics::{Counter, Gauge, Histogram, Label};
 
 use super::names::{self, Metric};
 
+pub(super) use brake::LIMITS;
 pub use brake::{brake_engaged, brake_engaged_by, brake_held};
 pub(super) use comparison::{COMPARED_ACTIONS, COMPARISON_RESULTS};
 pub use comparison::{comparison, comparison_zeros, comparisons_pending};
@@ -30,6 +31,7 @@ pub use graph::{
     EventLag, GraphSize, InvalidReference, graph, invalid_reference, store_restored, uid_collision,
 };
 pub use http::{HttpRefusal, certificate_failed, certificate_loaded, certificate_restored, http_refused};
+pub(super) use http::{LISTENERS, RELOADS};
 pub(super) use leadership::GATE_REASONS;
 pub use leadership::{
     LeaseTransition, election, gate_refused, lease_age, lease_error, lease_remaining, lease_transition,
