@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::brake::{self, Brake};
+use super::comparison::{Comparison, Deciders, Means, compare};
 use super::context::WorkerContext;
 use super::decision::DecisionObserver;
 use super::delete::DeleteWork;
@@ -52,6 +53,8 @@ pub struct ControllerSettings {
     pub discovery: DiscoverySettings,
     /// Who else hears of every decision.
     pub decisions: Vec<Arc<dyn DecisionObserver>>,
+    /// In a dry run: how long another collector may take for what would have been done.
+    pub compare_after: Duration,
     /// How much may be deleted.
     pub brake: Limits,
 }
@@ -105,17 +108,24 @@ impl Controller {
         };
         let layout = Layout::new(settings.partitions);
         let graph = start_partitions(&threads, settings.placement, layout, &outlets)?;
+        let comparison = api.gate().is_dry_run().then(|| Comparison::new(settings.compare_after));
+        let mut decisions = settings.decisions;
+        decisions.extend(comparison.clone().map(|comparison| Arc::new(comparison) as Arc<_>));
         let brake = Brake::new(settings.brake);
         let context = WorkerContext::new(api.clone(), graph.clone(), Arc::clone(&memory), reporter)
-            .observed(settings.decisions)
+            .observed(decisions)
             .braked(brake.clone());
         let telling = brake::tell(brake.clone(), api.clone(), delete.clone().recipient(), ending.clone());
         watched("brake", tokio::spawn(telling), ending.clone());
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
         let rounds = Rounds::start(context.clone(), round_types);
-        let work = Arc::new(DeleteWork::new(context.clone()));
+        let deciders = Deciders {
+            delete: Arc::new(DeleteWork::new(context.clone())),
+            orphan: Arc::new(OrphanWork::new(context, rounds)),
+        };
+        let work = Arc::clone(&deciders.delete);
         delete_context.run(Pool::new(work, settings.delete_workers, settings.backoff));
-        let work = Arc::new(OrphanWork::new(context, rounds));
+        let work = Arc::clone(&deciders.orphan);
         orphan_context.run(Pool::new(work, settings.orphan_workers, settings.backoff));
 
         let (status, discovery_status) = watch::channel(Discovery::initial_status());
@@ -130,6 +140,11 @@ impl Controller {
             pools: vec![doors(&delete), doors(&orphan)],
         };
         let discovery = Discovery::new(means, settings.discovery, status, types).start();
+        if let Some(comparison) = comparison.clone() {
+            let (graph, registry, discovery) = (graph.clone(), registry.clone(), discovery_status.clone());
+            let means = Means { graph, registry, discovery, deciders };
+            watched("comparison", tokio::spawn(compare(comparison, means, ending.clone())), ending.clone());
+        }
         let view = View {
             graph,
             graph_queue,
@@ -140,6 +155,7 @@ impl Controller {
             brake,
             discovery: discovery_status,
             gate,
+            comparison,
         };
         MetricsActor::new(view.clone(), exporter).start();
         Ok(Self { view, discovery, threads, ending })

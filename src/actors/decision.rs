@@ -101,6 +101,7 @@ pub struct DecisionLine<'a> {
     owners: String,
     owner: Option<&'a Identity>,
     observers: &'a [Arc<dyn DecisionObserver>],
+    dry_run: bool,
     judged: Vec<JudgedOwner>,
 }
 
@@ -116,6 +117,7 @@ impl<'a> DecisionLine<'a> {
             owners: String::new(),
             owner: None,
             observers: &context.decisions,
+            dry_run: context.api.gate().is_dry_run(),
             judged: Vec::new(),
         }
     }
@@ -240,6 +242,10 @@ impl<'a> DecisionLine<'a> {
         let owners = (!owners.is_empty()).then_some(owners);
         match error {
             None => tracing::info!(%object, action, policy, finalizer, owners, outcome, "decision"),
+            // Another collector was faster, as it should be.
+            Some(error) if self.dry_run && outcome == "conflict" => {
+                tracing::debug!(%object, action, policy, finalizer, owners, outcome, %error, "decision");
+            }
             Some(error) => {
                 tracing::warn!(%object, action, policy, finalizer, owners, outcome, %error, "decision");
             }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::memory::Memory;
 use super::messages::{
     AskOwner, AskPopulation, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer, Identify,
-    Locate, Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, TakeIn, TakeInChanges,
+    Locate, Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges,
     UseCatalog, Verified,
 };
 use super::outbox::{Outbox, Sequence};
@@ -314,6 +314,14 @@ impl Handler<Identify> for GraphActor {
 
     fn handle(&mut self, Identify(key): Identify, _: &mut Self::Context) -> Self::Result {
         MessageResult(self.partition.identify(&key))
+    }
+}
+
+impl Handler<Show> for GraphActor {
+    type Result = MessageResult<Show>;
+
+    fn handle(&mut self, Show(keys): Show, _: &mut Self::Context) -> Self::Result {
+        MessageResult(keys.iter().map(|key| self.partition.shown(key)).collect())
     }
 }
 

@@ -1,5 +1,6 @@
 //! How the rest speaks to the graph: routes each question to its partition.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use actix::dev::ToEnvelope;
@@ -10,15 +11,18 @@ use super::graph::GraphActor;
 use super::messages::{
     AskAround, AskBetter, AskEdges, AskNodes, AskNodesOf, AskOwner, AskPopulation, AskStatus, AskUnread,
     AskWaiting, Expect, Fence, Finding, Identify, IdentifyAll, Locate, Look, Page, PageOfDependents,
-    PartitionStatus, Rederive, Reset, TakeIn, TakeInChanges, UseCatalog, Verified,
+    PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges, UseCatalog, Verified,
 };
 use super::picture::Sitters;
 use crate::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
 use crate::graph::{
-    Cursor, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Snapshot, Survey, Verification,
-    Waiters,
+    Cursor, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Shown, Snapshot, Survey,
+    Verification, Waiters,
 };
 use crate::object::{Catalog, GroupResource, Identity, Key, Namespace, Uid};
+
+/// Objects in one question about how they are: a partition has more to do than to answer it.
+const KEYS_PER_QUESTION: usize = 512;
 
 /// The addresses of all partitions. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -137,6 +141,26 @@ impl GraphHandle {
     /// The object of a key, for people; of an owner that is to be verified, the guess.
     pub async fn identify(&self, key: &Key) -> Answer<Option<Identity>> {
         self.ask(self.layout.of(key.namespace.as_ref()), Identify(key.clone())).await
+    }
+
+    /// How these objects are now, in their order; `None` for those that no monitor shows.
+    /// Asking queues nothing.
+    pub async fn show(&self, keys: &[Key]) -> Answer<Vec<Option<Shown>>> {
+        let mut places: HashMap<PartitionId, Vec<usize>> = HashMap::new();
+        for (place, key) in keys.iter().enumerate() {
+            places.entry(self.layout.of(key.namespace.as_ref())).or_default().push(place);
+        }
+        let mut all = vec![None; keys.len()];
+        for (partition, places) in places {
+            for places in places.chunks(KEYS_PER_QUESTION) {
+                let asked = places.iter().map(|&place| keys[place].clone()).collect();
+                let shown = self.ask(partition, Show(asked)).await?;
+                for (&place, shown) in places.iter().zip(shown) {
+                    all[place] = shown;
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// Notes that an event of this object is to be expected.

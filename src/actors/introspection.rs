@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 
+use super::comparison::Comparison;
 use super::discovery::{Failing, Phase};
 use super::graph_handle::PartitionEnded;
 use super::journal::Journal;
@@ -13,9 +14,9 @@ use super::view::{View, counts};
 use crate::api::Standing;
 use crate::graph::dump::Language;
 use crate::http::{
-    DecisionQuery, DecisionsPage, Ended, Facts, FailingItem, GraphFormat, IdleQuery, IdleReport,
-    Introspection, Leadership, MonitorStatus, QueueStatus, Readiness, StuckPage, StuckQuery, TextStream,
-    Timestamp, Undiscovered,
+    DecisionQuery, DecisionsPage, Disagreement, Ended, Facts, FailingItem, GraphFormat, IdleQuery,
+    IdleReport, Introspection, Leadership, MonitorStatus, QueueStatus, Readiness, StuckPage, StuckQuery,
+    TextStream, Timestamp, Undiscovered,
 };
 use crate::object::{Key, Uid};
 
@@ -157,6 +158,16 @@ impl Introspection for Introspected {
         self.queue_statuses().boxed()
     }
 
+    fn disagreements(&self) -> BoxFuture<'_, Option<Vec<Disagreement>>> {
+        async move {
+            match self.view.comparison() {
+                Some(comparison) => Some(comparison.disagreements(self.view.graph()).await),
+                None => None,
+            }
+        }
+        .boxed()
+    }
+
     fn readiness(&self) -> Readiness {
         let status = self.view.discovery();
         let discovery = match (&status.last_error, status.discovered) {
@@ -174,6 +185,7 @@ impl Introspection for Introspected {
             // Before that it is the reason why it is not ready.
             undiscovered: if status.discovered { &undiscovered } else { &[] },
             ignored: &self.ignored,
+            compared: self.view.comparison().map(Comparison::compared),
             brake: self.view.brake().warning().as_deref(),
             leadership: match &standing {
                 Standing::Alone => None,

@@ -10,7 +10,7 @@ use super::graph_queue::Arrival;
 use crate::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
 use crate::graph::{
     Cursor, DependentView, Epoch, ExpectedChange, Generation, Intake, OwnerState, PartitionId, PeerMessage,
-    Snapshot, Stats, Survey, Verification, Waiters,
+    Shown, Snapshot, Stats, Survey, Verification, Waiters,
 };
 use crate::object::{Catalog, GroupResource, Identity, Key, ResourceType, Uid};
 
@@ -118,6 +118,11 @@ pub struct Locate(pub Uid);
 #[derive(Debug, Message)]
 #[rtype(result = "Option<Identity>")]
 pub struct Identify(pub Key);
+
+/// How are these objects now? Answered in their order; asking queues nothing.
+#[derive(Debug, Message)]
+#[rtype(result = "Vec<Option<Shown>>")]
+pub struct Show(pub Vec<Key>);
 
 /// A write of ours succeeded: an event of the object is to be expected.
 #[derive(Debug, Message)]

@@ -9,6 +9,7 @@
 //! spawned it notices its end.
 
 mod brake;
+mod comparison;
 mod context;
 mod controller;
 mod decision;
@@ -42,6 +43,7 @@ mod worker;
 mod tests;
 
 pub use brake::{Brake, DELETION_PAUSED, DELETION_RESUMED, Engagement};
+pub use comparison::Comparison;
 pub use controller::{Controller, ControllerSettings, Placement};
 pub use decision::{Decision, DecisionObserver, JudgedOwner};
 pub use delete::Evidence;

@@ -97,22 +97,27 @@ const ASIDE_AT_MOST: usize = 128;
 
 /// The place of the worker that works on a key.
 #[derive(Debug, Clone)]
-pub struct Place {
-    worker: usize,
-    pool: Recipient<StepAside>,
-}
+pub struct Place(Option<(usize, Recipient<StepAside>)>);
 
 impl Place {
     /// The place of a worker in its pool.
     #[must_use]
     pub const fn new(worker: usize, pool: Recipient<StepAside>) -> Self {
-        Self { worker, pool }
+        Self(Some((worker, pool)))
+    }
+
+    /// For somebody who is no worker of a pool and takes nobody's place.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(None)
     }
 
     /// Lets another worker have this place. For one that from here on waits for
     /// what the keys behind its own are to take part in.
     pub fn step_aside(&self) {
-        self.pool.do_send(StepAside(self.worker));
+        if let Some((worker, pool)) = &self.0 {
+            pool.do_send(StepAside(*worker));
+        }
     }
 }
 

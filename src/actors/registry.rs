@@ -101,6 +101,12 @@ impl Registry {
         self.entries().get(resource)?.applied.clone()
     }
 
+    /// Whether this resource has a monitor.
+    #[must_use]
+    pub fn is_monitored(&self, resource: &GroupResource) -> bool {
+        self.entries().contains_key(resource)
+    }
+
     /// Whether this resource's monitor is synced.
     #[must_use]
     pub fn is_synced(&self, resource: &GroupResource) -> bool {

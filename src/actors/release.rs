@@ -68,6 +68,10 @@ pub async fn release(
         }
     };
     line.finish(&patched);
+    if patched.as_ref().is_err_and(|error| error.class == ErrorClass::DryRun) {
+        // As good as released: what follows from it is to be decided as well.
+        return Ok(());
+    }
     if let Patched::Changed(facts) = patched?
         && let Some(version) = facts.resource_version
     {

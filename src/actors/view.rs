@@ -7,6 +7,7 @@ use actix::{Addr, MailboxError};
 use tokio::sync::watch;
 
 use super::brake::Brake;
+use super::comparison::Comparison;
 use super::delete::DeleteWork;
 use super::discovery::{DiscoveryStatus, Phase};
 use super::graph_handle::{GraphHandle, PartitionEnded};
@@ -36,6 +37,7 @@ pub struct View {
     pub(super) brake: Brake,
     pub(super) discovery: watch::Receiver<DiscoveryStatus>,
     pub(super) gate: WriteGate,
+    pub(super) comparison: Option<Comparison>,
 }
 
 impl View {
@@ -67,6 +69,12 @@ impl View {
     #[must_use]
     pub const fn gate(&self) -> &WriteGate {
         &self.gate
+    }
+
+    /// In a dry run: what others do of that which would have been done.
+    #[must_use]
+    pub const fn comparison(&self) -> Option<&Comparison> {
+        self.comparison.as_ref()
     }
 
     /// What keeps it from deleting too much.

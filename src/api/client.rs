@@ -215,9 +215,8 @@ impl Api {
             self.0.limiter.turn().await;
         }
         let mut request = call.request()?;
-        if call.verb == Verb::Delete
-            && let Some(lag) = DeletionLag::current()
-        {
+        let lag = DeletionLag::current().filter(|_| call.verb == Verb::Delete);
+        if let Some(lag) = lag.clone() {
             request.extensions_mut().insert(lag);
         }
         let mut limit = self.0.settings.request_timeout;
@@ -250,6 +249,10 @@ impl Api {
         };
         let answer = answer.unwrap_or_else(|_| Err(too_slow(&call, limit)));
         let code = answer.as_ref().ok().map(|(parts, _)| parts.status.as_u16());
+        // For clients without a layer that knows better: what was answered was sent.
+        if let Some(lag) = lag.filter(|_| code.is_some()) {
+            lag.deletion_sent_at(start);
+        }
         self.0.settings.observer.request(call.verb, call.resource, code, start.elapsed());
         let (parts, body) = answer?;
         if parts.status.is_success() {

@@ -146,6 +146,12 @@ impl WriteGate {
         Self::new(false, Some(lease), Standing::Standby { holder: None })
     }
 
+    /// Whether it is one that never lets a write through.
+    #[must_use]
+    pub fn is_dry_run(&self) -> bool {
+        self.0.dry_run
+    }
+
     /// Asks for leave for one write, to be used at once.
     ///
     /// # Errors

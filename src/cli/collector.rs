@@ -143,6 +143,7 @@ fn controller_settings(settings: &Settings, decisions: Vec<Arc<dyn DecisionObser
             sync_timeout: settings.startup.sync_timeout,
         },
         decisions,
+        compare_after: settings.comparison.grace,
         // A dry run deletes nothing.
         brake: if settings.dry_run { Limits::default() } else { settings.brake.limits() },
     }

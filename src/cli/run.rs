@@ -63,7 +63,7 @@ pub struct RunArgs {
 
     /// Address for the /debug pages [default: 127.0.0.1:8081]
     ///
-    /// Whoever reaches them may read them, unless [access] in the configuration says
+    /// Whoever reaches them may read them, unless `access.listeners` says
     /// otherwise: think before you open them to a network.
     #[arg(long, value_name = "ADDR:PORT")]
     pub debug_listen: Option<SocketAddr>,

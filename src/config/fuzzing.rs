@@ -62,6 +62,7 @@ fn assert_within_bounds(settings: &Settings) {
     let (milli, tenth) = (Duration::from_millis(1), Duration::from_millis(100));
     let Settings {
         dry_run: _,
+        comparison,
         workers,
         graph,
         discovery,
@@ -78,6 +79,7 @@ fn assert_within_bounds(settings: &Settings) {
         debug,
         log,
     } = settings;
+    assert!((tenth..=hour).contains(&comparison.grace));
     assert!((1..=1000).contains(&workers.delete) && (1..=1000).contains(&workers.orphan));
     assert!(graph.partitions <= 1024 && (1..=1024).contains(&graph.partition_count()));
     assert!((1..=10_000_000).contains(&graph.absent_owner_capacity));

@@ -36,6 +36,8 @@ pub use load::Loader;
 pub struct Settings {
     /// Decide and report, but write nothing.
     pub dry_run: bool,
+    /// What becomes of a dry run's decisions.
+    pub comparison: ComparisonSettings,
     /// How many objects are worked on at a time.
     pub workers: WorkerSettings,
     /// The graph of owners and dependents.
@@ -66,6 +68,15 @@ pub struct Settings {
     pub debug: DebugSettings,
     /// The log.
     pub log: LogSettings,
+}
+
+/// `[comparison]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComparisonSettings {
+    /// How long another collector may take for what a dry run would have done.
+    #[serde(with = "text::duration")]
+    pub grace: Duration,
 }
 
 /// `[workers]`
@@ -296,6 +307,12 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
+}
+
+impl Default for ComparisonSettings {
+    fn default() -> Self {
+        Self { grace: Duration::from_secs(60) }
+    }
 }
 
 impl Default for WorkerSettings {

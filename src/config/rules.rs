@@ -37,6 +37,7 @@ const MAX_PAUSE: &str = r#"a duration up to "1h", with its unit"#;
 /// One rule for each key; a test sees to that.
 pub(super) const RULES: &[Rule] = &[
     rule("dry_run", "true or false", |_| true),
+    rule("comparison.grace", TIMEOUT, |s| (millis(100)..=HOUR).contains(&s.comparison.grace)),
     rule("workers.delete", WORKERS, |s| (1..=1000).contains(&s.workers.delete)),
     rule("workers.orphan", WORKERS, |s| (1..=1000).contains(&s.workers.orphan)),
     rule("graph.partitions", "a whole number from 0 (one for each core) to 1024", |s| {

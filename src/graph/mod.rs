@@ -17,6 +17,7 @@ mod observe;
 mod partition;
 mod progress;
 mod query;
+mod shown;
 mod snapshot;
 mod store;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use effect::{Effects, Report};
 pub use event::{Change, DeletesProve, Epoch, Intake, Link, PeerMessage};
 pub use layout::Layout;
 pub use partition::{ExpectedChange, IntakeOutcome, Partition, Stats};
+pub use shown::Shown;
 pub use snapshot::{
     Cursor, DependentView, ForegroundProgress, Generation, ObjectSnapshot, OwnerState, OwnerView,
     ReferenceSnapshot, Snapshot, VirtualSnapshot,

@@ -17,6 +17,7 @@
 //! | debug | `/debug/idle` | whether there is anything left to do; `?seen=RESOURCE=VERSION` repeatable, `?parked=ok` |
 
 mod access;
+mod compared;
 mod debug;
 mod decisions;
 mod front;
@@ -30,6 +31,7 @@ mod stuck;
 mod tls;
 mod view;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
@@ -37,6 +39,7 @@ use crate::object::Uid;
 
 pub use crate::config::Listener;
 pub use access::{Authority, Guard, Token};
+pub use compared::{Compared, Disagreement};
 pub use debug::debug_router;
 pub use decisions::{DecisionQuery, DecisionView, DecisionsPage, OwnerView};
 pub use health::health_router;
@@ -84,6 +87,12 @@ pub trait Introspection: Send + Sync + 'static {
 
     /// Every work queue.
     fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>>;
+
+    /// What nobody else has done although a dry run would do it, newest first; `None` if this
+    /// is no dry run.
+    fn disagreements(&self) -> BoxFuture<'_, Option<Vec<Disagreement>>> {
+        std::future::ready(None).boxed()
+    }
 
     /// Whether it can do its work. Not a future: probes must be answered also
     /// when an actor is busy.

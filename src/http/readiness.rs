@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{MonitorStatus, Timestamp, Undiscovered};
+use super::{Compared, MonitorStatus, Timestamp, Undiscovered};
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +82,8 @@ pub struct Facts<'a> {
     pub brake: Option<&'a str>,
     /// `None` if there are no replicas.
     pub leadership: Option<Leadership<'a>>,
+    /// `None` unless this is a dry run.
+    pub compared: Option<Compared>,
 }
 
 impl Readiness {
@@ -118,6 +120,7 @@ impl Readiness {
             Leadership::Standby { leader: None } => Check::fine("leadership: standby, no leader is known"),
         }));
         checks.extend(facts.brake.map(|why| Check::warning("brake", why)));
+        checks.extend(facts.compared.map(Compared::check));
         checks.extend(facts.undiscovered.iter().map(|part| {
             let Undiscovered { group, version, since, last_error } = part;
             let version = version.as_ref().map(|version| format!("/{version}")).unwrap_or_default();
@@ -180,6 +183,7 @@ mod tests {
             undiscovered: &[],
             ignored: &[],
             brake: Some("deletion is paused since noon"),
+            compared: None,
             leadership: None,
         });
         assert!(readiness.ready());

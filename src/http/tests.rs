@@ -324,6 +324,7 @@ fn assess(discovery: Result<(), &str>, started: bool) -> Readiness {
         ignored: &ignored,
         brake: None,
         leadership: None,
+        compared: None,
     })
 }
 
@@ -339,6 +340,7 @@ async fn a_standby_is_ready_and_says_who_leads() {
             ignored: &[],
             brake: None,
             leadership: Some(leadership),
+            compared: None,
         })
     };
     for (leadership, line) in [

@@ -17,8 +17,10 @@ const SECTIONS: &[(&str, &Metric)] = &[
     ("Resource types", &names::EVENTS),
     ("Requests and decisions", &names::REQUESTS),
     ("What cannot be finished", &names::STUCK_OBJECTS),
+    ("Dry run", &names::COMPARISONS),
     ("Brake", &names::BRAKE_ENGAGED),
     ("Leadership", &names::LEADER),
+    ("Listeners", &names::HTTP_REFUSALS),
     ("Process", &names::TASKS),
 ];
 

@@ -2,7 +2,8 @@
 
 use super::names::{self, Metric};
 use super::record::{
-    EventKind, InvalidReference, LeaseTransition, MonitorState, PatchConflict, Queue, StuckReason,
+    EventKind, HttpRefusal, InvalidReference, LeaseTransition, MonitorState, PatchConflict, Queue,
+    StuckReason,
 };
 
 /// What may be done to an object.
@@ -13,6 +14,7 @@ const ACTIONS: &[&str] =
 const OUTCOMES: &[&str] = &[
     "already_being_deleted",
     "already_gone",
+    "braked",
     "conflict",
     "decided_afresh",
     "deleted",
@@ -55,6 +57,8 @@ pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
         "transition" => Some(LeaseTransition::ALL.map(LeaseTransition::label).to_vec()),
         "verb" => Some(VERBS.to_vec()),
         "action" if is(&names::DECISIONS) || is(&names::DENIED_WRITES) => Some(ACTIONS.to_vec()),
+        "action" if is(&names::COMPARISONS) => Some(super::record::COMPARED_ACTIONS.to_vec()),
+        "result" if is(&names::COMPARISONS) => Some(super::record::COMPARISON_RESULTS.to_vec()),
         "outcome" => Some(OUTCOMES.to_vec()),
         "list" => Some(super::record::LISTS.to_vec()),
         "next" if is(&names::PATCH_CONFLICTS) => Some(PatchConflict::ALL.map(PatchConflict::label).to_vec()),
@@ -63,9 +67,58 @@ pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
         "reason" if is(&names::STUCK_OBJECTS) || is(&names::STUCK_OLDEST_AGE) => {
             Some(StuckReason::ALL.map(StuckReason::as_str).to_vec())
         }
+        "reason" if is(&names::HTTP_REFUSALS) => Some(HttpRefusal::ALL.map(HttpRefusal::label).to_vec()),
+        "limit" => Some(super::record::LIMITS.to_vec()),
+        "listener" => Some(super::record::LISTENERS.to_vec()),
+        "result" if is(&names::TLS_RELOADS) => Some(super::record::RELOADS.to_vec()),
         "reason" if is(&names::INVALID_REFERENCES) => {
             Some(InvalidReference::ALL.map(InvalidReference::label).to_vec())
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// The text literals of a source, as long as it escapes no quotation mark.
+    fn literals(source: &str) -> impl Iterator<Item = &str> {
+        let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+        code.flat_map(|line| line.split('"').skip(1).step_by(2))
+    }
+
+    /// The words come from where decisions are carried out, which knows nothing of this
+    /// list.
+    #[test]
+    fn no_word_for_an_outcome_is_missing() {
+        let is_word =
+            |text: &&str| !text.is_empty() && text.bytes().all(|c| c == b'_' || c.is_ascii_lowercase());
+        let words: Vec<_> = literals(include_str!("../actors/decision.rs")).filter(is_word).collect();
+        assert!(words.len() >= OUTCOMES.len());
+        for word in words {
+            assert!(OUTCOMES.contains(&word) || word == "decision", "{word} is not among them");
+        }
+    }
+
+    #[test]
+    fn no_word_for_an_action_is_missing() {
+        let mut open = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/actors")];
+        let mut found = 0;
+        while let Some(path) = open.pop() {
+            if path.is_dir() {
+                open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).unwrap();
+            for call in source.split("DecisionLine::new(").skip(1) {
+                let action = call.split('"').nth(1).unwrap();
+                assert!(ACTIONS.contains(&action), "{action} in {} is not among them", path.display());
+                found += 1;
+            }
+        }
+        assert!(found >= ACTIONS.len());
     }
 }

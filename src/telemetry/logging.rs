@@ -37,7 +37,7 @@ pub fn init(settings: &LogSettings) -> Result<(), LogError> {
 
 type Boxed = Box<dyn tracing::Subscriber + Send + Sync>;
 
-fn subscriber<W>(settings: &LogSettings, colours: bool, writer: W) -> Result<Boxed, LogError>
+pub(crate) fn subscriber<W>(settings: &LogSettings, colours: bool, writer: W) -> Result<Boxed, LogError>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {

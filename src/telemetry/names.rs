@@ -174,6 +174,13 @@ metrics! {
     /// For how long the first of these has been stuck; 0 when there is none.
     STUCK_OLDEST_AGE = "kube_gc_stuck_oldest_age_seconds", Kind::Gauge, Seconds, ["reason"];
 
+    // A dry run beside another collector.
+
+    /// What a dry run would have done, by what came of it: somebody else did it (agreed), nobody did within the grace although it would be done again (disagreed), it would not be done any more (overtaken), too many waited to be compared (dropped).
+    COMPARISONS = "kube_gc_comparisons_total", Kind::Counter, Count, ["action", "result"];
+    /// What a dry run would have done and nobody else has done so far.
+    COMPARISONS_PENDING = "kube_gc_comparisons_pending", Kind::Gauge, Count, [];
+
     // The brake.
 
     /// 1 while the brake is engaged and nothing is deleted until a person resumes, 0 otherwise; /readyz?verbose says why.

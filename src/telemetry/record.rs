@@ -1,6 +1,7 @@
 //! Recording metrics: one typed function for each event.
 
 mod brake;
+mod comparison;
 mod decisions;
 mod deletion_lag;
 mod graph;
@@ -16,7 +17,10 @@ use metrics::{Counter, Gauge, Histogram, Label};
 
 use super::names::{self, Metric};
 
+pub(super) use brake::LIMITS;
 pub use brake::{brake_engaged, brake_engaged_by, brake_held};
+pub(super) use comparison::{COMPARED_ACTIONS, COMPARISON_RESULTS};
+pub use comparison::{comparison, comparison_zeros, comparisons_pending};
 pub(super) use decisions::LISTS;
 pub use decisions::{
     PatchConflict, absent_owner_entries, absent_owner_lookup, decision, delete_conflict, denied_write,
@@ -27,6 +31,7 @@ pub use graph::{
     EventLag, GraphSize, InvalidReference, graph, invalid_reference, store_restored, uid_collision,
 };
 pub use http::{HttpRefusal, certificate_failed, certificate_loaded, certificate_restored, http_refused};
+pub(super) use http::{LISTENERS, RELOADS};
 pub(super) use leadership::GATE_REASONS;
 pub use leadership::{
     LeaseTransition, gate_refused, lease_age, lease_error, lease_remaining, lease_transition,
@@ -151,6 +156,8 @@ pub(super) mod tests {
         stuck(StuckReason::Denied, 1, Duration::from_secs(1));
         lease_transition(LeaseTransition::Acquired);
         lease_error();
+        comparison("delete", "agreed");
+        comparisons_pending(1);
         lease_remaining(Duration::from_secs(1));
         build_info();
     }

@@ -7,9 +7,11 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use serde_json::json;
 
 use crate::stage::{
-    HOLD, ORPHAN, Scene, Stage, clear, configmaps, crowd, lives_with, own, play, terminating_with, untouched,
+    HOLD, ORPHAN, Scene, Stage, clear, configmaps, crowd, lives_with, many, own, play, terminating_with,
+    untouched,
 };
 use crate::support::cluster::is_status;
+use crate::support::controller_manager::{Weakness, fails_at};
 use crate::support::{Cluster, Obj, Policy};
 
 /// A root with a chain five deep, a diamond, a dependent that somebody else
@@ -98,11 +100,12 @@ async fn background_deletion_takes_what_nobody_else_owns() -> Result<()> {
 async fn background_deletion_takes_a_thousand_dependents() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
+    let dependents = many(1000);
     let plant = async || {
         let ns = cluster.namespace().await?;
         let root = ns.secret("root").create().await?;
         let bystander = ns.configmap("bystander").create().await?;
-        crowd(&ns, &root, 1000, false).await?;
+        crowd(&ns, &root, dependents, false).await?;
         anyhow::Ok((ns, root, bystander))
     };
     let found = plant().await?;
@@ -110,7 +113,7 @@ async fn background_deletion_takes_a_thousand_dependents() -> Result<()> {
     let watched = plant().await?;
     cluster.settled(&collector).await?;
     for (ns, root, _) in [&found, &watched] {
-        ensure!(configmaps(cluster, ns).await? == 1001);
+        ensure!(configmaps(cluster, ns).await? == dependents + 1);
         cluster.delete(root, Policy::Background).await?;
     }
     cluster.settled(&collector).await?;
@@ -124,7 +127,7 @@ async fn background_deletion_takes_a_thousand_dependents() -> Result<()> {
 }
 
 /// Three objects, each the owner of the next one, and the last of the first.
-type Ring = [Obj; 3];
+pub type Ring = [Obj; 3];
 
 /// Rings, and what is deleted of each: see [`Rings::step`].
 pub struct Rings {
@@ -134,7 +137,14 @@ pub struct Rings {
     orphaned: Ring,
 }
 
-async fn ring(cluster: &Cluster) -> Result<Ring> {
+impl Rings {
+    fn all_at_once(&self) -> &[Obj] {
+        if fails_at(Weakness::RingInForeground) { &[] } else { &self.all_at_once }
+    }
+}
+
+/// Creates one.
+pub async fn ring(cluster: &Cluster) -> Result<Ring> {
     let ns = cluster.namespace().await?;
     let first = ns.configmap("first").create().await?;
     let second = ns.secret("second").owned_by(&first).blocking().create().await?;
@@ -163,7 +173,7 @@ impl Scene for Rings {
     async fn step(&self, cluster: &Cluster, _: usize) -> Result<()> {
         cluster.delete(&self.in_foreground[0], Policy::Foreground).await?;
         // The collector may be quicker than we are.
-        stream::iter(&self.all_at_once)
+        stream::iter(self.all_at_once())
             .map(async |object| match cluster.delete(object, Policy::Foreground).await {
                 Err(error) if is_status(&error, 404) => Ok(()),
                 result => result,
@@ -177,7 +187,7 @@ impl Scene for Rings {
 
     async fn holds(&self, cluster: &Cluster, _: usize) -> Result<()> {
         cluster.assert_gone(&self.in_foreground).await.context("one deleted in foreground")?;
-        cluster.assert_gone(&self.all_at_once).await.context("all deleted in foreground")?;
+        cluster.assert_gone(self.all_at_once()).await.context("all deleted in foreground")?;
         cluster.assert_gone(&self.in_background).await.context("one deleted in background")?;
         let [first, second, third] = &self.orphaned;
         cluster.assert_gone([first]).await?;
@@ -202,6 +212,9 @@ impl Scene for SelfOwners {
         let mut owners = Vec::new();
         for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
             for blocking in [false, true] {
+                if policy == Policy::Foreground && blocking && fails_at(Weakness::BlocksItself) {
+                    continue;
+                }
                 let name = format!("{policy:?}-{blocking}").to_lowercase();
                 let object = ns.configmap(name).create().await?;
                 owners.push((own(cluster, &object, &object, blocking).await?, policy));

@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::stage::{
-    FOREGROUND, HOLD, Scene, Stage, clear, configmaps, crowd, history, lives_with, play, terminating_with,
-    untouched,
+    FOREGROUND, HOLD, Scene, Stage, clear, configmaps, crowd, history, lives_with, many, play,
+    terminating_with, untouched,
 };
 use crate::support::{Cluster, Ns, Obj, Policy};
 
@@ -344,9 +344,10 @@ async fn the_owner_of_a_thousand_blocking_dependents_goes_last() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let collector = stage.collector().await?;
+    let dependents = many(1000);
     let ns = cluster.namespace().await?;
     let owner = ns.configmap("owner").create().await?;
-    let since = crowd(&ns, &owner, 1000, true).await?.pop().context("nobody")?.resource_version;
+    let since = crowd(&ns, &owner, dependents, true).await?.pop().context("nobody")?.resource_version;
     cluster.delete(&owner, Policy::Foreground).await?;
     cluster.settled(&collector).await?;
     ensure!(configmaps(cluster, &ns).await? == 0);
@@ -355,8 +356,8 @@ async fn the_owner_of_a_thousand_blocking_dependents_goes_last() -> Result<()> {
     let name = |event: &Value| event["metadata"]["name"].as_str().map(str::to_owned);
     let gone: Vec<_> =
         events.iter().filter(|(kind, _)| kind == "DELETED").map(|(_, object)| name(object)).collect();
-    ensure!(gone.len() == 1001, "{} are gone", gone.len());
-    ensure!(gone[1000].as_deref() == Some("owner"), "{:?} went last", gone[1000]);
+    ensure!(gone.len() == dependents + 1, "{} are gone", gone.len());
+    ensure!(gone[dependents].as_deref() == Some("owner"), "{:?} went last", gone[dependents]);
     clear(cluster, &ns).await?;
     collector.stop().await
 }

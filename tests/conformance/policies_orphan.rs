@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 
 use crate::stage::{
     Breakable, FOREGROUND, HOLD, ORPHAN, Scene, Stage, clear, configmaps, crowd, impatient, list_configmaps,
-    lives_with, midway, play, terminating_with, untouched,
+    lives_with, many, midway, play, terminating_with, untouched,
 };
 use crate::support::cluster::{create_all, poll};
+use crate::support::controller_manager::{Weakness, fails_at};
 use crate::support::{Cluster, Collector, Ns, Obj, Policy};
 
 /// Owners with 10 and with 100 dependents, and what else they own.
@@ -97,13 +98,14 @@ async fn orphaning_releases_five_thousand_dependents() -> Result<()> {
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
     let owner = ns.secret("owner").create().await?;
-    crowd(&ns, &owner, 5000, true).await?;
+    let dependents = many(5000);
+    crowd(&ns, &owner, dependents, true).await?;
     let collector = stage.collector().await?;
     cluster.delete(&owner, Policy::Orphan).await?;
     cluster.settled(&collector).await?;
     let collector = stage.restarted(collector).await?;
     cluster.assert_gone([&owner]).await?;
-    ensure!(released(cluster, &ns).await? == 5000);
+    ensure!(released(cluster, &ns).await? == dependents);
     clear(cluster, &ns).await?;
     collector.stop().await
 }
@@ -151,7 +153,8 @@ async fn a_dependent_created_right_before_the_deletion_lives() -> Result<()> {
     cluster.settled(&collector).await?;
     let collector = stage.restarted(collector).await?;
     cluster.assert_gone(&owners).await?;
-    for dependent in dependents.iter().flatten() {
+    let dependents = dependents.iter().flatten().filter(|_| !fails_at(Weakness::LateDependents));
+    for dependent in dependents {
         lives_with(cluster, dependent, &[]).await?;
     }
     collector.stop().await
@@ -162,6 +165,9 @@ async fn a_dependent_created_right_before_the_deletion_lives() -> Result<()> {
 /// gone, loses the reference and lives.
 #[tokio::test]
 async fn a_type_that_cannot_list_does_not_hold_orphaning_up() -> Result<()> {
+    if fails_at(Weakness::UnlistableType) {
+        return Ok(());
+    }
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
@@ -222,9 +228,10 @@ async fn orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest() -> Res
     let collector = stage.collector().await?;
     let ns = cluster.namespace().await?;
     let owner = ns.secret("owner").create().await?;
-    crowd(&ns, &owner, 5000, true).await?;
+    let dependents = many(5000);
+    crowd(&ns, &owner, dependents, true).await?;
     cluster.delete(&owner, Policy::Foreground).await?;
-    midway(5000, async || configmaps(cluster, &ns).await).await?;
+    midway(dependents, async || configmaps(cluster, &ns).await).await?;
     terminating_with(cluster, &owner, &[FOREGROUND]).await?;
     cluster.delete(&owner, Policy::Orphan).await?;
     let left = configmaps(cluster, &ns).await?;
@@ -248,9 +255,10 @@ async fn a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest() -> Re
     let collector = stage.collector().await?;
     let ns = cluster.namespace().await?;
     let owner = ns.secret("owner").create().await?;
-    crowd(&ns, &owner, 5000, true).await?;
+    let dependents = many(5000);
+    crowd(&ns, &owner, dependents, true).await?;
     cluster.delete(&owner, Policy::Orphan).await?;
-    midway(5000, async || unreleased(cluster, &ns).await).await?;
+    midway(dependents, async || unreleased(cluster, &ns).await).await?;
     terminating_with(cluster, &owner, &[ORPHAN]).await?;
     cluster.delete(&owner, Policy::Foreground).await?;
     let left = unreleased(cluster, &ns).await?;
@@ -259,9 +267,13 @@ async fn a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest() -> Re
     let collector = stage.restarted(collector).await?;
     cluster.assert_gone([&owner]).await?;
     let live = released(cluster, &ns).await?;
-    let taken = 5000 - live;
+    let taken = dependents - live;
     ensure!(taken <= left, "{taken} are gone, only {left} were not released");
-    ensure!(taken * 2 >= left && taken > 0, "of {left} dependents only {taken} are gone");
+    let takes_the_rest = !fails_at(Weakness::ForegroundWhileOrphaning);
+    ensure!(
+        !takes_the_rest || (taken * 2 >= left && taken > 0),
+        "of {left} dependents only {taken} are gone"
+    );
     clear(cluster, &ns).await?;
     collector.stop().await
 }
@@ -273,6 +285,7 @@ async fn of_two_deletions_the_later_policy_holds() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
+    let nobody_else = stage.nobody_else()?;
     let mut cases = Vec::new();
     for (first, second) in [(Policy::Foreground, Policy::Orphan), (Policy::Orphan, Policy::Foreground)] {
         let name = format!("{second:?}").to_lowercase();
@@ -283,11 +296,14 @@ async fn of_two_deletions_the_later_policy_holds() -> Result<()> {
         cases.push((owner, dependent, second));
     }
     let collector = stage.collector().await?;
+    drop(nobody_else);
     cluster.settled(&collector).await?;
     for (owner, dependent, policy) in &cases {
         cluster.assert_gone([owner]).await?;
         match policy {
             Policy::Orphan => lives_with(cluster, dependent, &[]).await,
+            // To it, this deletion came while it orphaned.
+            _ if fails_at(Weakness::ForegroundWhileOrphaning) => Ok(()),
             _ => cluster.assert_gone([dependent]).await,
         }
         .with_context(|| format!("finally {policy:?}"))?;

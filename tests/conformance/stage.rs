@@ -7,7 +7,11 @@ use kube::api::ApiResource;
 use serde_json::{Value, json};
 
 use crate::support::cluster::{create_all, poll};
-use crate::support::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope, Turn};
+use crate::support::controller_manager::Frozen;
+use crate::support::{
+    Cluster, Collector, ControlPlane, ControllerManager, Crd, Ns, Obj, Options, Policy, Scope, Turn,
+    controller_manager,
+};
 
 /// A finalizer that nobody but the test removes.
 pub const HOLD: &str = "example.com/hold";
@@ -36,10 +40,19 @@ impl Stage {
     /// The same on a certain plane.
     pub async fn set_on(turn: Turn) -> Result<Self> {
         let plane = turn.plane();
+        if controller_manager::collects() {
+            ControllerManager::on(plane)?;
+        }
         let cluster = Cluster::new(plane.client().await?);
         let stage = Self { plane, cluster, _turn: turn };
         stage.clear().await.context("cannot clear the stage")?;
         Ok(stage)
+    }
+
+    /// From now on nobody acts but this test, until the guard is dropped: where Kubernetes'
+    /// own collector does the work, it is always there.
+    pub fn nobody_else(&self) -> Result<Option<Frozen<'static>>> {
+        controller_manager::collects().then(|| ControllerManager::on(self.plane)?.freeze()).transpose()
     }
 
     /// Starts the collector.
@@ -48,7 +61,9 @@ impl Stage {
     }
 
     /// Starts the collector with options.
+    /// Where Kubernetes' own collects, it only looks on.
     pub async fn collector_with(&self, options: Options) -> Result<Collector> {
+        let options = if controller_manager::collects() { options.looking_on() } else { options };
         let collector = Collector::start(self.plane, options).await?;
         collector.ready().await?;
         Ok(collector)
@@ -103,6 +118,7 @@ pub async fn play<S: Scene>() -> Result<()> {
         ("created before the collector came", found),
         ("all after the collector came", watched),
     ];
+    let mut agreed = 0.0;
     for step in 0..S::STEPS {
         for (order, scene) in &scenes[usize::from(step == 0)..] {
             scene.step(cluster, step).await.with_context(|| format!("step {step}, {order}"))?;
@@ -111,12 +127,16 @@ pub async fn play<S: Scene>() -> Result<()> {
         for (order, scene) in &scenes {
             scene.holds(cluster, step).await.with_context(|| format!("after step {step}, {order}"))?;
         }
+        if collector.looks_on() {
+            agreed += collector.comparisons().await?.agreed;
+        }
         collector = stage.restarted(collector).await?;
         for (order, scene) in &scenes {
             let holds = scene.holds(cluster, step).await;
             holds.with_context(|| format!("after step {step} and a restart, {order}"))?;
         }
     }
+    ensure!(!collector.looks_on() || agreed > 0.0, "there was nothing to compare");
     collector.stop().await
 }
 
@@ -151,6 +171,12 @@ pub async fn own(cluster: &Cluster, owner: &Obj, dependent: &Obj, blocking: bool
     let mut reference = owner.reference();
     reference["blockOwnerDeletion"] = json!(blocking);
     cluster.set_owner_references(dependent, &[reference]).await
+}
+
+/// So many, or an eighth of that where Kubernetes' own collector does the work: several
+/// requests for each object are a long time.
+pub fn many(count: usize) -> usize {
+    if controller_manager::collects() { count / 8 } else { count }
 }
 
 /// Many ConfigMaps with one owner, which they block or not.

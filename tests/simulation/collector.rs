@@ -60,6 +60,7 @@ impl Collector {
                 sync_timeout: Duration::from_secs(30),
             },
             decisions: Vec::new(),
+            compare_after: Duration::ZERO,
             brake: Limits::default(),
         };
         Ok(Self { controller: Controller::start(api, settings, exporter.clone())? })

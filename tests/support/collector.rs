@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::control_plane::ControlPlane;
 
 mod idle;
+mod onlooker;
 
 /// How often a condition is looked at.
 const POLL: Duration = Duration::from_millis(20);
@@ -37,6 +38,8 @@ pub struct Options {
     pub args: Vec<String>,
     /// Further environment variables.
     pub env: Vec<(String, String)>,
+    /// Whether it is to agree in everything with the collector that it looks on at.
+    pub looks_on: bool,
 }
 
 impl Options {
@@ -64,6 +67,7 @@ pub struct Collector {
     health: String,
     debug: String,
     ended: bool,
+    looks_on: bool,
     _config: Option<NamedTempFile>,
 }
 
@@ -141,7 +145,9 @@ impl Collector {
             None => None,
         };
         command.args(options.args).envs(options.env);
-        Self::spawn(command, config).await
+        let mut collector = Self::spawn(command, config).await?;
+        collector.looks_on = options.looks_on;
+        Ok(collector)
     }
 
     /// Starts one by a command that becomes it, whose log is JSON and whose listeners
@@ -173,6 +179,7 @@ impl Collector {
             health: String::new(),
             debug: String::new(),
             ended: false,
+            looks_on: false,
             _config: config,
         };
         let bound = {
@@ -270,6 +277,9 @@ impl Collector {
 
     /// Stops it with SIGTERM, and fails unless it exits with code 0.
     pub async fn stop(mut self) -> Result<()> {
+        if self.looks_on {
+            self.agrees().await.context("beside another collector")?;
+        }
         self.signal("TERM")?;
         let status = self.wait().await?;
         ensure!(status.success(), "the collector ended with {status} on SIGTERM");

@@ -6,6 +6,7 @@ mod graph;
 mod lanes;
 mod picture;
 mod pool;
+mod quiet;
 
 use std::num::NonZeroU16;
 use std::sync::Arc;

@@ -154,3 +154,24 @@ async fn the_observer_hears_of_every_request() {
     let expected = [Some(200), Some(404), None].map(|code| (Verb::Get, "widgets.example.com".into(), code));
     assert_eq!(*notes.0.lock().unwrap(), expected);
 }
+
+/// By any client, also one that has no layer that sees requests leave.
+#[tokio::test(start_paused = true)]
+async fn the_lag_of_a_deletion_ends_with_a_delete_that_went_out_and_with_no_other() {
+    let server = Server::answering(|seen| match seen.method.as_str() {
+        "DELETE" => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
+        _ => Reply::ok(widget_json("")),
+    });
+    let gate = WriteGate::open();
+    let api = server.api_with(ApiSettings::default(), gate.clone());
+    let (widget, lag) = (widget(), DeletionLag::since(Instant::now()));
+    gate.pause();
+    let attempt = api.delete(&widget, PropagationPolicy::Background, None);
+    DeletionLag::scope(Some(lag.clone()), attempt).await.unwrap_err();
+    DeletionLag::scope(Some(lag.clone()), api.look_up(&widget)).await.unwrap();
+    assert!(lag.open_since().is_some(), "nothing was deleted");
+    gate.resume();
+    let attempt = api.delete(&widget, PropagationPolicy::Background, None);
+    DeletionLag::scope(Some(lag.clone()), attempt).await.unwrap();
+    assert_eq!(lag.open_since(), None);
+}

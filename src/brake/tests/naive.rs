@@ -118,6 +118,22 @@ proptest! {
         }
     }
 
+    /// Wherever in their slots the first and the last one are.
+    #[test]
+    fn what_is_not_quite_a_minute_old_counts(limit in 1..5_usize, at in 0..10_000_u64, not_quite in 1..2_000_u64) {
+        let mut ledger = Ledger::new(rate(u32::try_from(limit).unwrap()));
+        let first = Duration::from_millis(at);
+        for number in 0..limit {
+            match ledger.admit(&uid(number), &pods(), None, first) {
+                Admission::Granted(ticket) => ledger.settle(ticket, Fate::Effective, first),
+                other => panic!("{other:?}"),
+            }
+        }
+        let now = first + 60 * SECOND - Duration::from_millis(not_quite);
+        let answer = ledger.admit(&uid(limit), &pods(), None, now);
+        prop_assert!(matches!(answer, Admission::Engages(_)), "{answer:?}");
+    }
+
     /// Nothing is held up without need: when the brake engages, that many were deleted
     /// within the minute before, give or take the one slot that it counts as a whole.
     #[test]

@@ -182,7 +182,8 @@ async fn long_heads_are_refused() {
     // A few bytes too many, so that all are read before the answer.
     let beyond = "x".repeat(MAX_HEAD);
     assert!(is(&server.get("/livez", &format!("A: {beyond}\r\n")).await, "431 "));
-    assert!(is(&server.get("/livez", &"A: b\r\n".repeat(100)).await, "431 "));
+    assert!(is(&server.get("/livez", &"A: b\r\n".repeat(60)).await, "200 "));
+    assert!(is(&server.get("/livez", &"A: b\r\n".repeat(65)).await, "431 "));
     let long = server.get(&format!("/livez?{beyond}"), "").await;
     assert!(is(&long, "414 ") || is(&long, "431 "), "{long}");
 }

@@ -74,6 +74,7 @@ async fn decisions_have_exactly_the_promised_fields() {
             }],
             "owner": null,
         }],
+        "disagreements": null,
     });
     assert_eq!((status, page), (StatusCode::OK, expected));
 }

@@ -2,6 +2,9 @@
 
 use super::{Value, counter, float, gauge, names};
 
+/// The limits that there are.
+pub(in crate::telemetry) const LIMITS: [&str; 2] = ["deletions_per_minute", "percent"];
+
 /// The brake has engaged, or was released.
 pub fn brake_engaged(engaged: bool) {
     gauge(&names::BRAKE_ENGAGED, []).set(if engaged { 1.0 } else { 0.0 });
@@ -19,7 +22,7 @@ pub fn brake_held(count: usize) {
 
 /// The series of this part, as zeros.
 pub(super) fn zeros() {
-    for limit in ["deletions_per_minute", "percent"] {
+    for limit in LIMITS {
         counter(&names::BRAKE_ENGAGEMENTS, [Value::Static(limit)]).increment(0);
     }
     brake_engaged(false);

@@ -38,8 +38,13 @@ impl DeletionLag {
 
     /// A DELETE goes out. Only the first one counts: what follows is another matter.
     pub fn deletion_sent(&self) {
+        self.deletion_sent_at(Instant::now());
+    }
+
+    /// A DELETE went out then.
+    pub fn deletion_sent_at(&self, moment: Instant) {
         if !self.0.ended.swap(true, Ordering::Relaxed) {
-            histogram(&names::DELETION_LAG, []).record(self.0.since.elapsed());
+            histogram(&names::DELETION_LAG, []).record(moment.saturating_duration_since(self.0.since));
         }
     }
 

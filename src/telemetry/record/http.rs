@@ -2,6 +2,11 @@
 
 use super::{Value, counter, gauge, names};
 
+/// The listeners.
+pub(in crate::telemetry) const LISTENERS: [&str; 2] = ["health", "debug"];
+/// What may come of a certificate that has changed.
+pub(in crate::telemetry) const RELOADS: [&str; 2] = ["loaded", "failed"];
+
 /// Why a connection or a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HttpRefusal {
@@ -26,7 +31,7 @@ pub enum HttpRefusal {
 }
 
 impl HttpRefusal {
-    const ALL: [Self; 9] = [
+    pub(in crate::telemetry) const ALL: [Self; 9] = [
         Self::Handshake,
         Self::Head,
         Self::Method,
@@ -38,8 +43,8 @@ impl HttpRefusal {
         Self::Timeout,
     ];
 
-    const fn label(self) -> Value<'static> {
-        Value::Static(match self {
+    pub(in crate::telemetry) const fn label(self) -> &'static str {
+        match self {
             Self::Handshake => "handshake",
             Self::Head => "head",
             Self::Method => "method",
@@ -49,13 +54,13 @@ impl HttpRefusal {
             Self::Forbidden => "forbidden",
             Self::Unavailable => "unavailable",
             Self::Timeout => "timeout",
-        })
+        }
     }
 }
 
 /// A listener refused something.
 pub fn http_refused(listener: &'static str, refusal: HttpRefusal) {
-    counter(&names::HTTP_REFUSALS, [Value::Static(listener), refusal.label()]).increment(1);
+    counter(&names::HTTP_REFUSALS, [Value::Static(listener), Value::Static(refusal.label())]).increment(1);
 }
 
 /// The files of the certificate have changed and are shown from now on.
@@ -77,12 +82,13 @@ pub fn certificate_restored() {
 
 /// The series of this part, as zeros.
 pub(super) fn zeros() {
-    for listener in ["health", "debug"] {
+    for listener in LISTENERS {
         for refusal in HttpRefusal::ALL {
-            counter(&names::HTTP_REFUSALS, [Value::Static(listener), refusal.label()]).increment(0);
+            counter(&names::HTTP_REFUSALS, [Value::Static(listener), Value::Static(refusal.label())])
+                .increment(0);
         }
     }
-    for result in ["loaded", "failed"] {
+    for result in RELOADS {
         counter(&names::TLS_RELOADS, [Value::Static(result)]).increment(0);
     }
     certificate_restored();

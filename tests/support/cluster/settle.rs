@@ -60,6 +60,10 @@ impl Cluster {
                 Patience::Parked => collector.idle_within(left, &seen, true).await?,
                 Patience::Failing(of_type) => collector.idle_but_for(left, &seen, of_type).await?,
             }
+            if collector.looks_on() {
+                // Somebody else does the work.
+                collector.has_compared(left).await?;
+            }
             // If nothing has changed since the round before, then the
             // collector was idle after it had seen everything there is: what
             // that round found is older than this round's markers.

@@ -1,0 +1,190 @@
+//! What would have been done, and whether it has come true by somebody else's hand.
+
+use std::time::SystemTime;
+
+use crate::actors::decision::{Decision, JudgedOwner};
+use crate::api::Finalizer;
+use crate::graph::Shown;
+use crate::object::{DeletionState, Identity, Key, OwnerReference, PropagationPolicy};
+use crate::telemetry::Queue;
+use crate::verdict::ReferenceClass;
+
+/// What would have been done to an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Act {
+    /// It would have been deleted.
+    Delete,
+    /// It would have lost these references.
+    RemoveReferences(Vec<OwnerReference>),
+    /// It would have lost its references to this owner, which lets its dependents live.
+    Release(Identity),
+    /// It would have lost this finalizer.
+    RemoveFinalizer(Finalizer),
+    /// It would have stopped blocking its owners.
+    StopBlocking,
+}
+
+impl Act {
+    /// What a decision would have done if it had been allowed to; `None` if nothing kept it
+    /// from being done, or if something else did.
+    #[must_use]
+    pub fn of(decision: &Decision) -> Option<Self> {
+        if decision.outcome != "dry_run" {
+            return None;
+        }
+        match decision.action {
+            "delete" => Some(Self::Delete),
+            "remove_references" => Some(Self::RemoveReferences(removed(&decision.owners))),
+            "orphan" => decision.owner.clone().map(Self::Release),
+            "remove_finalizer" => decision.finalizer.map(Self::RemoveFinalizer),
+            "stop_blocking" => Some(Self::StopBlocking),
+            _ => None,
+        }
+    }
+
+    /// The word used in metrics and on the debug pages.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Delete => "delete",
+            Self::RemoveReferences(_) => "remove_references",
+            Self::Release(_) => "orphan",
+            Self::RemoveFinalizer(_) => "remove_finalizer",
+            Self::StopBlocking => "stop_blocking",
+        }
+    }
+}
+
+/// The references that go when the dangling ones do; see [`decide`](crate::verdict::decide()).
+fn removed(owners: &[JudgedOwner]) -> Vec<OwnerReference> {
+    let is_held = owners.iter().any(|owner| owner.class == ReferenceClass::Solid);
+    let goes = |class| match class {
+        ReferenceClass::Orphaned => true,
+        ReferenceClass::Absent | ReferenceClass::Waiting => is_held,
+        ReferenceClass::Solid | ReferenceClass::Unresolved | ReferenceClass::InvalidScope => false,
+    };
+    owners.iter().filter(|owner| goes(owner.class)).map(|owner| owner.reference.clone()).collect()
+}
+
+/// One object and what would have been done to it. By its uid, never by its name alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Subject {
+    /// The object.
+    pub object: Identity,
+    /// What would have been done.
+    pub act: Act,
+}
+
+impl Subject {
+    /// Whose turn it is to decide afresh, and on what.
+    #[must_use]
+    pub fn decided_by(&self) -> (Queue, Key) {
+        match &self.act {
+            Act::Release(owner) => (Queue::AttemptToOrphan, owner.key()),
+            Act::RemoveFinalizer(Finalizer::Orphan) => (Queue::AttemptToOrphan, self.object.key()),
+            Act::Delete
+            | Act::RemoveReferences(_)
+            | Act::RemoveFinalizer(Finalizer::Foreground)
+            | Act::StopBlocking => (Queue::AttemptToDelete, self.object.key()),
+        }
+    }
+}
+
+/// Why something would have been done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grounds {
+    /// When it was decided first.
+    pub at: SystemTime,
+    /// With which propagation policy.
+    pub policy: Option<PropagationPolicy>,
+    /// Every owner that the object names, and what was known of it.
+    pub owners: Vec<JudgedOwner>,
+}
+
+/// How an object stands to what would have been done to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Somebody has done it.
+    CameTrue,
+    /// It is not to be done any more: the object's fate was changed meanwhile.
+    Overtaken,
+    /// Nobody has done it, and the object has changed: perhaps it is not to be done any more.
+    Changed,
+    /// Nobody has done it so far.
+    Stands,
+}
+
+/// Compares what would have been done to what the graph shows; `None` if the object is gone.
+#[must_use]
+pub fn progress(act: &Act, grounds: &Grounds, shown: Option<&Shown>) -> Progress {
+    let is_released = |is_cut: &dyn Fn(&OwnerReference) -> bool| match shown {
+        // It would have lived. Whoever deletes it may be a user, so nobody is contradicted.
+        None => Progress::Overtaken,
+        Some(now) if !now.references.iter().any(is_cut) => Progress::CameTrue,
+        Some(now) if now.deletion.is_being_deleted() => Progress::Overtaken,
+        Some(_) => Progress::Stands,
+    };
+    match act {
+        Act::Delete => match shown {
+            None => Progress::CameTrue,
+            Some(now) if now.deletion.is_being_deleted() => Progress::CameTrue,
+            // Who has no owner is nobody's garbage.
+            Some(now) if now.references.is_empty() => Progress::Overtaken,
+            Some(now) => unless_changed(grounds, now),
+        },
+        Act::RemoveReferences(gone) => {
+            match (is_released(&|reference| gone.iter().any(|gone| is_same(gone, reference))), shown) {
+                (Progress::Stands, Some(now)) => unless_changed(grounds, now),
+                (progress, _) => progress,
+            }
+        }
+        // Orphaning does not ask whether the dependent is being deleted itself.
+        Act::Release(owner) => match shown {
+            None => Progress::Overtaken,
+            Some(now) if now.references.iter().any(|reference| names(reference, owner)) => Progress::Stands,
+            Some(_) => Progress::CameTrue,
+        },
+        Act::RemoveFinalizer(finalizer) => match shown {
+            None => Progress::CameTrue,
+            Some(now) => finalizer_progress(*finalizer, now),
+        },
+        Act::StopBlocking => match shown {
+            None => Progress::CameTrue,
+            Some(now) if !now.references.iter().any(|reference| reference.block_owner_deletion) => {
+                Progress::CameTrue
+            }
+            Some(now) if now.deletion != DeletionState::DeletingDependents => Progress::Overtaken,
+            Some(_) => Progress::Stands,
+        },
+    }
+}
+
+/// Whether two references name one owner; what else they say of it may have been changed.
+fn is_same(one: &OwnerReference, other: &OwnerReference) -> bool {
+    one.uid == other.uid
+        && one.name == other.name
+        && one.kind == other.kind
+        && one.api_version == other.api_version
+}
+
+fn names(reference: &OwnerReference, owner: &Identity) -> bool {
+    reference.uid == owner.uid && reference.name == owner.name
+}
+
+fn unless_changed(grounds: &Grounds, now: &Shown) -> Progress {
+    let decided_on = grounds.owners.iter().map(|owner| &owner.reference);
+    if decided_on.eq(&now.references) { Progress::Stands } else { Progress::Changed }
+}
+
+/// A second DELETE with another policy replaces the one finalizer by the other.
+const fn finalizer_progress(finalizer: Finalizer, now: &Shown) -> Progress {
+    let (it, other) = match finalizer {
+        Finalizer::Foreground => (now.finalizers.foreground, now.finalizers.orphan),
+        Finalizer::Orphan => (now.finalizers.orphan, now.finalizers.foreground),
+    };
+    match (it, other) {
+        (true, _) => Progress::Stands,
+        (false, true) => Progress::Overtaken,
+        (false, false) => Progress::CameTrue,
+    }
+}

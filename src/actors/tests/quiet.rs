@@ -1,0 +1,66 @@
+//! What a dry run does not raise an alarm about.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use super::{identity, in_system, layout, start_partition};
+use crate::actors::context::WorkerContext;
+use crate::actors::decision::DecisionLine;
+use crate::actors::graph_handle::GraphHandle;
+use crate::actors::memory::Memory;
+use crate::actors::reporter::Reporter;
+use crate::api::scripted::{Reply, Server};
+use crate::api::{ApiError, ApiSettings, ErrorClass, Patched, WriteGate};
+use crate::config::{LogFormat, LogSettings};
+use crate::telemetry::logging;
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What is logged of a decision that failed like this.
+fn logged(gate: WriteGate, class: ErrorClass) -> String {
+    in_system(async {
+        let server = Server::answering(|_| Reply::never());
+        let api = server.api_with(ApiSettings::default(), gate);
+        let layout = layout();
+        let graph = GraphHandle::new(layout, layout.all().map(start_partition).collect());
+        let context = WorkerContext::new(api, graph, Arc::new(Memory::new(1)), Reporter::silent());
+        let object = identity("a", "x");
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let settings = LogSettings { format: LogFormat::Text, filter: "info".to_owned() };
+        let subscriber = logging::subscriber(&settings, false, move || writer.clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, || {
+            let (action, target) = ("PATCH", "configmaps a/x".to_owned());
+            let error = ApiError { class, action, target, message: "says the server".into(), code: None };
+            DecisionLine::new(&context, &object, "remove_references").finish(&Err::<Patched, _>(error));
+        });
+        let bytes = sink.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    })
+}
+
+#[test]
+fn that_another_collector_was_faster_is_no_alarm() {
+    let line = logged(WriteGate::dry_run(), ErrorClass::Conflict);
+    assert!(line.is_empty(), "{line}");
+    let line = logged(WriteGate::open(), ErrorClass::Conflict);
+    assert!(line.contains("WARN") && line.contains("outcome=\"conflict\""), "{line}");
+}
+
+#[test]
+fn what_is_nobody_elses_doing_is_an_alarm_in_a_dry_run_too() {
+    let line = logged(WriteGate::dry_run(), ErrorClass::Transient);
+    assert!(line.contains("WARN") && line.contains("says the server"), "{line}");
+    let line = logged(WriteGate::dry_run(), ErrorClass::DryRun);
+    assert!(line.contains("INFO") && line.contains("dry_run"), "{line}");
+}

@@ -1,0 +1,158 @@
+//! Disagreements: what nobody does although it is to be done is found, told and listed.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::policies::ring;
+use crate::stage::{FOREGROUND, ORPHAN, Stage, own, terminating_with};
+use crate::support::cluster::poll;
+use crate::support::{Collector, Obj, Options, Policy};
+
+/// A dry run that does not wait for long.
+async fn impatient(stage: &Stage) -> Result<Collector> {
+    let options = Options::config("[comparison]\ngrace = \"1s\"\n").arg("--dry-run");
+    let collector = Collector::start(stage.plane, options).await?;
+    collector.ready().await?;
+    Ok(collector)
+}
+
+/// The disagreements that it lists: exactly these, with each object as it is now.
+async fn lists(collector: &Collector, expected: &[(&Obj, &str)]) -> Result<Vec<Value>> {
+    let page = collector.get_debug("/debug/decisions").await?.json()?;
+    let listed = page["disagreements"].as_array().cloned().unwrap_or_default();
+    ensure!(listed.len() == expected.len(), "{listed:?}");
+    let mut found = Vec::new();
+    for (object, now) in expected {
+        let entry = listed.iter().find(|entry| entry["object"]["uid"] == object.uid.as_str());
+        let entry = entry.with_context(|| format!("{object} is not in {listed:?}"))?;
+        let state = entry["now"].as_str().unwrap_or_default();
+        ensure!(state.starts_with(now) && entry["predicted"].as_str() <= entry["found"].as_str(), "{entry}");
+        found.push(entry.clone());
+    }
+    Ok(found)
+}
+
+/// Waits until it has found so many disagreements, and fails unless each is told once, with
+/// these words about each of these objects.
+async fn disputes(collector: &Collector, expected: &[(&Obj, &str)]) -> Result<()> {
+    let count = expected.len();
+    poll("disagreements", async || {
+        let compared = collector.comparisons().await?;
+        Ok(compared.pending == 0.0 && compared.disagreed > 0.0)
+    })
+    .await?;
+    // Nothing more comes of deciding on them once more.
+    collector.idle(&[]).await?;
+    let compared = collector.comparisons().await?;
+    ensure!(compared.disagreed == f64::from(u32::try_from(count)?), "{count} expected: {compared:?}");
+    let alarms = collector.alarms();
+    ensure!(alarms.len() == count, "{count} alarms expected:\n{}", alarms.join("\n"));
+    for (object, words) in expected {
+        let about = |line: &&String| line.contains(&object.uid) && line.contains(words);
+        ensure!(alarms.iter().filter(about).count() == 1, "{object}, {words}:\n{}", alarms.join("\n"));
+    }
+    let readiness = collector.get("/readyz?verbose").await?;
+    let line = format!("[!]dry-run warning: {} agreed, {count} disagreed", compared.agreed);
+    ensure!(readiness.status == 200 && readiness.body.contains(&line), "no {line}: {}", readiness.body);
+    Ok(())
+}
+
+/// Where nobody else collects, everything that is to be done is a disagreement.
+#[tokio::test]
+async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let [owner, keeper, in_foreground, orphaned] = [
+        ns.configmap("owner").create().await?,
+        ns.configmap("keeper").create().await?,
+        ns.configmap("in-foreground").create().await?,
+        ns.configmap("orphaned").create().await?,
+    ];
+    let dependent = ns.secret("dependent").owned_by(&owner).create().await?;
+    let shared = ns.secret("shared").owned_by(&owner).owned_by(&keeper).create().await?;
+    let of_orphaned = ns.secret("of-orphaned").owned_by(&orphaned).create().await?;
+    let nobody_else = stage.nobody_else()?;
+    let collector = impatient(&stage).await?;
+    cluster.delete(&owner, Policy::Background).await?;
+    cluster.delete(&in_foreground, Policy::Foreground).await?;
+    cluster.delete(&orphaned, Policy::Orphan).await?;
+    let expected = [
+        (&dependent, r#""action":"delete","policy":"Background""#),
+        (&shared, r#""action":"remove_references""#),
+        (&in_foreground, "without foregroundDeletion"),
+        (&of_orphaned, r#""action":"orphan""#),
+        (&orphaned, "without orphan"),
+    ];
+    // All five, so that none is still on its way when they are counted.
+    poll("five disagreements", async || Ok(collector.comparisons().await?.disagreed >= 5.0)).await?;
+    disputes(&collector, &expected).await?;
+    terminating_with(cluster, &in_foreground, &[FOREGROUND]).await?;
+    terminating_with(cluster, &orphaned, &[ORPHAN]).await?;
+    let states = [
+        (&dependent, "lives, owned by v1/ConfigMap, name: owner"),
+        (&shared, "lives, owned by v1/ConfigMap, name: owner"),
+        (&in_foreground, "is being deleted, with the finalizer foregroundDeletion"),
+        (&of_orphaned, "lives, owned by v1/ConfigMap, name: orphaned"),
+        (&orphaned, "is being deleted, with the finalizer orphan"),
+    ];
+    let listed = lists(&collector, &states).await?;
+    ensure!(listed[0]["action"] == "delete" && listed[0]["policy"] == "Background", "{}", listed[0]);
+    let evidence = format!("v1/ConfigMap, name: owner, uid: {} is absent (graph)", owner.uid);
+    ensure!(listed[0]["owners"] == json!([evidence]), "{}", listed[0]);
+    ensure!(listed[1]["owners"].as_array().is_some_and(|owners| owners.len() == 2), "{}", listed[1]);
+    ensure!(listed[1]["detail"].as_str().is_some_and(|detail| detail.contains(&owner.uid)), "{}", listed[1]);
+
+    // Somebody does it after all. It was late, and stays so.
+    drop(nobody_else);
+    poll("the garbage to go", async || Ok(!cluster.exists_with_uid(&dependent).await?)).await?;
+    disputes(&collector, &expected).await?;
+    poll("the page to show how it has ended", async || {
+        let ended = [
+            (&dependent, "gone"),
+            (&shared, "lives, owned by v1/ConfigMap, name: keeper"),
+            (&in_foreground, "gone"),
+            (&of_orphaned, "lives, without owners"),
+            (&orphaned, "gone"),
+        ];
+        Ok(lists(&collector, &ended).await.is_ok())
+    })
+    .await?;
+    collector.stop().await
+}
+
+/// What Kubernetes' own collector never finishes: objects that are deleted in the
+/// foreground and wait for each other, or for themselves.
+#[tokio::test]
+async fn what_the_other_collector_hangs_on_is_a_disagreement() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let ring = ring(cluster).await?;
+    let selfish = ns.configmap("selfish").create().await?;
+    let selfish = own(cluster, &selfish, &selfish, true).await?;
+    // All are deleted before it sees the first: else it unblocks what it deletes itself.
+    let nobody_else = stage.nobody_else()?;
+    for object in ring.iter().chain([&selfish]) {
+        cluster.delete(object, Policy::Foreground).await?;
+    }
+    drop(nobody_else);
+    let collector = impatient(&stage).await?;
+    poll("the disagreements", async || Ok(collector.comparisons().await?.disagreed >= 4.0)).await?;
+    let [first, second, third] = &ring;
+    let stop_blocking = r#""action":"stop_blocking""#;
+    disputes(
+        &collector,
+        &[
+            (first, stop_blocking),
+            (second, stop_blocking),
+            (third, stop_blocking),
+            (&selfish, "without foregroundDeletion"),
+        ],
+    )
+    .await?;
+    for object in ring.iter().chain([&selfish]) {
+        terminating_with(cluster, object, &[FOREGROUND]).await?;
+    }
+    collector.stop().await
+}

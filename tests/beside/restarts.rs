@@ -1,0 +1,31 @@
+//! A dry run that begins in the middle of what another collector does: scenario 11 is not
+//! about our process here, and its comparison must not depend on it.
+
+use anyhow::{Result, ensure};
+
+use crate::stage::{Stage, clear, configmaps, crowd, many, midway};
+use crate::support::Policy;
+
+/// A second dry run goes on where the first was killed, and agrees.
+#[tokio::test]
+async fn a_dry_run_that_begins_in_the_middle_of_a_deletion_agrees() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let collector = stage.collector().await?;
+    let ns = cluster.namespace().await?;
+    let owner = ns.secret("owner").create().await?;
+    let dependents = many(5000);
+    crowd(&ns, &owner, dependents, true).await?;
+    cluster.delete(&owner, Policy::Foreground).await?;
+    midway(dependents, async || configmaps(cluster, &ns).await).await?;
+    let nobody_else = stage.nobody_else()?;
+    collector.kill()?;
+    let collector = stage.collector().await?;
+    drop(nobody_else);
+    cluster.settled(&collector).await?;
+    cluster.assert_gone([&owner]).await?;
+    let compared = collector.comparisons().await?;
+    ensure!(compared.agreed > 10.0, "hardly anything was left to compare: {compared:?}");
+    clear(cluster, &ns).await?;
+    collector.stop().await
+}
