@@ -179,6 +179,35 @@ pub fn api_outcome(error: &ApiError) -> Outcome {
         ErrorClass::Throttled { retry_after: None } => {
             Completion::Retry { reason: RetryReason::Throttled, error: text }
         }
+        ErrorClass::Denied => Completion::Retry { reason: RetryReason::Denied, error: text },
         _ => Completion::Retry { reason: RetryReason::Failed, error: text },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason_of(class: ErrorClass) -> Option<RetryReason> {
+        let error =
+            ApiError { class, action: "DELETE", target: "pods a/b".into(), message: "no".into(), code: None };
+        match api_outcome(&error) {
+            Completion::Retry { reason, error } => {
+                assert!(error.ends_with("no"), "in the server's own words: {error}");
+                Some(reason)
+            }
+            Completion::Done
+            | Completion::Again
+            | Completion::RetryAfter { .. }
+            | Completion::Park { .. } => None,
+        }
+    }
+
+    #[test]
+    fn a_denial_is_told_from_a_failure() {
+        assert_eq!(reason_of(ErrorClass::Denied), Some(RetryReason::Denied));
+        assert_eq!(reason_of(ErrorClass::Transient), Some(RetryReason::Failed));
+        assert_eq!(reason_of(ErrorClass::Refused), Some(RetryReason::Failed));
+        assert_eq!(reason_of(ErrorClass::DryRun), None);
     }
 }

@@ -48,6 +48,8 @@ pub struct JudgedOwner {
     pub class: ReferenceClass,
     /// How that is known.
     pub evidence: Evidence,
+    /// Why it could not be found out, in the words of whoever was asked.
+    pub error: Option<Arc<str>>,
 }
 
 /// How a write that was answered ended, in a word for the log and the metrics.
@@ -148,8 +150,12 @@ impl<'a> DecisionLine<'a> {
                 owner.evidence
             );
             if !self.observers.is_empty() {
-                let (reference, class, evidence) = (seen.reference.clone(), owner.class, owner.evidence);
-                self.judged.push(JudgedOwner { reference, class, evidence });
+                self.judged.push(JudgedOwner {
+                    reference: seen.reference.clone(),
+                    class: owner.class,
+                    evidence: owner.evidence,
+                    error: owner.error.clone(),
+                });
             }
         }
         self

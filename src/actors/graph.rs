@@ -1,5 +1,7 @@
 //! The Graph actor: owns one partition, on a thread of its own.
 
+mod views;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,9 +14,9 @@ use tokio::time::Instant;
 
 use super::memory::Memory;
 use super::messages::{
-    AskDump, AskOwner, AskPopulation, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer,
-    Identify, Locate, Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn,
-    TakeInChanges, UseCatalog, Verified,
+    AskOwner, AskPopulation, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer, Identify,
+    Locate, Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges,
+    UseCatalog, Verified,
 };
 use super::outbox::{Outbox, Sequence};
 use super::reporter::Reporter;
@@ -54,6 +56,8 @@ pub struct GraphActor {
     outbox: Outbox,
     peers: Vec<Addr<GraphActor>>,
     through: Vec<(Sequence, oneshot::Sender<()>)>,
+    /// From when on the partition counts time.
+    began: Instant,
 }
 
 impl GraphActor {
@@ -69,6 +73,7 @@ impl GraphActor {
             outbox: Outbox::default(),
             peers: Vec::new(),
             through: Vec::new(),
+            began: Instant::now(),
         }
     }
 
@@ -361,13 +366,5 @@ impl Handler<AskPopulation> for GraphActor {
 
     fn handle(&mut self, AskPopulation(resource): AskPopulation, _: &mut Self::Context) -> Self::Result {
         self.partition.population(&resource)
-    }
-}
-
-impl Handler<AskDump> for GraphActor {
-    type Result = MessageResult<AskDump>;
-
-    fn handle(&mut self, AskDump(uids): AskDump, _: &mut Self::Context) -> Self::Result {
-        MessageResult(Box::new(self.partition.dump(Some(&uids))))
     }
 }

@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use actix::dev::ToEnvelope;
 use actix::{Addr, Handler, MailboxError, Message};
-use futures::future::{join_all, try_join_all};
+use futures::future::try_join_all;
 
 use super::graph::GraphActor;
 use super::messages::{
-    AskDump, AskOwner, AskPopulation, AskStatus, AskUnread, Expect, Fence, Finding, Identify, Locate, Look,
-    Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges, UseCatalog,
-    Verified,
+    AskAround, AskBetter, AskEdges, AskNodes, AskNodesOf, AskOwner, AskPopulation, AskStatus, AskUnread,
+    AskWaiting, Expect, Fence, Finding, Identify, IdentifyAll, Locate, Look, Page, PageOfDependents,
+    PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges, UseCatalog, Verified,
 };
+use super::picture::Sitters;
+use crate::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
 use crate::graph::{
-    Cursor, Dump, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Shown, Snapshot, Verification,
+    Cursor, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Shown, Snapshot, Survey,
+    Verification, Waiters,
 };
 use crate::object::{Catalog, GroupResource, Identity, Key, Namespace, Uid};
 
@@ -190,10 +193,56 @@ impl GraphHandle {
         Ok(self.ask_all(|| AskPopulation(resource.clone())).await?.into_iter().sum())
     }
 
-    /// The whole graph, partition by partition, with the nodes of these uids even if
-    /// they have no edge. Partitions that do not answer are left out.
-    pub async fn dump(&self, uids: &[Uid]) -> Vec<Dump> {
-        let dumps = join_all(self.partitions().map(|id| self.ask(id, AskDump(uids.to_vec())))).await;
-        dumps.into_iter().flatten().map(|dump| *dump).collect()
+    /// What cannot be finished and is in no queue, partition by partition.
+    pub async fn waiting(&self, survey: &Survey) -> Answer<Vec<Waiters>> {
+        self.ask_all(|| AskWaiting(survey.clone())).await
+    }
+
+    /// The identities of these keys, in their order; see [`identify`](Self::identify).
+    pub async fn identify_all(&self, keys: &[Key]) -> Answer<Vec<Option<Identity>>> {
+        let mut found = vec![None; keys.len()];
+        for partition in self.partitions() {
+            let here = |(_, key): &(usize, &Key)| self.layout.of(key.namespace.as_ref()) == partition;
+            let (places, keys): (Vec<usize>, Vec<Key>) =
+                keys.iter().enumerate().filter(here).map(|(place, key)| (place, key.clone())).unzip();
+            if !keys.is_empty() {
+                let identities = self.ask(partition, IdentifyAll(keys)).await?;
+                for (place, identity) in places.into_iter().zip(identities) {
+                    found[place] = identity;
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Sitters for GraphHandle {
+    fn count(&self) -> u16 {
+        self.layout.count()
+    }
+
+    async fn nodes(&self, of: PartitionId, after: Option<Cursor>, places: usize) -> Answer<NodePage> {
+        self.ask(of, AskNodes { after, places }).await
+    }
+
+    async fn edges(&self, of: PartitionId, after: Option<Cursor>, places: usize) -> Answer<EdgePage> {
+        self.ask(of, AskEdges { after, places }).await
+    }
+
+    async fn better(
+        &self,
+        at: PartitionId,
+        asker: PartitionId,
+        shown: Arc<Vec<(DumpId, DumpNode)>>,
+    ) -> Answer<Vec<bool>> {
+        self.ask(at, AskBetter { asker, shown }).await
+    }
+
+    async fn nodes_of(&self, at: PartitionId, uids: Vec<Uid>) -> Answer<Vec<(DumpId, DumpNode)>> {
+        self.ask(at, AskNodesOf(uids)).await
+    }
+
+    async fn around(&self, at: PartitionId, ids: Arc<Vec<DumpId>>) -> Answer<Surroundings> {
+        self.ask(at, AskAround(ids)).await
     }
 }

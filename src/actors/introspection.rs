@@ -2,17 +2,21 @@
 
 use std::time::{Duration, SystemTime};
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 
 use super::comparison::Comparison;
 use super::discovery::{Failing, Phase};
+use super::graph_handle::PartitionEnded;
+use super::journal::Journal;
+use super::picture::{component, whole};
 use super::view::{View, counts};
 use crate::api::Standing;
-use crate::graph::Dump;
+use crate::graph::dump::Language;
 use crate::http::{
-    Disagreement, Facts, FailingItem, GraphFormat, IdleQuery, IdleReport, Introspection, Leadership,
-    MonitorStatus, QueueStatus, Readiness, Timestamp, Undiscovered,
+    DecisionQuery, DecisionsPage, Disagreement, Ended, Facts, FailingItem, GraphFormat, IdleQuery,
+    IdleReport, Introspection, Leadership, MonitorStatus, QueueStatus, Readiness, StuckPage, StuckQuery,
+    TextStream, Timestamp, Undiscovered,
 };
 use crate::object::{Key, Uid};
 
@@ -23,15 +27,16 @@ const FAILING: usize = 100;
 #[derive(Clone, Debug)]
 pub struct Introspected {
     view: View,
+    journal: Journal,
     ignored: Vec<String>,
     since: Timestamp,
 }
 
 impl Introspected {
-    /// Shows this view, with the warnings on ignored types.
+    /// Shows this view and this journal, with the warnings on ignored types.
     #[must_use]
-    pub fn new(view: View, ignored: Vec<String>) -> Self {
-        Self { view, ignored, since: Timestamp::now() }
+    pub fn new(view: View, journal: Journal, ignored: Vec<String>) -> Self {
+        Self { view, journal, ignored, since: Timestamp::now() }
     }
 
     fn monitor_statuses(&self) -> Vec<MonitorStatus> {
@@ -97,18 +102,26 @@ impl Introspected {
         }
     }
 
-    async fn rendered(&self, uids: Vec<Uid>, format: GraphFormat) -> Option<String> {
-        let mut dump = Dump::merge(self.view.graph().dump(&uids).await);
-        if !uids.is_empty() {
-            dump = dump.component(&uids);
-            if dump.nodes.is_empty() {
-                return None;
-            }
-        }
-        Some(match format {
-            GraphFormat::Dot => dump.to_dot(),
-            GraphFormat::Json => dump.to_json().to_string(),
-        })
+    async fn component_as_text(
+        &self,
+        uids: &[Uid],
+        format: GraphFormat,
+    ) -> Result<Option<String>, PartitionEnded> {
+        let component = component(self.view.graph(), uids).await?;
+        Ok((!component.nodes.is_empty()).then(|| component.written(language(format))))
+    }
+}
+
+const fn language(format: GraphFormat) -> Language {
+    match format {
+        GraphFormat::Dot => Language::Dot,
+        GraphFormat::Json => Language::Json,
+    }
+}
+
+impl From<PartitionEnded> for Ended {
+    fn from(_: PartitionEnded) -> Self {
+        Self
     }
 }
 
@@ -121,8 +134,20 @@ impl Introspection for Introspected {
         self.undiscovered_parts()
     }
 
-    fn graph(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Option<String>> {
-        self.rendered(uids, format).boxed()
+    fn graph(&self, format: GraphFormat) -> TextStream {
+        whole(self.view.graph().clone(), language(format)).map_err(Ended::from).boxed()
+    }
+
+    fn component(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
+        async move { Ok(self.component_as_text(&uids, format).await?) }.boxed()
+    }
+
+    fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
+        self.journal.page(query)
+    }
+
+    fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
+        async move { Ok(self.view.stuck(&query).await?) }.boxed()
     }
 
     fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {

@@ -7,9 +7,10 @@ use actix::{Message, MessageResponse};
 use tokio::time::Instant;
 
 use super::graph_queue::Arrival;
+use crate::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
 use crate::graph::{
-    Cursor, DependentView, Dump, Epoch, ExpectedChange, Generation, Intake, OwnerState, PeerMessage, Shown,
-    Snapshot, Stats, Verification,
+    Cursor, DependentView, Epoch, ExpectedChange, Generation, Intake, OwnerState, PartitionId, PeerMessage,
+    Shown, Snapshot, Stats, Survey, Verification, Waiters,
 };
 use crate::object::{Catalog, GroupResource, Identity, Key, ResourceType, Uid};
 
@@ -157,11 +158,55 @@ pub struct PartitionStatus {
 #[rtype(result = "usize")]
 pub struct AskPopulation(pub GroupResource);
 
-/// The nodes and edges of this partition: nodes that have an edge, and those of
-/// these uids.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Box<Dump>")]
-pub struct AskDump(pub Vec<Uid>);
+/// A page of the nodes that have an edge, of so many places at most.
+#[derive(Debug, Message)]
+#[rtype(result = "NodePage")]
+pub struct AskNodes {
+    /// Where the page before ended.
+    pub after: Option<Cursor>,
+    /// How many places to look at.
+    pub places: usize,
+}
+
+/// A page of the edges, of so many places at most.
+#[derive(Debug, Message)]
+#[rtype(result = "EdgePage")]
+pub struct AskEdges {
+    /// Where the page before ended.
+    pub after: Option<Cursor>,
+    /// How many places to look at.
+    pub places: usize,
+}
+
+/// Which of these nodes do you show better than I?
+#[derive(Debug, Message)]
+#[rtype(result = "Vec<bool>")]
+pub struct AskBetter {
+    /// I.
+    pub asker: PartitionId,
+    /// What I show.
+    pub shown: Arc<Vec<(DumpId, DumpNode)>>,
+}
+
+/// The nodes that have one of these uids.
+#[derive(Debug, Message)]
+#[rtype(result = "Vec<(DumpId, DumpNode)>")]
+pub struct AskNodesOf(pub Vec<Uid>);
+
+/// These nodes and their edges.
+#[derive(Debug, Message)]
+#[rtype(result = "Surroundings")]
+pub struct AskAround(pub Arc<Vec<DumpId>>);
+
+/// What cannot be finished and is in no queue?
+#[derive(Debug, Message)]
+#[rtype(result = "Waiters")]
+pub struct AskWaiting(pub Survey);
+
+/// Which objects are these keys?
+#[derive(Debug, Message)]
+#[rtype(result = "Vec<Option<Identity>>")]
+pub struct IdentifyAll(pub Vec<Key>);
 
 // To a pool.
 

@@ -93,6 +93,10 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
     }
     view.brake().sample(pools.iter().map(|(_, status)| status.held).sum());
     view.graph_queue().sample();
+    // An error means that the process is ending.
+    for (reason, tally) in view.stuck_tallies().await.unwrap_or_default() {
+        record::stuck(reason, tally.count, tally.oldest);
+    }
     for (partition, status) in view.partitions().await.unwrap_or_default().iter().enumerate() {
         record::graph(
             partition,

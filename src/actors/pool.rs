@@ -1,14 +1,13 @@
 //! A pool of workers around one backoff mailbox.
 
 mod held;
+mod status;
+mod stuck;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use actix::{
-    Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult, Recipient, SpawnHandle, Supervisor,
-};
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, Recipient, SpawnHandle, Supervisor};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -17,14 +16,19 @@ use super::supervision::Vital;
 use super::worker::{Assign, Worker};
 use crate::mailbox::{Backoff, Completion, Mailbox, Time};
 use crate::object::Key;
-use crate::telemetry::{DeletionLag, Queue, QueueMetrics};
+use crate::telemetry::{DeletionLag, Queue, QueueMetrics, StuckReason};
+
+pub use status::{AskPool, Failing, PoolStatus};
+pub use stuck::{AskStuck, StuckKey, StuckKeys};
 
 /// Why a key waits for its next try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RetryReason {
     /// The object changed while it was being decided on.
     Conflict,
-    /// The API server refused, failed or did not answer.
+    /// The API server, a role or an admission webhook said no.
+    Denied,
+    /// The API server failed or did not answer.
     Failed,
     /// The API server asked to come back later.
     Throttled,
@@ -44,6 +48,7 @@ impl RetryReason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Conflict => "conflict",
+            Self::Denied => "denied",
             Self::Failed => "failed",
             Self::Throttled => "throttled",
             Self::Panicked => "panicked",
@@ -59,7 +64,7 @@ impl RetryReason {
     pub const fn is_parked(self) -> bool {
         match self {
             Self::Unresolved | Self::NotObserved | Self::Braked => true,
-            Self::Conflict | Self::Failed | Self::Throttled | Self::Panicked => false,
+            Self::Conflict | Self::Denied | Self::Failed | Self::Throttled | Self::Panicked => false,
         }
     }
 }
@@ -71,6 +76,9 @@ pub type Outcome = Completion<RetryReason>;
 pub trait Work: Send + Sync + 'static {
     /// The queue's name.
     const QUEUE: Queue;
+
+    /// What every key is stuck for until it is done, if it is; see [`AskStuck`].
+    const UNTIL_DONE: Option<StuckReason> = None;
 
     /// Whether a key that waits for this reason is tried at once when other types are
     /// served or can be listed again.
@@ -119,6 +127,8 @@ pub struct Pool<W: Work> {
     work: Arc<W>,
     size: usize,
     mailbox: Mailbox<Key, RetryReason>,
+    /// Those of its keys that have failed since they were last done.
+    failing: HashSet<Key>,
     workers: Vec<Addr<Worker<W>>>,
     idle: Vec<usize>,
     /// Those that work on a key and have given up their place.
@@ -141,6 +151,7 @@ impl<W: Work> Pool<W> {
             work,
             size,
             mailbox: Mailbox::new(backoff),
+            failing: HashSet::new(),
             workers: Vec::new(),
             idle: Vec::new(),
             aside: HashSet::new(),
@@ -273,6 +284,15 @@ impl<W: Work> Handler<Finished> for Pool<W> {
         let Finished { worker, key, since, outcome, lag } = finished;
         let now = self.now();
         self.metrics.worked(now.since(since));
+        match outcome {
+            Completion::Done => {
+                self.failing.remove(&key);
+            }
+            Completion::Again => {}
+            Completion::Retry { .. } | Completion::RetryAfter { .. } | Completion::Park { .. } => {
+                self.failing.insert(key.clone());
+            }
+        }
         // It is not deleted yet, and its owner is still what it was.
         if !matches!(outcome, Completion::Done)
             && let Some(at) = lag.and_then(|lag| lag.open_since())
@@ -310,6 +330,7 @@ impl<W: Work> Handler<Open> for Pool<W> {
         self.open = true;
         let now = self.now();
         self.mailbox.clear_backoff(now);
+        self.failing.clear();
         self.pump(ctx);
     }
 }
@@ -336,100 +357,5 @@ impl<W: Work> Handler<WakeUnresolved> for Pool<W> {
         let now = self.now();
         self.mailbox.wake(|_, reason| W::is_woken(reason), now);
         self.pump(ctx);
-    }
-}
-
-/// What is in the queue?
-#[derive(Debug, Message)]
-#[rtype(result = "PoolStatus")]
-pub struct AskPool {
-    /// How many failing items to name at most.
-    pub failing: usize,
-}
-
-/// What a pool says of itself.
-#[derive(Clone, Debug, Default)]
-pub struct PoolStatus {
-    /// Whether keys are handed out.
-    pub open: bool,
-    /// Keys that a worker could take now.
-    pub ready: usize,
-    /// Keys that are being worked on.
-    pub processing: usize,
-    /// Keys that wait for their next try after a failure.
-    pub delayed: usize,
-    /// Keys that wait for the world to change.
-    pub parked: usize,
-    /// How many of these wait for the brake.
-    pub held: usize,
-    /// How many keys were ever put in: two equal readings mean nothing happened.
-    pub adds: u64,
-    /// How many tries ended with another one to come.
-    pub retries: u64,
-    /// How long the key that waits longest for a worker has waited.
-    pub oldest_ready: Option<Duration>,
-    /// How long the items that are being worked on have been, in all.
-    pub unfinished: Duration,
-    /// How long the longest of them has been.
-    pub longest_running: Duration,
-    /// Items whose last try failed.
-    pub failing: Vec<Failing>,
-}
-
-/// An item that keeps failing.
-#[derive(Clone, Debug)]
-pub struct Failing {
-    /// The item.
-    pub key: Key,
-    /// Why it waits.
-    pub reason: RetryReason,
-    /// Tries so far.
-    pub attempts: u32,
-    /// How long ago the first of them failed.
-    pub failing_for: Duration,
-    /// What the last one ended with.
-    pub error: Arc<str>,
-    /// How long until the next one.
-    pub next_retry: Duration,
-}
-
-impl<W: Work> Handler<AskPool> for Pool<W> {
-    type Result = MessageResult<AskPool>;
-
-    fn handle(&mut self, AskPool { failing }: AskPool, _: &mut Self::Context) -> Self::Result {
-        let now = self.now();
-        let stats = self.mailbox.stats();
-        let (mut delayed, mut parked) = (0, 0);
-        for (reason, count) in &stats.delayed {
-            *(if reason.is_parked() { &mut parked } else { &mut delayed }) += count;
-        }
-        let running: Vec<_> = self.mailbox.running().map(|(_, since)| now.since(since)).collect();
-        let failing = self
-            .mailbox
-            .failing()
-            .take(failing)
-            .map(|item| Failing {
-                key: item.key.clone(),
-                reason: item.reason,
-                attempts: item.attempts,
-                failing_for: now.since(item.since),
-                error: Arc::clone(item.error),
-                next_retry: item.next_retry.map(|at| at.since(now)).unwrap_or_default(),
-            })
-            .collect();
-        MessageResult(PoolStatus {
-            open: self.open,
-            ready: stats.ready,
-            processing: stats.processing,
-            delayed,
-            parked,
-            held: stats.delayed.get(&RetryReason::Braked).copied().unwrap_or_default(),
-            adds: stats.adds_total,
-            retries: stats.retries_total,
-            oldest_ready: stats.oldest_ready_since.map(|since| now.since(since)),
-            unfinished: running.iter().sum(),
-            longest_running: running.into_iter().max().unwrap_or_default(),
-            failing,
-        })
     }
 }

@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::request_metrics::RequestMetrics;
 use super::serving::Protections;
 use crate::actors::{
-    Controller, ControllerSettings, DecisionObserver, DiscoverySettings, Introspected, Placement,
+    Controller, ControllerSettings, DecisionObserver, DiscoverySettings, Introspected, Journal, Placement,
 };
 use crate::api::{Api, ApiSettings, WatchSettings};
 use crate::brake::Limits;
@@ -42,9 +42,11 @@ impl Collector {
         api: Api,
         settings: &Settings,
         exporter: Exporter,
-        decisions: Vec<Arc<dyn DecisionObserver>>,
+        mut decisions: Vec<Arc<dyn DecisionObserver>>,
         protections: Protections,
     ) -> Result<Self, Failure> {
+        let journal = Journal::new(settings.debug.decisions);
+        decisions.push(Arc::new(journal.clone()));
         let health = bind(Listener::Health, settings.http.listen).await;
         let health = health.map_err(|error| Failure::new(Exit::Failure, error))?;
         let debug = bind(Listener::Debug, settings.http.debug_listen).await;
@@ -54,7 +56,8 @@ impl Collector {
         let controller =
             Controller::start(api, controller_settings(settings, decisions), exporter.clone())
                 .map_err(|error| Failure::new(Exit::Failure, format!("no thread for the graph: {error}")))?;
-        let introspected = Introspected::new(controller.view().clone(), settings.ignored_type_warnings());
+        let introspected =
+            Introspected::new(controller.view().clone(), journal, settings.ignored_type_warnings());
         let introspection: Arc<dyn Introspection> = Arc::new(introspected);
         let (serving, closing) = (TaskTracker::new(), CancellationToken::new());
         let (health, debug) = (health.protected(protections.health), debug.protected(protections.debug));

@@ -76,6 +76,7 @@ fn assert_within_bounds(settings: &Settings) {
         http,
         tls,
         access: _,
+        debug,
         log,
     } = settings;
     assert!((tenth..=hour).contains(&comparison.grace));
@@ -102,6 +103,7 @@ fn assert_within_bounds(settings: &Settings) {
     assert!(http.debug_listen != http.listen || http.listen.port() == 0);
     let has = |path: &std::path::Path| !path.as_os_str().is_empty();
     assert!(has(&tls.certificate) == has(&tls.key) && (tls.listeners == Listeners::None || has(&tls.key)));
+    assert!(debug.decisions <= 100_000);
     assert!(!log.filter.is_empty());
 }
 

@@ -64,6 +64,8 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// Who may read what is served there.
     pub access: AccessSettings,
+    /// What is kept for the debug pages.
+    pub debug: DebugSettings,
     /// The log.
     pub log: LogSettings,
 }
@@ -208,6 +210,14 @@ pub struct HttpSettings {
     pub listen: SocketAddr,
     /// The debug pages.
     pub debug_listen: SocketAddr,
+}
+
+/// `[debug]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DebugSettings {
+    /// How many decisions are kept.
+    pub decisions: usize,
 }
 
 /// One of the two addresses of `[http]`.
@@ -379,6 +389,12 @@ impl Default for HttpSettings {
     fn default() -> Self {
         let loopback = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         Self { listen: loopback(8080), debug_listen: loopback(8081) }
+    }
+}
+
+impl Default for DebugSettings {
+    fn default() -> Self {
+        Self { decisions: 1000 }
     }
 }
 

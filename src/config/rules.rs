@@ -122,6 +122,7 @@ pub(super) const RULES: &[Rule] = &[
         !is_set(&s.tls.key) || is_set(&s.tls.certificate)
     }),
     rule("access.listeners", LISTENERS, |_| true),
+    rule("debug.decisions", "a whole number from 0 (keep none) to 100000", |s| s.debug.decisions <= 100_000),
     rule("log.format", r#""text" or "json""#, |_| true),
     rule(
         "log.filter",

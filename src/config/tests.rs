@@ -187,6 +187,7 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         ("[discovery]\nignored = [\"\"]", "discovery.ignored", "\"\" is no resource type"),
         ("[log]\nformat = \"xml\"", "log.format", "xml"),
         ("[log]\nfilter = \"kube_gc=loud\"", "log.filter", ": \"kube_gc=loud\";"),
+        ("[debug]\ndecisions = 100001", "debug.decisions", ": 100001;"),
         ("[http]\nlisten = \"8080\"", "http.listen", ": \"8080\" ("),
         ("[http]\ndebug_listen = \"127.0.0.1:8080\"", "http.debug_listen", ": \"127.0.0.1:8080\";"),
         ("[retry]\nmin = \"2s\"\nmax = \"1s\"", "retry.min", ": \"2s\";"),

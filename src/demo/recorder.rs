@@ -171,7 +171,7 @@ impl Heard {
     }
 
     fn owner(&self, dependent: &Identity, judged: &JudgedOwner) -> Owner {
-        let JudgedOwner { reference, class, evidence } = judged;
+        let JudgedOwner { reference, class, evidence, error: _ } = judged;
         let namespace = dependent.namespace.as_ref().map_or("", Namespace::as_str);
         let asked = |request: &&Request| {
             request.method == "GET" && request.path.rsplit('/').next() == Some(&*reference.name)

@@ -114,7 +114,8 @@ impl Partition {
             } else if was == Role::Alias {
                 // Keys queued under the former primary name lead nowhere now, and
                 // its references did not count before.
-                for edge in self.store.owners(id) {
+                let edges: Vec<EdgeId> = self.store.owners(id).collect();
+                for edge in edges {
                     self.attached(edge, false, out);
                 }
                 self.send_links(id, out);

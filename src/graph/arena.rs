@@ -145,6 +145,29 @@ impl<T> Arena<T> {
         })
     }
 
+    /// What is in so many slots after this number, by ascending number.
+    pub(super) fn iter_from(&self, after: u32, slots: usize) -> impl Iterator<Item = (Id<T>, &T)> {
+        let (start, end) = (after as usize, (after as usize).saturating_add(slots));
+        let entries = self.entries.get(start..end.min(self.entries.len())).unwrap_or_default();
+        entries.iter().enumerate().filter_map(move |(index, entry)| match entry {
+            Entry::Used(value) => Some((Id::from_index(start + index), value)),
+            Entry::Free(_) => None,
+        })
+    }
+
+    /// Whether there are slots after this number.
+    pub(super) const fn reaches_beyond(&self, number: u32) -> bool {
+        self.entries.len() > number as usize
+    }
+
+    /// What is in a slot that may have been freed meanwhile.
+    pub(super) fn get(&self, id: Id<T>) -> Option<&T> {
+        match self.entries.get(id.index())? {
+            Entry::Used(value) => Some(value),
+            Entry::Free(_) => None,
+        }
+    }
+
     /// The numbers in use, ascending. Copied out: for callers that change things on the way.
     pub(super) fn ids(&self) -> Vec<Id<T>> {
         self.iter().map(|(id, _)| id).collect()

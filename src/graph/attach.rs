@@ -151,7 +151,7 @@ impl Partition {
     }
 
     /// What follows from a new edge.
-    pub(super) fn attached(&self, edge: EdgeId, new_owner: bool, out: &mut Effects) {
+    pub(super) fn attached(&mut self, edge: EdgeId, new_owner: bool, out: &mut Effects) {
         let Edge { dependent, owner, .. } = self.store.edges[edge];
         if self.is_invalid_scope(edge) {
             let reference = self.store.written(edge);
@@ -159,6 +159,7 @@ impl Partition {
             // Nothing will be done, but a worker can ask who has the owner's uid, and
             // warn of the namespace.
             self.queue(dependent, out);
+            self.suspects.insert(dependent);
             return;
         }
         match self.store.nodes[owner].presence {

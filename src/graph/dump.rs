@@ -1,18 +1,23 @@
 //! The graph as plain data, for people: the debug API and its pictures.
 //!
-//! Every partition dumps what it has; [`Dump::merge`] puts these together, and
-//! what one partition only knows from hearsay is replaced by what the other
-//! shows. [`Dump::component`] and [`Dump::to_dot`] work on the result.
+//! A large graph is never put together in one place. Partitions are asked for
+//! pages of nodes and of edges, and what one of them only knows from
+//! hearsay is left to the one that knows best, so that each object is shown once.
+
+mod pages;
+mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use serde::{Serialize, Serializer};
 
 use crate::object::{Namespace, Uid, split_api_version};
 
 use super::Partition;
-use super::node::{NodeId, NodeType, Presence};
+use super::node::{Edge, NodeId, NodeType, Presence};
+
+pub use pages::{EdgePage, NodePage, Surroundings};
+pub use text::{Language, Scribe};
 
 /// Names a node in a dump: its uid and its type, because two resources may show
 /// one uid.
@@ -75,6 +80,14 @@ pub struct DumpNode {
     pub is_virtual: bool,
 }
 
+impl DumpNode {
+    /// Whether its own monitor shows it, so that no partition can know better.
+    #[must_use]
+    pub fn is_observed(&self) -> bool {
+        self.source == Source::Observed
+    }
+}
+
 /// One owner reference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -89,8 +102,8 @@ pub struct DumpEdge {
     pub controller: bool,
 }
 
-/// Nodes and edges, in a fixed order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// A part of the graph that fits into memory: nodes and edges, in a fixed order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dump {
     /// The nodes.
     pub nodes: BTreeMap<DumpId, DumpNode>,
@@ -99,143 +112,35 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Puts the dumps of all partitions together.
+    /// The whole of it as text.
     #[must_use]
-    pub fn merge(dumps: impl IntoIterator<Item = Self>) -> Self {
-        let mut merged = Self::default();
-        for dump in dumps {
-            for (id, node) in dump.nodes {
-                match merged.nodes.get(&id) {
-                    Some(known) if *known <= node => {}
-                    _ => {
-                        merged.nodes.insert(id, node);
-                    }
-                }
-            }
-            merged.edges.extend(dump.edges);
-        }
-        merged
+    pub fn written(&self, language: Language) -> String {
+        let mut text = String::new();
+        let mut scribe = Scribe::new(language, &mut text);
+        scribe.nodes(&self.nodes, &mut text);
+        scribe.edges(&self.edges, &mut text);
+        scribe.end(&mut text);
+        text
     }
-
-    /// All that is connected with the objects of these uids, in either direction.
-    #[must_use]
-    pub fn component(&self, uids: &[Uid]) -> Self {
-        let mut neighbours: BTreeMap<&DumpId, Vec<&DumpId>> = BTreeMap::new();
-        for DumpEdge { child, owner, .. } in &self.edges {
-            neighbours.entry(child).or_default().push(owner);
-            neighbours.entry(owner).or_default().push(child);
-        }
-        let mut open: Vec<&DumpId> = self.nodes.keys().filter(|id| uids.contains(&id.uid)).collect();
-        let mut reached: BTreeSet<&DumpId> = open.iter().copied().collect();
-        while let Some(id) = open.pop() {
-            for &next in neighbours.get(id).into_iter().flatten() {
-                if reached.insert(next) {
-                    open.push(next);
-                }
-            }
-        }
-        Self {
-            nodes: self
-                .nodes
-                .iter()
-                .filter(|(id, _)| reached.contains(id))
-                .map(|(id, node)| (id.clone(), node.clone()))
-                .collect(),
-            edges: self.edges.iter().filter(|edge| reached.contains(&edge.child)).cloned().collect(),
-        }
-    }
-
-    /// The picture in Graphviz' language, edges from child to owner.
-    #[must_use]
-    pub fn to_dot(&self) -> String {
-        let mut dot = String::from("strict digraph full {\n");
-        for (id, node) in &self.nodes {
-            let text = [
-                ("label", &node.label),
-                ("group", &node.group),
-                ("version", &node.version),
-                ("kind", &node.kind),
-                ("namespace", &node.namespace),
-                ("name", &node.name),
-            ];
-            let _ = write!(dot, "  {} [", quote(&id.to_string()));
-            for (field, value) in text {
-                let _ = write!(dot, "{field}={} ", quote(value));
-            }
-            let _ = writeln!(
-                dot,
-                "uid={} missing=\"{}\" beingDeleted=\"{}\" deletingDependents=\"{}\" virtual=\"{}\"];",
-                quote(&node.uid.to_string()),
-                node.missing,
-                node.being_deleted,
-                node.deleting_dependents,
-                node.is_virtual
-            );
-        }
-        for DumpEdge { child, owner, .. } in &self.edges {
-            let _ = writeln!(dot, "  {} -> {};", quote(&child.to_string()), quote(&owner.to_string()));
-        }
-        dot.push_str("}\n");
-        dot
-    }
-
-    /// The same as JSON: `nodes`, each with its `id`, and `edges`.
-    #[must_use]
-    pub fn to_json(&self) -> serde_json::Value {
-        #[derive(Serialize)]
-        struct Named<'a> {
-            id: &'a DumpId,
-            #[serde(flatten)]
-            node: &'a DumpNode,
-        }
-        let nodes: Vec<Named<'_>> = self.nodes.iter().map(|(id, node)| Named { id, node }).collect();
-        serde_json::json!({ "nodes": nodes, "edges": self.edges })
-    }
-}
-
-/// A quoted DOT string. References are written by anybody, so that names in them
-/// may hold anything; only quotes, backslashes and line ends mean something in DOT.
-fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            character if character.is_control() => quoted.push(' '),
-            character => quoted.push(character),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 impl Partition {
-    /// Dumps every node that has an edge, and the nodes of these uids even if
-    /// they have none. To see the connected component of an object, merge the
-    /// dumps of all partitions first: the way may lead through several.
-    #[must_use]
-    pub fn dump(&self, roots: Option<&[Uid]>) -> Dump {
-        let mut dump = Dump::default();
-        for (id, node) in self.store.nodes.iter() {
-            let connected = node.first_owner.is_some() || node.first_dependent.is_some();
-            if connected || roots.is_some_and(|roots| roots.contains(&node.uid)) {
-                dump.nodes.insert(self.dump_id(id), self.dump_node(id));
-            }
-        }
-        for (_, edge) in self.store.edges.iter() {
-            dump.edges.insert(DumpEdge {
-                child: self.dump_id(edge.dependent),
-                owner: self.dump_id(edge.owner),
-                blocking: edge.blocking,
-                controller: edge.controller,
-            });
-        }
-        dump
+    /// Whether a node has an edge here. What has none, and it is most objects, is not shown.
+    pub(super) fn is_connected(&self, id: NodeId) -> bool {
+        let node = &self.store.nodes[id];
+        node.first_owner.is_some() || node.first_dependent.is_some()
     }
 
-    fn dump_id(&self, id: NodeId) -> DumpId {
+    pub(super) fn dump_edge(&self, edge: &Edge) -> DumpEdge {
+        DumpEdge {
+            child: self.dump_id(edge.dependent),
+            owner: self.dump_id(edge.owner),
+            blocking: edge.blocking,
+            controller: edge.controller,
+        }
+    }
+
+    pub(super) fn dump_id(&self, id: NodeId) -> DumpId {
         let node = &self.store.nodes[id];
         let resource = match node.node_type {
             NodeType::Served { .. } => self.store.resource(id).group_resource.to_string(),
@@ -247,7 +152,7 @@ impl Partition {
         DumpId { uid: node.uid.clone(), resource: resource.into() }
     }
 
-    fn dump_node(&self, id: NodeId) -> DumpNode {
+    pub(super) fn dump_node(&self, id: NodeId) -> DumpNode {
         let node = &self.store.nodes[id];
         let (group, version, kind) = match node.node_type {
             NodeType::Served { .. } => {
@@ -285,15 +190,5 @@ impl Partition {
             deleting_dependents: node.is_deleting_dependents(),
             is_virtual: node.presence == Presence::Virtual,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dot_strings_cannot_be_broken_out_of() {
-        assert_eq!(quote("a\"]; b\\\n\u{7}"), "\"a\\\"]; b\\\\\\n \"");
     }
 }

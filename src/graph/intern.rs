@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashMap, HashTable};
+use hashbrown::{HashMap, HashSet, HashTable};
 
 use crate::object::{GroupResource, Namespace, ResourceType};
 
@@ -16,6 +16,8 @@ use super::{DeletesProve, Epoch};
 pub(super) type Fixed = FixedState;
 /// A map with the fixed hasher.
 pub(super) type FixedMap<K, V> = HashMap<K, V, Fixed>;
+/// A set with the fixed hasher.
+pub(super) type FixedSet<K> = HashSet<K, Fixed>;
 
 /// Hashes with the fixed seed.
 pub(super) fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {

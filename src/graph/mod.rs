@@ -21,7 +21,8 @@ mod shown;
 mod snapshot;
 mod store;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+mod waiting;
 
 pub use deletion::Verification;
 pub use dump::Dump;
@@ -35,6 +36,7 @@ pub use snapshot::{
     Cursor, DependentView, ForegroundProgress, Generation, ObjectSnapshot, OwnerState, OwnerView,
     ReferenceSnapshot, Snapshot, VirtualSnapshot,
 };
+pub use waiting::{Hindrance, Survey, Tally, Waiter, Waiters, Why};
 
 /// Which partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::object::{Catalog, DeletionState, GroupResource, Key, ResourceType, ResourceVersion};
 
-use super::intern::{FixedMap, MonitorState};
+use super::intern::{FixedMap, FixedSet, MonitorState};
 use super::node::{NodeId, Presence};
 use super::progress::Progress;
 use super::store::Store;
+use super::waiting::Noticed;
 use super::{Change, DeletesProve, Effects, Epoch, Intake, Layout, PartitionId, PeerMessage};
 
 /// One part of the graph of owners and dependents.
@@ -27,6 +28,11 @@ pub struct Partition {
     pub(super) progress: FixedMap<NodeId, Progress>,
     /// Writes whose event has not arrived yet.
     pub(super) expected: FixedMap<NodeId, Expectation>,
+    /// Nodes that had a reference of invalid scope when somebody last looked, or
+    /// have got one since.
+    pub(super) suspects: FixedSet<NodeId>,
+    /// What was found waiting when somebody last looked.
+    pub(super) noticed: FixedMap<NodeId, Noticed>,
 }
 
 /// A write of ours whose event has not arrived yet.
@@ -85,6 +91,8 @@ impl Partition {
             store: Store::default(),
             progress: FixedMap::default(),
             expected: FixedMap::default(),
+            suspects: FixedSet::default(),
+            noticed: FixedMap::default(),
         }
     }
 

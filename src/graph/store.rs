@@ -55,14 +55,15 @@ impl Store {
         self.find(&key.uid, Target::Served(target))
     }
 
+    /// The nodes with a uid.
+    pub(super) fn with_uid(&self, uid: &Uid) -> impl Iterator<Item = NodeId> {
+        let ids = self.index.iter_hash(hash_of(uid)).copied();
+        ids.filter(move |&id| self.nodes[id].uid == *uid)
+    }
+
     /// The observed nodes with a uid, ordered by group and resource.
     pub(super) fn observed_with(&self, uid: &Uid) -> Few {
-        let mut found: Few = self
-            .index
-            .iter_hash(hash_of(uid))
-            .copied()
-            .filter(|&id| self.nodes[id].uid == *uid && self.nodes[id].is_observed())
-            .collect();
+        let mut found: Few = self.with_uid(uid).filter(|&id| self.nodes[id].is_observed()).collect();
         if found.len() > 1 {
             found.sort_by(|&a, &b| self.resource(a).group_resource.cmp(&self.resource(b).group_resource));
         }
@@ -72,9 +73,9 @@ impl Store {
     /// The nodes that stand for this uid under an `apiVersion` and kind that do not
     /// resolve.
     pub(super) fn unresolved_with(&self, uid: &Uid) -> impl Iterator<Item = (NodeId, ReferenceTypeId)> {
-        self.index.iter_hash(hash_of(uid)).filter_map(move |&id| match self.nodes[id].node_type {
-            NodeType::Unresolved(reference_type) if self.nodes[id].uid == *uid => Some((id, reference_type)),
-            _ => None,
+        self.with_uid(uid).filter_map(move |id| match self.nodes[id].node_type {
+            NodeType::Unresolved(reference_type) => Some((id, reference_type)),
+            NodeType::Served { .. } => None,
         })
     }
 

@@ -7,10 +7,12 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
+use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use super::page::{JSON, json, not_found, page, text, within_timeout};
-use super::{GraphFormat, IdleQuery, Introspection};
+use super::page::{JSON, ended, json, not_found, page, stream, text, within_timeout};
+use super::parameters::unknown;
+use super::{DecisionQuery, DecisionsPage, Disagreement, GraphFormat, IdleQuery, Introspection, StuckQuery};
 use crate::object::{GroupResource, ResourceVersion, Uid};
 
 const INDEX: &str = "\
@@ -19,15 +21,21 @@ const INDEX: &str = "\
 /debug/graph     owners and dependents in Graphviz' format
                    ?uid=UID       only what is connected to this object; repeatable
                    ?format=json   as JSON
-/debug/decisions what another collector has not done of that which a dry run would do
+/debug/stuck     every object that cannot be finished now: since when, why, its next try
+                   ?reason=WORD   only those that are stuck for this
+                   ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?limit=COUNT
+/debug/decisions the last decisions and their evidence, newest first; in a dry run also what another
+                 collector has not done of that which it would do
+                   ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?uid=UID, ?action=WORD, ?outcome=WORD, ?limit=COUNT
 /debug/queues    the work queues, and the objects that keep failing
 /debug/idle      200 when there is nothing left to do, else 503
                    ?seen=RESOURCE[.GROUP]=VERSION   and the watches have come to here; repeatable
                    ?parked=ok                       objects that failed and wait are no work
 ";
 
-/// Dumps of the graph at a time: each can be as large as the graph.
-const CONCURRENT_DUMPS: usize = 2;
+/// Connected components that are put together at a time: each can be as large as the
+/// graph.
+const CONCURRENT_COMPONENTS: usize = 2;
 
 const GRAPHVIZ: &str = "text/vnd.graphviz; charset=utf-8";
 
@@ -36,7 +44,7 @@ type Parameters = Query<Vec<(String, String)>>;
 #[derive(Clone)]
 struct Debug {
     introspection: Arc<dyn Introspection>,
-    dumps: Arc<Semaphore>,
+    components: Arc<Semaphore>,
 }
 
 /// The pages of the debug listener.
@@ -45,13 +53,14 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
         .route("/debug/monitors", get(monitors))
         .route("/debug/discovery", get(discovery))
         .route("/debug/graph", get(graph))
+        .route("/debug/stuck", get(stuck))
         .route("/debug/decisions", get(decisions))
         .route("/debug/queues", get(queues))
         .route("/debug/idle", get(idle))
         .route("/", get(async || text(StatusCode::OK, INDEX)))
         .route("/debug", get(async || text(StatusCode::OK, INDEX)))
         .fallback(not_found)
-        .with_state(Debug { introspection, dumps: Arc::new(Semaphore::new(CONCURRENT_DUMPS)) })
+        .with_state(Debug { introspection, components: Arc::new(Semaphore::new(CONCURRENT_COMPONENTS)) })
 }
 
 async fn monitors(State(debug): State<Debug>) -> Response {
@@ -60,14 +69,6 @@ async fn monitors(State(debug): State<Debug>) -> Response {
 
 async fn discovery(State(debug): State<Debug>) -> Response {
     json(StatusCode::OK, &debug.introspection.undiscovered())
-}
-
-async fn decisions(State(debug): State<Debug>) -> Response {
-    within_timeout(async {
-        let disagreements = debug.introspection.disagreements().await;
-        json(StatusCode::OK, &serde_json::json!({ "disagreements": disagreements }))
-    })
-    .await
 }
 
 async fn queues(State(debug): State<Debug>) -> Response {
@@ -79,17 +80,55 @@ async fn graph(State(debug): State<Debug>, Query(parameters): Parameters) -> Res
         Ok(query) => query,
         Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
     };
+    let content_type = match format {
+        GraphFormat::Dot => GRAPHVIZ,
+        GraphFormat::Json => JSON,
+    };
+    if uids.is_empty() {
+        return stream(content_type, debug.introspection.graph(format));
+    }
     within_timeout(async {
         // Never closed, so never an error.
-        let _one_of_few = debug.dumps.acquire().await;
-        let content_type = match format {
-            GraphFormat::Dot => GRAPHVIZ,
-            GraphFormat::Json => JSON,
-        };
-        match debug.introspection.graph(uids, format).await {
-            Some(dump) => page(StatusCode::OK, content_type, dump),
-            None => text(StatusCode::NOT_FOUND, "none of these uids is in the graph"),
+        let _one_of_few = debug.components.acquire().await;
+        match debug.introspection.component(uids, format).await {
+            Ok(Some(component)) => page(StatusCode::OK, content_type, component),
+            Ok(None) => text(StatusCode::NOT_FOUND, "none of these uids is in the graph"),
+            Err(error) => ended(error),
         }
+    })
+    .await
+}
+
+async fn stuck(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+    let query = match StuckQuery::read(parameters) {
+        Ok(query) => query,
+        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
+    };
+    within_timeout(async {
+        match debug.introspection.stuck(query).await {
+            Ok(page) => json(StatusCode::OK, &page),
+            Err(error) => ended(error),
+        }
+    })
+    .await
+}
+
+async fn decisions(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+    /// Both lists.
+    #[derive(Serialize)]
+    struct Page {
+        #[serde(flatten)]
+        decided: DecisionsPage,
+        /// `null` where nothing is compared.
+        disagreements: Option<Vec<Disagreement>>,
+    }
+    let query = match DecisionQuery::read(parameters) {
+        Ok(query) => query,
+        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
+    };
+    within_timeout(async {
+        let disagreements = debug.introspection.disagreements().await;
+        json(StatusCode::OK, &Page { decided: debug.introspection.decisions(&query), disagreements })
     })
     .await
 }
@@ -103,7 +142,7 @@ fn graph_query(parameters: Vec<(String, String)>) -> Result<(Vec<Uid>, GraphForm
             ("format", "dot") => format = GraphFormat::Dot,
             ("format", "json") => format = GraphFormat::Json,
             ("format", other) => return Err(format!("format={other:?} is neither dot nor json")),
-            _ => return Err(unknown_parameter(&name)),
+            _ => return Err(unknown(&name)),
         }
     }
     Ok((uids, format))
@@ -137,13 +176,8 @@ fn idle_query(parameters: Vec<(String, String)>) -> Result<IdleQuery, String> {
             }
             ("parked", "ok") => query.parked_ok = true,
             ("parked", other) => return Err(format!("parked={other:?}: only ok is known")),
-            _ => return Err(unknown_parameter(&name)),
+            _ => return Err(unknown(&name)),
         }
     }
     Ok(query)
-}
-
-/// A mistyped parameter would be ignored, and the answer be taken for another.
-fn unknown_parameter(name: &str) -> String {
-    format!("unknown parameter {name:?}; / lists those that there are")
 }

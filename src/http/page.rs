@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+
+use super::{Ended, TextStream};
 
 /// How long a page may take: an actor that does not answer must not keep
 /// connections for ever.
@@ -15,13 +18,24 @@ pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) const JSON: &str = "application/json";
 
 /// An answer of some type, never cached and never taken for another type.
-pub(super) fn page(status: StatusCode, content_type: &'static str, body: impl Into<String>) -> Response {
+pub(super) fn page(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(content_type)),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ];
     (status, headers, body.into()).into_response()
+}
+
+/// An answer that is sent while it is made, as fast as it is read. Nothing ends it
+/// before its time.
+pub(super) fn stream(content_type: &'static str, text: TextStream) -> Response {
+    page(StatusCode::OK, content_type, Body::from_stream(text))
+}
+
+/// A part of the collector has ended; the process is about to.
+pub(super) fn ended(ended: Ended) -> Response {
+    text(StatusCode::SERVICE_UNAVAILABLE, ended.to_string())
 }
 
 /// Text for people, with a line break at its end.

@@ -1,3 +1,5 @@
+mod pages;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -6,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _, stream};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -68,12 +70,24 @@ impl Introspection for Fake {
         vec![things()]
     }
 
-    fn graph(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Option<String>> {
+    fn graph(&self, format: GraphFormat) -> TextStream {
+        stream::iter([Ok(format!("{format:?} ")), Ok("0".to_owned())]).boxed()
+    }
+
+    fn component(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
         async move {
-            let known = uids.is_empty() || uids.contains(&Uid::parse(UID).unwrap());
-            known.then(|| format!("{format:?} {}", uids.len()))
+            let known = uids.contains(&Uid::parse(UID).unwrap());
+            Ok(known.then(|| format!("{format:?} {}", uids.len())))
         }
         .boxed()
+    }
+
+    fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
+        pages::decisions(query)
+    }
+
+    fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
+        async move { pages::stuck(&query) }.boxed()
     }
 
     fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {
@@ -260,7 +274,9 @@ async fn queues_show_what_keeps_failing() {
 async fn the_index_names_every_page() {
     let (status, _, index) = get_debug("/").await;
     assert_eq!(status, StatusCode::OK);
-    for path in ["/debug/monitors", "/debug/discovery", "/debug/graph", "/debug/queues", "/debug/idle"] {
+    let pages = ["monitors", "discovery", "graph", "queues", "idle", "stuck", "decisions"];
+    for path in pages.map(|page| format!("/debug/{page}")) {
+        let path = path.as_str();
         assert!(index.contains(path));
         assert_ne!(get_debug(path).await.0, StatusCode::NOT_FOUND);
     }

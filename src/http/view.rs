@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 
-use crate::object::{GroupResource, ResourceVersion};
+use crate::object::{GroupResource, Identity, Key, Namespace, ResourceVersion};
 
 /// A point in time, in RFC 3339 to the second, as in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +29,37 @@ impl fmt::Display for Timestamp {
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// An object. The fields are an interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ObjectView {
+    /// Resource and group as kubectl writes them: `pods`, `deployments.apps`.
+    pub resource: String,
+    /// The namespace; `null` for cluster-scoped objects.
+    pub namespace: Option<String>,
+    /// The name; `null` if nobody knows it any more.
+    pub name: Option<String>,
+    /// The uid.
+    pub uid: String,
+}
+
+impl From<&Identity> for ObjectView {
+    fn from(identity: &Identity) -> Self {
+        Self { name: Some(identity.name.to_string()), ..Self::from(&identity.key()) }
+    }
+}
+
+impl From<&Key> for ObjectView {
+    fn from(key: &Key) -> Self {
+        let Key { uid, resource, namespace } = key;
+        Self {
+            resource: resource.group_resource.to_string(),
+            namespace: namespace.as_ref().map(Namespace::to_string),
+            name: None,
+            uid: uid.to_string(),
+        }
     }
 }
 

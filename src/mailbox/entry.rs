@@ -7,9 +7,9 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use super::Time;
 use super::list::{Linked, Links, Slot, is_sparse, swap_remove};
 use super::wheel::Timed;
+use super::{Failing, Time};
 
 /// One key.
 #[derive(Debug)]
@@ -85,6 +85,24 @@ pub(super) struct Failure<R> {
     pub(super) since: Time,
     pub(super) reason: R,
     pub(super) error: Arc<str>,
+}
+
+impl<K, R: Copy> Entry<K, R> {
+    /// Its failures, if it has any.
+    pub(super) fn failing(&self) -> Option<Failing<'_, K, R>> {
+        let failure = self.failure.as_deref()?;
+        Some(Failing {
+            key: &self.key,
+            attempts: failure.attempts,
+            since: failure.since,
+            reason: failure.reason,
+            error: &failure.error,
+            next_retry: match self.state {
+                State::Delayed { due, .. } => Some(due),
+                State::Ready | State::Running { .. } => None,
+            },
+        })
+    }
 }
 
 impl<K, R> Linked for Entry<K, R> {

@@ -279,20 +279,19 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
 
     /// Every key that has failed since it was last done.
     pub fn failing(&self) -> impl Iterator<Item = Failing<'_, K, R>> {
-        self.store.entries.iter().filter_map(|entry| {
-            let failure = entry.failure.as_deref()?;
-            Some(Failing {
-                key: &entry.key,
-                attempts: failure.attempts,
-                since: failure.since,
-                reason: failure.reason,
-                error: &failure.error,
-                next_retry: match entry.state {
-                    State::Delayed { due, .. } => Some(due),
-                    State::Ready | State::Running { .. } => None,
-                },
-            })
-        })
+        self.store.entries.iter().filter_map(entry::Entry::failing)
+    }
+
+    /// What is known of a key's failures since it was last done; `None` if it has none.
+    pub fn failure_of(&self, key: &K) -> Option<Failing<'_, K, R>> {
+        self.store[self.store.find(key)?].failing()
+    }
+
+    /// Every key that has not failed since it was last done, and since when it has
+    /// been waiting for a worker or with one.
+    pub fn unfailed(&self) -> impl Iterator<Item = (&K, Time)> {
+        let unfailed = self.store.entries.iter().filter(|entry| entry.failure.is_none());
+        unfailed.map(|entry| (&entry.key, entry.since))
     }
 
     /// Puts an entry that is on no list into its lane.

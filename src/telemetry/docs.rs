@@ -16,6 +16,7 @@ const SECTIONS: &[(&str, &Metric)] = &[
     ("Graph", &names::GRAPH_NODES),
     ("Resource types", &names::EVENTS),
     ("Requests and decisions", &names::REQUESTS),
+    ("What cannot be finished", &names::STUCK_OBJECTS),
     ("Dry run", &names::COMPARISONS),
     ("Brake", &names::BRAKE_ENGAGED),
     ("Leadership", &names::LEADER),

@@ -17,6 +17,6 @@ pub use docs::markdown;
 pub use exporter::{Exporter, InstallError};
 pub use record::{
     DeletionLag, EventKind, EventLag, EventMetrics, GraphSize, InvalidReference, MonitorState, Queue,
-    QueueMetrics, QueueSample,
+    QueueMetrics, QueueSample, StuckReason,
 };
 pub use recorder::Recorder;

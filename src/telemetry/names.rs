@@ -167,6 +167,13 @@ metrics! {
     /// Owners that are remembered because their dependents were orphaned.
     ORPHANED_OWNER_ENTRIES = "kube_gc_orphaned_owner_cache_entries", Kind::Gauge, Count, [];
 
+    // What cannot be finished.
+
+    /// Objects that cannot be finished now, by reason; /debug/stuck names them. 0 on a standby.
+    STUCK_OBJECTS = "kube_gc_stuck_objects", Kind::Gauge, Count, ["reason"];
+    /// For how long the first of these has been stuck; 0 when there is none.
+    STUCK_OLDEST_AGE = "kube_gc_stuck_oldest_age_seconds", Kind::Gauge, Seconds, ["reason"];
+
     // A dry run beside another collector.
 
     /// What a dry run would have done, by what came of it: somebody else did it (agreed), nobody did within the grace although it would be done again (disagreed), it would not be done any more (overtaken), too many waited to be compared (dropped).

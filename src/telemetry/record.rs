@@ -12,6 +12,7 @@ mod queues;
 mod readiness;
 mod requests;
 mod resources;
+mod stuck;
 
 use metrics::{Counter, Gauge, Histogram, Label};
 
@@ -45,6 +46,7 @@ pub use resources::{
     EventKind, EventMetrics, MonitorState, discovery_error, monitor_restarted, monitors, resource_sync_error,
     resource_synced, undiscovered,
 };
+pub use stuck::{StuckReason, stuck};
 
 /// The labels of a metric, with values in the order in which it declares them.
 fn labels<const N: usize>(metric: &Metric, values: [Value<'_>; N]) -> Vec<Label> {
@@ -98,6 +100,7 @@ pub fn zeros() {
     brake::zeros();
     leadership::zeros();
     ready(false);
+    stuck::zeros();
 }
 
 #[cfg(test)]
@@ -153,6 +156,7 @@ pub(super) mod tests {
         brake_engaged_by("percent");
         brake_held(1);
         gate_refused("standby");
+        stuck(StuckReason::Denied, 1, Duration::from_secs(1));
         lease_transition(LeaseTransition::Acquired);
         election();
         ready(true);

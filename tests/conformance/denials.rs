@@ -121,7 +121,7 @@ impl Family {
 }
 
 /// Waits until the API server asks the webhook about an object.
-async fn is_asked(cluster: &Cluster, object: &Obj) -> Result<()> {
+pub async fn is_asked(cluster: &Cluster, object: &Obj) -> Result<()> {
     let path = object.path() + "?dryRun=All";
     poll("the webhook to be asked", async || Ok(cluster.send("DELETE", &path, None, None).await.is_err()))
         .await

@@ -31,3 +31,4 @@ mod resources_crd;
 mod resources_many;
 mod resources_webhook;
 mod restart;
+mod stuck;

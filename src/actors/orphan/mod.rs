@@ -15,7 +15,7 @@ use crate::graph::{Cursor, DependentView, ObjectSnapshot, Snapshot};
 use crate::mailbox::Completion;
 use crate::mutation::{self, Mutation};
 use crate::object::{DeletionState, Identity, Key};
-use crate::telemetry::Queue;
+use crate::telemetry::{Queue, StuckReason};
 
 pub use self::rounds::{Confirmed, RoundTypes, Rounds};
 
@@ -34,11 +34,12 @@ pub struct OrphanWork {
 
 impl Work for OrphanWork {
     const QUEUE: Queue = Queue::AttemptToOrphan;
+    const UNTIL_DONE: Option<StuckReason> = Some(StuckReason::Orphaning);
 
     /// An owner one of whose dependents is of a broken type fails until that type
     /// works again.
     fn is_woken(reason: RetryReason) -> bool {
-        reason.is_parked() || reason == RetryReason::Failed
+        reason.is_parked() || matches!(reason, RetryReason::Denied | RetryReason::Failed)
     }
 
     async fn work(&self, key: Key, place: Place) -> Outcome {

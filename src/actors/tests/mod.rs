@@ -4,6 +4,7 @@
 mod child;
 mod graph;
 mod lanes;
+mod picture;
 mod pool;
 mod quiet;
 
@@ -28,7 +29,7 @@ fn in_system<F: Future>(test: F) -> F::Output {
     System::with_tokio_rt(runtime).block_on(test)
 }
 
-fn identity(namespace: &str, name: &str) -> Identity {
+pub(in crate::actors) fn identity(namespace: &str, name: &str) -> Identity {
     let resource = Arc::new(ResourceType {
         group_resource: GroupResource::parse("configmaps"),
         version: "v1".into(),

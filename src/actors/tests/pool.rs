@@ -8,11 +8,13 @@ use tokio::sync::{Notify, watch};
 use super::child::{Panic, as_child, is_child};
 use super::{in_system, key};
 use crate::actors::messages::{Close, Enqueue, Open, WakeUnresolved};
-use crate::actors::pool::{AskPool, Outcome, Place, Pool, PoolStatus, RetryReason, Work};
+use crate::actors::pool::{
+    AskPool, AskStuck, Outcome, Place, Pool, PoolStatus, RetryReason, StuckKeys, Work,
+};
 use crate::actors::supervision::FATAL_EXIT_CODE;
 use crate::mailbox::{Backoff, Completion};
-use crate::object::Key;
-use crate::telemetry::{DeletionLag, Exporter, Queue};
+use crate::object::{GroupResource, Key, Namespace};
+use crate::telemetry::{DeletionLag, Exporter, Queue, StuckReason};
 
 /// Does what the uid of its key says, and counts its tries.
 #[derive(Debug, Default)]
@@ -261,5 +263,50 @@ fn a_deletion_that_takes_several_tries_is_as_late_as_that() {
         // 3 ms until it was queued, 5 ms of backoff, 2 ms of work.
         assert!((0.0099..0.02).contains(&sum), "{sum}");
         assert!(page.contains("kube_gc_deletion_lag_seconds_count 1\n"), "{page}");
+    });
+}
+
+/// How many keys are stuck for a reason, and all that is named.
+async fn stuck(
+    pool: &Addr<Pool<Scripted>>,
+    ask: AskStuck,
+    reason: StuckReason,
+) -> (usize, Vec<(String, StuckReason)>) {
+    let StuckKeys { tallies, named } = pool.send(ask).await.unwrap();
+    let count = tallies.iter().find(|(of, _)| *of == reason).unwrap().1.count;
+    (count, named.into_iter().map(|stuck| (stuck.key.uid.to_string(), stuck.reason)).collect())
+}
+
+#[test]
+fn what_fails_for_a_moment_is_not_stuck_and_what_goes_on_failing_is_until_it_is_done() {
+    in_system(async {
+        let (work, pool) = start(1);
+        pool.do_send(Open);
+        let all = || AskStuck { limit: 10, ..AskStuck::default() };
+        pool.do_send(Enqueue::from(vec![key("a", "denied"), key("b", "unresolved"), key("b", "fine")]));
+        tried(&work, |of| tries(of, "b/unresolved") > 2 && tries(of, "b/fine") == 1).await;
+        assert_eq!(stuck(&pool, all(), StuckReason::Failed).await, (0, Vec::new()), "a moment");
+        tried(&work, |of| tries(of, "a/denied") > 12 && tries(of, "b/unresolved") > 12).await;
+        until(&pool, |status| status.processing == 0).await;
+
+        let named = |name: &str, reason| (name.to_owned(), reason);
+        let (failed, unresolved) =
+            (named("a/denied", StuckReason::Failed), named("b/unresolved", StuckReason::Unresolved));
+        let (count, mut found) = stuck(&pool, all(), StuckReason::Failed).await;
+        found.sort();
+        assert_eq!((count, found), (1, vec![failed.clone(), unresolved.clone()]));
+        let (count, found) = stuck(&pool, AskStuck { limit: 1, ..all() }, StuckReason::Unresolved).await;
+        assert_eq!((count, found.len()), (1, 1), "all are counted, however few are named");
+        let there = AskStuck { namespace: Namespace::parse("b"), ..all() };
+        assert_eq!(stuck(&pool, there, StuckReason::Failed).await, (0, vec![unresolved]));
+        let only = AskStuck { only: Some(StuckReason::Failed), ..all() };
+        assert_eq!(stuck(&pool, only, StuckReason::Unresolved).await, (1, vec![failed]));
+        let elsewhere = AskStuck { resource: Some(GroupResource::parse("pods")), ..all() };
+        assert_eq!(stuck(&pool, elsewhere, StuckReason::Failed).await, (0, Vec::new()));
+
+        *work.served.lock().unwrap() = true;
+        pool.do_send(WakeUnresolved);
+        until(&pool, |status| status.parked == 0 && status.processing == 0 && status.ready == 0).await;
+        assert_eq!(stuck(&pool, all(), StuckReason::Unresolved).await.0, 0, "it is done");
     });
 }

@@ -1,5 +1,5 @@
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use serde_json::json;
 
 use super::*;
@@ -8,7 +8,10 @@ use crate::demo::acts::acts;
 use crate::demo::shop::{WEB, WEB_NEW};
 use crate::demo::things::SHOP;
 use crate::embedded::{self, Embedded};
-use crate::http::{GraphFormat, IdleReport, MonitorStatus, QueueStatus, Readiness, Undiscovered};
+use crate::http::{
+    DecisionQuery, DecisionsPage, Ended, GraphFormat, IdleReport, MonitorStatus, QueueStatus, Readiness,
+    StuckPage, StuckQuery, TextStream, Undiscovered,
+};
 use crate::object::{PropagationPolicy, Uid};
 
 #[test]
@@ -51,8 +54,20 @@ impl Introspection for Idler {
         Vec::new()
     }
 
-    fn graph(&self, _: Vec<Uid>, _: GraphFormat) -> BoxFuture<'_, Option<String>> {
-        std::future::ready(None).boxed()
+    fn graph(&self, _: GraphFormat) -> TextStream {
+        futures::stream::empty().boxed()
+    }
+
+    fn component(&self, _: Vec<Uid>, _: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
+    fn decisions(&self, _: &DecisionQuery) -> DecisionsPage {
+        DecisionsPage::default()
+    }
+
+    fn stuck(&self, _: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
+        std::future::ready(Ok(StuckPage::default())).boxed()
     }
 
     fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {

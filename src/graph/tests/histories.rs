@@ -138,6 +138,13 @@ fn essence(world: &World) -> Dump {
     dump
 }
 
+/// A world in which these steps have happened, and all links have arrived.
+pub fn played(steps: &[Step], namespaced: u16) -> World {
+    let mut world = World::new(namespaced);
+    run(&mut world, &script(steps), &[0]);
+    world
+}
+
 fn run(world: &mut World, script: &[(usize, Obj, Change)], flushes: &[usize]) {
     for (index, (_, obj, change)) in script.iter().enumerate() {
         world.change(obj, change.clone());

@@ -4,12 +4,14 @@
 mod absence;
 mod attaching;
 mod catalogs;
+mod dumps;
 mod foreground;
-mod histories;
+pub(crate) mod histories;
 mod listing;
 mod model;
 mod shared_uids;
 mod updates;
 mod views;
-mod world;
+mod waiting;
+pub(crate) mod world;
 mod writes;

@@ -56,6 +56,25 @@ fn a_key_added_while_it_failed_runs_again_at_once_and_its_failure_counts() {
 }
 
 #[test]
+fn a_key_has_failures_or_none_and_says_which() {
+    let (a, b) = (key("ns", 1), key("ns", 2));
+    let mut mailbox = failed(&a);
+    mailbox.add(b.clone(), at(3));
+    let unfailed = |mailbox: &TestMailbox| -> Vec<(TestKey, Time)> {
+        mailbox.unfailed().map(|(key, since)| (key.clone(), since)).collect()
+    };
+    assert_eq!(mailbox.failure_of(&a).map(|failing| (failing.attempts, failing.since)), Some((1, at(0))));
+    assert_eq!(mailbox.failure_of(&a), mailbox.failing().next());
+    assert_eq!(mailbox.failure_of(&b), None);
+    assert_eq!(unfailed(&mailbox), [(b.clone(), at(3))]);
+    assert_eq!(pop(&mut mailbox, 4), Some(b.clone()));
+    assert_eq!(unfailed(&mailbox), [(b, at(4))]);
+    assert_eq!(pop(&mut mailbox, 100), Some(a.clone()));
+    mailbox.finish(&a, Completion::Done, at(100));
+    assert_eq!(mailbox.failure_of(&a), None);
+}
+
+#[test]
 fn each_failure_doubles_the_delay_and_success_forgets_them() {
     let a = key("ns", 1);
     let mut mailbox = failed(&a);

@@ -1,0 +1,120 @@
+//! What a pool cannot finish. Costs as much as there is of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Context, Handler, Message, MessageResult};
+
+use super::{Pool, RetryReason, Work};
+use crate::graph::Tally;
+use crate::mailbox::Time;
+use crate::object::{GroupResource, Key, Namespace};
+use crate::telemetry::StuckReason;
+
+/// What can't a pool finish?
+#[derive(Clone, Debug, Default, Message)]
+#[rtype(result = "StuckKeys")]
+pub struct AskStuck {
+    /// At most so many are named, the longest wait first; all are counted.
+    pub limit: usize,
+    /// Only those in this namespace.
+    pub namespace: Option<Namespace>,
+    /// Only those of this type.
+    pub resource: Option<GroupResource>,
+    /// Only those that are stuck for this are named.
+    pub only: Option<StuckReason>,
+}
+
+impl AskStuck {
+    fn is_in(&self, key: &Key) -> bool {
+        let Self { namespace, resource, .. } = self;
+        namespace.as_ref().is_none_or(|wanted| key.namespace.as_ref() == Some(wanted))
+            && resource.as_ref().is_none_or(|wanted| key.resource.group_resource == *wanted)
+    }
+}
+
+/// The answer to [`AskStuck`].
+#[derive(Clone, Debug, Default)]
+pub struct StuckKeys {
+    /// How many there are.
+    pub tallies: Vec<(StuckReason, Tally)>,
+    /// Those that were asked for.
+    pub named: Vec<StuckKey>,
+}
+
+/// A key that cannot be finished.
+#[derive(Clone, Debug)]
+pub struct StuckKey {
+    /// The key.
+    pub key: Key,
+    /// Why.
+    pub reason: StuckReason,
+    /// For how long.
+    pub waited: Duration,
+    /// Its tries that failed, and what came of the last one; `None` while the first
+    /// one goes on.
+    pub failure: Option<(u32, Arc<str>)>,
+    /// How long until the next try; zero if it is under way or waits for a worker.
+    pub next_retry: Duration,
+}
+
+impl From<RetryReason> for StuckReason {
+    fn from(reason: RetryReason) -> Self {
+        match reason {
+            RetryReason::Conflict => Self::Conflict,
+            RetryReason::Denied => Self::Denied,
+            RetryReason::Failed => Self::Failed,
+            RetryReason::Throttled => Self::Throttled,
+            RetryReason::Panicked => Self::Panicked,
+            RetryReason::Unresolved => Self::Unresolved,
+            RetryReason::NotObserved => Self::NotObserved,
+            RetryReason::Braked => Self::Braked,
+        }
+    }
+}
+
+impl<W: Work> Pool<W> {
+    fn stuck_keys(&self, now: Time) -> impl Iterator<Item = StuckKey> {
+        let failing = self.failing.iter().filter_map(|key| self.mailbox.failure_of(key));
+        let failing = failing.map(move |item| StuckKey {
+            key: item.key.clone(),
+            reason: item.reason.into(),
+            waited: now.since(item.since),
+            failure: Some((item.attempts, Arc::clone(item.error))),
+            next_retry: item.next_retry.map(|at| at.since(now)).unwrap_or_default(),
+        });
+        // Only a pool each of whose keys is stuck until it is done is looked through.
+        let first_tries = W::UNTIL_DONE.into_iter().flat_map(move |reason| {
+            self.mailbox.unfailed().map(move |(key, since)| StuckKey {
+                key: key.clone(),
+                reason,
+                waited: now.since(since),
+                failure: None,
+                next_retry: Duration::ZERO,
+            })
+        });
+        failing.chain(first_tries).filter(|stuck| stuck.waited >= stuck.reason.patience())
+    }
+}
+
+impl<W: Work> Handler<AskStuck> for Pool<W> {
+    type Result = MessageResult<AskStuck>;
+
+    fn handle(&mut self, ask: AskStuck, _: &mut Context<Self>) -> Self::Result {
+        let mut tallies = StuckReason::ALL.map(|reason| (reason, Tally::default()));
+        let mut named: Vec<StuckKey> = Vec::new();
+        for stuck in self.stuck_keys(self.now()).filter(|stuck| ask.is_in(&stuck.key)) {
+            for (reason, tally) in &mut tallies {
+                if *reason == stuck.reason {
+                    tally.add(stuck.waited);
+                }
+            }
+            if ask.limit > 0 && ask.only.is_none_or(|only| only == stuck.reason) {
+                named.push(stuck);
+            }
+        }
+        named.sort_by(|a, b| b.waited.cmp(&a.waited).then_with(|| a.key.uid.cmp(&b.key.uid)));
+        named.truncate(ask.limit);
+        MessageResult(StuckKeys { tallies: tallies.into(), named })
+    }
+}

@@ -1,0 +1,124 @@
+//! What a partition shows of the graph at a time.
+
+use std::collections::BTreeSet;
+
+use crate::graph::node::{NodeId, Presence};
+use crate::graph::{Cursor, Partition, PartitionId};
+use crate::object::Uid;
+
+use super::{DumpEdge, DumpId, DumpNode};
+
+/// Some of a partition's nodes.
+#[derive(Debug, Default)]
+pub struct NodePage {
+    /// The nodes that have an edge.
+    pub nodes: Vec<(DumpId, DumpNode)>,
+    /// Where the next page starts; `None` after the last one.
+    pub next: Option<Cursor>,
+}
+
+/// Some of a partition's edges.
+#[derive(Debug, Default)]
+pub struct EdgePage {
+    /// The edges, each once.
+    pub edges: Vec<DumpEdge>,
+    /// Where the next page starts; `None` after the last one.
+    pub next: Option<Cursor>,
+}
+
+/// What a partition knows of some nodes.
+#[derive(Debug, Default)]
+pub struct Surroundings {
+    /// Those of them that have edges in this partition.
+    pub nodes: Vec<(DumpId, DumpNode)>,
+    /// Their edges, in either direction. One that joins two of them is there twice.
+    pub edges: Vec<DumpEdge>,
+}
+
+impl Partition {
+    /// A page of the nodes that have an edge. Looks at so many places at most, so
+    /// that the partition is soon back at its work; a page may be empty though
+    /// others follow.
+    ///
+    /// Not the picture of one moment: what comes and goes from the first page to
+    /// the last is shown or not.
+    #[must_use]
+    pub fn page_of_nodes(&self, after: Option<Cursor>, places: usize) -> NodePage {
+        let mut page = NodePage::default();
+        let start = after.unwrap_or_default();
+        for (id, _) in self.store.nodes.iter_from(start.0, places) {
+            if self.is_connected(id) {
+                page.nodes.push((self.dump_id(id), self.dump_node(id)));
+            }
+        }
+        page.next = self.next_places(start, places);
+        page
+    }
+
+    /// A page of edges, which looks at as many places; it has more edges than
+    /// that only by those of one object. What another partition has told is
+    /// left to that one.
+    #[must_use]
+    pub fn page_of_edges(&self, after: Option<Cursor>, places: usize) -> EdgePage {
+        let mut page = EdgePage::default();
+        let start = after.unwrap_or_default();
+        for (id, node) in self.store.nodes.iter_from(start.0, places) {
+            if node.presence == Presence::Linked {
+                continue;
+            }
+            // Two references of one object may look the same here.
+            page.edges.extend(self.edges_of(id).collect::<BTreeSet<_>>());
+            if page.edges.len() >= places {
+                page.next = Some(Cursor(id.number()));
+                return page;
+            }
+        }
+        page.next = self.next_places(start, places);
+        page
+    }
+
+    fn next_places(&self, start: Cursor, places: usize) -> Option<Cursor> {
+        let end = u32::try_from(places).map_or(u32::MAX, |places| start.0.saturating_add(places));
+        self.store.nodes.reaches_beyond(end).then_some(Cursor(end))
+    }
+
+    fn edges_of(&self, id: NodeId) -> impl Iterator<Item = DumpEdge> {
+        self.store.owners(id).map(|edge| self.dump_edge(&self.store.edges[edge]))
+    }
+
+    /// For each of the nodes that another partition shows whether this one shows it
+    /// better. Of two that know as much, the first one has it.
+    #[must_use]
+    pub fn shows_better(&self, asker: PartitionId, shown: &[(DumpId, DumpNode)]) -> Vec<bool> {
+        let better = |(id, node): &(DumpId, DumpNode)| {
+            self.named(id)
+                .filter(|&own| self.is_connected(own))
+                .any(|own| (&self.dump_node(own), self.id) < (node, asker))
+        };
+        shown.iter().map(better).collect()
+    }
+
+    /// The nodes that have one of these uids.
+    #[must_use]
+    pub fn nodes_of(&self, uids: &[Uid]) -> Vec<(DumpId, DumpNode)> {
+        let found = uids.iter().flat_map(|uid| self.store.with_uid(uid));
+        found.map(|id| (self.dump_id(id), self.dump_node(id))).collect()
+    }
+
+    /// These nodes, as far as they have edges here, and what they are connected with.
+    #[must_use]
+    pub fn around(&self, ids: &[DumpId]) -> Surroundings {
+        let mut around = Surroundings::default();
+        for id in ids.iter().flat_map(|id| self.named(id)).filter(|&id| self.is_connected(id)) {
+            around.nodes.push((self.dump_id(id), self.dump_node(id)));
+            around.edges.extend(self.edges_of(id));
+            let dependents = self.store.dependents(id);
+            around.edges.extend(dependents.map(|edge| self.dump_edge(&self.store.edges[edge])));
+        }
+        around
+    }
+
+    fn named<'a>(&'a self, id: &'a DumpId) -> impl Iterator<Item = NodeId> + 'a {
+        self.store.with_uid(&id.uid).filter(move |&own| self.dump_id(own) == *id)
+    }
+}

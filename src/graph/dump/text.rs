@@ -1,0 +1,179 @@
+//! The graph as text, written bit by bit.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::{DumpEdge, DumpId, DumpNode};
+
+/// What the graph is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// Graphviz' language, edges from child to owner.
+    Dot,
+    /// An object with `nodes`, each with its `id`, and `edges`.
+    Json,
+}
+
+/// Writes a graph: first all nodes, then all edges, then the end. Remembers no
+/// more of them than how far it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Scribe {
+    language: Language,
+    at: Place,
+}
+
+/// Where in the text the scribe is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    FirstNode,
+    Nodes,
+    FirstEdge,
+    Edges,
+}
+
+impl Scribe {
+    /// Begins a text.
+    #[must_use]
+    pub fn new(language: Language, text: &mut String) -> Self {
+        text.push_str(match language {
+            Language::Dot => "strict digraph full {\n",
+            Language::Json => "{\"nodes\":[",
+        });
+        Self { language, at: Place::FirstNode }
+    }
+
+    /// Writes nodes.
+    pub fn nodes<'a>(
+        &mut self,
+        nodes: impl IntoIterator<Item = (&'a DumpId, &'a DumpNode)>,
+        text: &mut String,
+    ) {
+        debug_assert!(matches!(self.at, Place::FirstNode | Place::Nodes), "nodes come first");
+        for (id, node) in nodes {
+            match self.language {
+                Language::Dot => dot_node(id, node, text),
+                Language::Json => {
+                    self.separate(Place::FirstNode, text);
+                    json(&Named { id, node }, text);
+                }
+            }
+            self.at = Place::Nodes;
+        }
+    }
+
+    /// Writes edges. No node may follow.
+    pub fn edges<'a>(&mut self, edges: impl IntoIterator<Item = &'a DumpEdge>, text: &mut String) {
+        self.turn_to_edges(text);
+        for edge in edges {
+            match self.language {
+                Language::Dot => {
+                    let DumpEdge { child, owner, .. } = edge;
+                    let _ =
+                        writeln!(text, "  {} -> {};", quote(&child.to_string()), quote(&owner.to_string()));
+                }
+                Language::Json => {
+                    self.separate(Place::FirstEdge, text);
+                    json(edge, text);
+                }
+            }
+            self.at = Place::Edges;
+        }
+    }
+
+    /// Ends the text.
+    pub fn end(mut self, text: &mut String) {
+        self.turn_to_edges(text);
+        text.push_str(match self.language {
+            Language::Dot => "}\n",
+            Language::Json => "]}\n",
+        });
+    }
+
+    fn turn_to_edges(&mut self, text: &mut String) {
+        if matches!(self.at, Place::FirstNode | Place::Nodes) {
+            if self.language == Language::Json {
+                text.push_str("],\"edges\":[");
+            }
+            self.at = Place::FirstEdge;
+        }
+    }
+
+    fn separate(&self, first: Place, text: &mut String) {
+        text.push_str(if self.at == first { "\n" } else { ",\n" });
+    }
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    id: &'a DumpId,
+    #[serde(flatten)]
+    node: &'a DumpNode,
+}
+
+fn json(value: &impl Serialize, text: &mut String) {
+    // Plain data with text for keys: there is nothing that could not be written.
+    if let Ok(written) = serde_json::to_string(value) {
+        text.push_str(&written);
+    }
+}
+
+fn dot_node(id: &DumpId, node: &DumpNode, text: &mut String) {
+    let fields = [
+        ("label", &node.label),
+        ("group", &node.group),
+        ("version", &node.version),
+        ("kind", &node.kind),
+        ("namespace", &node.namespace),
+        ("name", &node.name),
+    ];
+    let _ = write!(text, "  {} [", quote(&id.to_string()));
+    for (field, value) in fields {
+        let _ = write!(text, "{field}={} ", quote(value));
+    }
+    let _ = writeln!(
+        text,
+        "uid={} missing=\"{}\" beingDeleted=\"{}\" deletingDependents=\"{}\" virtual=\"{}\"];",
+        quote(&node.uid.to_string()),
+        node.missing,
+        node.being_deleted,
+        node.deleting_dependents,
+        node.is_virtual
+    );
+}
+
+/// A quoted DOT string. References are written by anybody, so that names in them
+/// may hold anything; only quotes, backslashes and line ends mean something in DOT.
+fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            character if character.is_control() => quoted.push(' '),
+            character => quoted.push(character),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Dump;
+
+    #[test]
+    fn dot_strings_cannot_be_broken_out_of() {
+        assert_eq!(quote("a\"]; b\\\n\u{7}"), "\"a\\\"]; b\\\\\\n \"");
+    }
+
+    #[test]
+    fn an_empty_graph_is_a_graph() {
+        assert_eq!(Dump::default().written(Language::Dot), "strict digraph full {\n}\n");
+        let json: serde_json::Value = serde_json::from_str(&Dump::default().written(Language::Json)).unwrap();
+        assert_eq!(json, serde_json::json!({ "nodes": [], "edges": [] }));
+    }
+}

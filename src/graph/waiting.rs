@@ -1,0 +1,238 @@
+//! Objects that cannot be finished and are in no queue: nothing is to be done
+//! about them until something else happens.
+//!
+//! Asked for from time to time, with the time as an argument. Costs as much as
+//! there are such objects, not as there are objects.
+
+use std::time::Duration;
+
+use crate::object::{GroupResource, Identity, Namespace, OwnerReference, Uid};
+
+use super::Partition;
+use super::intern::FixedMap;
+use super::node::{Node, NodeId, Presence};
+
+/// How many of the dependents that block an object are named.
+const NAMED: usize = 3;
+
+/// What keeps an object from being finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Hindrance {
+    /// It is being deleted in the foreground, and dependents block it.
+    Blocked,
+    /// A cluster-scoped object names an owner of a namespaced kind.
+    InvalidScope,
+    /// It was written and is to be decided on, and the event of the write has not
+    /// come.
+    UnseenWrite,
+}
+
+impl Hindrance {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Blocked, Self::InvalidScope, Self::UnseenWrite];
+}
+
+/// How long something has been so, on a clock of the caller's.
+#[derive(Clone, Debug)]
+pub(super) struct Noticed {
+    /// Slots are used again.
+    uid: Uid,
+    hindrance: Hindrance,
+    since: Duration,
+}
+
+/// Which objects are asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// At most so many are named, those that wait longest; all are counted.
+    pub limit: usize,
+    /// Only those in this namespace.
+    pub namespace: Option<Namespace>,
+    /// Only those of this type.
+    pub resource: Option<GroupResource>,
+    /// Only those that wait for this are named.
+    pub only: Option<Hindrance>,
+    /// An unseen write is not worth mentioning before it has been one for so long.
+    pub patience: Duration,
+}
+
+/// How many objects wait, and for how long the first of them has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many.
+    pub count: usize,
+    /// How long; zero when there are none.
+    pub oldest: Duration,
+}
+
+impl Tally {
+    /// One more.
+    pub fn add(&mut self, waited: Duration) {
+        self.merge(Self { count: 1, oldest: waited });
+    }
+
+    /// As many more.
+    pub fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.oldest = self.oldest.max(other.oldest);
+    }
+}
+
+/// The answer to a [`Survey`].
+#[derive(Clone, Debug, Default)]
+pub struct Waiters {
+    /// How many there are.
+    pub tallies: Vec<(Hindrance, Tally)>,
+    /// Those that were asked for, the longest wait first.
+    pub named: Vec<Waiter>,
+}
+
+/// One object that cannot be finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    /// The object.
+    pub object: Identity,
+    /// For how long, as far as anybody has looked.
+    pub waited: Duration,
+    /// Why.
+    pub why: Why,
+}
+
+/// What an object waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Dependents that block it.
+    Blocked {
+        /// How many.
+        count: usize,
+        /// Some of them.
+        some: Vec<Identity>,
+    },
+    /// These references can never be right.
+    InvalidScope(Vec<OwnerReference>),
+    /// The event of a write.
+    UnseenWrite,
+}
+
+impl Why {
+    /// In one word.
+    #[must_use]
+    pub const fn hindrance(&self) -> Hindrance {
+        match self {
+            Self::Blocked { .. } => Hindrance::Blocked,
+            Self::InvalidScope(_) => Hindrance::InvalidScope,
+            Self::UnseenWrite => Hindrance::UnseenWrite,
+        }
+    }
+}
+
+impl Partition {
+    /// Says what waits at this time. An object waits since the first time when that
+    /// was noticed here.
+    pub fn waiters(&mut self, now: Duration, survey: &Survey) -> Waiters {
+        self.notice(now);
+        let mut waiters = Waiters::default();
+        let mut asked_for: Vec<(Duration, NodeId)> = Vec::new();
+        let mut tallies = Hindrance::ALL.map(|hindrance| (hindrance, Tally::default()));
+        for (&id, noticed) in &self.noticed {
+            let waited = now.saturating_sub(noticed.since);
+            let mentioned = noticed.hindrance != Hindrance::UnseenWrite || waited >= survey.patience;
+            if !mentioned || !self.is_in(id, survey) {
+                continue;
+            }
+            for (hindrance, tally) in &mut tallies {
+                if *hindrance == noticed.hindrance {
+                    tally.add(waited);
+                }
+            }
+            if survey.limit > 0 && survey.only.is_none_or(|only| only == noticed.hindrance) {
+                asked_for.push((noticed.since, id));
+            }
+        }
+        asked_for.sort_unstable();
+        asked_for.truncate(survey.limit);
+        waiters.tallies = tallies.into();
+        waiters.named = asked_for
+            .into_iter()
+            .filter_map(|(since, id)| {
+                let waited = now.saturating_sub(since);
+                Some(Waiter { object: self.store.identity(id), waited, why: self.why(id)? })
+            })
+            .collect();
+        waiters
+    }
+
+    fn is_in(&self, id: NodeId, survey: &Survey) -> bool {
+        let in_namespace =
+            survey.namespace.as_ref().is_none_or(|wanted| self.store.namespace(id) == Some(wanted));
+        let resource = |wanted: &GroupResource| self.store.resource(id).group_resource == *wanted;
+        in_namespace && survey.resource.as_ref().is_none_or(resource)
+    }
+
+    /// Looks at all that may wait.
+    fn notice(&mut self, now: Duration) {
+        let mut suspects = std::mem::take(&mut self.suspects);
+        suspects.retain(|&id| self.is_suspect(id));
+        let candidates = self.expected.keys().chain(&suspects).chain(self.progress.keys());
+        let mut noticed = FixedMap::default();
+        for &id in candidates {
+            let Some(hindrance) = self.hindrance(id) else { continue };
+            let uid = &self.store.nodes[id].uid;
+            let since = self.noticed.get(&id).filter(|was| was.uid == *uid && was.hindrance == hindrance);
+            let since = since.map_or(now, |was| was.since);
+            noticed.insert(id, Noticed { uid: uid.clone(), hindrance, since });
+        }
+        self.suspects = suspects;
+        self.noticed = noticed;
+    }
+
+    /// Whether a node that had an invalid reference has one still.
+    fn is_suspect(&self, id: NodeId) -> bool {
+        self.store.nodes.get(id).is_some_and(Node::is_observed)
+            && self.store.owners(id).any(|edge| self.is_invalid_scope(edge))
+    }
+
+    fn hindrance(&self, id: NodeId) -> Option<Hindrance> {
+        let node = self.store.nodes.get(id).filter(|node| node.is_observed())?;
+        // What is shown twice is handled once.
+        if self.is_alias(id) {
+            return None;
+        }
+        if self.progress.get(&id).is_some_and(|progress| progress.blocking > 0) {
+            return Some(Hindrance::Blocked);
+        }
+        if self.expected.get(&id).is_some_and(|expectation| expectation.asked) {
+            return Some(Hindrance::UnseenWrite);
+        }
+        // With an unresolved reference next to it, a queue has the object.
+        let parked = |edge| self.store.nodes[self.store.edges[edge].owner].presence == Presence::Unresolved;
+        let invalid = !node.deletion.is_being_deleted()
+            && !self.store.owners(id).any(parked)
+            && self.store.owners(id).any(|edge| self.is_invalid_scope(edge));
+        invalid.then_some(Hindrance::InvalidScope)
+    }
+
+    fn why(&self, id: NodeId) -> Option<Why> {
+        Some(match self.hindrance(id)? {
+            Hindrance::Blocked => {
+                let mut some: Vec<NodeId> = Vec::new();
+                for edge in self.counted_dependents(id).filter(|&edge| self.store.edges[edge].blocking) {
+                    let dependent = self.store.edges[edge].dependent;
+                    if !some.contains(&dependent) {
+                        some.push(dependent);
+                    }
+                    if some.len() == NAMED {
+                        break;
+                    }
+                }
+                let count = self.progress.get(&id).map_or(0, |progress| progress.blocking as usize);
+                Why::Blocked { count, some: some.into_iter().map(|id| self.store.identity(id)).collect() }
+            }
+            Hindrance::InvalidScope => {
+                let invalid = self.store.owners(id).filter(|&edge| self.is_invalid_scope(edge));
+                Why::InvalidScope(invalid.map(|edge| self.store.written(edge)).collect())
+            }
+            Hindrance::UnseenWrite => Why::UnseenWrite,
+        })
+    }
+}

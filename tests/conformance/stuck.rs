@@ -1,0 +1,131 @@
+//! What cannot be finished is listed until it is, and so are the decisions about it.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::denials::is_asked;
+use crate::stage::{HOLD, Stage};
+use crate::support::cluster::poll;
+use crate::support::{Collector, Obj, Options, Policy, Verdict, Webhook};
+
+const MESSAGE: &str = "not before the audit";
+/// Marks what is to be denied.
+const LABEL: &str = "kube-gc-test/stuck";
+
+/// What is on the page about an object, if it is there.
+fn about<'a>(page: &'a Value, object: &Obj) -> Option<&'a Value> {
+    let stuck = page["stuck"].as_array()?;
+    stuck.iter().find(|item| item["object"]["uid"] == object.uid.as_str())
+}
+
+async fn page(collector: &Collector, query: &str) -> Result<Value> {
+    let answer = collector.get_debug(&format!("/debug/stuck{query}")).await?;
+    ensure!(answer.status == 200, "{query}: {answer:?}");
+    answer.json()
+}
+
+/// Waits until an object is on the page for this reason.
+async fn is_listed(collector: &Collector, object: &Obj, reason: &str) -> Result<Value> {
+    let mut found = Value::Null;
+    poll(&format!("{object} to be listed as {reason}"), async || {
+        found = about(&page(collector, "").await?, object).cloned().unwrap_or_default();
+        Ok(found["reason"] == reason)
+    })
+    .await?;
+    Ok(found)
+}
+
+/// How many objects the metrics say are stuck for this reason, and for how long.
+async fn gauges(collector: &Collector, reason: &str) -> Result<(f64, f64)> {
+    let metrics = collector.metrics().await?;
+    let of = |name: &str| metrics.get(&format!("{name}{{reason=\"{reason}\"}}")).copied();
+    of("kube_gc_stuck_objects")
+        .zip(of("kube_gc_stuck_oldest_age_seconds"))
+        .with_context(|| format!("no series for {reason}"))
+}
+
+/// The decisions about an object, newest first.
+async fn decisions(collector: &Collector, object: &Obj) -> Result<Vec<Value>> {
+    let page = collector.get_debug(&format!("/debug/decisions?uid={}", object.uid)).await?.json()?;
+    Ok(page["decisions"].as_array().with_context(|| format!("no decisions: {page}"))?.clone())
+}
+
+/// A write that a webhook denies, an owner that is blocked by somebody else's
+/// finalizer, and a reference that can never be right: each is listed with the reason
+/// in the words of whoever has it, and gone when it is done.
+#[tokio::test]
+async fn what_cannot_be_finished_is_listed_until_it_is() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let webhook = Webhook::start(stage.plane).await?;
+    let collector = stage.collector_with(Options::config("[retry]\nmax = \"300ms\"\n")).await?;
+    let owner = ns.configmap("owner").create().await?;
+    let solid = ns.configmap("solid").create().await?;
+    let waiting = ns.configmap("waiting").create().await?;
+    let denied = ns.secret("denied").label(LABEL, "yes").owned_by(&owner).create().await?;
+    let blocking = ns.configmap("blocking").owned_by(&waiting).blocking().finalizer(HOLD).create().await?;
+    let invalid = cluster.node(format!("{}-invalid", ns.name())).owned_by(&solid).create().await?;
+    webhook.say(Verdict::No(MESSAGE, Some(403)));
+    let guard = webhook.guard_secrets(cluster, &ns, LABEL).await?;
+    is_asked(cluster, &denied).await?;
+    cluster.delete(&owner, Policy::Background).await?;
+    cluster.delete(&waiting, Policy::Foreground).await?;
+
+    let first = is_listed(&collector, &denied, "denied").await?;
+    ensure!(first["message"].as_str().is_some_and(|message| message.contains(MESSAGE)), "{first}");
+    let object = &first["object"];
+    ensure!(object["resource"] == "secrets" && object["namespace"] == ns.name(), "{first}");
+    ensure!(object["name"] == "denied" && first["attempts"].as_u64() >= Some(1), "{first}");
+    ensure!(first["next_retry_seconds"].is_f64() && first["hint"].is_string(), "{first}");
+
+    let blocked = is_listed(&collector, &waiting, "blocked").await?;
+    ensure!(blocked["blocked_by"][0]["name"] == "blocking", "{blocked}");
+    ensure!(blocked["message"].as_str().is_some_and(|message| message.contains(&blocking.uid)), "{blocked}");
+    ensure!(blocked["next_retry_seconds"].is_null() && blocked["since"].is_string(), "{blocked}");
+
+    let scope = is_listed(&collector, &invalid, "invalid_scope").await?;
+    ensure!(scope["message"].as_str().is_some_and(|message| message.contains("ConfigMap solid")), "{scope}");
+    ensure!(scope["object"]["namespace"].is_null(), "{scope}");
+
+    let here = page(&collector, &format!("?namespace={}&reason=denied&limit=1", ns.name())).await?;
+    ensure!(here["stuck"].as_array().map(Vec::len) == Some(1), "{here}");
+    let totals = &here["totals"];
+    ensure!(totals["denied"] == 1 && totals["blocked"] == 1 && totals["invalid_scope"] == 0, "{here}");
+    let nodes = page(&collector, "?resource=nodes").await?;
+    ensure!(about(&nodes, &invalid).is_some() && about(&nodes, &waiting).is_none(), "{nodes}");
+
+    for reason in ["denied", "blocked", "invalid_scope"] {
+        poll("the metrics to say so", async || {
+            let (count, oldest) = gauges(&collector, reason).await?;
+            Ok(count >= 1.0 && oldest > 0.0)
+        })
+        .await?;
+    }
+    let again = is_listed(&collector, &denied, "denied").await?;
+    ensure!(again["waiting_seconds"].as_f64() > first["waiting_seconds"].as_f64(), "{again} after {first}");
+
+    let told = decisions(&collector, &denied).await?;
+    let (told, judged) = (&told[0], &told[0]["owners"][0]);
+    ensure!(told["action"] == "delete" && told["outcome"] == "denied", "{told}");
+    ensure!(told["error"].as_str().is_some_and(|error| error.contains(MESSAGE)), "{told}");
+    ensure!(judged["uid"] == owner.uid.as_str() && judged["class"] == "absent", "{told}");
+    ensure!(["graph", "live", "remembered"].map(Value::from).contains(&judged["evidence"]), "{told}");
+
+    webhook.say(Verdict::Fine);
+    cluster.set_finalizers(&blocking, &[]).await?;
+    cluster.delete(&invalid, Policy::Background).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_gone([&owner, &denied, &waiting, &blocking, &invalid]).await?;
+    let rest = page(&collector, "").await?;
+    ensure!(rest["stuck"].as_array().is_some_and(Vec::is_empty), "{rest}");
+    for reason in ["denied", "blocked", "invalid_scope"] {
+        poll("the metrics to be zero", async || Ok(gauges(&collector, reason).await? == (0.0, 0.0))).await?;
+    }
+    let last = decisions(&collector, &denied).await?;
+    ensure!(last[0]["outcome"] == "deleted" && last[1]["outcome"] == "denied", "{last:?}");
+
+    cluster.delete(&guard, Policy::Background).await?;
+    collector.stop().await?;
+    stage.clear().await
+}
