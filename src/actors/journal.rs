@@ -63,7 +63,7 @@ impl Journal {
         let (total, last) = self.last();
         let asked_for = last.iter().filter(|entry| matches(query, entry)).take(query.limit());
         let decisions = asked_for.map(|entry| shown(entry)).collect();
-        DecisionsPage { total, capacity: self.capacity(), decisions }
+        DecisionsPage { total, capacity: self.capacity(), decisions, disagreements: None }
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {

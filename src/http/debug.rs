@@ -7,12 +7,11 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use super::page::{JSON, ended, json, not_found, page, stream, text, within_timeout};
 use super::parameters::unknown;
-use super::{DecisionQuery, DecisionsPage, Disagreement, GraphFormat, IdleQuery, Introspection, StuckQuery};
+use super::{DecisionQuery, GraphFormat, IdleQuery, Introspection, StuckQuery};
 use crate::object::{GroupResource, ResourceVersion, Uid};
 
 const INDEX: &str = "\
@@ -24,8 +23,7 @@ const INDEX: &str = "\
 /debug/stuck     every object that cannot be finished now: since when, why, its next try
                    ?reason=WORD   only those that are stuck for this
                    ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?limit=COUNT
-/debug/decisions the last decisions and their evidence, newest first; in a dry run also what another
-                 collector has not done of that which it would do
+/debug/decisions the last decisions and their evidence, newest first; in a dry run also what another collector has not done
                    ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?uid=UID, ?action=WORD, ?outcome=WORD, ?limit=COUNT
 /debug/queues    the work queues, and the objects that keep failing
 /debug/idle      200 when there is nothing left to do, else 503
@@ -114,21 +112,14 @@ async fn stuck(State(debug): State<Debug>, Query(parameters): Parameters) -> Res
 }
 
 async fn decisions(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
-    /// Both lists.
-    #[derive(Serialize)]
-    struct Page {
-        #[serde(flatten)]
-        decided: DecisionsPage,
-        /// `null` where nothing is compared.
-        disagreements: Option<Vec<Disagreement>>,
-    }
     let query = match DecisionQuery::read(parameters) {
         Ok(query) => query,
         Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
     };
     within_timeout(async {
-        let disagreements = debug.introspection.disagreements().await;
-        json(StatusCode::OK, &Page { decided: debug.introspection.decisions(&query), disagreements })
+        let mut page = debug.introspection.decisions(&query);
+        page.disagreements = debug.introspection.disagreements().await;
+        json(StatusCode::OK, &page)
     })
     .await
 }

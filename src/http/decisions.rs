@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{ObjectView, Timestamp, parameters};
+use super::{Disagreement, ObjectView, Timestamp, parameters};
 use crate::object::{GroupResource, Namespace, Uid};
 
 /// What `/debug/decisions` is asked. What is not given is not asked for.
@@ -60,6 +60,9 @@ pub struct DecisionsPage {
     pub capacity: usize,
     /// Those that were asked for, newest first.
     pub decisions: Vec<DecisionView>,
+    /// In a dry run: what it would have done and nobody else has, newest first. Not filtered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disagreements: Option<Vec<Disagreement>>,
 }
 
 /// A decision, on `/debug/decisions`. The fields are an interface.

@@ -64,13 +64,13 @@ pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
         "next" if is(&names::PATCH_CONFLICTS) => Some(PatchConflict::ALL.map(PatchConflict::label).to_vec()),
         "next" if is(&names::DELETE_CONFLICTS) => Some(AFTER_CONFLICT.to_vec()),
         "reason" if is(&names::GATE_REFUSALS) => Some(super::record::GATE_REASONS.to_vec()),
-        "reason" if is(&names::STUCK_OBJECTS) || is(&names::STUCK_OLDEST_AGE) => {
-            Some(StuckReason::ALL.map(StuckReason::as_str).to_vec())
-        }
         "reason" if is(&names::HTTP_REFUSALS) => Some(HttpRefusal::ALL.map(HttpRefusal::label).to_vec()),
         "limit" => Some(super::record::LIMITS.to_vec()),
         "listener" => Some(super::record::LISTENERS.to_vec()),
         "result" if is(&names::TLS_RELOADS) => Some(super::record::RELOADS.to_vec()),
+        "reason" if is(&names::STUCK_OBJECTS) || is(&names::STUCK_OLDEST_AGE) => {
+            Some(StuckReason::ALL.map(StuckReason::as_str).to_vec())
+        }
         "reason" if is(&names::INVALID_REFERENCES) => {
             Some(InvalidReference::ALL.map(InvalidReference::label).to_vec())
         }

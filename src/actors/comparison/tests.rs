@@ -48,7 +48,7 @@ fn reference(owner: &str) -> OwnerReference {
 }
 
 fn judged(owner: &str, class: ReferenceClass) -> JudgedOwner {
-    JudgedOwner { reference: reference(owner), class, evidence: Evidence::Graph }
+    JudgedOwner { reference: reference(owner), class, evidence: Evidence::Graph, error: None }
 }
 
 fn decision(action: &'static str, owners: Vec<JudgedOwner>) -> Decision {

@@ -36,7 +36,7 @@ pub fn decisions(query: &DecisionQuery) -> DecisionsPage {
         }],
         owner: None,
     };
-    DecisionsPage { total: 7, capacity: 2, decisions: vec![asked] }
+    DecisionsPage { total: 7, capacity: 2, decisions: vec![asked], disagreements: None }
 }
 
 /// The same for what is stuck; something is broken about the namespace `broken`.
@@ -74,7 +74,6 @@ async fn decisions_have_exactly_the_promised_fields() {
             }],
             "owner": null,
         }],
-        "disagreements": null,
     });
     assert_eq!((status, page), (StatusCode::OK, expected));
 }
