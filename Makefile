@@ -2,7 +2,7 @@
 # can also be typed; nothing needs more than Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics deny bench ci clean prerequisites control-plane
+.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench ci clean prerequisites control-plane
 
 CARGO ?= cargo
 
@@ -46,6 +46,12 @@ docs-metrics: ## write docs/metrics.md anew, after a metric has come or changed
 
 deny: ## licences, bans and sources of the dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check licenses bans sources
+
+dashboard: prerequisites ## make grafana/kube-gc.json of grafana/dashboard.toml
+	KUBE_GC_WRITE=dashboard $(CARGO) test --locked --test monitoring -- the_dashboard_is
+
+picture: prerequisites control-plane ## draw grafana/kube-gc.svg, from a real Prometheus that watches real collectors
+	KUBE_GC_PICTURE=grafana/kube-gc.svg $(CARGO) test --locked --test monitoring -- every_query_has_data
 
 bench: prerequisites ## benchmarks; compare runs with `cargo bench -- --save-baseline NAME` and `--baseline NAME`
 	$(CARGO) bench --locked

@@ -133,6 +133,7 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
         record::undiscovered(&failure.group, failure.version.as_deref(), true);
     }
     record::lease_remaining(view.gate().time_left().unwrap_or_default());
+    record::ready(view.is_ready());
     record::lease_age(view.gate().lease_age().unwrap_or_default());
     record::tasks(Handle::current().metrics().num_alive_tasks());
     record::absent_owner_entries(view.memory().absent.len());

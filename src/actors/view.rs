@@ -101,6 +101,13 @@ impl View {
         self.discovery.borrow().clone()
     }
 
+    /// Whether discovery has worked, and the workers have begun.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let discovery = self.discovery.borrow();
+        discovery.discovered && discovery.phase == Phase::Collecting
+    }
+
     /// Every partition's status.
     ///
     /// # Errors

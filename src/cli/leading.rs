@@ -10,6 +10,7 @@ use super::failure::Failure;
 use crate::api::{Clock, ConnectError, WriteGate};
 use crate::config::{LeaderSettings, Settings};
 use crate::leader::{ApiLeases, Elector, LeaseName, Notes, ReplicaId, Timing};
+use crate::telemetry::record;
 
 /// The gate that these settings ask for.
 pub fn gate(settings: &Settings) -> WriteGate {
@@ -42,6 +43,7 @@ impl Candidacy {
         if !gate.needs_lease() {
             return Ok(Self(None));
         }
+        record::election();
         let LeaderSettings {
             enabled: _,
             namespace,

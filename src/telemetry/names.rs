@@ -192,7 +192,7 @@ metrics! {
 
     // Leadership.
 
-    /// 1 while this replica holds the lease, 0 while it is a standby or needs no lease.
+    /// 1 while this replica holds the lease, 0 while it is a standby; not there where no leader is elected.
     LEADER = "kube_gc_leader", Kind::Gauge, Count, [];
     /// How often this replica took the lease (acquired), lost it (lost) or gave it back (released).
     LEADER_TRANSITIONS = "kube_gc_leader_transitions_total", Kind::Counter, Count, ["transition"];
@@ -218,6 +218,8 @@ metrics! {
 
     /// Asynchronous tasks that have not ended.
     TASKS = "kube_gc_tasks", Kind::Gauge, Count, [];
+    /// 1 while /readyz says yes, 0 while it does not.
+    READY = "kube_gc_ready", Kind::Gauge, Count, [];
     /// Always 1; its labels say what is running. The revision is unknown unless the build was told KUBE_GC_REVISION.
     BUILD_INFO = "kube_gc_build_info", Kind::Gauge, Count, ["version", "revision", "rustc"];
 }

@@ -9,6 +9,7 @@ mod http;
 mod leadership;
 mod process;
 mod queues;
+mod readiness;
 mod requests;
 mod resources;
 mod stuck;
@@ -34,11 +35,12 @@ pub use http::{HttpRefusal, certificate_failed, certificate_loaded, certificate_
 pub(super) use http::{LISTENERS, RELOADS};
 pub(super) use leadership::GATE_REASONS;
 pub use leadership::{
-    LeaseTransition, gate_refused, lease_age, lease_error, lease_remaining, lease_transition,
+    LeaseTransition, election, gate_refused, lease_age, lease_error, lease_remaining, lease_transition,
 };
 pub(super) use process::build_info;
 pub use process::tasks;
 pub use queues::{Queue, QueueMetrics, QueueSample, worker_restarted};
+pub use readiness::ready;
 pub use requests::request;
 pub use resources::{
     EventKind, EventMetrics, MonitorState, discovery_error, monitor_restarted, monitors, resource_sync_error,
@@ -97,6 +99,7 @@ pub fn zeros() {
     http::zeros();
     brake::zeros();
     leadership::zeros();
+    ready(false);
     stuck::zeros();
 }
 
@@ -155,6 +158,8 @@ pub(super) mod tests {
         gate_refused("standby");
         stuck(StuckReason::Denied, 1, Duration::from_secs(1));
         lease_transition(LeaseTransition::Acquired);
+        election();
+        ready(true);
         lease_error();
         comparison("delete", "agreed");
         comparisons_pending(1);

@@ -41,6 +41,13 @@ pub fn lease_transition(transition: LeaseTransition) {
     gauge(&names::LEADER, []).set(if transition == LeaseTransition::Acquired { 1.0 } else { 0.0 });
 }
 
+/// This replica takes part in an election, and does not lead yet. Without this there is
+/// no series of who leads, so nobody takes a collector that is alone for one that lacks
+/// a leader.
+pub fn election() {
+    gauge(&names::LEADER, []).set(0.0);
+}
+
 /// A request for the lease failed.
 pub fn lease_error() {
     counter(&names::LEASE_ERRORS, []).increment(1);
@@ -65,7 +72,6 @@ pub(super) fn zeros() {
         counter(&names::GATE_REFUSALS, [Value::Static(reason)]).increment(0);
     }
     counter(&names::LEASE_ERRORS, []).increment(0);
-    gauge(&names::LEADER, []).set(0.0);
     lease_remaining(Duration::ZERO);
     lease_age(Duration::ZERO);
 }

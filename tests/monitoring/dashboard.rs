@@ -1,0 +1,283 @@
+//! Makes the dashboard of its source, `grafana/dashboard.toml`.
+//!
+//! What all panels have in common is here, and what tells them apart is there. Only
+//! what Grafana 11 and 12 both know is used.
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{read, repository};
+
+/// What is made.
+pub const DASHBOARD: &str = "grafana/kube-gc.json";
+/// What it is made of.
+const SOURCE: &str = "grafana/dashboard.toml";
+/// What `@` stands for in a query.
+const SELECTORS: &str = r#"job=~"$job", namespace=~"$namespace", pod=~"$pod""#;
+/// The columns of a dashboard.
+const COLUMNS: u64 = 24;
+/// As Grafana 11.0 writes it; later ones bring it up to date themselves.
+const SCHEMA: u64 = 39;
+
+/// The source.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    title: String,
+    description: String,
+    row: Vec<Row>,
+}
+
+/// A question, and what answers it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// The question.
+    pub title: String,
+    /// The answers.
+    pub panel: Vec<Panel>,
+}
+
+/// One panel.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Panel {
+    /// Its name.
+    pub title: String,
+    /// How it looks.
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    size: [u64; 2],
+    /// What its numbers are.
+    pub unit: String,
+    description: String,
+    /// Legends and expressions.
+    queries: Vec<[String; 2]>,
+    /// What numbers are called.
+    #[serde(default)]
+    pub values: Vec<(f64, String, String)>,
+    /// From where on which colour.
+    #[serde(default)]
+    pub limits: Vec<(f64, String)>,
+    /// Whether the number or its name is shown.
+    #[serde(default)]
+    show: Show,
+    /// The labels that a table shows.
+    #[serde(default)]
+    columns: Vec<String>,
+    /// Whether it is in the picture.
+    #[serde(default)]
+    pub picture: bool,
+}
+
+/// The types of panels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// One number.
+    Stat,
+    /// Lines.
+    Timeseries,
+    /// What was when.
+    StateTimeline,
+    /// Labels of what is now.
+    Table,
+}
+
+/// What a stat shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Show {
+    #[default]
+    Value,
+    Name,
+}
+
+/// The source as it is.
+pub fn source() -> Result<Source> {
+    toml::from_str(&read(SOURCE)?).context(SOURCE)
+}
+
+impl Source {
+    /// All panels.
+    pub fn panels(&self) -> impl Iterator<Item = &Panel> {
+        self.row.iter().flat_map(|row| &row.panel)
+    }
+
+    /// The dashboard.
+    pub fn made(&self) -> Result<Value> {
+        let mut panels = Vec::new();
+        let mut y = 0;
+        for row in &self.row {
+            let id = panels.len() + 1;
+            panels.push(json!({
+                "id": id, "type": "row", "title": row.title, "collapsed": false, "panels": [],
+                "gridPos": { "x": 0, "y": y, "w": COLUMNS, "h": 1 },
+            }));
+            y += 1;
+            let (mut x, mut height) = (0, 0);
+            for panel in &row.panel {
+                let [width, own] = panel.size;
+                if x + width > COLUMNS {
+                    (x, y) = (0, y + height);
+                }
+                // All of a line have one height, or there would be holes.
+                ensure!(x == 0 || own == height, "{}: not as high as its neighbour", panel.title);
+                height = own;
+                let place = json!({ "x": x, "y": y, "w": width, "h": height });
+                panels.push(panel.made(panels.len() + 1, &place));
+                x += width;
+            }
+            y += height;
+        }
+        Ok(json!({
+            "title": self.title,
+            "uid": "kube-gc",
+            "description": self.description,
+            "tags": ["kubernetes", "kube-gc"],
+            "schemaVersion": SCHEMA,
+            "version": 1,
+            "editable": true,
+            "graphTooltip": 1,
+            "refresh": "30s",
+            "time": { "from": "now-1h", "to": "now" },
+            "timezone": "",
+            "annotations": { "list": [] },
+            "links": [],
+            "templating": { "list": variables() },
+            "panels": panels,
+        }))
+    }
+}
+
+impl Panel {
+    /// Each query with its legend.
+    pub fn queries(&self) -> impl Iterator<Item = (&str, String)> {
+        self.queries.iter().map(|[legend, query]| (legend.as_str(), query.replace('@', SELECTORS)))
+    }
+
+    fn made(&self, id: usize, place: &Value) -> Value {
+        let targets = self.queries().zip('A'..='Z').map(|((legend, expr), letter)| {
+            let now = matches!(self.kind, Kind::Stat | Kind::Table);
+            json!({
+                "refId": letter.to_string(), "datasource": datasource(), "editorMode": "code",
+                "expr": expr, "legendFormat": legend, "instant": now, "range": !now,
+                "format": if self.kind == Kind::Table { "table" } else { "time_series" },
+            })
+        });
+        let targets: Vec<Value> = targets.collect();
+        let mut panel = json!({
+            "id": id, "type": self.kind.name(), "title": self.title, "description": self.description,
+            "datasource": datasource(), "gridPos": place,
+            "fieldConfig": { "defaults": self.defaults(), "overrides": [] },
+            "options": self.options(),
+            "targets": targets,
+        });
+        if self.kind == Kind::Table {
+            // Of the columns that a query gives, only these.
+            let names: Vec<&String> = self.columns.iter().collect();
+            panel["transformations"] =
+                json!([{ "id": "filterFieldsByName", "options": { "include": { "names": names } } }]);
+        }
+        panel
+    }
+
+    fn defaults(&self) -> Value {
+        let mut defaults = json!({ "unit": self.unit, "mappings": self.mappings(), "color": self.color() });
+        let steps: Vec<Value> = match self.limits.as_slice() {
+            [] => vec![json!({ "color": "green", "value": null })],
+            [(_, first), others @ ..] => std::iter::once(json!({ "color": first, "value": null }))
+                .chain(others.iter().map(|(from, color)| json!({ "color": color, "value": from })))
+                .collect(),
+        };
+        defaults["thresholds"] = json!({ "mode": "absolute", "steps": steps });
+        match self.kind {
+            Kind::Timeseries => {
+                defaults["min"] = json!(0);
+                defaults["custom"] = json!({
+                    "drawStyle": "line", "lineWidth": 1, "fillOpacity": 10, "showPoints": "never",
+                });
+            }
+            Kind::StateTimeline => defaults["custom"] = json!({ "lineWidth": 0, "fillOpacity": 70 }),
+            Kind::Stat | Kind::Table => {}
+        }
+        defaults
+    }
+
+    fn color(&self) -> Value {
+        let mode = if self.kind == Kind::Timeseries { "palette-classic" } else { "thresholds" };
+        json!({ "mode": mode })
+    }
+
+    fn mappings(&self) -> Vec<Value> {
+        let mut options = serde_json::Map::new();
+        for (index, (value, text, color)) in self.values.iter().enumerate() {
+            options.insert(value.to_string(), json!({ "text": text, "color": color, "index": index }));
+        }
+        if options.is_empty() { Vec::new() } else { vec![json!({ "type": "value", "options": options })] }
+    }
+
+    fn options(&self) -> Value {
+        let legend = json!({ "displayMode": "list", "placement": "bottom", "showLegend": true });
+        match self.kind {
+            Kind::Stat => json!({
+                "colorMode": "value", "graphMode": "none", "justifyMode": "auto", "orientation": "auto",
+                "textMode": match self.show { Show::Value => "auto", Show::Name => "name" },
+                "reduceOptions": { "calcs": ["lastNotNull"], "fields": "", "values": false },
+            }),
+            Kind::Timeseries => json!({ "legend": legend, "tooltip": { "mode": "multi", "sort": "desc" } }),
+            Kind::StateTimeline => json!({
+                "legend": legend, "tooltip": { "mode": "single", "sort": "none" },
+                "mergeValues": true, "showValue": "auto", "rowHeight": 0.8, "alignValue": "left",
+            }),
+            Kind::Table => json!({ "showHeader": true, "cellHeight": "sm" }),
+        }
+    }
+}
+
+impl Kind {
+    /// As Grafana calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stat => "stat",
+            Self::Timeseries => "timeseries",
+            Self::StateTimeline => "state-timeline",
+            Self::Table => "table",
+        }
+    }
+}
+
+fn datasource() -> Value {
+    json!({ "type": "prometheus", "uid": "${datasource}" })
+}
+
+fn variables() -> Value {
+    let of = |name: &str, label: &str, selector: &str| {
+        let query = format!("label_values(kube_gc_build_info{selector}, {name})");
+        json!({
+            "name": name, "label": label, "type": "query", "datasource": datasource(),
+            "query": { "query": query, "refId": name }, "definition": query, "refresh": 2, "sort": 1,
+            // Also what has no such label: without the operator there is no pod.
+            "includeAll": true, "allValue": ".*", "multi": true,
+            "current": { "text": "All", "value": "$__all" },
+        })
+    };
+    json!([
+        { "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {} },
+        of("job", "Job", ""),
+        of("namespace", "Namespace", r#"{job=~"$job"}"#),
+        of("pod", "Pod", r#"{job=~"$job", namespace=~"$namespace"}"#),
+    ])
+}
+
+/// With `KUBE_GC_WRITE=dashboard` the dashboard is written instead.
+#[test]
+fn the_dashboard_is_what_its_source_makes() -> Result<()> {
+    let made = serde_json::to_string_pretty(&source()?.made()?)? + "\n";
+    if std::env::var_os("KUBE_GC_WRITE").is_some_and(|what| what == "dashboard") {
+        std::fs::write(repository(DASHBOARD), &made)?;
+    }
+    ensure!(read(DASHBOARD)? == made, "{DASHBOARD} is not what {SOURCE} makes: run `make dashboard`");
+    Ok(())
+}

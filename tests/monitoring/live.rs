@@ -1,0 +1,331 @@
+//! A real Prometheus scrapes real collectors, on a real API server, while a load runs
+//! and much goes wrong. Every query of dashboard and rules has data then, and each
+//! alert fires where its fault is.
+//!
+//! The installations stand side by side on one cluster and are told apart by the label
+//! `namespace`, as they would be by an operator's Prometheus. The rules are in a
+//! [hurry](crate::shorten).
+//!
+//! `KubeGcWorkersFailing` is not here: no input is known that makes a worker panic.
+//! Its unit test stands for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+use tokio::sync::MutexGuard;
+use tokio::try_join;
+
+use crate::dashboard::source;
+use crate::faults::{Faults, Load, MERGE_PATCH};
+use crate::picture;
+use crate::prometheus::{Prometheus, Series, Target};
+use crate::replica::Replica;
+use crate::repository;
+use crate::rules::{alerts, rules};
+use crate::shorten::shortened;
+use crate::support::cluster::poll;
+use crate::support::proxy::{How, On, Proxy, Reply, Request, Verb};
+use crate::support::{Cluster, ControlPlane, Ns};
+
+/// Which alert each fault is for, and in which installation it is.
+const FIRES: [(&str, &str); 11] = [
+    ("KubeGcNoLeader", "leaderless"),
+    ("KubeGcNothingSynced", "blind"),
+    ("KubeGcResourceNotSynced", "kube-gc"),
+    ("KubeGcUndiscovered", "kube-gc"),
+    ("KubeGcSlow", "kube-gc"),
+    ("KubeGcStuck", "braked"),
+    ("KubeGcWritesDenied", "kube-gc"),
+    ("KubeGcRestarting", "leaderless"),
+    ("KubeGcLeaseFlapping", "flapping"),
+    ("KubeGcBraked", "braked"),
+    ("KubeGcDisagrees", "beside"),
+];
+/// When all are gone.
+const AT_THE_END: &str = "KubeGcDown";
+/// See above.
+const NOT_PROVOKED: &str = "KubeGcWorkersFailing";
+/// Who has nothing to do with the fault of some of them, and must not be accused.
+const QUIET: [(&str, &[&str]); 5] = [
+    ("KubeGcNoLeader", &["blind", "braked", "beside"]),
+    ("KubeGcNothingSynced", &["kube-gc", "leaderless", "flapping", "braked", "beside"]),
+    ("KubeGcRestarting", &["kube-gc", "blind", "flapping", "braked", "beside"]),
+    ("KubeGcBraked", &["kube-gc", "blind", "leaderless", "flapping", "beside"]),
+    ("KubeGcDisagrees", &["kube-gc", "blind", "leaderless", "flapping", "braked"]),
+];
+const ACQUIRED: &str = "kube_gc_leader_transitions_total{transition=\"acquired\"}";
+
+/// Where it is played.
+struct Stage {
+    plane: &'static ControlPlane,
+    cluster: Cluster,
+    ns: Ns,
+    faults: Faults,
+    load: Load,
+    prometheus: Prometheus,
+    begun: f64,
+    targets: Mutex<BTreeMap<&'static str, Target>>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+fn unix_now() -> Result<f64> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64())
+}
+
+impl Stage {
+    async fn set() -> Result<Self> {
+        let plane = ControlPlane::shared()?;
+        let turn = plane.exclusive().await;
+        let cluster = Cluster::new(plane.client().await?);
+        let ns = cluster.namespace().await?;
+        let faults = Faults::make(plane, &cluster, &ns).await?;
+        let load = Load::create(&ns, [300, 60, 60]).await?;
+        // Not before, or it would miss the collectors.
+        let prometheus = Prometheus::start(&shortened()?).await?;
+        let (begun, targets) = (unix_now()?, Mutex::default());
+        Ok(Self { plane, cluster, ns, faults, load, prometheus, begun, targets, _turn: turn })
+    }
+
+    /// Lets Prometheus scrape this one where it is now.
+    fn scrape(&self, replica: &Replica) -> Result<()> {
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        let target = replica.target();
+        targets.insert(target.pod, target);
+        self.prometheus.scrape(&targets.values().cloned().collect::<Vec<_>>())
+    }
+
+    /// Everywhere that an alert has fired.
+    async fn fired(&self, alert: &str) -> Result<BTreeSet<String>> {
+        let query = format!("max_over_time(ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"}}[10m])");
+        let series = self.prometheus.now(&query).await?;
+        Ok(series.iter().map(|one| one.label("namespace").to_owned()).collect())
+    }
+
+    /// Waits until an alert has fired there.
+    async fn fires(&self, alert: &str, namespace: &str) -> Result<()> {
+        let what = format!("{alert} to fire in {namespace:?}");
+        let fired = poll(&what, async || Ok(self.fired(alert).await?.contains(namespace))).await;
+        if let Err(error) = fired {
+            let alerts = self.prometheus.alerts().await?;
+            return Err(
+                error.context(format!("there are {alerts}; Prometheus says: {}", self.prometheus.log()))
+            );
+        }
+        eprintln!("{:5.1} s: {alert} has fired in {namespace:?}", unix_now()? - self.begun);
+        Ok(())
+    }
+
+    /// What a query says of the whole time, with the dashboard's variables filled in.
+    async fn history(&self, query: &str, namespace: &str, step: f64) -> Result<Vec<Series>> {
+        let query = query.replace("$__rate_interval", "5s").replace("$namespace", namespace);
+        let query = query.replace("$job", ".*").replace("$pod", ".*");
+        self.prometheus.between(&query, self.begun, unix_now()?, step).await
+    }
+
+    /// Fails if a query never had a number.
+    async fn has_data(&self, place: &str, query: &str) -> Result<()> {
+        let series = self.history(query, ".*", 1.0).await?;
+        let number = series.iter().flat_map(|one| &one.samples).any(|(_, value)| value.is_finite());
+        ensure!(number, "{place}: no data for {query}: {series:?}");
+        Ok(())
+    }
+}
+
+/// Everything that is scraped.
+struct Installations {
+    one: Replica,
+    two: Replica,
+    beside: Replica,
+    braked: Replica,
+    leaderless: Replica,
+    blind: Replica,
+    flapping: Replica,
+    _proxies: [Proxy; 3],
+}
+
+impl Installations {
+    async fn start(stage: &Stage) -> Result<Self> {
+        let lease = |name: &str, times: &str| {
+            format!(
+                "[leader]\nenabled = true\nnamespace = \"{}\"\nname = \"{name}\"\n{times}\n",
+                stage.ns.name()
+            )
+        };
+        // Slow, so that work piles up.
+        let main =
+            lease("main", "lease_duration = \"5s\"\nrenew_deadline = \"3s\"\nretry_period = \"400ms\"")
+                + "[client]\nqps = 20\nburst = 1\n";
+        let flapping = lease(
+            "flapping",
+            "lease_duration = \"1s\"\nrenew_deadline = \"800ms\"\nretry_period = \"200ms\"",
+        ) + "[client]\nqps = 1\nburst = 1\n";
+        let leaderless = "[leader]\nenabled = true\nnamespace = \"there-is-no-such-namespace\"\n";
+        let braked = "[brake]\ndeletions_per_minute = 3\n";
+        let admin = stage.plane.kubeconfig();
+        // Conflicts and throttling, now and then.
+        let front = Proxy::start(stage.plane).await?;
+        let deletion = || On::verb(Verb::Delete).of("configmaps");
+        let _ = front.times(2, deletion(), How::Instead(Reply::conflict()));
+        let throttled = Reply::status(429, "TooManyRequests", "too many at a time").retry_after(1);
+        let _ = front.times(5, deletion(), How::Instead(throttled));
+        let _ = front.times(1, On::verb(Verb::Patch).of("configmaps"), How::Instead(Reply::conflict()));
+        // What it may not delete, it is not to do away with otherwise.
+        let deletes_only = Proxy::start(stage.plane).await?;
+        let _ = deletes_only.always(On::verb(Verb::Patch), How::Instead(Reply::broken()));
+        let wall = Proxy::start(stage.plane).await?;
+        let _ = wall.always(On::verb(Verb::List).when(Request::is_full_list), How::Instead(Reply::broken()));
+        let one = Replica::start(("kube-gc", "one"), front.kubeconfig(), &main, &[]).await?;
+        stage.scrape(&one)?;
+        one.reaches("kube_gc_leader", 1.0).await?;
+        let (two, beside, braked, leaderless, blind, flapping) = try_join!(
+            Replica::start(("kube-gc", "two"), admin, &main, &[]),
+            Replica::start(("beside", "beside"), admin, "[comparison]\ngrace = \"2s\"\n", &["--dry-run"]),
+            Replica::start(("braked", "braked"), deletes_only.kubeconfig(), braked, &[]),
+            Replica::start(("leaderless", "leaderless"), admin, leaderless, &[]),
+            Replica::start(("blind", "blind"), wall.kubeconfig(), "", &[]),
+            Replica::start(("flapping", "flapping"), admin, &flapping, &[]),
+        )?;
+        let all = Self {
+            one,
+            two,
+            beside,
+            braked,
+            leaderless,
+            blind,
+            flapping,
+            _proxies: [front, deletes_only, wall],
+        };
+        for replica in
+            [&all.one, &all.two, &all.beside, &all.braked, &all.leaderless, &all.blind, &all.flapping]
+        {
+            stage.scrape(replica)?;
+        }
+        Ok(all)
+    }
+}
+
+/// Kills it three times, and lets Prometheus see it in between.
+async fn restarted(stage: &Stage, replica: &mut Replica) -> Result<()> {
+    let query = "process_start_time_seconds{pod=\"leaderless\"}";
+    for _ in 0..4 {
+        let seen =
+            || async { anyhow::Ok(stage.prometheus.now(query).await?.first().map(|one| one.samples[0].1)) };
+        let now = replica.value("process_start_time_seconds").await?;
+        poll("Prometheus to see a new process", async || Ok(seen().await? == Some(now))).await?;
+        replica.kill()?;
+        replica.start_again().await?;
+        stage.scrape(replica)?;
+    }
+    Ok(())
+}
+
+/// Somebody else takes the lease again and again, and does not renew it.
+async fn flapped(stage: &Stage, replica: &Replica) -> Result<()> {
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/flapping", stage.ns.name());
+    for round in 1..=6 {
+        replica.reaches(ACQUIRED, f64::from(round)).await?;
+        // It may renew the lease at the same time.
+        let taken = json!({ "spec": { "holderIdentity": format!("somebody-{round}") } });
+        stage.cluster.send("PATCH", &path, MERGE_PATCH, Some(&taken)).await?;
+    }
+    Ok(())
+}
+
+/// More work than it can do for a while; then the leader is killed, and the other one
+/// takes over.
+async fn loaded(stage: &Stage, one: &mut Replica, two: &mut Replica) -> Result<()> {
+    stage.load.begin(&stage.cluster).await?;
+    stage.fires("KubeGcSlow", "kube-gc").await?;
+    let leads = one.value("kube_gc_leader").await? == 1.0;
+    let (leader, other) = if leads { (one, two) } else { (two, one) };
+    let before = other.value(ACQUIRED).await?;
+    leader.kill()?;
+    stage.scrape(leader)?;
+    other.reaches(ACQUIRED, before + 1.0).await?;
+    leader.start_again().await?;
+    stage.scrape(leader)?;
+    stage.load.done(&stage.cluster).await
+}
+
+async fn every_query_has_had_data(stage: &Stage) -> Result<()> {
+    let mut empty = Vec::new();
+    for panel in source()?.panels() {
+        for (_, query) in panel.queries() {
+            empty.extend(stage.has_data(&panel.title, &query).await.err().map(|error| format!("{error:#}")));
+        }
+    }
+    let hurried = stage.prometheus.rules().await?;
+    let hurried = hurried.as_array().into_iter().flatten().flat_map(|group| group["rules"].as_array());
+    let mut count = 0;
+    for rule in hurried.flatten() {
+        let name = rule["name"].as_str().context("no name")?;
+        ensure!(rule["health"] == "ok", "{name}: {rule}");
+        let query = rule["query"].as_str().context("no query")?;
+        // What has not happened has no data: but what is compared has.
+        let query = if name == NOT_PROVOKED { query.trim_end_matches(" > 0") } else { query };
+        if name != AT_THE_END {
+            empty.extend(stage.has_data(name, query).await.err().map(|error| format!("{error:#}")));
+        }
+        count += 1;
+    }
+    ensure!(count == rules()?.len(), "Prometheus has {count} rules");
+    ensure!(empty.is_empty(), "{}", empty.join("\n"));
+    Ok(())
+}
+
+/// The main panels, from what Prometheus says of the main installation and the whole
+/// time.
+async fn draw(stage: &Stage, path: &OsStr) -> Result<()> {
+    let mut drawn = Vec::new();
+    let seconds = unix_now()? - stage.begun;
+    let source = source()?;
+    for panel in source.panels().filter(|panel| panel.picture) {
+        let mut lines = Vec::new();
+        for (legend, query) in panel.queries() {
+            let series = stage.history(&query, "kube-gc", (seconds / 120.0).max(1.0)).await?;
+            lines.extend(series.into_iter().map(|series| picture::Line::new(legend, series)));
+        }
+        drawn.push((panel, lines));
+    }
+    Ok(std::fs::write(repository("").join(path), picture::drawn(&drawn, stage.begun, seconds))?)
+}
+
+/// With `KUBE_GC_PICTURE` set to a file, the main panels are drawn there.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()> {
+    let covered: BTreeSet<&str> =
+        FIRES.iter().map(|(alert, _)| *alert).chain([AT_THE_END, NOT_PROVOKED]).collect();
+    ensure!(alerts()?.iter().map(String::as_str).eq(covered), "an alert that nothing provokes");
+
+    let stage = Stage::set().await?;
+    let mut all = Installations::start(&stage).await?;
+    try_join!(
+        loaded(&stage, &mut all.one, &mut all.two),
+        restarted(&stage, &mut all.leaderless),
+        flapped(&stage, &all.flapping),
+    )?;
+    for (alert, namespace) in FIRES {
+        stage.fires(alert, namespace).await?;
+    }
+    for (alert, quiet) in QUIET {
+        let fired = stage.fired(alert).await?;
+        ensure!(quiet.iter().all(|namespace| !fired.contains(*namespace)), "{alert} fired in {fired:?}");
+    }
+    let down = format!("ALERTS{{alertname=\"{AT_THE_END}\",alertstate=\"firing\"}}");
+    ensure!(stage.prometheus.now(&down).await?.is_empty(), "they are not down");
+    stage.faults.allow(&stage.cluster).await?;
+    if let Some(path) = std::env::var_os("KUBE_GC_PICTURE") {
+        draw(&stage, &path).await?;
+    }
+    every_query_has_had_data(&stage).await?;
+
+    let Installations { one, two, beside, braked, leaderless, blind, flapping, _proxies } = all;
+    for mut replica in [one, two, beside, braked, leaderless, blind, flapping] {
+        replica.kill()?;
+    }
+    stage.fires(AT_THE_END, "").await
+}

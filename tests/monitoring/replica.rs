@@ -1,0 +1,76 @@
+//! Installations of the collector side by side, each with a namespace of its own for
+//! Prometheus, and what each of them has to bear.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+
+use crate::prometheus::Target;
+use crate::support::cluster::poll;
+use crate::support::{Collector, Options};
+
+/// How each is configured: quick to notice, and to try again.
+const COMMON: &str = "[retry]\nmax = \"1s\"\n[discovery]\ninterval = \"1s\"\n[startup]\nsync_timeout = \"3s\"\n\
+                      [watch]\nmin_backoff = \"100ms\"\nmax_backoff = \"1s\"\n";
+
+/// A replica that can be killed and started again.
+#[derive(Debug)]
+pub struct Replica {
+    namespace: &'static str,
+    pod: &'static str,
+    kubeconfig: PathBuf,
+    options: Options,
+    collector: Option<Collector>,
+}
+
+impl Replica {
+    /// Starts one.
+    pub async fn start(
+        (namespace, pod): (&'static str, &'static str),
+        kubeconfig: impl Into<PathBuf>,
+        config: &str,
+        arguments: &[&str],
+    ) -> Result<Self> {
+        let mut options = Options::config(format!("{config}\n{COMMON}"));
+        options.args = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let mut replica = Self { namespace, pod, kubeconfig: kubeconfig.into(), options, collector: None };
+        replica.start_again().await?;
+        Ok(replica)
+    }
+
+    /// Starts it; it was killed.
+    pub async fn start_again(&mut self) -> Result<()> {
+        let collector = Collector::start_with(&self.kubeconfig, self.options.clone()).await;
+        self.collector = Some(collector.with_context(|| format!("{}/{}", self.namespace, self.pod))?);
+        Ok(())
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) -> Result<()> {
+        self.collector.take().map_or(Ok(()), Collector::kill)
+    }
+
+    /// The running one.
+    pub fn collector(&self) -> Result<&Collector> {
+        self.collector.as_ref().with_context(|| format!("{} does not run", self.pod))
+    }
+
+    /// How Prometheus finds it. One that does not run is not reached.
+    pub fn target(&self) -> Target {
+        let address = self.collector.as_ref().map_or("127.0.0.1:1", Collector::health_address).to_owned();
+        Target { namespace: self.namespace, pod: self.pod, address }
+    }
+
+    /// The value of one series.
+    pub async fn value(&self, series: &str) -> Result<f64> {
+        Ok(self.collector()?.metrics().await?.get(series).copied().unwrap_or_default())
+    }
+
+    /// Waits until a series has at least this value.
+    pub async fn reaches(&self, series: &str, value: f64) -> Result<()> {
+        poll(&format!("{series} of {} to be {value}", self.pod), async || {
+            Ok(self.value(series).await? >= value)
+        })
+        .await
+    }
+}

@@ -1,0 +1,166 @@
+//! The rules: what Prometheus' own tool says of them, and what deploy/README.md does.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use tempfile::TempDir;
+
+use crate::prometheus::program;
+use crate::{read, repository};
+
+/// What explains the alerts, and how to have the rules without the operator.
+const README: &str = "deploy/README.md";
+/// What the rules are called in their plain form; the unit tests refer to it.
+const PLAIN: &str = "kube-gc.rules.yaml";
+
+/// A rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// The alert, if it is one.
+    pub alert: Option<String>,
+    /// What is recorded, if it is that.
+    pub record: Option<String>,
+    /// The query.
+    pub expr: String,
+    /// How long it has to hold.
+    pub wait: Option<String>,
+    /// The annotations' names and texts, and the severity.
+    fields: Vec<(String, String)>,
+}
+
+impl Rule {
+    /// The alert, or what is recorded.
+    pub fn name(&self) -> &str {
+        self.alert.as_deref().or(self.record.as_deref()).unwrap_or_default()
+    }
+
+    fn field(&self, name: &str) -> Result<&str> {
+        let field = self.fields.iter().find(|(key, _)| key == name);
+        field.map(|(_, text)| text.as_str()).with_context(|| format!("{} has no {name}", self.name()))
+    }
+}
+
+/// The rules as a plain file, made as deploy/README.md says.
+pub fn plain() -> Result<String> {
+    let readme = read(README)?;
+    let lines =
+        readme.lines().filter(|line| line.starts_with("sed ") && line.contains("prometheus-rule.yaml"));
+    let command = lines.map(|line| line.split(" >").next().unwrap_or(line)).next();
+    let command =
+        command.context("deploy/README.md does not say how to have the rules without the operator")?;
+    let output = Command::new("sh").arg("-c").arg(command).current_dir(repository("")).output()?;
+    ensure!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// All of them, in their order. That each value is on its key's line, promtool does not
+/// ask; this does.
+pub fn rules() -> Result<Vec<Rule>> {
+    let mut rules: Vec<Rule> = Vec::new();
+    for line in plain()?.lines() {
+        let line = line.trim();
+        let (begins, line) = line.strip_prefix("- ").map_or((false, line), |line| (true, line));
+        let Some((key, value)) = line.split_once(": ") else { continue };
+        if begins && matches!(key, "alert" | "record") {
+            rules.push(Rule::default());
+        }
+        let Some(rule) = rules.last_mut() else { continue };
+        let value = value.trim().to_owned();
+        match key {
+            "alert" => rule.alert = Some(value),
+            "record" => rule.record = Some(value),
+            "expr" => rule.expr = value,
+            "for" => rule.wait = Some(value),
+            _ => rule.fields.push((key.to_owned(), value)),
+        }
+    }
+    Ok(rules)
+}
+
+/// The alerts' names.
+pub fn alerts() -> Result<BTreeSet<String>> {
+    Ok(rules()?.into_iter().filter_map(|rule| rule.alert).collect())
+}
+
+fn promtool(arguments: &[&str], directory: &Path) -> Result<String> {
+    let mut command = Command::new(program("promtool")?);
+    let output = command.args(arguments).current_dir(directory).output()?;
+    let said =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    ensure!(output.status.success(), "promtool {arguments:?}: {said}");
+    Ok(said)
+}
+
+/// A directory with the rules and their unit tests.
+fn laid_out() -> Result<(TempDir, Vec<String>)> {
+    let directory = tempfile::Builder::new().prefix("kube-gc-rules-").tempdir()?;
+    std::fs::write(directory.path().join(PLAIN), plain()?)?;
+    let mut tests = Vec::new();
+    for entry in std::fs::read_dir(repository("tests/monitoring/rules"))? {
+        let path = entry?.path();
+        let name = path.file_name().context("no name")?.to_string_lossy().into_owned();
+        std::fs::copy(&path, directory.path().join(&name))?;
+        tests.push(name);
+    }
+    tests.sort();
+    Ok((directory, tests))
+}
+
+#[test]
+fn prometheus_understands_the_rules() -> Result<()> {
+    let (directory, _) = laid_out()?;
+    let said = promtool(&["check", "rules", PLAIN], directory.path())?;
+    let count = rules()?.len();
+    ensure!(count > 0 && said.contains(&format!("SUCCESS: {count} rules found")), "{said}");
+    Ok(())
+}
+
+/// To the minute, without waiting for one.
+#[test]
+fn each_alert_fires_when_it_should_and_not_before() -> Result<()> {
+    let (directory, tests) = laid_out()?;
+    let mut arguments = vec!["test", "rules"];
+    arguments.extend(tests.iter().map(String::as_str));
+    let said = promtool(&arguments, directory.path())?;
+    ensure!(!said.contains("FAILED"), "{said}");
+    Ok(())
+}
+
+/// That a test is there for each; what it says, promtool checks.
+#[test]
+fn each_alert_has_a_unit_test_in_which_it_fires_and_one_in_which_it_does_not() -> Result<()> {
+    let (directory, tests) = laid_out()?;
+    let mut texts = String::new();
+    for test in tests {
+        texts += &std::fs::read_to_string(directory.path().join(test))?;
+    }
+    for alert in alerts()? {
+        let cases =
+            texts.split("- eval_time:").filter(|case| case.contains(&format!("alertname: {alert}\n")));
+        let (fires, not): (Vec<&str>, Vec<&str>) = cases.partition(|case| case.contains("exp_labels:"));
+        ensure!(!fires.is_empty(), "{alert} fires in no test");
+        ensure!(!not.is_empty(), "{alert} stays quiet in no test");
+    }
+    Ok(())
+}
+
+#[test]
+fn each_alert_has_a_runbook_and_each_runbook_an_alert() -> Result<()> {
+    let readme = read(README)?;
+    let (_, section) = readme.split_once("\n## Alerts\n").context("no section on alerts")?;
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let explained: BTreeSet<String> =
+        section.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_owned).collect();
+    ensure!(explained == alerts()?, "explained are {explained:?}");
+    for rule in rules()?.iter().filter(|rule| rule.alert.is_some()) {
+        let anchor = format!("{README}#{}", rule.name().to_lowercase());
+        ensure!(rule.field("runbook_url")? == anchor, "{}: no {anchor}", rule.name());
+        ensure!(rule.field("summary")?.ends_with('.'), "{}", rule.name());
+        ensure!(rule.field("description")?.len() > 20, "{}", rule.name());
+        let severity = rule.field("labels")?;
+        ensure!(["{severity: critical}", "{severity: warning}"].contains(&severity), "{severity}");
+    }
+    Ok(())
+}

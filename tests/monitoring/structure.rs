@@ -1,0 +1,195 @@
+//! That dashboard and rules are sound in themselves: they ask for what exists, and
+//! explain what they show.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, Result, ensure};
+use kube_gc::telemetry::names::{ALL, Kind as Moves};
+use serde_json::Value;
+
+use crate::dashboard::{DASHBOARD, source};
+use crate::read;
+use crate::rules::{Rule, rules};
+
+/// Declared metrics that neither a panel nor a rule has, and why.
+const NOWHERE: [(&str, &str); 0] = [];
+
+/// What is recorded by others: the process by a crate, the rest by Prometheus.
+const OTHERS: [&str; 8] = [
+    "up",
+    "ALERTS",
+    "process_start_time_seconds",
+    "process_resident_memory_bytes",
+    "process_cpu_seconds_total",
+    "process_threads",
+    "process_open_fds",
+    "process_virtual_memory_bytes",
+];
+
+/// The metric of each series that is scraped: a histogram is three.
+fn series() -> BTreeMap<String, &'static str> {
+    let mut series = BTreeMap::new();
+    for metric in ALL {
+        let suffixes: &[&str] = match metric.kind {
+            Moves::Histogram(_) => &["_bucket", "_sum", "_count"],
+            Moves::Counter | Moves::Gauge => &[""],
+        };
+        series.extend(suffixes.iter().map(|suffix| (format!("{}{suffix}", metric.name), metric.name)));
+    }
+    series
+}
+
+/// The names of series in a query: words right before a `{` or a `(`'s content, that
+/// are no functions, labels or keywords. Labels have an operator behind them, functions
+/// a parenthesis, and lists of labels follow a keyword.
+fn series_in(query: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let mut rest = query;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_alphabetic() || c == '"') {
+        if rest[start..].starts_with('"') {
+            let text = &rest[start + 1..];
+            rest = &text[text.find('"').map_or(text.len(), |end| end + 1)..];
+            continue;
+        }
+        let word = &rest[start..];
+        let word = &word[..word.find(|c: char| !is_name(c)).unwrap_or(word.len())];
+        rest = &rest[start + word.len()..];
+        if rest.starts_with('{') {
+            found.insert(word.to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_series_is_told_from_labels_functions_and_texts() {
+    let query = r#"sum by (le, name) (rate(a_bucket{job="b{", c=~"d"}[5m])) / sum(x:y:z{e!="f"}) > 1"#;
+    assert_eq!(series_in(query), ["a_bucket", "x:y:z"].map(str::to_owned).into());
+}
+
+/// Every query of dashboard and rules, with where it is.
+fn queries() -> Result<Vec<(String, String)>> {
+    let mut all = Vec::new();
+    for panel in source()?.panels() {
+        all.extend(panel.queries().map(|(_, query)| (format!("panel {:?}", panel.title), query)));
+    }
+    all.extend(rules()?.into_iter().map(|rule| (rule.name().to_owned(), rule.expr)));
+    Ok(all)
+}
+
+#[test]
+fn dashboard_and_rules_ask_for_what_is_recorded_and_leave_nothing_out() -> Result<()> {
+    let series = series();
+    let recorded: BTreeSet<String> = rules()?.iter().filter_map(|rule| rule.record.clone()).collect();
+    let mut used = BTreeSet::new();
+    let mut repeated: BTreeMap<String, usize> = BTreeMap::new();
+    for (place, query) in queries()? {
+        let names = series_in(&query);
+        ensure!(!names.is_empty(), "{place}: no series in {query}");
+        for name in names {
+            if recorded.contains(&name) {
+                *repeated.entry(name).or_default() += 1;
+            } else if let Some(metric) = series.get(&name) {
+                used.insert(*metric);
+            } else {
+                ensure!(OTHERS.contains(&name.as_str()), "{place}: there is no {name}");
+            }
+        }
+    }
+    for name in recorded {
+        ensure!(repeated.get(&name).is_some_and(|times| *times > 1), "{name} is not worth recording");
+    }
+    for metric in ALL {
+        let excused = NOWHERE.iter().any(|(name, why)| *name == metric.name && !why.is_empty());
+        ensure!(used.contains(metric.name) != excused, "{}: shown {}", metric.name, !excused);
+    }
+    Ok(())
+}
+
+/// Others have metrics of the same names, and there are several clusters.
+#[test]
+fn every_query_selects_whose_metrics_it_means() -> Result<()> {
+    for panel in source()?.panels() {
+        for (_, query) in panel.queries() {
+            let all = query.matches('{').count();
+            let own =
+                query.matches(r#"job=~"$job""#).count() + query.matches(r#"alertname=~"KubeGc.+""#).count();
+            ensure!(all == own, "{}: {query}", panel.title);
+        }
+    }
+    for Rule { expr, .. } in rules()? {
+        ensure!(expr.matches('{').count() == expr.matches(r#"{job="kube-gc""#).count(), "of any job: {expr}");
+    }
+    Ok(())
+}
+
+/// The units that panels have; Grafana shows one that it does not know as it is.
+const UNITS: [&str; 8] = ["none", "short", "s", "bytes", "ops", "reqps", "percentunit", "dateTimeAsIso"];
+
+#[test]
+fn every_panel_says_what_it_shows_and_has_a_place_of_its_own() -> Result<()> {
+    let dashboard: Value = serde_json::from_str(&read(DASHBOARD)?)?;
+    let schema = dashboard["schemaVersion"].as_u64().context("no schema")?;
+    ensure!((39..=41).contains(&schema), "not of Grafana 11 or 12: {schema}");
+    let variables = dashboard["templating"]["list"].as_array().context("no variables")?;
+    let variables: Vec<&str> = variables.iter().filter_map(|variable| variable["name"].as_str()).collect();
+    ensure!(variables == ["datasource", "job", "namespace", "pod"], "{variables:?}");
+
+    let panels = dashboard["panels"].as_array().context("no panels")?;
+    let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
+    for panel in panels {
+        let title = panel["title"].as_str().filter(|title| !title.is_empty()).context("no title")?;
+        ensure!(ids.insert(panel["id"].as_u64().context("no id")?), "{title}: an id twice");
+        let number = |field: &str| panel["gridPos"][field].as_u64().context("no place");
+        let (x, y, w, h) = (number("x")?, number("y")?, number("w")?, number("h")?);
+        ensure!(x + w <= 24 && w > 0 && h > 0, "{title}: not on the dashboard");
+        for cell in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
+            ensure!(taken.insert(cell), "{title}: lies over another");
+        }
+        if panel["type"] == "row" {
+            continue;
+        }
+        let kind = panel["type"].as_str().unwrap_or_default();
+        ensure!(["stat", "timeseries", "state-timeline", "table"].contains(&kind), "{title}: {kind}");
+        let text = panel["description"].as_str().unwrap_or_default();
+        ensure!(text.ends_with('.') && text.len() > 40, "{title}: not described");
+        let unit = panel["fieldConfig"]["defaults"]["unit"].as_str().unwrap_or_default();
+        ensure!(UNITS.contains(&unit), "{title}: the unit {unit:?}");
+        ensure!(panel["datasource"]["uid"] == "${datasource}", "{title}: a fixed datasource");
+        let targets = panel["targets"].as_array().filter(|targets| !targets.is_empty());
+        for target in targets.context("no queries")? {
+            ensure!(target["datasource"]["uid"] == "${datasource}", "{title}: a fixed datasource");
+            let legend = target["legendFormat"].as_str().unwrap_or_default();
+            ensure!(!legend.is_empty(), "{title}: no legend");
+            labels_of_the_legend_are_those_of_the_query(
+                title,
+                legend,
+                target["expr"].as_str().unwrap_or_default(),
+            )?;
+        }
+        ensure!(
+            kind == "stat" || kind == "table" || panel["options"]["legend"]["showLegend"] == true,
+            "{title}"
+        );
+    }
+    // The first that an operator asks, and in this order.
+    let rows = panels.iter().filter(|panel| panel["type"] == "row").filter_map(|row| row["title"].as_str());
+    let rows: Vec<&str> = rows.collect();
+    ensure!(
+        rows[..2] == ["Is it healthy, and who leads?", "Is anything stuck, since when, and why?"],
+        "{rows:?}"
+    );
+    Ok(())
+}
+
+fn labels_of_the_legend_are_those_of_the_query(title: &str, legend: &str, query: &str) -> Result<()> {
+    let lists = query.split(" by (").skip(1).filter_map(|rest| rest.split(')').next());
+    let mut kept: BTreeSet<&str> = lists.flat_map(|list| list.split(", ")).collect();
+    // What a quantile is taken of, and what is added up around it, have less.
+    kept.remove("le");
+    for label in legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next()) {
+        ensure!(kept.contains(label), "{title}: {query} has no {label}");
+    }
+    Ok(())
+}
