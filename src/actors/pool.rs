@@ -95,6 +95,11 @@ pub trait Work: Send + Sync + 'static {
 /// place while they wait.
 const ASIDE_AT_MOST: usize = 128;
 
+/// How many keys a pool holds while it is closed. A standby is told of everything that the
+/// leader does, and works on nothing; when it opens, the graph derives anew what is to be
+/// done, also what was not held here.
+pub(super) const HELD_AT_MOST: usize = 65_536;
+
 /// The place of the worker that works on a key.
 #[derive(Debug, Clone)]
 pub struct Place(Option<(usize, Recipient<StepAside>)>);
@@ -248,6 +253,9 @@ impl<W: Work> Handler<Enqueue> for Pool<W> {
     fn handle(&mut self, keys: Enqueue, ctx: &mut Self::Context) {
         let now = self.now();
         for (key, cause) in keys.causes() {
+            if !self.open && self.mailbox.len() >= HELD_AT_MOST {
+                break;
+            }
             match cause {
                 None => self.mailbox.add(key, now),
                 Some(at) => {
@@ -330,6 +338,7 @@ impl<W: Work> Handler<Open> for Pool<W> {
         self.open = true;
         let now = self.now();
         self.mailbox.clear_backoff(now);
+        self.mailbox.wait_from_now(now);
         self.failing.clear();
         self.pump(ctx);
     }

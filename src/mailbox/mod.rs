@@ -201,6 +201,16 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
         self.failing = 0;
     }
 
+    /// The ready keys count as queued now: before, there was nobody to take them.
+    pub fn wait_from_now(&mut self, now: Time) {
+        self.advance(now);
+        for entry in &mut self.store.entries {
+            if matches!(entry.state, State::Ready) {
+                entry.since = self.now;
+            }
+        }
+    }
+
     /// Drops a key, whatever its state; one that is being worked on leaves when
     /// its work ends, unless it is added again before. False: it was not inside.
     pub fn forget(&mut self, key: &K) -> bool {

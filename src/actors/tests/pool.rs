@@ -9,7 +9,7 @@ use super::child::{Panic, as_child, is_child};
 use super::{in_system, key};
 use crate::actors::messages::{Close, Enqueue, Open, WakeUnresolved};
 use crate::actors::pool::{
-    AskPool, AskStuck, Outcome, Place, Pool, PoolStatus, RetryReason, StuckKeys, Work,
+    AskPool, AskStuck, HELD_AT_MOST, Outcome, Place, Pool, PoolStatus, RetryReason, StuckKeys, Work,
 };
 use crate::actors::supervision::FATAL_EXIT_CODE;
 use crate::mailbox::{Backoff, Completion};
@@ -129,6 +129,26 @@ fn a_closed_pool_queues_and_does_not_work() {
         assert!(work.tries.borrow().is_empty());
         pool.do_send(Open);
         tried(&work, |tries| tries.contains_key("a/fine")).await;
+    });
+}
+
+/// It grew by every object that the leader collected.
+#[test]
+fn a_closed_pool_does_not_hold_more_and_more() {
+    in_system(async {
+        // Without workers nothing leaves it.
+        let (_, pool) = start(0);
+        let many = |namespace: &str| -> Vec<_> {
+            (0..10_000).map(|number| key(namespace, &number.to_string())).collect()
+        };
+        for batch in 0..10 {
+            pool.do_send(Enqueue::from(many(&format!("n{batch}"))));
+        }
+        assert_eq!(status(&pool).await.ready, HELD_AT_MOST);
+        // One that is open holds all that there is.
+        pool.do_send(Open);
+        pool.do_send(Enqueue::from(many("open")));
+        assert_eq!(status(&pool).await.ready, HELD_AT_MOST + 10_000);
     });
 }
 

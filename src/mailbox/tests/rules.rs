@@ -196,6 +196,18 @@ fn when_the_gate_opens_all_backoff_is_cleared() {
 }
 
 #[test]
+fn what_nobody_could_take_has_not_waited() {
+    let (a, b) = (key("ns", 1), key("ns", 2));
+    let mut mailbox = failed(&a);
+    mailbox.add(b.clone(), at(0));
+    mailbox.clear_backoff(at(1000));
+    mailbox.wait_from_now(at(1000));
+    assert_eq!(mailbox.stats().oldest_ready_since, Some(at(1000)));
+    let waited = [mailbox.pop(at(1003)), mailbox.pop(at(1003))].map(|job| job.map(|job| job.waited));
+    assert_eq!(waited, [Some(Duration::from_millis(3)); 2]);
+}
+
+#[test]
 fn a_forgotten_key_leaves_from_wherever_it_is() {
     let (a, b, c) = (key("ns", 1), key("ns", 2), key("ns", 3));
     let mut mailbox = failed(&a);
