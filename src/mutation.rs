@@ -106,6 +106,27 @@ mod chosen {
 #[cfg(feature = "mutations")]
 pub use chosen::{choose, is};
 
+/// The variable that names an object over which workers are to panic: the one mistake
+/// that a whole process can be told to make, since no input is known that has it made.
+#[cfg(feature = "mutations")]
+pub const PANIC_OVER: &str = "KUBE_GC_PANIC_OVER";
+
+/// Panics, if a test has asked for it over an object of this name.
+///
+/// # Panics
+/// See above.
+#[cfg(feature = "mutations")]
+pub fn panic_over(name: &str) {
+    static NAME: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    let wanted = NAME.get_or_init(|| std::env::var(PANIC_OVER).ok());
+    assert!(wanted.as_deref() != Some(name), "{PANIC_OVER} asks for a panic over {name}");
+}
+
+/// Panics when a test asks for it: never, outside of tests.
+#[cfg(not(feature = "mutations"))]
+#[inline]
+pub const fn panic_over(_: &str) {}
+
 /// Whether this mistake is to be made: never, outside of tests.
 #[cfg(not(feature = "mutations"))]
 #[must_use]

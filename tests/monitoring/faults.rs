@@ -10,6 +10,8 @@ use crate::support::{Cluster, ControlPlane, Crd, Ns, Obj, Policy, Scope, Verdict
 
 /// The content type of merge patches.
 pub const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
+/// The name of an object whose owner is of a kind that nobody serves.
+pub const OF_UNKNOWN: &str = "of-unknown";
 /// Marks what the webhook denies to delete.
 const PROTECTED: &str = "kube-gc-test/protected";
 
@@ -92,7 +94,7 @@ async fn stuck(cluster: &Cluster, ns: &Ns) -> Result<()> {
     let mut unknown = never();
     unknown["apiVersion"] = json!("nowhere.example.com/v1");
     unknown["kind"] = json!("Unknown");
-    ns.configmap("of-unknown").owner_reference(unknown).create().await?;
+    ns.configmap(OF_UNKNOWN).owner_reference(unknown).create().await?;
     let elsewhere = cluster.namespace().await?.configmap("elsewhere").create().await?;
     ns.configmap("of-elsewhere").owned_by(&elsewhere).create().await?;
     Ok(())

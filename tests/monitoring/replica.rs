@@ -26,13 +26,33 @@ pub struct Replica {
 impl Replica {
     /// Starts one.
     pub async fn start(
-        (namespace, pod): (&'static str, &'static str),
+        name: (&'static str, &'static str),
         kubeconfig: impl Into<PathBuf>,
         config: &str,
         arguments: &[&str],
     ) -> Result<Self> {
         let mut options = Options::config(format!("{config}\n{COMMON}"));
         options.args = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        Self::begin(name, kubeconfig, options).await
+    }
+
+    /// Starts one with these environment variables.
+    pub async fn start_telling(
+        name: (&'static str, &'static str),
+        kubeconfig: impl Into<PathBuf>,
+        config: &str,
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
+        let mut options = Options::config(format!("{config}\n{COMMON}"));
+        options.env = environment.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Self::begin(name, kubeconfig, options).await
+    }
+
+    async fn begin(
+        (namespace, pod): (&'static str, &'static str),
+        kubeconfig: impl Into<PathBuf>,
+        options: Options,
+    ) -> Result<Self> {
         let mut replica = Self { namespace, pod, kubeconfig: kubeconfig.into(), options, collector: None };
         replica.start_again().await?;
         Ok(replica)

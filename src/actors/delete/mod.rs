@@ -89,6 +89,7 @@ impl DeleteWork {
     }
 
     async fn object(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
+        mutation::panic_over(&item.identity.name);
         match first_look(item) {
             FirstLook::Nothing(reason) => {
                 tracing::trace!(object = %item.identity, %reason, "nothing to do");
