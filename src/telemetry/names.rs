@@ -32,8 +32,8 @@ pub struct Metric {
 /// empty in microseconds, but a mass deletion waits for minutes. Every bound that
 /// Kubernetes' own components have is among them.
 const QUEUE_SECONDS: &[f64] = &[
-    1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 100.0,
-    300.0, 1000.0,
+    1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0,
+    100.0, 300.0, 1000.0,
 ];
 
 /// Fine around a millisecond, which is what is usual, and up to where a mass deletion

@@ -93,7 +93,7 @@ impl Drop for Churn {
 /// object from being collected, or its owner from going.
 #[tokio::test]
 async fn churn_does_not_starve_collection() -> Result<()> {
-    let stage = Stage::set().await?;
+    let stage = Stage::set_alone().await?;
     let cluster = &stage.cluster;
     let collector = stage.collector().await?;
     for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
@@ -148,7 +148,7 @@ async fn churn_does_not_starve_collection() -> Result<()> {
 /// changed several times since it was read: a version is never the right one.
 #[tokio::test]
 async fn churn_does_not_starve_a_collector_that_is_slower() -> Result<()> {
-    let stage = Stage::set().await?;
+    let stage = Stage::set_alone().await?;
     let cluster = &stage.cluster;
     let collector = stage.collector_with(slow(20)).await?;
     for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {

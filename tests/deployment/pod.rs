@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -82,8 +82,14 @@ impl Pod {
         }
         command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         for variable in self.container["env"].as_array().into_iter().flatten() {
-            let text = |field: &str| variable[field].as_str().context("no text");
-            command.env(text("name")?, text("value")?);
+            let name = variable["name"].as_str().context("no name")?;
+            let value = match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
+                Some("metadata.namespace" | "metadata.name") => NAME,
+                Some("metadata.uid") => "3c9b6a1e-0000-4000-8000-000000000000",
+                Some(other) => bail!("{name}: {other}"),
+                None => variable["value"].as_str().context("no value")?,
+            };
+            command.env(name, value);
         }
         command.env("KUBERNETES_SERVICE_HOST", &self.address.0);
         command.env("KUBERNETES_SERVICE_PORT", &self.address.1);

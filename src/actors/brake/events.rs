@@ -83,7 +83,9 @@ enum Recorded {
 }
 
 async fn record(brake: &Brake, api: &Api, news: &News) -> Recorded {
-    let Some(about) = brake.lease().identity.clone().or_else(ourselves) else { return Recorded::Finally };
+    let variable = |name: &str| std::env::var(name).ok();
+    let about = brake.lease().identity.clone().or_else(|| ourselves(variable));
+    let Some(about) = about else { return Recorded::Finally };
     let News { kind, reason, message } = news;
     let Err(error) = api.tell(&about, *kind, reason, message).await else { return Recorded::Finally };
     match error.class {
@@ -100,8 +102,8 @@ async fn record(brake: &Brake, api: &Api, news: &News) -> Recorded {
 
 /// What an event can be about without a Lease: the pod, as the downward API names it, or
 /// a namespace that there always is.
-fn ourselves() -> Option<Identity> {
-    let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+fn ourselves(variable: impl Fn(&str) -> Option<String>) -> Option<Identity> {
+    let variable = |name| variable(name).filter(|value| !value.is_empty());
     match (variable("POD_NAMESPACE"), variable("POD_NAME")) {
         (Some(namespace), Some(name)) => {
             let uid = variable("POD_UID").unwrap_or_else(|| name.clone());
@@ -119,4 +121,26 @@ fn core(resource: &str, kind: &str, namespace: Option<Namespace>, name: &str, ui
         scope: if namespace.is_some() { Scope::Namespaced } else { Scope::Cluster },
     };
     Some(Identity { resource: Arc::new(resource), namespace, name: name.into(), uid: Uid::parse(uid)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_lease_an_event_is_about_the_pod_or_else_about_a_namespace_that_there_always_is() {
+        let in_a_pod = ourselves(|name| {
+            let value = match name {
+                "POD_NAMESPACE" => "gc",
+                "POD_NAME" => "kube-gc-1",
+                _ => "u-1",
+            };
+            Some(value.to_owned())
+        })
+        .unwrap();
+        assert_eq!(in_a_pod.to_string(), "pods gc/kube-gc-1 (u-1)");
+        let outside = ourselves(|_| None).unwrap();
+        assert_eq!(outside.to_string(), "namespaces kube-system (kube-system)");
+        assert_eq!(ourselves(|_| Some(String::new())).unwrap(), outside, "empty is as good as not set");
+    }
 }

@@ -7,12 +7,14 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{ControlPlane, Release, is_embedded};
 
-/// How many planes there are to take turns on. A scenario mostly waits, for the collector
-/// or for the API server, and another one can work meanwhile: on another plane, since each
-/// collector looks after a whole cluster.
-const PLANES: usize = 2;
+/// How many planes there are to take turns on. On the embedded server a scenario mostly
+/// waits for the collector, and another one can work meanwhile: on another plane, since
+/// each collector looks after a whole cluster. A real server keeps the machine busy.
+fn planes() -> usize {
+    if is_embedded() { SHARED.len() } else { 1 }
+}
 
-static SHARED: [OnceLock<Result<ControlPlane, String>>; PLANES] = [const { OnceLock::new() }; PLANES];
+static SHARED: [OnceLock<Result<ControlPlane, String>>; 2] = [const { OnceLock::new() }; 2];
 static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 static TURNS: Semaphore = Semaphore::const_new(0);
 
@@ -35,13 +37,23 @@ enum Held {
 impl Turn {
     /// Waits for a plane; the first who asks start them.
     pub async fn take() -> Result<Self> {
+        Self::with_permits(1).await
+    }
+
+    /// The same while nobody else has one: for scenarios in which somebody has to be as
+    /// quick as they say.
+    pub async fn take_all() -> Result<Self> {
+        Self::with_permits(planes()).await
+    }
+
+    async fn with_permits(count: usize) -> Result<Self> {
         static OPENED: OnceLock<()> = OnceLock::new();
         OPENED.get_or_init(|| {
             // The first one first: a single scenario starts a single plane.
-            free().extend((0..PLANES).rev());
-            TURNS.add_permits(PLANES);
+            free().extend((0..planes()).rev());
+            TURNS.add_permits(planes());
         });
-        let permit = TURNS.acquire().await?;
+        let permit = TURNS.acquire_many(u32::try_from(count)?).await?;
         let index = free().pop().ok_or_else(|| anyhow!("a turn without a plane"))?;
         // From here on it is given back, whatever happens.
         let held = Held::Shared { index, _permit: permit };
