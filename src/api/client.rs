@@ -9,7 +9,7 @@ use dashmap::DashSet;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
-use kube::client::Body;
+use kube::client::{AuthError, Body};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::decode::Status;
@@ -340,6 +340,8 @@ fn transport(call: &Call<'_>, error: &kube::Error) -> ApiError {
     let class = match error {
         // Getting credentials failed, not the request.
         kube::Error::Auth(_) => ErrorClass::Denied,
+        // The same, if they are got anew for each request.
+        kube::Error::Service(cause) if cause.is::<AuthError>() => ErrorClass::Denied,
         kube::Error::Service(cause) => match cause.downcast_ref::<GateClosed>() {
             Some(closed) => class_of(*closed),
             None => ErrorClass::Transient,

@@ -260,6 +260,18 @@ contexts: [{name: one, context: {cluster: a, user: u}}, {name: two, context: {cl
     }
 
     #[tokio::test]
+    async fn a_token_that_cannot_be_sent_is_not_taken_for_a_server_out_of_reach() {
+        let token = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(token.path(), "SECRET\n").unwrap();
+        let file = format!("{{tokenFile: '{}'}}", token.path().display());
+        let config = load(&KUBECONFIG.replace("{token: SECRET}", &file), Some("one")).await.unwrap();
+        let api = Api::connect(config, ApiSettings::default(), WriteGate::open()).unwrap();
+        let error = api.probe().await.unwrap_err();
+        assert_eq!((error.class, error.code), (ErrorClass::Denied, None), "{error}");
+        assert!(error.message.contains("invalid bearer token"), "{error}");
+    }
+
+    #[tokio::test]
     async fn connecting_sends_nothing() {
         let config = load(KUBECONFIG, Some("one")).await.unwrap();
         Api::connect(config, ApiSettings::default(), WriteGate::open()).unwrap();

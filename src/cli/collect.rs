@@ -113,7 +113,14 @@ fn refused(server: &http::Uri, error: &ApiError) -> Failure {
                 "{server} refuses the credentials: {error}; check the kubeconfig's user, or the token's age"
             ),
         ),
-        (ErrorClass::Denied, _) => Failure::new(
+        (ErrorClass::Denied, None) => Failure::new(
+            Exit::Credentials,
+            format!(
+                "there are no credentials for {server}: {error}; check the kubeconfig's user, or the token's \
+                 file, which must not end in a line break"
+            ),
+        ),
+        (ErrorClass::Denied, Some(_)) => Failure::new(
             Exit::Forbidden,
             format!(
                 "{server} does not allow what a garbage collector needs: {error}; see deploy/README.md for the role"
