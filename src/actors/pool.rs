@@ -6,6 +6,7 @@ mod stuck;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, Recipient, SpawnHandle, Supervisor};
 use tokio::sync::oneshot;
@@ -95,6 +96,14 @@ pub trait Work: Send + Sync + 'static {
 /// place while they wait.
 const ASIDE_AT_MOST: usize = 128;
 
+/// The longest pause after a conflict: the object has changed, which is no failure, and one
+/// that changes a hundred times a second must meet a moment of rest sooner than a pause that
+/// doubles would let it.
+pub(super) const AFTER_CONFLICT_AT_MOST: Duration = Duration::from_millis(250);
+/// After so many tries in a row it is a failure all the same: something answers everything
+/// with a conflict.
+const CONFLICTS_AT_MOST: u32 = 250;
+
 /// How many keys a pool holds while it is closed. A standby is told of everything that the
 /// leader does, and works on nothing; when it opens, the graph derives anew what is to be
 /// done, also what was not held here.
@@ -132,6 +141,7 @@ pub struct Pool<W: Work> {
     work: Arc<W>,
     size: usize,
     mailbox: Mailbox<Key, RetryReason>,
+    backoff: Backoff,
     /// Those of its keys that have failed since they were last done.
     failing: HashSet<Key>,
     workers: Vec<Addr<Worker<W>>>,
@@ -156,6 +166,7 @@ impl<W: Work> Pool<W> {
             work,
             size,
             mailbox: Mailbox::new(backoff),
+            backoff,
             failing: HashSet::new(),
             workers: Vec::new(),
             idle: Vec::new(),
@@ -203,6 +214,19 @@ impl<W: Work> Pool<W> {
         self.metrics.added_in_total(self.mailbox.adds_total());
         self.metrics.retried_in_total(self.mailbox.retries_total());
         self.set_alarm(ctx);
+    }
+
+    /// What becomes of a key that met a conflict: see [`AFTER_CONFLICT_AT_MOST`].
+    fn after_conflicts(&self, key: &Key, outcome: Outcome) -> Outcome {
+        let tries = self.mailbox.failure_of(key).map_or(0, |failure| failure.attempts);
+        match outcome {
+            Completion::Retry { reason: RetryReason::Conflict, error } if tries < CONFLICTS_AT_MOST => {
+                let longest = AFTER_CONFLICT_AT_MOST.max(self.backoff.min);
+                let after = self.backoff.delay(tries + 1).min(longest);
+                Completion::RetryAfter { after, reason: RetryReason::Conflict, error }
+            }
+            outcome => outcome,
+        }
     }
 
     /// Notes since when there has been a cause for a key.
@@ -307,6 +331,7 @@ impl<W: Work> Handler<Finished> for Pool<W> {
         {
             self.caused(&key, at);
         }
+        let outcome = self.after_conflicts(&key, outcome);
         self.mailbox.finish(&key, outcome, now);
         let place = if self.aside.remove(&worker) { &mut self.spare } else { &mut self.idle };
         place.push(worker);

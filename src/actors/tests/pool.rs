@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, Context, Handler, System};
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use super::child::{Panic, as_child, is_child};
 use super::{in_system, key};
 use crate::actors::messages::{Close, Enqueue, Open, WakeUnresolved};
 use crate::actors::pool::{
-    AskPool, AskStuck, HELD_AT_MOST, Outcome, Place, Pool, PoolStatus, RetryReason, StuckKeys, Work,
+    AFTER_CONFLICT_AT_MOST, AskPool, AskStuck, HELD_AT_MOST, Outcome, Place, Pool, PoolStatus, RetryReason,
+    StuckKeys, Work,
 };
 use crate::actors::supervision::FATAL_EXIT_CODE;
 use crate::mailbox::{Backoff, Completion};
@@ -52,6 +54,7 @@ impl Work for Scripted {
                 lag.deletion_sent();
                 Completion::Done
             }
+            Some("changing") => retry(RetryReason::Conflict, "it has changed"),
             Some("held") => {
                 self.release.notified().await;
                 Completion::Done
@@ -129,6 +132,21 @@ fn a_closed_pool_queues_and_does_not_work() {
         assert!(work.tries.borrow().is_empty());
         pool.do_send(Open);
         tried(&work, |tries| tries.contains_key("a/fine")).await;
+    });
+}
+
+/// An object that changed a hundred times a second was tried again ever more seldom.
+#[test]
+fn conflicts_do_not_make_an_object_wait_longer_and_longer_unless_there_is_no_end_to_them() {
+    in_system(async {
+        let (work, pool) = start(1);
+        pool.do_send(Open);
+        let begun = Instant::now();
+        pool.do_send(Enqueue::from(vec![key("a", "changing")]));
+        tried(&work, |of| tries(of, "a/changing") == 200).await;
+        assert!(begun.elapsed() < AFTER_CONFLICT_AT_MOST * 201, "{:?}", begun.elapsed());
+        tried(&work, |of| tries(of, "a/changing") == 268).await;
+        assert!(begun.elapsed() > Duration::from_secs(600), "{:?}", begun.elapsed());
     });
 }
 
