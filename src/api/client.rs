@@ -38,7 +38,16 @@ const LONGEST_ANSWER: usize = 64 << 20;
 
 /// The way to one API server. Clones are cheap and share everything.
 #[derive(Clone)]
-pub struct Api(Arc<Inner>);
+pub struct Api(Arc<Inner>, Pace);
+
+/// When requests about single objects wait for their turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// Each right before it is sent.
+    Each,
+    /// They have waited.
+    Ahead,
+}
 
 struct Inner {
     unary: kube::Client,
@@ -158,7 +167,7 @@ impl Api {
         settings: ApiSettings,
         gate: WriteGate,
     ) -> Self {
-        Self(Arc::new(Inner {
+        let inner = Inner {
             unary,
             watches,
             limiter: Limiter::new(settings.qps, settings.burst),
@@ -168,7 +177,17 @@ impl Api {
             high_water: HighWater::default(),
             doubts: Doubts::default(),
             no_strategic_merge: DashSet::new(),
-        }))
+        };
+        Self(Arc::new(inner), Pace::Each)
+    }
+
+    /// Waits for the turns of so many requests about single objects, and gives a way on
+    /// which they then go at once: for some that have to follow each other closely.
+    pub async fn ahead(&self, requests: u32) -> Self {
+        for _ in 0..requests {
+            self.0.limiter.turn().await;
+        }
+        Self(Arc::clone(&self.0), Pace::Ahead)
     }
 
     /// How it behaves.
@@ -211,7 +230,7 @@ impl Api {
         // Discovery of an old server is a hundred small requests, all at once and
         // then none for long: no load that a limit is for. And a list that a watch
         // needs to go on must not wait behind a thousand deletions.
-        if !matches!(call.verb, Verb::Discover | Verb::List) {
+        if self.1 == Pace::Each && !matches!(call.verb, Verb::Discover | Verb::List) {
             self.0.limiter.turn().await;
         }
         let mut request = call.request()?;

@@ -67,6 +67,11 @@ impl Classified {
         Self { class, evidence, identity, confirmed: None, error: None, retry_after: None }
     }
 
+    /// Whether nothing can bring the owner back.
+    pub(super) const fn is_gone(&self) -> bool {
+        matches!(self.class, ReferenceClass::Absent | ReferenceClass::Orphaned)
+    }
+
     /// A kind that the catalog does not know.
     fn not_served(reference: &OwnerReference) -> Self {
         let OwnerReference { api_version, kind, .. } = reference;

@@ -18,9 +18,11 @@ use crate::graph::{
 };
 use crate::mailbox::Completion;
 use crate::mutation::{self, Mutation};
-use crate::object::{DeletionState, Key};
+use crate::object::{DeletionState, Key, ResourceVersion};
 use crate::telemetry::Queue;
-use crate::verdict::{Decision, FirstLook, ReferenceClass, decide, first_look};
+use crate::verdict::{
+    AfterConflict, Basis, Decision, Dependents, FirstLook, ReferenceClass, after_conflict, decide, first_look,
+};
 
 pub use self::classify::{Classified, Evidence};
 pub use self::deletion::Dropped;
@@ -222,17 +224,57 @@ impl DeleteWork {
         }
         let line =
             DecisionLine::new(&self.context, &item.identity, "remove_references").owners(item, classified);
+        let is_gone = |index: &usize| classified.get(*index).is_some_and(Classified::is_gone);
+        // Those that wait were confirmed for this moment alone.
+        let gone_for_good = remove.iter().all(is_gone);
         let remove: Vec<_> = remove.iter().filter_map(|index| item.references.get(*index)).collect();
         let remove: Vec<_> = remove.into_iter().map(|seen| seen.reference.clone()).collect();
         let all = item.references.iter().map(|seen| &seen.reference);
         let removal = Removal::of(all, remove);
-        let version = item.resource_version.as_ref();
+        let version = item.resource_version.clone();
         let version = version.filter(|_| !mutation::is(Mutation::PatchWithoutVersion));
-        let patched = self.context.api.remove_references(&item.identity, removal.references(), version);
-        let patched = self.context.health.request(&item.identity.resource.group_resource, patched).await;
+        let patched = self.remove_at_rest(item, &removal, version, gone_for_good).await;
         line.finish(&patched);
         self.expect_patch(item, &patched?).await?;
         Ok(Completion::Done)
+    }
+
+    /// Takes references away at the version that was decided on. If the object has changed,
+    /// and only in what the decision does not rest on, at the version that it has by then:
+    /// it may change faster than an event of it takes to get here.
+    async fn remove_at_rest(
+        &self,
+        item: &ObjectSnapshot,
+        removal: &Removal,
+        mut version: Option<ResourceVersion>,
+        gone_for_good: bool,
+    ) -> Result<Patched, ApiError> {
+        let type_of_item = &item.identity.resource.group_resource;
+        let mut api = self.context.api.clone();
+        let basis = Basis::of(item);
+        let mut conflicts = 0;
+        loop {
+            let patched = api.remove_references(&item.identity, removal.references(), version.as_ref());
+            let patched = self.context.health.request(type_of_item, patched).await;
+            let is_conflict = patched.as_ref().is_err_and(|error| error.class == ErrorClass::Conflict);
+            if !is_conflict || !gone_for_good || version.is_none() {
+                return patched;
+            }
+            conflicts += 1;
+            // To be read and patched without a pause in between.
+            api = self.context.api.ahead(1 + self.context.api.requests_for_patch(type_of_item)).await;
+            let live = match self.context.health.request(type_of_item, api.look_up(&item.identity)).await {
+                Ok(LookUp::Found(live)) => live,
+                Ok(LookUp::Absent(_)) => return Ok(Patched::Gone),
+                Err(_) => return patched,
+            };
+            let dependents = Dependents::of(item);
+            match after_conflict(&basis, version.as_ref(), Some(&live), dependents, conflicts) {
+                AfterConflict::DeleteWith(current) => version = Some(current),
+                // Decided afresh, or after a pause.
+                _ => return patched,
+            }
+        }
     }
 
     async fn expect_patch(&self, item: &ObjectSnapshot, patched: &Patched) -> Result<(), Interrupted> {

@@ -10,7 +10,7 @@ use super::decode;
 use super::error::{ApiError, ErrorClass};
 use super::live::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, STRATEGIC_MERGE_PATCH, given_up};
 use super::path;
-use crate::object::{Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};
+use crate::object::{GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};
 use crate::telemetry::record::{self, PatchConflict};
 
 /// Which owner references are to go.
@@ -54,6 +54,13 @@ enum Edit {
 const LIST: &str = "ownerReferences";
 
 impl Api {
+    /// How many requests a patch of owner references takes, as far as is known of the type.
+    #[must_use]
+    pub fn requests_for_patch(&self, group_resource: &GroupResource) -> u32 {
+        // A JSON merge patch is made of what is read for it.
+        if self.no_strategic_merge().contains(group_resource) { 2 } else { 1 }
+    }
+
     /// Takes owner references off a dependent (semantics, section 6).
     ///
     /// A strategic merge patch with the uid, and the resource version when one is
