@@ -71,8 +71,10 @@ async fn one_namespace_after_the_other(cluster: &Cluster, collector: &Collector,
 /// Whether a metric is there from the start: unless the cluster gives the values of
 /// its labels, by what happens.
 fn is_always_there(metric: &Metric) -> bool {
-    // Where nothing but a dry run has them, their zeros would say that there is one.
-    if [names::COMPARISONS.name, names::COMPARISONS_PENDING.name].contains(&metric.name) {
+    // Where nothing but a dry run, or a group of replicas, has them, their zeros would say
+    // that there is one.
+    let of_a_kind = [names::COMPARISONS.name, names::COMPARISONS_PENDING.name, names::LEADER.name];
+    if of_a_kind.contains(&metric.name) {
         return false;
     }
     let sampled = |label: &str| label == "partition" || metric.name == names::BUILD_INFO.name;
