@@ -43,11 +43,13 @@ async fn the_metrics_count_what_happens() -> Result<()> {
 
     let ns = cluster.namespace().await?;
     let strange = json!({"apiVersion": "nowhere.example.com/v1", "kind": "Thing", "name": "t", "uid": "u"});
-    ns.secret("strange").owner_reference(strange).create().await?;
+    let strange = ns.secret("strange").owner_reference(strange).create().await?;
     poll("the unresolved reference", async || {
         Ok(collector.metric(names::UNRESOLVED_REFERENCES.name).await? == 1.0)
     })
     .await?;
+    // Others wait until nothing waits.
+    cluster.delete(&strange, Policy::Background).await?;
     collector.stop().await
 }
 
