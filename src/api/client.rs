@@ -12,7 +12,7 @@ use http_body_util::BodyExt as _;
 use kube::client::{AuthError, Body};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::decode::Status;
+use super::decode::{Encoding, Status};
 use super::doubt::Doubts;
 use super::error::{self, ApiError, ErrorClass, Named};
 use super::gate::{GateClosed, Permit, WriteGate};
@@ -23,14 +23,8 @@ use super::settings::{ApiSettings, USER_AGENT, Verb};
 use crate::object::GroupResource;
 use crate::telemetry::{DeletionLag, record};
 
-/// Asks for one object's metadata; a server that cannot cut it out sends all.
-pub(super) const METADATA: &str =
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-/// Asks for a list of metadata; the same fallback.
-pub(super) const METADATA_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-/// Asks for JSON.
-pub(super) const JSON: &str = "application/json";
+/// Stands for a body that a message cannot quote.
+pub(super) const NO_TEXT: &[u8] = b"{}";
 
 /// No answer to a unary call is longer than this; discovery of a big cluster is
 /// a few MiB.
@@ -118,24 +112,27 @@ impl<'a> Call<'a> {
 
     /// Sorts an answer that is an error.
     pub fn refusal(&self, code: u16, headers: &HeaderMap, body: &[u8]) -> ApiError {
-        let status = Status::read(body);
+        let encoding = Encoding::of(headers);
+        let status = Status::read(encoding, body);
         let retry_after = headers
             .get(RETRY_AFTER)
             .and_then(|value| value.to_str().ok()?.parse().ok())
             .map(Duration::from_secs);
         let class = error::classify(code, &status, retry_after, self.object);
-        self.error(class, error::message(&status, body), Some(code))
+        // What is no text is not quoted.
+        let text = if encoding == Encoding::Json { body } else { NO_TEXT };
+        self.error(class, error::message(&status, text), Some(code))
     }
 
-    fn request(&mut self) -> Result<Request<Body>, ApiError> {
+    fn request(&mut self, compressed_lists: bool) -> Result<Request<Body>, ApiError> {
         let mut builder = Request::builder()
             .method(self.method.clone())
             .uri(self.path.as_str())
             .header(http::header::USER_AGENT, USER_AGENT)
             .header(ACCEPT, self.accept);
-        if self.verb == Verb::Watch {
-            // Servers from 1.37 on compress each event by itself, and the
-            // decoder underneath reads only the first.
+        // Servers from 1.37 on compress each event of a watch by itself, and the
+        // decoder underneath reads only the first.
+        if self.verb == Verb::Watch || self.verb == Verb::List && !compressed_lists {
             builder = builder.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         let body = match self.body.take() {
@@ -153,6 +150,7 @@ impl<'a> Call<'a> {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub code: u16,
+    pub encoding: Encoding,
     pub body: Bytes,
 }
 
@@ -233,7 +231,7 @@ impl Api {
         if self.1 == Pace::Each && !matches!(call.verb, Verb::Discover | Verb::List) {
             self.0.limiter.turn().await;
         }
-        let mut request = call.request()?;
+        let mut request = call.request(self.0.settings.compressed_lists)?;
         let lag = DeletionLag::current().filter(|_| call.verb == Verb::Delete);
         if let Some(lag) = lag.clone() {
             request.extensions_mut().insert(lag);
@@ -275,7 +273,7 @@ impl Api {
         self.0.settings.observer.request(call.verb, call.resource, code, start.elapsed());
         let (parts, body) = answer?;
         if parts.status.is_success() {
-            Ok(Answer { code: parts.status.as_u16(), body })
+            Ok(Answer { code: parts.status.as_u16(), encoding: Encoding::of(&parts.headers), body })
         } else {
             Err(call.refusal(parts.status.as_u16(), &parts.headers, &body))
         }
@@ -294,7 +292,7 @@ impl Api {
     pub(super) async fn open(&self, mut call: Call<'_>) -> Result<Response<Body>, ApiError> {
         let limit = self.0.settings.request_timeout;
         let client = if call.verb == Verb::Watch { &self.0.watches } else { &self.0.unary };
-        let request = call.request()?;
+        let request = call.request(self.0.settings.compressed_lists)?;
         let start = Instant::now();
         let deadline = start + limit;
         let response = timeout_at(deadline, client.send(request))
