@@ -75,7 +75,7 @@ impl Way {
         loop {
             match next(&mut watch).await {
                 Step::Items(items) => {
-                    all.extend(items.into_iter().map(|facts| (facts.uid.to_string(), facts)))
+                    all.extend(items.into_iter().map(|facts| (facts.uid.to_string(), facts)));
                 }
                 Step::ListEnded { resource_version } => {
                     assert!(resource_version.is_some(), "{} {}", self.name, resource.group_resource);
