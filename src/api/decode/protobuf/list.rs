@@ -198,3 +198,28 @@ impl ListParser {
 fn fault(error: Malformed) -> ListError {
     ListError(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::decode::encoder;
+
+    #[test]
+    fn no_more_than_an_item_is_held() {
+        let items: Vec<Value> = (0..10_000)
+            .map(|number| json!({"metadata": {"name": format!("o{number}"), "uid": "u", "labels": {"a": "b".repeat(300)}}}))
+            .collect();
+        let body = encoder::list(&json!({"metadata": {"resourceVersion": "5"}, "items": items}));
+        assert!(body.len() > 3_000_000);
+        let mut parser = ListParser::default();
+        let mut seen = 0;
+        for chunk in body.chunks(100) {
+            parser.feed(chunk, |_| seen += 1).unwrap();
+            assert!(parser.torn.capacity() < 1000, "{} bytes are held", parser.torn.capacity());
+        }
+        assert_eq!(seen, 10_000);
+        assert_eq!(parser.finish().unwrap().resource_version, Some(ResourceVersion::number(5)));
+    }
+}
