@@ -293,11 +293,9 @@ mod tests {
             let (mut begun, mut late) = (Vec::<Ticket>::new(), Vec::<Ticket>::new());
             for (step, which, awaited) in steps {
                 match step {
-                    0..=3 => {
-                        if window.has_room() {
-                            prop_assert!(begun.len() < window.limit());
-                            begun.push(window.begin());
-                        }
+                    0..=3 if window.has_room() => {
+                        prop_assert!(begun.len() < window.limit());
+                        begun.push(window.begin());
                     }
                     // Leaves without having been judged yet.
                     4 if !begun.is_empty() => {
