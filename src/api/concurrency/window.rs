@@ -3,7 +3,7 @@
 //! Plain data: no clock, no waiting. Additive increase, multiplicative decrease,
 //! as TCP does it, with a memory of where it was refused last: a window that went
 //! straight back there would be refused once per climb, which at a server that
-//! bears one request is every second one.
+//! bears one request is once for every two that it serves.
 
 use std::time::Duration;
 
