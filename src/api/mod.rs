@@ -8,6 +8,7 @@
 
 mod client;
 mod clock;
+mod concurrency;
 mod connect;
 mod decode;
 mod delete;
