@@ -9,6 +9,7 @@
 mod accept;
 mod client;
 mod clock;
+mod concurrency;
 mod connect;
 mod decode;
 mod delete;
