@@ -2,12 +2,12 @@
 # can also be typed; nothing needs more than Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench ci clean prerequisites control-plane
+.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-encoding ci clean prerequisites control-plane
 
 CARGO ?= cargo
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: prerequisites ## show it: an API server, a shop and the collector in one process (ARGS=--once, --objects=100000)
 	$(CARGO) run --release --locked -- demo $(ARGS)
@@ -54,7 +54,10 @@ picture: prerequisites control-plane ## draw grafana/kube-gc.svg, from a real Pr
 	KUBE_GC_PICTURE=grafana/kube-gc.svg $(CARGO) test --locked --test monitoring -- every_query_has_data
 
 bench: prerequisites ## benchmarks; compare runs with `cargo bench -- --save-baseline NAME` and `--baseline NAME`
-	$(CARGO) bench --locked
+	$(CARGO) bench --locked --bench core
+
+bench-encoding: prerequisites control-plane ## what lists cost in JSON and protobuf, with and without gzip (ARGS="OBJECTS ROUNDS LISTS")
+	$(CARGO) bench --locked --bench encoding -- $(ARGS)
 
 ci: ## what continuous integration runs
 	.ci/run

@@ -5,12 +5,19 @@
 //! them the corpora and mutations of these, on the stable toolchain. They are
 //! public for these two alone and promise nothing to anybody else.
 
-pub use crate::api::fuzzing::{discovery, list, object, watch};
+pub use crate::api::fuzzing::{discovery, list, list_protobuf, object, watch, watch_protobuf};
 pub use crate::config::fuzzing::config;
 
 /// A target: takes any bytes, panics when they show a fault.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; each has its corpus in `fuzz/corpus/`.
-pub const TARGETS: [(&str, Target); 5] =
-    [("object", object), ("list", list), ("watch", watch), ("discovery", discovery), ("config", config)];
+pub const TARGETS: [(&str, Target); 7] = [
+    ("object", object),
+    ("list", list),
+    ("list_protobuf", list_protobuf),
+    ("watch", watch),
+    ("watch_protobuf", watch_protobuf),
+    ("discovery", discovery),
+    ("config", config),
+];

@@ -15,7 +15,7 @@ use kube::client::{AuthError, Body};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::concurrency::{Concurrency, Signal};
-use super::decode::Status;
+use super::decode::{Encoding, Status};
 use super::discovery::Watchable;
 use super::doubt::Doubts;
 use super::error::{ApiError, ErrorClass, says_too_busy};
@@ -29,14 +29,8 @@ use crate::telemetry::{DeletionLag, record};
 
 pub(super) use call::Call;
 
-/// Asks for one object's metadata; a server that cannot cut it out sends all.
-pub(super) const METADATA: &str =
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-/// Asks for a list of metadata; the same fallback.
-pub(super) const METADATA_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-/// Asks for JSON.
-pub(super) const JSON: &str = "application/json";
+/// Stands for a body that a message cannot quote.
+pub(super) const NO_TEXT: &[u8] = b"{}";
 
 /// No answer to a unary call is longer than this; discovery of a big cluster is
 /// a few MiB.
@@ -87,6 +81,7 @@ impl fmt::Debug for Api {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub code: u16,
+    pub encoding: Encoding,
     pub body: Bytes,
 }
 
@@ -199,10 +194,12 @@ impl Api {
         match self.send(&mut call).await {
             Err(error) => (Err(error), Signal::Silent),
             Ok((parts, body)) if parts.status.is_success() => {
-                (Ok(Answer { code: parts.status.as_u16(), body }), Signal::Served)
+                let (code, encoding) = (parts.status.as_u16(), Encoding::of(&parts.headers));
+                (Ok(Answer { code, encoding, body }), Signal::Served)
             }
             Ok((parts, body)) => {
-                let (code, status) = (parts.status.as_u16(), Status::read(&body));
+                let (code, status) =
+                    (parts.status.as_u16(), Status::read(Encoding::of(&parts.headers), &body));
                 let signal = match code {
                     429 if says_too_busy(code, &status) => Signal::Refused,
                     // It failed, which may have nothing to do with how much there is to do.
@@ -216,7 +213,7 @@ impl Api {
 
     /// Asks the gate if it writes, sends it, and reads whatever the answer is.
     async fn send(&self, call: &mut Call<'_>) -> Result<(Parts, Bytes), ApiError> {
-        let mut request = call.request()?;
+        let mut request = call.request(self.0.settings.compressed_lists)?;
         let lag = DeletionLag::current().filter(|_| call.verb == Verb::Delete);
         if let Some(lag) = lag.clone() {
             request.extensions_mut().insert(lag);
@@ -281,7 +278,7 @@ impl Api {
     pub(super) async fn open(&self, mut call: Call<'_>) -> Result<Response<Body>, ApiError> {
         let limit = self.0.settings.request_timeout;
         let client = if call.verb == Verb::Watch { &self.0.watches } else { &self.0.unary };
-        let request = call.request()?;
+        let request = call.request(self.0.settings.compressed_lists)?;
         let start = Instant::now();
         let deadline = start + limit;
         let response = timeout_at(deadline, client.send(request))
@@ -301,7 +298,8 @@ impl Api {
         let body = timeout_at(deadline, read_body(&call, body))
             .await
             .unwrap_or_else(|_| Err(too_slow(&call, limit)))?;
-        Err(call.refusal(parts.status.as_u16(), &parts.headers, &Status::read(&body), &body))
+        let status = Status::read(Encoding::of(&parts.headers), &body);
+        Err(call.refusal(parts.status.as_u16(), &parts.headers, &status, &body))
     }
 
     /// Tells the observer of a request that began then.

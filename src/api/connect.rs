@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::client::{Api, Call, JSON, METADATA_LIST, chain};
+use super::accept::{JSON, METADATA_LIST};
+use super::client::{Api, Call, chain};
 use super::decode::json_fault;
 use super::error::{ApiError, ErrorClass};
 use super::gate::WriteGate;

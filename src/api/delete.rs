@@ -3,7 +3,8 @@
 use http::Method;
 use serde::Serialize;
 
-use super::client::{Api, Call, JSON};
+use super::accept::JSON;
+use super::client::{Api, Call};
 use super::error::{ApiError, ErrorClass};
 use super::read::read_object;
 use super::settings::Verb;

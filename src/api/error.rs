@@ -90,6 +90,11 @@ impl ErrorClass {
 }
 
 impl ApiError {
+    /// True when the server says that it knows none of the encodings asked for.
+    pub(super) fn says_not_acceptable(&self) -> bool {
+        matches!(self.code, Some(406 | 415))
+    }
+
     /// Whether the request may have had its effect all the same: it was sent, and nobody
     /// knows what became of it.
     #[must_use]
@@ -216,9 +221,10 @@ pub(super) fn message(status: &Status, body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::decode::Encoding;
 
     fn status(json: &str) -> Status {
-        Status::read(json.as_bytes())
+        Status::read(Encoding::Json, json.as_bytes())
     }
 
     fn sort(code: u16, json: &str) -> ErrorClass {

@@ -6,7 +6,8 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::client::{Answer, Api, Call, JSON};
+use super::accept::JSON;
+use super::client::{Answer, Api, Call};
 use super::decode::json_fault;
 use super::error::{ApiError, ErrorClass, Named};
 use super::live::MERGE_PATCH;

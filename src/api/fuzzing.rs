@@ -5,18 +5,20 @@
 
 mod document;
 mod naive;
+mod protobuf;
 
 use std::fmt::Debug;
 
 use serde_json::Value;
 
-use super::decode::{Envelope, FactsReader, LineSplitter, ListScanner, ObjectView, WatchLine};
+use super::decode::{Envelope, FactsReader, LineSplitter, ListScanner, ObjectView, WatchEvent};
 use crate::object::ObjectFacts;
 use naive::Read;
 
 pub use document::discovery;
 #[cfg(test)]
 pub(in crate::api) use naive::facts as naive_facts;
+pub use protobuf::{list as list_protobuf, watch as watch_protobuf};
 
 /// Holds a lean reader to a naive one.
 ///
@@ -39,6 +41,11 @@ fn compare<T: Debug + PartialEq>(
     if from_bytes.is_some() || !(naive::has_duplicates(bytes) || disguise(bytes)) {
         assert_eq!(from_bytes, expected, "read as it came");
     }
+}
+
+/// The sizes of chunks in which something is read: in one, in the smallest, in others.
+fn chunked(bytes: &[u8]) -> [usize; 3] {
+    [bytes.len().max(1), 1, 2 + bytes.len() % 61]
 }
 
 fn no_disguise(_: &[u8]) -> bool {
@@ -110,7 +117,7 @@ pub fn watch(bytes: &[u8]) {
     let mut expected: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     expected.pop();
     expected.retain(|line| !line.trim_ascii().is_empty());
-    for cut in [bytes.len().max(1), 1, 2 + bytes.len() % 61] {
+    for cut in chunked(bytes) {
         assert_eq!(split(cut), expected, "in chunks of {cut}");
     }
     for line in expected {
@@ -119,7 +126,7 @@ pub fn watch(bytes: &[u8]) {
 }
 
 fn event(line: &[u8]) {
-    let lean = |line: &[u8]| WatchLine::read(line, &mut FactsReader::default()).ok().map(Event::from);
+    let lean = |line: &[u8]| WatchEvent::read(line, &mut FactsReader::default()).ok().map(Event::from);
     compare(line, lean, naive::event, no_disguise);
     // Servers write the type first; a tree written afresh has it last.
     let Ok(tree) = serde_json::from_slice::<Value>(line) else { return };
@@ -129,7 +136,7 @@ fn event(line: &[u8]) {
     }
 }
 
-/// A [`WatchLine`] as far as the naive reader knows it.
+/// A [`WatchEvent`] as far as the naive reader knows it.
 #[derive(Debug, PartialEq)]
 enum Event {
     Object { deleted: bool, facts: ObjectFacts },
@@ -138,14 +145,14 @@ enum Event {
     Error { code: u16, message: String },
 }
 
-impl From<WatchLine> for Event {
-    fn from(line: WatchLine) -> Self {
+impl From<WatchEvent> for Event {
+    fn from(line: WatchEvent) -> Self {
         match line {
-            WatchLine::Added(facts) | WatchLine::Modified(facts) => Self::Object { deleted: false, facts },
-            WatchLine::Deleted(facts) => Self::Object { deleted: true, facts },
-            WatchLine::Nameless(version) => Self::Nameless(version),
-            WatchLine::Bookmark(version) => Self::Bookmark(version),
-            WatchLine::Error(status) => Self::Error { code: status.code, message: status.message },
+            WatchEvent::Added(facts) | WatchEvent::Modified(facts) => Self::Object { deleted: false, facts },
+            WatchEvent::Deleted(facts) => Self::Object { deleted: true, facts },
+            WatchEvent::Nameless(version) => Self::Nameless(version),
+            WatchEvent::Bookmark(version) => Self::Bookmark(version),
+            WatchEvent::Error(status) => Self::Error { code: status.code, message: status.message },
         }
     }
 }

@@ -6,6 +6,7 @@
 //! wrong into what a caller must know ([`ErrorClass`]). No object's body is ever
 //! logged; the server's own error message is.
 
+mod accept;
 mod client;
 mod clock;
 mod concurrency;
@@ -37,6 +38,7 @@ pub use client::Api;
 pub(crate) use client::chain as error_chain;
 pub use clock::{Clock, Moment};
 pub use connect::{ConnectError, ServerVersion, load_config};
+pub use decode::Encoding;
 pub use delete::Deleted;
 pub use discovery::{Discovered, GroupFailure, Watchable};
 pub use doubt::Doubts;

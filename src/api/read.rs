@@ -2,8 +2,9 @@
 
 use http::Method;
 
-use super::client::{Answer, Api, Call, METADATA, METADATA_LIST};
-use super::decode::{FactsReader, ListError, ListScanner, ObjectView, json_fault};
+use super::accept::{METADATA, list_accept};
+use super::client::{Answer, Api, Call};
+use super::decode::{Encoding, FactsReader, ListReader, ObjectView, json_fault};
 use super::doubt::RESTORED;
 use super::error::{ApiError, ErrorClass, Named};
 use super::path;
@@ -119,6 +120,7 @@ impl Api {
         let base =
             format!("{}?limit={}", path::collection(resource, namespace), self.settings().page_size.max(1));
         let mut reader = FactsReader::default();
+        let mut preferred = self.settings().encoding;
         let mut attempts = 1;
         let mut token = String::new();
         let mut first_version = None;
@@ -129,7 +131,7 @@ impl Api {
                 page_path.push_str("&continue=");
                 path::encode(&mut page_path, &token);
             }
-            let mut call = Call::get(Verb::List, page_path, METADATA_LIST, &resource.group_resource);
+            let mut call = Call::get(Verb::List, page_path, list_accept(preferred), &resource.group_resource);
             call.action = "LIST";
             call.target = path::describe(&resource.group_resource, namespace, None);
             let target = call.target.clone();
@@ -142,19 +144,26 @@ impl Api {
                     seen = self.doubts().seen(&resource.group_resource, self.high_water());
                     continue;
                 }
+                // In JSON, every server knows it.
+                Err(error) if preferred != Encoding::Json && error.says_not_acceptable() => {
+                    preferred = Encoding::Json;
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
-            let unusable = |error: ListError| unusable("LIST", target.clone(), error.0, answer.code);
-            let mut scanner = ListScanner::default();
-            scanner
-                .feed(&answer.body, |item| {
-                    let view: ObjectView<'_> =
-                        serde_json::from_slice(item).map_err(|error| ListError(json_fault(&error)))?;
-                    reader.facts(view).into_iter().for_each(&mut visit);
-                    Ok(())
-                })
-                .map_err(unusable)?;
-            let envelope = scanner.finish().map_err(unusable)?;
+            let mut items = ListReader::new(answer.encoding);
+            let read = items
+                .feed(&answer.body, |view| reader.facts(view).into_iter().for_each(&mut visit))
+                .and_then(|()| items.finish());
+            let envelope = match read {
+                Ok(envelope) => envelope,
+                // In JSON, the same page may be easier to read.
+                Err(_) if preferred != Encoding::Json && answer.encoding != Encoding::Json => {
+                    preferred = Encoding::Json;
+                    continue;
+                }
+                Err(error) => return Err(unusable("LIST", target, error.0, answer.code)),
+            };
             first_version = first_version.or(envelope.resource_version);
             if self.proves_restore(&resource.group_resource, seen.as_ref(), first_version.as_ref()) {
                 return Err(ApiError {

@@ -104,6 +104,12 @@ impl Reply {
         Self { code: 200, headers: Vec::new(), parts: Vec::new(), never: true }
     }
 
+    /// The same with another code.
+    pub fn with_code(mut self, code: u16) -> Self {
+        self.code = code;
+        self
+    }
+
     pub fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.into()));
         self

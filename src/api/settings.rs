@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
+use super::decode::Encoding;
 use crate::object::GroupResource;
 
 /// The field manager of every patch, and the start of the user agent.
@@ -25,6 +26,11 @@ pub struct ApiSettings {
     pub request_timeout: Duration,
     /// Objects per page of a paged list, and per delivered batch of any list.
     pub page_size: u32,
+    /// In what lists and watches are asked for, if the server knows it; which one it
+    /// takes, each answer says.
+    pub encoding: Encoding,
+    /// Whether lists may come compressed.
+    pub compressed_lists: bool,
     /// Requests about single objects per second; 0: unlimited.
     pub qps: u32,
     /// So many of these at once, when [`qps`](Self::qps) limits; 0: as many as
@@ -66,6 +72,8 @@ impl Default for ApiSettings {
         Self {
             request_timeout: Duration::from_secs(30),
             page_size: 500,
+            encoding: Encoding::Protobuf,
+            compressed_lists: false,
             qps: 0,
             burst: 0,
             watch: WatchSettings::default(),

@@ -14,10 +14,10 @@ use super::serving::Protections;
 use crate::actors::{
     Controller, ControllerSettings, DecisionObserver, DiscoverySettings, Introspected, Journal, Placement,
 };
-use crate::api::{Api, ApiSettings, WatchSettings};
+use crate::api::{Api, ApiSettings, Encoding, WatchSettings};
 use crate::brake::Limits;
 use crate::cli::Exit;
-use crate::config::Settings;
+use crate::config::{self, Settings};
 use crate::http::{Introspection, Listener, bind, debug_router, health_router};
 use crate::leader::Notes;
 use crate::mailbox::Backoff;
@@ -116,6 +116,11 @@ pub fn api_settings(settings: &Settings) -> ApiSettings {
     ApiSettings {
         request_timeout: settings.client.request_timeout,
         page_size: settings.watch.page_size,
+        encoding: match settings.client.encoding {
+            config::Encoding::Protobuf => Encoding::Protobuf,
+            config::Encoding::Json => Encoding::Json,
+        },
+        compressed_lists: settings.client.compression,
         qps: settings.client.qps,
         burst: settings.client.burst,
         watch: WatchSettings {

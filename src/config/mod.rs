@@ -188,9 +188,24 @@ pub struct ClientSettings {
     pub qps: u32,
     /// How many of them may come at once; 0 means as many as `qps`.
     pub burst: u32,
+    /// What lists and watches are asked for in.
+    pub encoding: Encoding,
+    /// Whether lists may come compressed.
+    pub compression: bool,
     /// For one request, from sending it to the end of its answer; not for watches.
     #[serde(with = "text::duration")]
     pub request_timeout: Duration,
+}
+
+/// How the API server is to write lists and watches, if it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Encoding {
+    /// In protobuf or, what does not know it, in JSON.
+    #[default]
+    Protobuf,
+    /// In JSON.
+    Json,
 }
 
 /// `[shutdown]`
@@ -375,7 +390,13 @@ impl Default for StartupSettings {
 
 impl Default for ClientSettings {
     fn default() -> Self {
-        Self { qps: 0, burst: 0, request_timeout: Duration::from_secs(30) }
+        Self {
+            qps: 0,
+            burst: 0,
+            encoding: Encoding::default(),
+            compression: false,
+            request_timeout: Duration::from_secs(30),
+        }
     }
 }
 

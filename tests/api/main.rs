@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod control_plane;
+mod encodings;
 mod restore;
 
 use std::sync::Arc;
@@ -147,6 +148,7 @@ async fn the_api_room_agrees_with_a_real_server() {
     }
     warning(&bench).await;
     listing(&bench).await;
+    encodings::agree(&bench).await;
 }
 
 fn discovery(bench: &Bench) {

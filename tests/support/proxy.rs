@@ -21,7 +21,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use futures::stream::unfold;
-use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -49,7 +49,7 @@ use stream::Order;
 const DEADLINE: Duration = Duration::from_secs(60);
 /// The headers that are passed on, in both directions.
 const HEADERS: [HeaderName; 5] =
-    [http::header::ACCEPT, CONTENT_TYPE, http::header::USER_AGENT, http::header::WARNING, RETRY_AFTER];
+    [ACCEPT, CONTENT_TYPE, http::header::USER_AGENT, http::header::WARNING, RETRY_AFTER];
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
@@ -293,6 +293,7 @@ async fn answer(shared: Shared, client: Client, incoming: http::Request<Incoming
         .uri(parts.uri.path_and_query().map_or("/", |uri| uri.as_str()));
     if let Some(headers) = forwarded.headers_mut() {
         *headers = passed_on(&parts.headers);
+        speak_json(headers);
     }
     let served = client.send(forwarded.body(Body::from(body))?).await?;
     let (head, body) = served.into_parts();
@@ -328,6 +329,15 @@ async fn answer(shared: Shared, client: Client, incoming: http::Request<Incoming
 
 fn passed_on(headers: &HeaderMap) -> HeaderMap {
     HEADERS.iter().filter_map(|name| Some((name.clone(), headers.get(name)?.clone()))).collect()
+}
+
+/// Has the server answer in what can be edited here, as one does that knows no protobuf.
+fn speak_json(headers: &mut HeaderMap) {
+    let Some(accept) = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()) else { return };
+    let known: Vec<&str> = accept.split(',').filter(|media| !media.contains("protobuf")).collect();
+    if let Ok(accept) = known.join(",").parse() {
+        headers.insert(ACCEPT, accept);
+    }
 }
 
 /// What a rule says about a request.

@@ -6,7 +6,8 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER
 use http::{HeaderValue, Method, Request};
 use kube::client::Body;
 
-use crate::api::decode::Status;
+use super::NO_TEXT;
+use crate::api::decode::{Encoding, Status};
 use crate::api::error::{self, ApiError, ErrorClass, Named};
 use crate::api::path;
 use crate::api::settings::{USER_AGENT, Verb};
@@ -80,19 +81,21 @@ impl<'a> Call<'a> {
             .and_then(|value| value.to_str().ok()?.parse().ok())
             .map(Duration::from_secs);
         let class = error::classify(code, status, retry_after, self.object);
-        self.error(class, error::message(status, body), Some(code))
+        // What is no text is not quoted.
+        let text = if Encoding::of(headers) == Encoding::Json { body } else { NO_TEXT };
+        self.error(class, error::message(status, text), Some(code))
     }
 
     /// The request as it is sent; its body goes with it.
-    pub fn request(&mut self) -> Result<Request<Body>, ApiError> {
+    pub fn request(&mut self, compressed_lists: bool) -> Result<Request<Body>, ApiError> {
         let mut builder = Request::builder()
             .method(self.method.clone())
             .uri(self.path.as_str())
             .header(http::header::USER_AGENT, USER_AGENT)
             .header(ACCEPT, self.accept);
-        if self.verb == Verb::Watch {
-            // Servers from 1.37 on compress each event by itself, and the
-            // decoder underneath reads only the first.
+        // Servers from 1.37 on compress each event of a watch by itself, and the
+        // decoder underneath reads only the first.
+        if self.verb == Verb::Watch || self.verb == Verb::List && !compressed_lists {
             builder = builder.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         let body = match self.body.take() {

@@ -10,7 +10,7 @@ use super::{Keyed, Text, json_fault, keyed_or_default};
 use crate::object::ResourceVersion;
 
 /// No item and no rest of a list is longer; etcd takes no object over a few MiB.
-const LONGEST: usize = 16 << 20;
+pub(super) const LONGEST: usize = 16 << 20;
 
 /// Why a list cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

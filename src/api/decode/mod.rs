@@ -1,26 +1,33 @@
 //! Lean decoding of what API servers answer.
 //!
-//! Everything reads borrowed JSON and skips what is not needed without
+//! Everything reads borrowed JSON or protobuf and skips what is not needed without
 //! allocating it: labels, annotations, managed fields, specs and statuses never
 //! exist in this process. `PartialObjectMetadata` and full objects read alike,
 //! because some aggregated API servers know no metadata-only answers.
 
+mod answer;
 mod keyed;
 mod lines;
 mod list;
 mod object;
+mod protobuf;
 mod status;
 mod text;
 mod watch;
 
+#[cfg(test)]
+pub(super) use protobuf::encoder;
+
+pub use answer::Encoding;
 pub use status::Status;
 
+pub(super) use answer::{ListReader, WatchReader};
 pub(super) use keyed::{Keyed, keyed_or_default};
 pub(super) use lines::LineSplitter;
 pub(super) use list::{Envelope, ListError, ListScanner};
 pub(super) use object::{FactsReader, ObjectView, reference};
 pub(super) use text::Text;
-pub(super) use watch::WatchLine;
+pub(super) use watch::{EventError, WatchEvent};
 
 /// What is wrong with a JSON text, without quoting it: serde's own message
 /// repeats values, and those may be secret.

@@ -10,10 +10,10 @@ use crate::object::{
     ResourceVersion, Uid,
 };
 
-/// An object's metadata as it stands in the JSON text.
+/// An object's metadata as it stands in the text or message.
 #[derive(Debug, Default)]
 pub struct ObjectView<'a> {
-    metadata: MetadataView<'a>,
+    pub(super) metadata: MetadataView<'a>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for ObjectView<'a> {
@@ -31,19 +31,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for ObjectView<'a> {
 
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct MetadataView<'a> {
+pub(super) struct MetadataView<'a> {
     #[serde(borrow)]
-    name: Text<'a>,
+    pub name: Text<'a>,
     #[serde(borrow)]
-    namespace: Text<'a>,
+    pub namespace: Text<'a>,
     #[serde(borrow)]
-    uid: Text<'a>,
+    pub uid: Text<'a>,
     #[serde(borrow)]
-    resource_version: Text<'a>,
-    owner_references: Owners,
-    finalizers: FinalizersView,
-    deletion_timestamp: Option<IgnoredAny>,
-    deletion_grace_period_seconds: Option<i64>,
+    pub resource_version: Text<'a>,
+    pub owner_references: Owners,
+    pub finalizers: FinalizersView,
+    pub deletion_timestamp: Option<IgnoredAny>,
+    pub deletion_grace_period_seconds: Option<i64>,
 }
 
 impl ObjectView<'_> {
@@ -95,22 +95,35 @@ impl FactsReader {
 
 /// `metadata.ownerReferences` without those that have no uid.
 #[derive(Debug, Default)]
-struct Owners(Vec<OwnerReference>);
+pub(super) struct Owners(Vec<OwnerReference>);
+
+impl Owners {
+    /// Adds one, unless it has no uid.
+    pub fn add(&mut self, view: &ReferenceView<'_>) {
+        if let Some(owner) = view.read() {
+            // Most objects have one owner: no room for three more.
+            if self.0.is_empty() {
+                self.0.reserve_exact(1);
+            }
+            self.0.push(owner);
+        }
+    }
+}
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
-struct ReferenceView<'a> {
+pub(super) struct ReferenceView<'a> {
     #[serde(borrow)]
-    api_version: Text<'a>,
+    pub api_version: Text<'a>,
     #[serde(borrow)]
-    kind: Text<'a>,
+    pub kind: Text<'a>,
     #[serde(borrow)]
-    name: Text<'a>,
+    pub name: Text<'a>,
     #[serde(borrow)]
-    uid: Text<'a>,
-    controller: Option<bool>,
-    block_owner_deletion: Option<bool>,
+    pub uid: Text<'a>,
+    pub controller: Option<bool>,
+    pub block_owner_deletion: Option<bool>,
 }
 
 impl ReferenceView<'_> {
@@ -147,17 +160,11 @@ impl<'de> Deserialize<'de> for Owners {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Owners, A::Error> {
-                let mut owners = Vec::new();
+                let mut owners = Owners::default();
                 while let Some(Keyed(view)) = list.next_element::<Keyed<ReferenceView<'_>>>()? {
-                    if let Some(owner) = view.read() {
-                        // Most objects have one owner: no room for three more.
-                        if owners.is_empty() {
-                            owners.reserve_exact(1);
-                        }
-                        owners.push(owner);
-                    }
+                    owners.add(&view);
                 }
-                Ok(Owners(owners))
+                Ok(owners)
             }
         }
 
@@ -167,9 +174,18 @@ impl<'de> Deserialize<'de> for Owners {
 
 /// `metadata.finalizers`, read and forgotten.
 #[derive(Debug, Default)]
-struct FinalizersView {
+pub(super) struct FinalizersView {
     own: Finalizers,
     any: bool,
+}
+
+impl FinalizersView {
+    /// Takes note of one.
+    pub fn add(&mut self, finalizer: &str) {
+        self.any = true;
+        self.own.foreground |= finalizer == FOREGROUND_FINALIZER;
+        self.own.orphan |= finalizer == ORPHAN_FINALIZER;
+    }
 }
 
 impl<'de> Deserialize<'de> for FinalizersView {
@@ -190,9 +206,7 @@ impl<'de> Deserialize<'de> for FinalizersView {
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<FinalizersView, A::Error> {
                 let mut view = FinalizersView::default();
                 while let Some(finalizer) = list.next_element::<Text<'_>>()? {
-                    view.any = true;
-                    view.own.foreground |= &*finalizer == FOREGROUND_FINALIZER;
-                    view.own.orphan |= &*finalizer == ORPHAN_FINALIZER;
+                    view.add(&finalizer);
                 }
                 Ok(view)
             }
@@ -203,7 +217,7 @@ impl<'de> Deserialize<'de> for FinalizersView {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -251,7 +265,8 @@ mod tests {
         fields.prop_map(|fields| Value::Object(fields.into_iter().flatten().collect()))
     }
 
-    fn object() -> impl Strategy<Value = Value> {
+    /// Objects of every shape.
+    pub fn object() -> impl Strategy<Value = Value> {
         let owner = object_of(vec![
             field("apiVersion", text()),
             field("kind", text()),

@@ -18,34 +18,34 @@ pub struct Status {
     #[serde(deserialize_with = "or_default")]
     pub code: u16,
     #[serde(deserialize_with = "or_default")]
-    reason: String,
+    pub(super) reason: String,
     #[serde(deserialize_with = "keyed_or_default")]
-    details: Details,
+    pub(super) details: Details,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
-struct Details {
+pub(super) struct Details {
     #[serde(deserialize_with = "or_default")]
-    name: String,
+    pub name: String,
     #[serde(deserialize_with = "or_default")]
-    group: String,
+    pub group: String,
     /// The plural resource name, in spite of its own name.
     #[serde(deserialize_with = "or_default")]
-    kind: String,
+    pub kind: String,
     #[serde(deserialize_with = "or_default")]
-    causes: Vec<Keyed<Cause>>,
+    pub causes: Vec<Keyed<Cause>>,
     #[serde(deserialize_with = "or_default")]
-    retry_after_seconds: u64,
+    pub retry_after_seconds: u64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]
-struct Cause {
+pub(super) struct Cause {
     #[serde(deserialize_with = "or_default")]
-    reason: String,
+    pub reason: String,
     #[serde(deserialize_with = "or_default")]
-    field: String,
+    pub field: String,
 }
 
 /// Reads `null` as the default.
@@ -58,11 +58,9 @@ where
 }
 
 impl Status {
-    /// Reads a `Status`; a body that is none gives the empty one, which is about
-    /// nothing.
-    #[must_use]
-    pub fn read(body: &[u8]) -> Self {
-        serde_json::from_slice(body).map(|Keyed(status)| status).unwrap_or_default()
+    /// Reads a `Status` from JSON; `None` when it is none.
+    pub(super) fn read_json(body: &[u8]) -> Option<Self> {
+        serde_json::from_slice(body).map(|Keyed(status)| status).ok()
     }
 
     /// True when it names exactly this object: resource, group and name.

@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 /// serde borrows a `Cow` only where it is a field by itself, and Go leaves empty
 /// strings out but other servers may write `null`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Text<'a>(Cow<'a, str>);
+pub struct Text<'a>(pub(super) Cow<'a, str>);
 
 impl Deref for Text<'_> {
     type Target = str;

@@ -1,4 +1,4 @@
-//! One line of a watch.
+//! One event of a watch, and the line of JSON that it is.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 use super::{FactsReader, Keyed, ObjectView, Status, Text, json_fault};
 use crate::object::{ObjectFacts, ResourceVersion};
 
-/// What a line of a watch says.
+/// What an event says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WatchLine {
+pub enum WatchEvent {
     /// ADDED.
     Added(ObjectFacts),
     /// MODIFIED.
@@ -25,12 +25,12 @@ pub enum WatchLine {
     Error(Status),
 }
 
-/// A line that is no watch event.
+/// A line or a frame that is no watch event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EventError(pub String);
 
-impl WatchLine {
+impl WatchEvent {
     /// Reads a line.
     ///
     /// # Errors
@@ -38,9 +38,13 @@ impl WatchLine {
     /// It is no JSON, or no event of a known type. Skipping an unknown event
     /// could mean to miss a deletion.
     pub fn read(line: &[u8], reader: &mut FactsReader) -> Result<Self, EventError> {
-        let event: EventView<'_> =
-            serde_json::from_slice(line).map_err(|error| EventError(json_fault(&error)))?;
-        Ok(match event {
+        serde_json::from_slice(line)
+            .map(|view| Self::of(view, reader))
+            .map_err(|error| EventError(json_fault(&error)))
+    }
+
+    pub(super) fn of(event: EventView<'_>, reader: &mut FactsReader) -> Self {
+        match event {
             EventView::Error(status) => Self::Error(status),
             EventView::Bookmark(view) => Self::Bookmark(view.resource_version()),
             EventView::Object { now, view } => {
@@ -52,11 +56,12 @@ impl WatchLine {
                     (Some(facts), Now::Deleted) => Self::Deleted(facts),
                 }
             }
-        })
+        }
     }
 }
 
-enum EventView<'a> {
+/// An event as it stands in the line or frame.
+pub(super) enum EventView<'a> {
     Object { now: Now, view: ObjectView<'a> },
     Bookmark(ObjectView<'a>),
     Error(Status),
@@ -64,21 +69,22 @@ enum EventView<'a> {
 
 /// What has become of an object.
 #[derive(Clone, Copy)]
-enum Now {
+pub(super) enum Now {
     Added,
     Modified,
     Deleted,
 }
 
+/// The type of an event.
 #[derive(Clone, Copy)]
-enum EventType {
+pub(super) enum EventType {
     Object(Now),
     Bookmark,
     Error,
 }
 
 impl EventType {
-    fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "ADDED" => Self::Object(Now::Added),
             "MODIFIED" => Self::Object(Now::Modified),
@@ -170,29 +176,29 @@ fn read_late<'a, E: serde::de::Error>(
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<WatchLine, EventError> {
-        WatchLine::read(line.as_bytes(), &mut FactsReader::default())
+    fn read(line: &str) -> Result<WatchEvent, EventError> {
+        WatchEvent::read(line.as_bytes(), &mut FactsReader::default())
     }
 
     #[test]
     fn every_type_reads_in_either_order() {
         let object = r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}"#;
         let added = format!(r#"{{"type":"ADDED","object":{object}}}"#);
-        assert!(matches!(read(&added), Ok(WatchLine::Added(facts)) if *facts.name == *"a"));
+        assert!(matches!(read(&added), Ok(WatchEvent::Added(facts)) if *facts.name == *"a"));
         let modified = format!(r#"{{"object":{object},"type":"MODIFIED"}}"#);
-        assert!(matches!(read(&modified), Ok(WatchLine::Modified(facts)) if *facts.name == *"a"));
+        assert!(matches!(read(&modified), Ok(WatchEvent::Modified(facts)) if *facts.name == *"a"));
         let deleted = format!(r#"{{"type":"DELETED","object":{object}}}"#);
-        assert!(matches!(read(&deleted), Ok(WatchLine::Deleted(_))));
+        assert!(matches!(read(&deleted), Ok(WatchEvent::Deleted(_))));
         let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
-        assert_eq!(read(bookmark), Ok(WatchLine::Bookmark(Some(ResourceVersion::number(9)))));
+        assert_eq!(read(bookmark), Ok(WatchEvent::Bookmark(Some(ResourceVersion::number(9)))));
         let error = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}"#;
-        assert!(matches!(read(error), Ok(WatchLine::Error(status)) if status.code == 410));
+        assert!(matches!(read(error), Ok(WatchEvent::Error(status)) if status.code == 410));
     }
 
     #[test]
     fn an_object_without_a_uid_is_nameless() {
         let line = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}"#;
-        assert_eq!(read(line), Ok(WatchLine::Nameless(Some(ResourceVersion::number(7)))));
+        assert_eq!(read(line), Ok(WatchEvent::Nameless(Some(ResourceVersion::number(7)))));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::fetch::discovery;
-use crate::api::client::{Api, Call, JSON};
+use crate::api::accept::JSON;
+use crate::api::client::{Api, Call};
 use crate::api::decode::{Keyed, Text};
 use crate::api::settings::Verb;
 

@@ -12,16 +12,14 @@ use tokio::time::{Instant, sleep_until};
 
 use super::machine::{Action, End, ListFrom, Machine};
 use super::{Step, WatchStart};
-use crate::api::client::{Api, Call, METADATA, METADATA_LIST};
-use crate::api::decode::{Envelope, FactsReader, LineSplitter, ListScanner};
+use crate::api::accept::{METADATA_LIST, list_accept, watch_accept};
+use crate::api::client::{Api, Call};
+use crate::api::decode::{Encoding, Envelope, FactsReader, ListReader, WatchReader};
 use crate::api::error::{ApiError, ErrorClass};
 use crate::api::path;
 use crate::api::settings::Verb;
 use crate::object::{ObjectFacts, ResourceType};
 use crate::telemetry::EventMetrics;
-
-/// No event is longer: etcd takes no object over a few MiB.
-const LONGEST_LINE: usize = 16 << 20;
 
 /// Follows one resource type. Dropping it ends it.
 pub struct ListWatch {
@@ -32,6 +30,8 @@ pub struct ListWatch {
     /// Steps that are already known.
     pub(super) ready: VecDeque<Step>,
     pub(super) reader: FactsReader,
+    /// What is asked for.
+    pub(super) preferred: Encoding,
     pub(super) skipped: u64,
     pub(super) draining: bool,
     /// When the last part of an answer came.
@@ -48,14 +48,14 @@ pub(super) enum Stage {
     OpeningList { first: bool, since: Instant, opening: Opening },
     Listing(Listing),
     OpeningWatch { deadline: Instant, opening: Opening },
-    Watching { deadline: Instant, body: Body, lines: LineSplitter },
+    Watching { deadline: Instant, body: Body, events: WatchReader },
 }
 
 pub(super) type Opening = BoxFuture<'static, Result<Response<Body>, ApiError>>;
 
 pub(super) struct Listing {
     pub body: Body,
-    pub scanner: ListScanner,
+    pub items: ListReader,
     pub batch: Vec<ObjectFacts>,
     /// The first page: its version decides whether the list counts.
     pub first: bool,
@@ -87,6 +87,7 @@ impl Api {
             stage: Stage::Idle,
             ready: VecDeque::new(),
             reader: FactsReader::default(),
+            preferred: self.settings().encoding,
             skipped: 0,
             draining: false,
             arrived: Instant::now(),
@@ -152,10 +153,12 @@ impl ListWatch {
                     let (first, since) = (*first, *since);
                     let deadline = Instant::now() + self.api.settings().request_timeout;
                     match result {
+                        Err(error) if self.is_refused_for_its_encoding(&error) => self.stage = Stage::Idle,
                         Ok(response) => {
+                            let items = ListReader::new(Encoding::of(response.headers()));
                             self.stage = Stage::Listing(Listing {
                                 body: response.into_body(),
-                                scanner: ListScanner::default(),
+                                items,
                                 batch: Vec::new(),
                                 first,
                                 begun: !first,
@@ -171,9 +174,10 @@ impl ListWatch {
                     let result = opening.await;
                     let deadline = *deadline;
                     match result {
+                        Err(error) if self.is_refused_for_its_encoding(&error) => self.stage = Stage::Idle,
                         Ok(response) => {
-                            let lines = LineSplitter::new(LONGEST_LINE);
-                            self.stage = Stage::Watching { deadline, body: response.into_body(), lines };
+                            let events = WatchReader::new(Encoding::of(response.headers()));
+                            self.stage = Stage::Watching { deadline, body: response.into_body(), events };
                         }
                         Err(error) => self.end_watch(End::Failed(error)),
                     }
@@ -191,7 +195,7 @@ impl ListWatch {
             Action::Check => Stage::Checking(present_version(&self.api, &self.resource)),
             Action::List(from) => {
                 let first = !matches!(from, ListFrom::Page(_));
-                let opening = self.open(Verb::List, METADATA_LIST, self.list_path(&from));
+                let opening = self.open(Verb::List, list_accept(self.preferred), self.list_path(&from));
                 Stage::OpeningList { first, since: now, opening }
             }
             Action::Watch { from, lasting } => {
@@ -206,7 +210,8 @@ impl ListWatch {
                     path::encode(&mut path, &version.to_string());
                 }
                 let deadline = now + lasting + self.api.settings().watch.grace;
-                Stage::OpeningWatch { deadline, opening: self.open(Verb::Watch, METADATA, path) }
+                let opening = self.open(Verb::Watch, watch_accept(self.preferred), path);
+                Stage::OpeningWatch { deadline, opening }
             }
         };
     }
@@ -240,6 +245,25 @@ impl ListWatch {
         .boxed()
     }
 
+    /// Whether a server that should have chosen says that it knows none of what is
+    /// asked for. Asked for JSON alone, it gets another chance.
+    fn is_refused_for_its_encoding(&mut self, error: &ApiError) -> bool {
+        let is_refused = self.preferred != Encoding::Json && error.says_not_acceptable();
+        if is_refused {
+            self.preferred = Encoding::Json;
+        }
+        is_refused
+    }
+
+    /// What an answer in this encoding said cannot be read. If another one may be
+    /// easier to read, the next request is for that.
+    pub(super) fn cannot_read(&mut self, encoding: Encoding, message: &mut String) {
+        if encoding != Encoding::Json && self.preferred != Encoding::Json {
+            self.preferred = Encoding::Json;
+            message.push_str("; it is asked for in JSON from now on");
+        }
+    }
+
     /// The watch has ended: whether the store is still the same may be in doubt.
     pub(super) fn tell_of_doubt(&self) {
         if self.machine.is_in_doubt() {
@@ -269,10 +293,10 @@ pub(in crate::api) fn present_version(
         call.action = "LIST";
         call.target = resource.group_resource.to_string();
         let answer = api.call(call).await?;
-        let mut scanner = ListScanner::default();
-        scanner
-            .feed(&answer.body, |_| Ok(()))
-            .and_then(|()| scanner.finish())
+        let mut items = ListReader::new(answer.encoding);
+        items
+            .feed(&answer.body, |_| {})
+            .and_then(|()| items.finish())
             .map_err(|error| failure("LIST", &resource, ErrorClass::Unusable, error.0))
     }
     .boxed()

@@ -1,6 +1,5 @@
 //! Reading the bodies of lists and watches.
 
-use bytes::Bytes;
 use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use tokio::time::{Instant, timeout_at};
@@ -8,8 +7,8 @@ use tokio::time::{Instant, timeout_at};
 use super::driver::{ListWatch, Listing, Stage, failure};
 use super::machine::{End, Verdict};
 use super::{Sighting, Step};
-use crate::api::client::chain;
-use crate::api::decode::{Envelope, ListError, ObjectView, Status, WatchLine, json_fault};
+use crate::api::client::{NO_TEXT, chain};
+use crate::api::decode::{Envelope, EventError, ListError, Status, WatchEvent};
 use crate::api::error::{self, ApiError, ErrorClass};
 use crate::api::settings::Verb;
 use crate::object::{ObjectFacts, ResourceType};
@@ -38,17 +37,14 @@ impl ListWatch {
         listing.deadline = self.arrived + limit;
         let Ok(data) = frame.into_data() else { return };
         let (reader, skipped, batch) = (&mut self.reader, &mut self.skipped, &mut listing.batch);
-        let fed = listing.scanner.feed(&data, |item| {
-            let view: ObjectView<'_> =
-                serde_json::from_slice(item).map_err(|error| ListError(json_fault(&error)))?;
-            match reader.facts(view) {
-                Some(facts) => batch.push(facts),
-                None => *skipped += 1,
-            }
-            Ok(())
+        let fed = listing.items.feed(&data, |view| match reader.facts(view) {
+            Some(facts) => batch.push(facts),
+            None => *skipped += 1,
         });
-        if let Err(ListError(message)) = fed {
-            return self.end_list(fail(ErrorClass::Unusable, message));
+        if let Err(ListError(mut message)) = fed {
+            let encoding = listing.items.encoding();
+            self.cannot_read(encoding, &mut message);
+            return self.end_list(Err(failure("LIST", &self.resource, ErrorClass::Unusable, message)));
         }
         if listing.batch.len() < page_size {
             return;
@@ -56,7 +52,7 @@ impl ListWatch {
         let batch = std::mem::take(&mut listing.batch);
         if !listing.begun {
             listing.begun = true;
-            let version = listing.scanner.preview().and_then(|envelope| envelope.resource_version);
+            let version = listing.items.preview().and_then(|envelope| envelope.resource_version);
             match self.machine.list_version(version.as_ref()) {
                 Verdict::Fresh => {}
                 Verdict::Stale => {
@@ -80,9 +76,9 @@ impl ListWatch {
     /// The list's body has ended.
     fn finish_list(&mut self) {
         let Stage::Listing(listing) = std::mem::replace(&mut self.stage, Stage::Idle) else { return };
-        let Listing { scanner, batch, first, begun, since, .. } = listing;
+        let Listing { items, batch, first, begun, since, .. } = listing;
         self.api.observe(Verb::List, &self.resource.group_resource, Some(200), since);
-        let envelope = match scanner.finish() {
+        let envelope = match items.finish() {
             Ok(envelope) => envelope,
             // A body that ends early is a broken connection more often than nonsense.
             Err(ListError(message)) => {
@@ -126,48 +122,47 @@ impl ListWatch {
     /// Reads on in the watch: waits for something, and takes with it whatever
     /// else has arrived.
     pub(super) async fn read_watch(&mut self) {
-        let Stage::Watching { deadline, body, lines } = &mut self.stage else { return };
+        let Stage::Watching { deadline, body, events: coming } = &mut self.stage else { return };
         let mut events = Vec::new();
         // Of the last line, if it is one.
         let mut bookmark = None;
         let end = loop {
-            match lines.next_line() {
-                Err(error) => {
-                    break Some(End::Failed(watch_failure(&self.resource, error.to_string())));
+            match coming.next(&mut self.reader) {
+                Err(EventError(mut message)) => {
+                    let encoding = coming.encoding();
+                    self.cannot_read(encoding, &mut message);
+                    break Some(End::Failed(watch_failure(&self.resource, message)));
                 }
-                Ok(Some(line)) => match WatchLine::read(&line, &mut self.reader) {
-                    Err(error) => break Some(End::Failed(watch_failure(&self.resource, error.0))),
-                    Ok(WatchLine::Error(status)) => {
-                        break Some(End::Failed(error_event(&self.resource, &status, &line)));
-                    }
-                    Ok(WatchLine::Bookmark(version)) => {
-                        self.metrics.came(EventKind::Bookmark, 1);
-                        self.machine.saw(version.clone());
-                        bookmark = Some(version);
-                    }
-                    Ok(WatchLine::Nameless(version)) => {
-                        self.machine.saw(version);
-                        self.skipped += 1;
-                    }
-                    Ok(WatchLine::Added(facts)) => {
-                        self.metrics.came(EventKind::Added, 1);
-                        self.machine.saw(facts.resource_version.clone());
-                        events.push(Sighting::Seen(facts));
-                        bookmark = None;
-                    }
-                    Ok(WatchLine::Modified(facts)) => {
-                        self.metrics.came(EventKind::Modified, 1);
-                        self.machine.saw(facts.resource_version.clone());
-                        events.push(Sighting::Seen(facts));
-                        bookmark = None;
-                    }
-                    Ok(WatchLine::Deleted(facts)) => {
-                        self.metrics.came(EventKind::Deleted, 1);
-                        self.machine.saw(facts.resource_version.clone());
-                        events.push(Sighting::Deleted(facts));
-                        bookmark = None;
-                    }
-                },
+                Ok(Some(WatchEvent::Error(status))) => {
+                    break Some(End::Failed(error_event(&self.resource, &status)));
+                }
+                Ok(Some(WatchEvent::Bookmark(version))) => {
+                    self.metrics.came(EventKind::Bookmark, 1);
+                    self.machine.saw(version.clone());
+                    bookmark = Some(version);
+                }
+                Ok(Some(WatchEvent::Nameless(version))) => {
+                    self.machine.saw(version);
+                    self.skipped += 1;
+                }
+                Ok(Some(WatchEvent::Added(facts))) => {
+                    self.metrics.came(EventKind::Added, 1);
+                    self.machine.saw(facts.resource_version.clone());
+                    events.push(Sighting::Seen(facts));
+                    bookmark = None;
+                }
+                Ok(Some(WatchEvent::Modified(facts))) => {
+                    self.metrics.came(EventKind::Modified, 1);
+                    self.machine.saw(facts.resource_version.clone());
+                    events.push(Sighting::Seen(facts));
+                    bookmark = None;
+                }
+                Ok(Some(WatchEvent::Deleted(facts))) => {
+                    self.metrics.came(EventKind::Deleted, 1);
+                    self.machine.saw(facts.resource_version.clone());
+                    events.push(Sighting::Deleted(facts));
+                    bookmark = None;
+                }
                 Ok(None) => {
                     // Waits only while there is nothing to lose.
                     let frame = if events.is_empty() && bookmark.is_none() {
@@ -192,7 +187,9 @@ impl ListWatch {
                             if events.is_empty() {
                                 self.arrived = Instant::now();
                             }
-                            lines.feed(frame.data_ref().unwrap_or(&Bytes::new()));
+                            if let Some(data) = frame.data_ref() {
+                                coming.feed(data);
+                            }
                         }
                     }
                 }
@@ -224,14 +221,14 @@ impl ListWatch {
     }
 }
 
-/// A line that cannot be read. Resuming would lead to the same line again.
+/// An event that cannot be read. Resuming would lead to the same one again.
 fn watch_failure(resource: &ResourceType, message: String) -> ApiError {
     failure("WATCH", resource, ErrorClass::Unusable, message)
 }
 
 /// What an ERROR event says.
-fn error_event(resource: &ResourceType, status: &Status, line: &Bytes) -> ApiError {
+fn error_event(resource: &ResourceType, status: &Status) -> ApiError {
     let class = error::classify(status.code, status, None, None);
     let code = (status.code != 0).then_some(status.code);
-    ApiError { code, ..failure("WATCH", resource, class, error::message(status, line)) }
+    ApiError { code, ..failure("WATCH", resource, class, error::message(status, NO_TEXT)) }
 }

@@ -1,6 +1,7 @@
 //! Scripted servers, paused clocks.
 
 mod chaos;
+mod encoding;
 mod list;
 mod watch;
 

@@ -1,0 +1,186 @@
+//! Answers, in whichever encoding they come.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+
+use super::protobuf::{self, FrameSplitter, ListParser};
+use super::{
+    Envelope, EventError, FactsReader, LineSplitter, ListError, ListScanner, ObjectView, Status, WatchEvent,
+    json_fault,
+};
+
+/// No event is longer: etcd takes no object over a few MiB.
+const LONGEST_EVENT: usize = 16 << 20;
+
+/// How something is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Every server speaks it.
+    Json,
+    /// The servers of Kubernetes itself speak it: less to write, to send and to read.
+    Protobuf,
+}
+
+impl Encoding {
+    /// What an answer says of itself. Only its own word counts, not what was asked for:
+    /// whoever does not say protobuf is read as JSON.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let essence = media_type.split(';').next().unwrap_or_default().trim();
+        if essence.eq_ignore_ascii_case(protobuf::MEDIA_TYPE) { Self::Protobuf } else { Self::Json }
+    }
+}
+
+/// Reads a list while it arrives.
+#[derive(Debug)]
+pub enum ListReader {
+    /// From JSON.
+    Json(ListScanner),
+    /// From protobuf.
+    Protobuf(ListParser),
+}
+
+impl ListReader {
+    /// A reader of a list that begins.
+    pub fn new(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Json => Self::Json(ListScanner::default()),
+            Encoding::Protobuf => Self::Protobuf(ListParser::default()),
+        }
+    }
+
+    /// The encoding that it reads.
+    pub fn encoding(&self) -> Encoding {
+        match self {
+            Self::Json(_) => Encoding::Json,
+            Self::Protobuf(_) => Encoding::Protobuf,
+        }
+    }
+
+    /// Takes in the next chunk and calls `on_item` for each item that it completes.
+    ///
+    /// # Errors
+    ///
+    /// It is no list, or an item cannot be read.
+    pub fn feed(&mut self, chunk: &[u8], mut on_item: impl FnMut(ObjectView<'_>)) -> Result<(), ListError> {
+        match self {
+            Self::Json(scanner) => scanner.feed(chunk, |item| {
+                serde_json::from_slice(item).map(&mut on_item).map_err(|error| ListError(json_fault(&error)))
+            }),
+            Self::Protobuf(parser) => parser.feed(chunk, on_item),
+        }
+    }
+
+    /// What is known of the envelope before the first item is.
+    pub fn preview(&self) -> Option<Envelope> {
+        match self {
+            Self::Json(scanner) => scanner.preview(),
+            Self::Protobuf(parser) => parser.preview(),
+        }
+    }
+
+    /// The envelope, once the body has ended.
+    ///
+    /// # Errors
+    ///
+    /// The body ended early, or it is no list.
+    pub fn finish(self) -> Result<Envelope, ListError> {
+        match self {
+            Self::Json(scanner) => scanner.finish(),
+            Self::Protobuf(parser) => parser.finish(),
+        }
+    }
+}
+
+/// Reads a watch while it arrives.
+#[derive(Debug)]
+pub enum WatchReader {
+    /// From lines of JSON.
+    Json(LineSplitter),
+    /// From frames of protobuf.
+    Protobuf(FrameSplitter),
+}
+
+impl WatchReader {
+    /// A reader of a watch that begins.
+    pub fn new(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Json => Self::Json(LineSplitter::new(LONGEST_EVENT)),
+            Encoding::Protobuf => Self::Protobuf(FrameSplitter::new(LONGEST_EVENT)),
+        }
+    }
+
+    /// The encoding that it reads.
+    pub fn encoding(&self) -> Encoding {
+        match self {
+            Self::Json(_) => Encoding::Json,
+            Self::Protobuf(_) => Encoding::Protobuf,
+        }
+    }
+
+    /// Takes in the next chunk.
+    pub fn feed(&mut self, chunk: &[u8]) {
+        match self {
+            Self::Json(lines) => lines.feed(chunk),
+            Self::Protobuf(frames) => frames.feed(chunk),
+        }
+    }
+
+    /// The next event that is there as a whole.
+    ///
+    /// # Errors
+    ///
+    /// What comes next is no event.
+    pub fn next(&mut self, reader: &mut FactsReader) -> Result<Option<WatchEvent>, EventError> {
+        let fault = |error: &dyn std::error::Error| EventError(error.to_string());
+        match self {
+            Self::Json(lines) => {
+                let line: Option<Bytes> = lines.next_line().map_err(|error| fault(&error))?;
+                line.map(|line| WatchEvent::read(&line, reader)).transpose()
+            }
+            Self::Protobuf(frames) => {
+                let frame: Option<Bytes> = frames.next_frame().map_err(|error| fault(&error))?;
+                frame.map(|frame| Ok(WatchEvent::of(protobuf::read_event(&frame)?, reader))).transpose()
+            }
+        }
+    }
+}
+
+impl Status {
+    /// Reads a `Status`; a body that is none gives the empty one, which is about
+    /// nothing.
+    #[must_use]
+    pub fn read(encoding: Encoding, body: &[u8]) -> Self {
+        let read = match encoding {
+            Encoding::Json => Self::read_json(body),
+            Encoding::Protobuf => protobuf::read_status(body),
+        };
+        read.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_what_it_says_it_is() {
+        let encoding = |content_type: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+            Encoding::of(&headers)
+        };
+        for protobuf in [
+            "application/vnd.kubernetes.protobuf",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+            "Application/vnd.kubernetes.Protobuf ; stream=watch",
+        ] {
+            assert_eq!(encoding(protobuf), Encoding::Protobuf, "{protobuf}");
+        }
+        for json in ["application/json", "application/json;stream=watch", "text/plain", ""] {
+            assert_eq!(encoding(json), Encoding::Json, "{json}");
+        }
+        assert_eq!(Encoding::of(&HeaderMap::new()), Encoding::Json);
+    }
+}

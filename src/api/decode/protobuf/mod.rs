@@ -1,0 +1,103 @@
+//! Lean decoding of Kubernetes' protobuf, as far as it says what JSON does here:
+//! metadata in lists and watches, and a `Status`.
+//!
+//! By hand, because of a message with twenty fields eight are wanted, borrowed, and
+//! what is not wanted must cost nothing. It gives the same views as the JSON does, so
+//! what comes of an object does not depend on how it was written; and it is as strict:
+//! a field that comes twice, or of another type, is an error.
+
+#[cfg(test)]
+pub(crate) mod encoder;
+mod frames;
+mod list;
+mod object;
+mod watch;
+mod wire;
+
+use std::borrow::Cow;
+
+use super::{Status, Text};
+use wire::{Fields, Malformed, Once};
+
+pub(super) use frames::FrameSplitter;
+pub(super) use list::ListParser;
+pub(super) use watch::read_event;
+
+/// The media type.
+pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+/// What every message begins with.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// The group and version of what only shows metadata.
+const METADATA_VERSION: &str = "meta.k8s.io/v1";
+
+/// A message with its type: `runtime.Unknown`.
+struct Typed<'a> {
+    api_version: Text<'a>,
+    kind: Text<'a>,
+    raw: &'a [u8],
+}
+
+impl<'a> Typed<'a> {
+    fn read(message: &'a [u8]) -> Result<Self, Malformed> {
+        let message = message.strip_prefix(MAGIC).ok_or(Malformed("does not begin as a message should"))?;
+        let (mut meta, mut raw) = (Once::default(), Once::default());
+        let mut fields = Fields::of(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => meta.set(value.bytes()?)?,
+                2 => raw.set(value.bytes()?)?,
+                3 | 4 => must_be_empty(value.bytes()?)?,
+                _ => {}
+            }
+        }
+        let (api_version, kind) = type_meta(meta.required()?)?;
+        // Go leaves a message out that has nothing in it.
+        Ok(Self { api_version, kind, raw: raw.get().unwrap_or_default() })
+    }
+}
+
+/// The version and kind of a `runtime.TypeMeta`.
+fn type_meta(bytes: &[u8]) -> Result<(Text<'_>, Text<'_>), Malformed> {
+    let (mut api_version, mut kind) = (Once::default(), Once::default());
+    let mut fields = Fields::of(bytes);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => api_version.set(value.bytes()?)?,
+            2 => kind.set(value.bytes()?)?,
+            _ => {}
+        }
+    }
+    Ok((api_version.text(), kind.text()))
+}
+
+/// The encoding and the type of a message's content: set, it would be another one.
+fn must_be_empty(bytes: &[u8]) -> Result<(), Malformed> {
+    if bytes.is_empty() { Ok(()) } else { Err(Malformed("is encoded in another way")) }
+}
+
+/// A text. Go writes into JSON a replacement for each byte that is no UTF-8, and into
+/// protobuf the byte itself; a uid must come out the same.
+fn text(bytes: &[u8]) -> Text<'_> {
+    Text(match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => {
+            let mut text = String::with_capacity(bytes.len() + 8);
+            for chunk in bytes.utf8_chunks() {
+                text.push_str(chunk.valid());
+                text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+            }
+            Cow::Owned(text)
+        }
+    })
+}
+
+/// Reads a `Status`; `None` when it is none.
+pub(super) fn read_status(message: &[u8]) -> Option<Status> {
+    let typed = Typed::read(message).ok()?;
+    (&*typed.api_version == "v1" && &*typed.kind == "Status").then(|| object::status(typed.raw).ok())?
+}
+
+#[cfg(test)]
+mod tests;

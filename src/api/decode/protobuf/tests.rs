@@ -1,0 +1,165 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::encoder::{field, frame, list, status, typed};
+use super::*;
+use crate::api::decode::object::tests::object;
+use crate::api::decode::{Encoding, Envelope, FactsReader, ListError, ListReader, WatchEvent, WatchReader};
+use crate::object::{ObjectFacts, ResourceVersion};
+
+type Listed = (Vec<Option<ObjectFacts>>, Envelope);
+
+fn read(encoding: Encoding, body: &[u8], cut: usize) -> Result<Listed, ListError> {
+    let mut reader = ListReader::new(encoding);
+    let mut facts = FactsReader::default();
+    let mut items = Vec::new();
+    for chunk in body.chunks(cut) {
+        reader.feed(chunk, |view| items.push(facts.facts(view)))?;
+    }
+    Ok((items, reader.finish()?))
+}
+
+fn error(body: &[u8]) -> String {
+    read(Encoding::Protobuf, body, usize::MAX).unwrap_err().to_string()
+}
+
+fn events(encoding: Encoding, body: &[u8]) -> Vec<Result<WatchEvent, String>> {
+    let mut watch = WatchReader::new(encoding);
+    let mut reader = FactsReader::default();
+    watch.feed(body);
+    std::iter::from_fn(|| watch.next(&mut reader).map_err(|error| error.to_string()).transpose())
+        .take(5)
+        .collect()
+}
+
+fn line(event: &Value) -> Vec<u8> {
+    format!("{event}\n").into_bytes()
+}
+
+fn pod() -> Value {
+    json!({"metadata": {
+        "name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "v", "controller": true}],
+        "finalizers": ["foregroundDeletion", "x.io/y"], "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "deletionGracePeriodSeconds": 30, "labels": {"a": "b"},
+    }})
+}
+
+proptest! {
+    #[test]
+    fn a_list_reads_as_its_json_does(
+        items in prop::collection::vec(object(), 0..6),
+        version in prop_oneof![Just("12"), Just("")],
+        next in "[a-z]{0,3}",
+        cut in 1_usize..400,
+    ) {
+        let metadata = json!({"resourceVersion": version, "continue": next});
+        let tree = json!({"kind": "PartialObjectMetadataList", "metadata": metadata, "items": items});
+        let expected = read(Encoding::Json, tree.to_string().as_bytes(), usize::MAX);
+        prop_assert!(expected.is_ok());
+        prop_assert_eq!(read(Encoding::Protobuf, &list(&tree), cut), expected);
+    }
+
+    #[test]
+    fn an_event_reads_as_its_json_does(
+        object in object(),
+        event_type in prop_oneof![Just("ADDED"), Just("MODIFIED"), Just("DELETED"), Just("BOOKMARK")],
+    ) {
+        let event = json!({"type": event_type, "object": object});
+        let expected = events(Encoding::Json, &line(&event));
+        prop_assert_eq!(expected.len(), 1);
+        prop_assert_eq!(events(Encoding::Protobuf, &frame(&event)), expected);
+    }
+
+    #[test]
+    fn no_part_of_a_list_reads_as_a_list(items in prop::collection::vec(object(), 0..3), cut in 0_usize..2000) {
+        let body = list(&json!({"metadata": {"resourceVersion": "5"}, "items": items}));
+        // Two empty fields come after the list.
+        let cut = cut % (body.len() - 4);
+        prop_assert!(read(Encoding::Protobuf, &body[..cut], 50).is_err());
+    }
+
+    #[test]
+    fn texts_are_those_of_gos_json(bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0xe0_u8..0xf8], 0..12)) {
+        // As Go: what does not decode gives way byte by byte.
+        let mut expected = String::new();
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let length = (1..=rest.len().min(4)).find(|length| std::str::from_utf8(&rest[..*length]).is_ok());
+            expected += length.map_or("\u{fffd}", |length| std::str::from_utf8(&rest[..length]).unwrap());
+            rest = &rest[length.unwrap_or(1)..];
+        }
+        prop_assert_eq!(&*text(&bytes), expected.as_str());
+    }
+}
+
+#[test]
+fn errors_in_a_watch_say_what_their_json_says() {
+    let details = json!({
+        "name": "n", "group": "g", "kind": "k", "retryAfterSeconds": 3,
+        "causes": [{"reason": "ResourceVersionTooLarge", "field": "f"}],
+    });
+    for object in [
+        json!({"message": "too old", "reason": "Expired", "code": 410}),
+        json!({"message": "Timeout", "reason": "Timeout", "code": 504, "details": details}),
+    ] {
+        let event = json!({"type": "ERROR", "object": object});
+        let expected = events(Encoding::Json, &line(&event));
+        assert!(matches!(&*expected, [Ok(WatchEvent::Error(status))] if status.code > 400));
+        assert_eq!(events(Encoding::Protobuf, &frame(&event)), expected);
+        let body = typed("v1", "Status", &status(&object));
+        let Some(Ok(WatchEvent::Error(expected))) = expected.first().cloned() else { unreachable!() };
+        assert_eq!(Status::read(Encoding::Protobuf, &body), expected);
+    }
+    assert_eq!(Status::read(Encoding::Protobuf, b"{}"), Status::default());
+}
+
+#[test]
+fn the_version_is_known_before_the_items() {
+    let body = list(&json!({"metadata": {"resourceVersion": "5"}, "items": [pod()]}));
+    let mut reader = ListReader::new(Encoding::Protobuf);
+    reader.feed(&body[..body.len() - 50], |_| panic!("an item that has not come")).unwrap();
+    assert_eq!(reader.preview().unwrap().resource_version, Some(ResourceVersion::number(5)));
+}
+
+#[test]
+fn what_is_no_list_of_metadata_is_none() {
+    let of = |api_version: &str, kind: &str| typed(api_version, kind, &field(1, &field(2, b"5")));
+    assert!(read(Encoding::Protobuf, &of("meta.k8s.io/v1", "PartialObjectMetadataList"), 9).is_ok());
+    for body in [
+        of("v1", "PodList"),
+        of("v1", "PartialObjectMetadataList"),
+        of("meta.k8s.io/v1", "PartialObjectMetadata"),
+        of("v1", "Status"),
+    ] {
+        assert_eq!(error(&body), "the answer is no list of metadata");
+    }
+    assert_eq!(error(br#"{"kind":"PodList","items":[]}"#), "the message does not begin as a message should");
+    assert_eq!(error(b""), "the list is cut off");
+    let empty = typed("meta.k8s.io/v1", "PartialObjectMetadataList", b"");
+    assert_eq!(error(&empty), "the list has no metadata");
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_named() {
+    let metadata = [field(1, b"web"), field(3, b"shop"), field(5, b"u"), field(5, b"v")].concat();
+    let list_of = |object: &[u8]| {
+        typed("meta.k8s.io/v1", "PartialObjectMetadataList", &[field(1, b""), field(2, object)].concat())
+    };
+    assert_eq!(
+        error(&list_of(&field(1, &metadata))),
+        r#"the message has a field twice (the metadata of "shop/web")"#
+    );
+    let torn = field(1, &[field(1, b"web"), vec![5 << 3 | 2, 99]].concat());
+    assert_eq!(error(&list_of(&torn)), r#"the message is cut off (the metadata of "web")"#);
+    assert_eq!(error(&list_of(&[1 << 3, 0])), "the message has a field of the wrong type");
+}
+
+#[test]
+fn a_length_is_no_promise() {
+    // A list of four gigabytes with an item of one: nothing is set aside for it.
+    let mut body = typed("meta.k8s.io/v1", "PartialObjectMetadataList", b"");
+    body.truncate(body.len() - 6);
+    body.extend([2 << 3 | 2, 0xff, 0xff, 0xff, 0xff, 0x0f, 2 << 3 | 2, 0xff, 0xff, 0xff, 0xff, 0x03]);
+    assert_eq!(error(&body), "a part of the list is longer than 16777216 bytes");
+}

@@ -1,0 +1,51 @@
+//! One frame of a watch.
+
+use super::wire::{Fields, Malformed, Once};
+use super::{METADATA_VERSION, Typed, object};
+use crate::api::decode::watch::{EventError, EventType, EventView};
+
+/// Reads a frame: the type of the event and, with a type of its own, its object.
+///
+/// # Errors
+///
+/// It is no event of a known type, or is about something else than metadata.
+pub fn read_event(frame: &[u8]) -> Result<EventView<'_>, EventError> {
+    let fault = |error: Malformed| EventError(error.to_string());
+    let (event_type, typed) = parts(frame).map_err(fault)?;
+    let is_metadata = &*typed.kind == "PartialObjectMetadata" && &*typed.api_version == METADATA_VERSION;
+    let is_status = &*typed.kind == "Status" && &*typed.api_version == "v1";
+    let read_object = || object::object(typed.raw).map_err(EventError);
+    match event_type {
+        EventType::Object(now) if is_metadata => Ok(EventView::Object { now, view: read_object()? }),
+        EventType::Bookmark if is_metadata => Ok(EventView::Bookmark(read_object()?)),
+        EventType::Error if is_status => object::status(typed.raw).map(EventView::Error).map_err(fault),
+        EventType::Object(_) | EventType::Bookmark | EventType::Error => {
+            Err(EventError("the event is about something else than metadata".into()))
+        }
+    }
+}
+
+fn parts(frame: &[u8]) -> Result<(EventType, Typed<'_>), Malformed> {
+    let (mut event_type, mut embedded) = (Once::default(), Once::default());
+    let mut fields = Fields::of(frame);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => event_type.set(value.bytes()?)?,
+            2 => embedded.set(value.bytes()?)?,
+            _ => {}
+        }
+    }
+    let event_type = std::str::from_utf8(event_type.required()?)
+        .ok()
+        .and_then(EventType::parse)
+        .ok_or(Malformed("is an event of an unknown type"))?;
+    // A `runtime.RawExtension`.
+    let mut raw = Once::default();
+    let mut fields = Fields::of(embedded.required()?);
+    while let Some((number, value)) = fields.next()? {
+        if number == 1 {
+            raw.set(value.bytes()?)?;
+        }
+    }
+    Ok((event_type, Typed::read(raw.required()?)?))
+}

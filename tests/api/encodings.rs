@@ -1,0 +1,257 @@
+//! What comes of protobuf and of JSON, compressed or not, of every type that the
+//! server serves.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::Response;
+use kube::client::ClientBuilder;
+use kube_gc::api::{
+    Api, ApiSettings, Encoding, HighWater, ListWatch, Sighting, Step, WatchSettings, WatchStart, WriteGate,
+    load_config,
+};
+use kube_gc::object::{Identity, ObjectFacts, ResourceType};
+use serde_json::json;
+use tower::util::MapResponseLayer;
+
+use super::{Bench, GROUP, next, owner};
+
+/// A way to ask, and the content types that came back.
+struct Way {
+    name: &'static str,
+    api: Api,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Way {
+    async fn new(bench: &Bench, name: &'static str, encoding: Encoding, compressed_lists: bool) -> Self {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let config = load_config(Some(&bench.server.kubeconfig), None).await.unwrap();
+        let client = || {
+            let said = Arc::clone(&said);
+            let noting = MapResponseLayer::new(move |response: Response<_>| {
+                let content_type = response.headers().get("content-type");
+                said.lock().unwrap().extend(content_type.map(|value| value.to_str().unwrap().to_owned()));
+                response
+            });
+            ClientBuilder::try_from(config.clone()).unwrap().with_layer(&noting).build()
+        };
+        let settings = ApiSettings {
+            encoding,
+            compressed_lists,
+            page_size: 50,
+            // Bookmarks come two seconds before the end.
+            watch: WatchSettings {
+                shortest: Duration::from_secs(8),
+                longest: Duration::from_secs(9),
+                ..WatchSettings::default()
+            },
+            ..ApiSettings::default()
+        };
+        let api = Api::from_clients(client(), client(), settings, WriteGate::open());
+        Self { name, api, said }
+    }
+
+    fn watch(&self, resource: &Arc<ResourceType>) -> ListWatch {
+        let start = WatchStart { high_water: HighWater::default(), aggregated: false };
+        self.api.watch(Arc::clone(resource), start)
+    }
+
+    /// Everything of a type as the store has it, in pages.
+    async fn store(&self, resource: &ResourceType) -> BTreeMap<String, ObjectFacts> {
+        let mut all = BTreeMap::new();
+        let note = |facts: ObjectFacts| drop(all.insert(facts.uid.to_string(), facts));
+        self.api.list(resource, None, note).await.unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        all
+    }
+
+    /// Everything of a type as the server's cache has it, in one piece, with a watch
+    /// that goes on from there.
+    async fn cache(&self, resource: &Arc<ResourceType>) -> (BTreeMap<String, ObjectFacts>, ListWatch) {
+        let mut watch = self.watch(resource);
+        let mut all = BTreeMap::new();
+        assert_eq!(next(&mut watch).await, Step::ListBegan);
+        loop {
+            match next(&mut watch).await {
+                Step::Items(items) => {
+                    all.extend(items.into_iter().map(|facts| (facts.uid.to_string(), facts)));
+                }
+                Step::ListEnded { resource_version } => {
+                    assert!(resource_version.is_some(), "{} {}", self.name, resource.group_resource);
+                    return (all, watch);
+                }
+                step => panic!("{} {}: {step:?}", self.name, resource.group_resource),
+            }
+        }
+    }
+}
+
+pub async fn agree(bench: &Bench) {
+    let ways = [
+        Way::new(bench, "JSON", Encoding::Json, false).await,
+        Way::new(bench, "JSON, compressed", Encoding::Json, true).await,
+        Way::new(bench, "protobuf", Encoding::Protobuf, false).await,
+        Way::new(bench, "protobuf, compressed", Encoding::Protobuf, true).await,
+    ];
+    let widget = format!("{GROUP}/v1");
+    for (api_version, kind) in [("v1", "ConfigMap"), (&*widget, "Widget")] {
+        let (one, _) = bench.create("v1", "ConfigMap", json!({})).await;
+        let metadata = json!({
+            "ownerReferences": [owner(&one, true)], "finalizers": ["foregroundDeletion", "test.io/hold"],
+            "labels": {"a": "b"}, "annotations": {"quotes": "\"\\\u{e9}\n"},
+        });
+        let (held, _) = bench.create(api_version, kind, metadata).await;
+        bench.api.delete(&held, super::POLICY, None).await.unwrap();
+    }
+    let mut shown = Vec::new();
+    for watchable in &bench.discovered.watchable {
+        if lists_agree(&ways, &watchable.resource).await {
+            shown.push(Arc::clone(&watchable.resource));
+        }
+    }
+    assert!(shown.len() > 8, "{shown:?}");
+    for resource in &shown {
+        changes_agree(bench, &ways, resource).await;
+    }
+    for (api_version, kind) in [("v1", "ConfigMap"), (&*widget, "Widget")] {
+        watches_agree(bench, &ways, api_version, kind).await;
+    }
+    for way in ways {
+        let protobuf = "application/vnd.kubernetes.protobuf";
+        let expected = if way.name.starts_with("JSON") {
+            ["application/json", "application/json;stream=watch"].map(str::to_owned)
+        } else {
+            [protobuf.to_owned(), format!("{protobuf};stream=watch")]
+        };
+        let said = way.said.lock().unwrap();
+        assert!(said.len() > 50, "{}: {said:?}", way.name);
+        // What asks whether a store was restored, asks in JSON.
+        let other: Vec<_> = said.iter().filter(|said| !expected.contains(said)).collect();
+        assert!(other.iter().all(|said| *said == "application/json"), "{}: {other:?}", way.name);
+        assert!(other.len() * 10 < said.len(), "{}: {said:?}", way.name);
+    }
+}
+
+/// Lists a type in every way, from the store and from the cache; whether there is any.
+async fn lists_agree(ways: &[Way; 4], resource: &Arc<ResourceType>) -> bool {
+    // The cache may be a little behind the store.
+    const TRIES: usize = 100;
+    let expected = ways[0].store(resource).await;
+    for way in ways {
+        assert_eq!(way.store(resource).await, expected, "{} {}", way.name, resource.group_resource);
+        let mut cached = way.cache(resource).await.0;
+        for _ in 0..TRIES {
+            if cached == expected {
+                break;
+            }
+            cached = way.cache(resource).await.0;
+        }
+        assert_eq!(cached, expected, "{} {}, from the cache", way.name, resource.group_resource);
+    }
+    !expected.is_empty()
+}
+
+/// Changes an object of a type, and sees the change in every way.
+async fn changes_agree(bench: &Bench, ways: &[Way; 4], resource: &Arc<ResourceType>) {
+    let (objects, mut first) = ways[0].cache(resource).await;
+    let mut watches = Vec::new();
+    for way in &ways[1..] {
+        watches.push((way.name, way.cache(resource).await.1));
+    }
+    let Some((_, facts)) = objects.into_iter().find(|(_, facts)| !facts.being_deleted) else { return };
+    let namespace = facts.namespace.as_ref().map(|namespace| namespace.as_str());
+    let path = resource.path(namespace, Some(&facts.name));
+    // Of this type's own: some objects are served as two types.
+    let patch =
+        json!({"metadata": {"annotations": {"test.io/changed": resource.group_resource.to_string()}}});
+    let request = http::Request::patch(&path)
+        .header("content-type", "application/merge-patch+json")
+        .body(patch.to_string().into_bytes())
+        .unwrap();
+    bench.raw.request::<serde_json::Value>(request).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+    let expected = change(&mut first, &facts, "JSON").await;
+    for (name, mut watch) in watches {
+        assert_eq!(change(&mut watch, &facts, name).await, expected, "{name} {}", resource.group_resource);
+    }
+}
+
+/// The first change of an object that a watch shows.
+async fn change(watch: &mut ListWatch, before: &ObjectFacts, name: &str) -> ObjectFacts {
+    let mut ended = 0;
+    loop {
+        match next(watch).await {
+            Step::Events(events) => {
+                for event in events {
+                    match event {
+                        Sighting::Seen(facts)
+                            if facts.uid == before.uid
+                                && facts.resource_version != before.resource_version =>
+                        {
+                            return facts;
+                        }
+                        Sighting::Seen(_) | Sighting::Deleted(_) => {}
+                    }
+                }
+            }
+            Step::WatchEnded if ended < 3 => ended += 1,
+            Step::Bookmark { .. } => {}
+            step => panic!("{name}: {step:?}"),
+        }
+    }
+}
+
+/// Shows an object's life in every way, and the bookmark after it.
+async fn watches_agree(bench: &Bench, ways: &[Way; 4], api_version: &str, kind: &str) {
+    let mut watches = Vec::new();
+    for way in ways {
+        watches.push((way.name, way.cache(&bench.resource(api_version, kind)).await.1));
+    }
+    let (one, _) = bench.create("v1", "ConfigMap", json!({})).await;
+    let metadata = json!({"ownerReferences": [owner(&one, false)], "finalizers": ["test.io/hold"]});
+    let (object, _) = bench.create(api_version, kind, metadata).await;
+    bench.api.delete(&object, super::POLICY, None).await.unwrap();
+    let path = object.resource.path(Some("default"), Some(&object.name));
+    let request = http::Request::patch(&path)
+        .header("content-type", "application/merge-patch+json")
+        .body(json!({"metadata": {"finalizers": null}}).to_string().into_bytes())
+        .unwrap();
+    bench.raw.request::<serde_json::Value>(request).await.unwrap();
+
+    let lives = watches.into_iter().map(|(name, watch)| life(bench, watch, &object, name));
+    let lives = futures::future::join_all(lives).await;
+    for (way, life) in ways.iter().zip(&lives) {
+        assert_eq!(life, &lives[0], "{} {kind}", way.name);
+    }
+}
+
+/// What a watch shows of an object, up to its end and the next bookmark.
+async fn life(bench: &Bench, mut watch: ListWatch, object: &Identity, name: &str) -> Vec<Sighting> {
+    let mut life = Vec::new();
+    let end = loop {
+        let events = match next(&mut watch).await {
+            Step::Events(events) => events,
+            Step::Bookmark { .. } => continue,
+            step => panic!("{name}: {step:?}"),
+        };
+        life.extend(events.into_iter().filter(|event| {
+            let (Sighting::Seen(facts) | Sighting::Deleted(facts)) = event;
+            facts.uid == object.uid
+        }));
+        if let Some(Sighting::Deleted(facts)) = life.last() {
+            break facts.clone();
+        }
+    };
+    assert!(life.len() >= 3 && end.being_deleted && end.owners.len() == 1, "{name}: {life:?}");
+    // A bookmark comes only when something has happened since the watch began.
+    bench.create(&object.resource.api_version(), &object.resource.kind, json!({})).await;
+    let bookmark = loop {
+        match next(&mut watch).await {
+            Step::Bookmark { resource_version } => break resource_version,
+            Step::Events(_) => {}
+            step => panic!("{name}: {step:?}"),
+        }
+    };
+    assert!(bookmark.is_some_and(|bookmark| bookmark.is_after(&end.resource_version.unwrap())), "{name}");
+    life
+}
