@@ -53,8 +53,9 @@ dashboard: prerequisites ## make grafana/kube-gc.json of grafana/dashboard.toml
 picture: prerequisites control-plane ## draw grafana/kube-gc.svg, from a real Prometheus that watches real collectors
 	KUBE_GC_PICTURE=grafana/kube-gc.svg $(CARGO) test --locked --test monitoring -- every_query_has_data
 
-bench: prerequisites ## benchmarks; compare runs with `cargo bench -- --save-baseline NAME` and `--baseline NAME`
-	$(CARGO) bench --locked
+bench: prerequisites ## what the core costs, in time and memory (ARGS=--save-baseline NAME, then ARGS=--baseline NAME)
+	$(CARGO) bench --locked --bench core -- $(ARGS)
+	$(CARGO) bench --locked --bench allocations
 
 ci: ## what continuous integration runs
 	.ci/run

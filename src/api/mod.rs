@@ -6,6 +6,7 @@
 //! wrong into what a caller must know ([`ErrorClass`]). No object's body is ever
 //! logged; the server's own error message is.
 
+pub(crate) mod benching;
 mod client;
 mod clock;
 mod connect;
