@@ -1,7 +1,7 @@
 //! Reading the bodies of lists and watches, without what surrounds it: the calls
 //! that [`ListWatch`](super::ListWatch) makes, for the benchmarks.
 
-use super::decode::{FactsReader, LineSplitter, ListError, ListScanner, ObjectView, WatchLine, json_fault};
+use super::decode::{FactsReader, LineSplitter, ListError, ListScanner, WatchLine};
 use crate::object::ObjectFacts;
 
 /// The facts of a list's items.
@@ -13,13 +13,8 @@ pub fn list<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ObjectFact
     let (mut scanner, mut reader) = (ListScanner::default(), FactsReader::default());
     let mut batch = Vec::new();
     for chunk in chunks {
-        let fed = scanner.feed(chunk, |item| {
-            let view: ObjectView<'_> =
-                serde_json::from_slice(item).map_err(|error| ListError(json_fault(&error)))?;
-            batch.extend(reader.facts(view));
-            Ok(())
-        });
-        fed.map_err(|ListError(message)| message)?;
+        let read = scanner.read(chunk, |view| batch.extend(reader.facts(view)));
+        read.map_err(|ListError(message)| message)?;
     }
     scanner.finish().map_err(|ListError(message)| message)?;
     Ok(batch)
