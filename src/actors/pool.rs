@@ -1,12 +1,12 @@
 //! A pool of workers around one backoff mailbox.
 
 mod held;
+mod reason;
 mod status;
 mod stuck;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, Recipient, SpawnHandle, Supervisor};
 use tokio::sync::oneshot;
@@ -19,56 +19,11 @@ use crate::mailbox::{Backoff, Completion, Mailbox, Time};
 use crate::object::Key;
 use crate::telemetry::{DeletionLag, Queue, QueueMetrics, StuckReason};
 
+#[cfg(test)]
+pub(super) use reason::AFTER_CONFLICT_AT_MOST;
+pub use reason::RetryReason;
 pub use status::{AskPool, Failing, PoolStatus};
 pub use stuck::{AskStuck, StuckKey, StuckKeys};
-
-/// Why a key waits for its next try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RetryReason {
-    /// The object changed while it was being decided on.
-    Conflict,
-    /// The API server, a role or an admission webhook said no.
-    Denied,
-    /// The API server failed or did not answer.
-    Failed,
-    /// The API server asked to come back later.
-    Throttled,
-    /// The worker panicked on it.
-    Panicked,
-    /// A reference's kind or version is not served, or its owner could not be looked up.
-    Unresolved,
-    /// An owner exists that no monitor has shown (yet).
-    NotObserved,
-    /// The brake is engaged: nothing is deleted until a person resumes.
-    Braked,
-}
-
-impl RetryReason {
-    /// The word used in metrics and on the debug pages.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Conflict => "conflict",
-            Self::Denied => "denied",
-            Self::Failed => "failed",
-            Self::Throttled => "throttled",
-            Self::Panicked => "panicked",
-            Self::Unresolved => "unresolved",
-            Self::NotObserved => "not_observed",
-            Self::Braked => "braked",
-        }
-    }
-
-    /// Whether the key waits for the world to change, rather than for a request
-    /// to succeed the next time.
-    #[must_use]
-    pub const fn is_parked(self) -> bool {
-        match self {
-            Self::Unresolved | Self::NotObserved | Self::Braked => true,
-            Self::Conflict | Self::Denied | Self::Failed | Self::Throttled | Self::Panicked => false,
-        }
-    }
-}
 
 /// How working on one key ended.
 pub type Outcome = Completion<RetryReason>;
@@ -95,14 +50,6 @@ pub trait Work: Send + Sync + 'static {
 /// How many workers may have stepped aside at a time; more of them keep their
 /// place while they wait.
 const ASIDE_AT_MOST: usize = 128;
-
-/// The longest pause after a conflict: the object has changed, which is no failure, and one
-/// that changes a hundred times a second must meet a moment of rest sooner than a pause that
-/// doubles would let it.
-pub(super) const AFTER_CONFLICT_AT_MOST: Duration = Duration::from_millis(250);
-/// After so many tries in a row it is a failure all the same: something answers everything
-/// with a conflict.
-const CONFLICTS_AT_MOST: u32 = 250;
 
 /// How many keys a pool holds while it is closed. A standby is told of everything that the
 /// leader does, and works on nothing; when it opens, the graph derives anew what is to be
@@ -216,19 +163,6 @@ impl<W: Work> Pool<W> {
         self.set_alarm(ctx);
     }
 
-    /// What becomes of a key that met a conflict: see [`AFTER_CONFLICT_AT_MOST`].
-    fn after_conflicts(&self, key: &Key, outcome: Outcome) -> Outcome {
-        let tries = self.mailbox.failure_of(key).map_or(0, |failure| failure.attempts);
-        match outcome {
-            Completion::Retry { reason: RetryReason::Conflict, error } if tries < CONFLICTS_AT_MOST => {
-                let longest = AFTER_CONFLICT_AT_MOST.max(self.backoff.min);
-                let after = self.backoff.delay(tries + 1).min(longest);
-                Completion::RetryAfter { after, reason: RetryReason::Conflict, error }
-            }
-            outcome => outcome,
-        }
-    }
-
     /// Notes since when there has been a cause for a key.
     fn caused(&mut self, key: &Key, at: Instant) {
         let since = at.saturating_duration_since(self.epoch);
@@ -280,14 +214,10 @@ impl<W: Work> Handler<Enqueue> for Pool<W> {
             if !self.open && self.mailbox.len() >= HELD_AT_MOST {
                 break;
             }
-            match cause {
-                None => self.mailbox.add(key, now),
-                Some(at) => {
-                    let added = self.mailbox.add(key.clone(), now);
-                    self.caused(&key, at);
-                    added
-                }
-            };
+            self.mailbox.add(key.clone(), now);
+            if let Some(at) = cause {
+                self.caused(&key, at);
+            }
         }
         self.pump(ctx);
     }
@@ -331,7 +261,8 @@ impl<W: Work> Handler<Finished> for Pool<W> {
         {
             self.caused(&key, at);
         }
-        let outcome = self.after_conflicts(&key, outcome);
+        let tries = self.mailbox.failure_of(&key).map_or(0, |failure| failure.attempts);
+        let outcome = reason::after_conflicts(outcome, tries, self.backoff);
         self.mailbox.finish(&key, outcome, now);
         let place = if self.aside.remove(&worker) { &mut self.spare } else { &mut self.idle };
         place.push(worker);

@@ -1,27 +1,33 @@
 //! One request and its answer.
 
+mod call;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use dashmap::DashSet;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
-use http::{HeaderValue, Method, Request, Response};
+use http::Response;
+use http::response::Parts;
 use http_body_util::BodyExt as _;
 use kube::client::{AuthError, Body};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::concurrency::{Concurrency, Signal};
 use super::decode::Status;
+use super::discovery::Watchable;
 use super::doubt::Doubts;
-use super::error::{self, ApiError, ErrorClass, Named};
+use super::error::{ApiError, ErrorClass, says_too_busy};
 use super::gate::{GateClosed, Permit, WriteGate};
 use super::jitter::Jitter;
 use super::limiter::Limiter;
 use super::list_watch::HighWater;
-use super::settings::{ApiSettings, USER_AGENT, Verb};
+use super::settings::{ApiSettings, Verb};
 use crate::object::GroupResource;
 use crate::telemetry::{DeletionLag, record};
+
+pub(super) use call::Call;
 
 /// Asks for one object's metadata; a server that cannot cut it out sends all.
 pub(super) const METADATA: &str =
@@ -38,7 +44,15 @@ const LONGEST_ANSWER: usize = 64 << 20;
 
 /// The way to one API server. Clones are cheap and share everything.
 #[derive(Clone)]
-pub struct Api(Arc<Inner>, Pace);
+pub struct Api(Arc<Inner>, Manner);
+
+/// How requests go this way.
+#[derive(Clone, Copy, Debug)]
+struct Manner {
+    pace: Pace,
+    /// An answer may take so long.
+    limit: Duration,
+}
 
 /// When requests about single objects wait for their turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +71,7 @@ struct Inner {
     high_water: HighWater,
     doubts: Doubts,
     limiter: Limiter,
+    concurrency: Concurrency,
     jitter: Jitter,
     /// Types that answered 415 to a strategic merge patch: custom resources.
     no_strategic_merge: DashSet<GroupResource>,
@@ -65,87 +80,6 @@ struct Inner {
 impl fmt::Debug for Api {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Api").field("settings", &self.0.settings).finish_non_exhaustive()
-    }
-}
-
-/// A request about to be made.
-pub(super) struct Call<'a> {
-    pub verb: Verb,
-    pub method: Method,
-    /// For the error: the method, or what is attempted.
-    pub action: &'static str,
-    pub path: String,
-    pub accept: &'static str,
-    /// Content type and body.
-    pub body: Option<(&'static str, Vec<u8>)>,
-    /// For the observer.
-    pub resource: &'a GroupResource,
-    /// The object that the path names, when it does.
-    pub object: Option<Named<'a>>,
-    /// For the error, when the path names no object.
-    pub target: String,
-}
-
-impl<'a> Call<'a> {
-    /// A GET of something that is no object.
-    pub fn get(verb: Verb, path: String, accept: &'static str, resource: &'a GroupResource) -> Self {
-        Self {
-            verb,
-            method: Method::GET,
-            action: "GET",
-            target: path.clone(),
-            path,
-            accept,
-            body: None,
-            resource,
-            object: None,
-        }
-    }
-
-    /// An error of this call.
-    pub fn error(&self, class: ErrorClass, message: impl Into<String>, code: Option<u16>) -> ApiError {
-        ApiError {
-            class,
-            action: self.action,
-            target: self.object.map_or_else(
-                || self.target.clone(),
-                |object| super::path::describe(object.group_resource, object.namespace, Some(object.name)),
-            ),
-            message: message.into(),
-            code,
-        }
-    }
-
-    /// Sorts an answer that is an error.
-    pub fn refusal(&self, code: u16, headers: &HeaderMap, body: &[u8]) -> ApiError {
-        let status = Status::read(body);
-        let retry_after = headers
-            .get(RETRY_AFTER)
-            .and_then(|value| value.to_str().ok()?.parse().ok())
-            .map(Duration::from_secs);
-        let class = error::classify(code, &status, retry_after, self.object);
-        self.error(class, error::message(&status, body), Some(code))
-    }
-
-    fn request(&mut self) -> Result<Request<Body>, ApiError> {
-        let mut builder = Request::builder()
-            .method(self.method.clone())
-            .uri(self.path.as_str())
-            .header(http::header::USER_AGENT, USER_AGENT)
-            .header(ACCEPT, self.accept);
-        if self.verb == Verb::Watch {
-            // Servers from 1.37 on compress each event by itself, and the
-            // decoder underneath reads only the first.
-            builder = builder.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        }
-        let body = match self.body.take() {
-            None => Body::empty(),
-            Some((content_type, body)) => {
-                builder = builder.header(CONTENT_TYPE, content_type);
-                Body::from(body)
-            }
-        };
-        builder.body(body).map_err(|error| self.error(ErrorClass::Refused, error.to_string(), None))
     }
 }
 
@@ -167,27 +101,42 @@ impl Api {
         settings: ApiSettings,
         gate: WriteGate,
     ) -> Self {
+        let manner = Manner { pace: Pace::Each, limit: settings.request_timeout };
         let inner = Inner {
             unary,
             watches,
             limiter: Limiter::new(settings.qps, settings.burst),
             jitter: Jitter::new(settings.seed),
+            concurrency: Concurrency::default(),
             settings,
             gate,
             high_water: HighWater::default(),
             doubts: Doubts::default(),
             no_strategic_merge: DashSet::new(),
         };
-        Self(Arc::new(inner), Pace::Each)
+        Self(Arc::new(inner), manner)
     }
 
     /// Waits for the turns of so many requests about single objects, and gives a way on
-    /// which they then go at once: for some that have to follow each other closely.
+    /// which they then go at once, as far as the server bears it: for some that have to
+    /// follow each other closely.
     pub async fn ahead(&self, requests: u32) -> Self {
         for _ in 0..requests {
             self.0.limiter.turn().await;
         }
-        Self(Arc::clone(&self.0), Pace::Ahead)
+        Self(Arc::clone(&self.0), Manner { pace: Pace::Ahead, ..self.1 })
+    }
+
+    /// A way on which no answer takes longer than this.
+    #[must_use]
+    pub fn within(&self, limit: Duration) -> Self {
+        Self(Arc::clone(&self.0), Manner { limit: limit.min(self.1.limit), ..self.1 })
+    }
+
+    /// What other API servers answer for, as it was discovered just now.
+    pub(super) fn aggregate(&self, watchable: &[Watchable]) {
+        let groups = watchable.iter().filter(|watchable| watchable.aggregated);
+        self.0.concurrency.aggregate(groups.map(|watchable| &*watchable.resource.group_resource.group));
     }
 
     /// How it behaves.
@@ -223,62 +172,100 @@ impl Api {
         &self.0.no_strategic_merge
     }
 
-    /// Makes a unary call: waits for its turn if it is about a single object, asks
-    /// the gate if it writes, and reads the whole answer, all but the waiting
-    /// within the timeout.
-    pub(super) async fn call(&self, mut call: Call<'_>) -> Result<Answer, ApiError> {
+    /// Makes a unary call: waits for its turn and for a place if it is about a single
+    /// object, asks the gate if it writes, and reads the whole answer, all but the
+    /// waiting within the timeout.
+    pub(super) async fn call(&self, call: Call<'_>) -> Result<Answer, ApiError> {
         // Discovery of an old server is a hundred small requests, all at once and
         // then none for long: no load that a limit is for. And a list that a watch
         // needs to go on must not wait behind a thousand deletions.
-        if self.1 == Pace::Each && !matches!(call.verb, Verb::Discover | Verb::List) {
+        if !call.is_about_an_object() {
+            return self.exchange(call).await.0;
+        }
+        if self.1.pace == Pace::Each {
             self.0.limiter.turn().await;
         }
+        // What must not be sent anyway needs no place, and dispelling a doubt takes long.
+        self.may_write(&call).await?;
+        let mut place = self.0.concurrency.place(call.resource).await;
+        let (answer, signal) = place.keep(self.exchange(call)).await;
+        place.end(signal);
+        answer
+    }
+
+    /// Sends a request and reads the answer; and says what it shows of how busy the
+    /// server is.
+    async fn exchange(&self, mut call: Call<'_>) -> (Result<Answer, ApiError>, Signal) {
+        match self.send(&mut call).await {
+            Err(error) => (Err(error), Signal::Silent),
+            Ok((parts, body)) if parts.status.is_success() => {
+                (Ok(Answer { code: parts.status.as_u16(), body }), Signal::Served)
+            }
+            Ok((parts, body)) => {
+                let (code, status) = (parts.status.as_u16(), Status::read(&body));
+                let signal = match code {
+                    429 if says_too_busy(code, &status) => Signal::Refused,
+                    // It failed, which may have nothing to do with how much there is to do.
+                    408 | 500.. => Signal::Silent,
+                    _ => Signal::Served,
+                };
+                (Err(call.refusal(code, &parts.headers, &status, &body)), signal)
+            }
+        }
+    }
+
+    /// Asks the gate if it writes, sends it, and reads whatever the answer is.
+    async fn send(&self, call: &mut Call<'_>) -> Result<(Parts, Bytes), ApiError> {
         let mut request = call.request()?;
         let lag = DeletionLag::current().filter(|_| call.verb == Verb::Delete);
         if let Some(lag) = lag.clone() {
             request.extensions_mut().insert(lag);
         }
-        let mut limit = self.0.settings.request_timeout;
+        let mut limit = self.1.limit;
         let mut permit = None;
-        if call.method != Method::GET {
-            self.leave(&call)?;
-            // An event takes nothing away, whatever it rests on.
-            if call.verb != Verb::Create {
-                self.refuse_in_doubt(&call).await?;
-            }
+        if call.writes() {
+            self.may_write(call).await?;
             // Nothing may come between this check and the transport.
-            let leave = self.leave(&call)?;
+            let leave = self.leave(call)?;
             limit = leave.limit(limit);
             permit = Some(leave);
         }
         let start = Instant::now();
         let exchange = timeout(limit, async {
-            let response = self.0.unary.send(request).await.map_err(|error| transport(&call, &error))?;
+            let response = self.0.unary.send(request).await.map_err(|error| transport(call, &error))?;
             let (parts, body) = response.into_parts();
-            let body = read_body(&call, body).await?;
+            let body = read_body(call, body).await?;
             Ok::<_, ApiError>((parts, body))
         });
         let answer = match permit {
             None => exchange.await,
             Some(permit) => tokio::select! {
                 biased;
-                () = self.0.gate.outlived(permit) => Ok(Err(given_up(&call))),
+                () = self.0.gate.outlived(permit) => Ok(Err(given_up(call))),
                 answer = exchange => answer,
             },
         };
-        let answer = answer.unwrap_or_else(|_| Err(too_slow(&call, limit)));
+        let answer = answer.unwrap_or_else(|_| Err(too_slow(call, limit)));
         let code = answer.as_ref().ok().map(|(parts, _)| parts.status.as_u16());
         // For clients without a layer that knows better: what was answered was sent.
         if let Some(lag) = lag.filter(|_| code.is_some()) {
             lag.deletion_sent_at(start);
         }
         self.0.settings.observer.request(call.verb, call.resource, code, start.elapsed());
-        let (parts, body) = answer?;
-        if parts.status.is_success() {
-            Ok(Answer { code: parts.status.as_u16(), body })
-        } else {
-            Err(call.refusal(parts.status.as_u16(), &parts.headers, &body))
+        answer
+    }
+
+    /// Refuses what writes while nothing may be written.
+    async fn may_write(&self, call: &Call<'_>) -> Result<(), ApiError> {
+        if !call.writes() {
+            return Ok(());
         }
+        self.leave(call)?;
+        // An event takes nothing away, whatever it rests on.
+        if call.verb != Verb::Create {
+            self.refuse_in_doubt(call).await?;
+        }
+        Ok(())
     }
 
     /// Asks the gate for leave to write.
@@ -314,7 +301,7 @@ impl Api {
         let body = timeout_at(deadline, read_body(&call, body))
             .await
             .unwrap_or_else(|_| Err(too_slow(&call, limit)))?;
-        Err(call.refusal(parts.status.as_u16(), &parts.headers, &body))
+        Err(call.refusal(parts.status.as_u16(), &parts.headers, &Status::read(&body), &body))
     }
 
     /// Tells the observer of a request that began then.

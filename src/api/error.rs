@@ -182,6 +182,13 @@ pub(super) fn classify(
     }
 }
 
+/// Whether a refusal says that the server has too much to do. A 429 that an admission
+/// webhook has chosen, or a disruption budget, is about one object.
+pub(super) fn says_too_busy(code: u16, status: &Status) -> bool {
+    let is_about_the_object = status.is_admission_denial() || status.message.contains("disruption budget");
+    code == 429 && !is_about_the_object
+}
+
 /// The message to show: the server's own, or the start of an answer that is no
 /// `Status` (and no JSON, which might be an object).
 pub(super) fn message(status: &Status, body: &[u8]) -> String {
@@ -275,6 +282,23 @@ mod tests {
         let after = |seconds| ErrorClass::Throttled { retry_after: Some(Duration::from_secs(seconds)) };
         assert_eq!(sort(429, body), after(7));
         assert_eq!(classify(429, &status(body), Some(Duration::from_secs(2)), None), after(2));
+    }
+
+    #[test]
+    fn only_the_servers_own_429_says_that_it_is_too_busy() {
+        let is_busy = |code, body| says_too_busy(code, &status(body));
+        assert!(is_busy(429, "Too many requests, please try again later.\n"));
+        assert!(is_busy(
+            429,
+            r#"{"message":"storage is (re)initializing","details":{"retryAfterSeconds":1}}"#
+        ));
+        for about_the_object in [
+            r#"{"message":"admission webhook \"x.y\" denied the request: later"}"#,
+            r#"{"message":"Cannot evict pod as it would violate the pod's disruption budget."}"#,
+        ] {
+            assert!(!is_busy(429, about_the_object), "{about_the_object}");
+        }
+        assert!(!is_busy(503, "Too many requests"));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 pub(crate) mod benching;
 mod client;
 mod clock;
+mod concurrency;
 mod connect;
 mod decode;
 mod delete;

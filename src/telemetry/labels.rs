@@ -2,7 +2,7 @@
 
 use super::names::{self, Metric};
 use super::record::{
-    EventKind, HttpRefusal, InvalidReference, LeaseTransition, MonitorState, PatchConflict, Queue,
+    ApiSide, EventKind, HttpRefusal, InvalidReference, LeaseTransition, MonitorState, PatchConflict, Queue,
     StuckReason,
 };
 
@@ -55,6 +55,7 @@ pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
         "kind" => Some(EventKind::ALL.map(EventKind::label).to_vec()),
         "state" => Some(MonitorState::ALL.map(MonitorState::label).to_vec()),
         "transition" => Some(LeaseTransition::ALL.map(LeaseTransition::label).to_vec()),
+        "server" => Some(ApiSide::ALL.map(ApiSide::name).to_vec()),
         "verb" => Some(VERBS.to_vec()),
         "action" if is(&names::DECISIONS) || is(&names::DENIED_WRITES) => Some(ACTIONS.to_vec()),
         "action" if is(&names::COMPARISONS) => Some(super::record::COMPARED_ACTIONS.to_vec()),

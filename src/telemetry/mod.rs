@@ -16,7 +16,7 @@ mod recorder;
 pub use docs::markdown;
 pub use exporter::{Exporter, InstallError};
 pub use record::{
-    DeletionLag, EventKind, EventLag, EventMetrics, GraphSize, InvalidReference, MonitorState, Queue,
-    QueueMetrics, QueueSample, StuckReason,
+    ApiSide, DeletionLag, EventKind, EventLag, EventMetrics, GraphSize, InvalidReference, MonitorState,
+    Queue, QueueMetrics, QueueSample, StuckReason,
 };
 pub use recorder::Recorder;

@@ -146,6 +146,10 @@ metrics! {
     REQUESTS = "kube_gc_requests_total", Kind::Counter, Count, ["verb", "resource", "code"];
     /// How long requests took, from sending to the end of the answer; of watches, to its beginning.
     REQUEST_DURATION = "kube_gc_request_duration_seconds", Kind::Histogram(REQUEST_SECONDS), Seconds, ["verb"];
+    /// How many requests about single objects may be under way at a time, as far as the API server has said by its 429; 0 while it has not refused any for having too much to do: no limit.
+    API_CONCURRENCY_LIMIT = "kube_gc_api_concurrency_limit", Kind::Gauge, Count, [];
+    /// How often a 429 had the effect that fewer requests are sent at a time, or none for a moment where one at a time was refused; an aggregated API and the writing of events have limits of their own.
+    API_CONCURRENCY_CUTS = "kube_gc_api_concurrency_cuts_total", Kind::Counter, Count, ["server"];
     /// Decisions about objects, by what was to be done and what came of it.
     DECISIONS = "kube_gc_decisions_total", Kind::Counter, Count, ["action", "outcome", "resource"];
     /// How long it took from the arrival of the event that an owner is gone, or deletes its dependents in the foreground, until a dependent's DELETE was handed to the transport.

@@ -41,7 +41,7 @@ pub(super) use process::build_info;
 pub use process::tasks;
 pub use queues::{Queue, QueueMetrics, QueueSample, worker_restarted};
 pub use readiness::ready;
-pub use requests::request;
+pub use requests::{ApiSide, api_concurrency, api_concurrency_cut, request};
 pub use resources::{
     EventKind, EventMetrics, MonitorState, discovery_error, monitor_restarted, monitors, resource_sync_error,
     resource_synced, undiscovered,
@@ -95,6 +95,7 @@ pub fn zeros() {
     queues::zeros();
     graph::zeros();
     resources::zeros();
+    requests::zeros();
     decisions::zeros();
     http::zeros();
     brake::zeros();
@@ -125,6 +126,8 @@ pub(super) mod tests {
             metrics.sample(&QueueSample::default());
         }
         request("get", &GroupResource::parse("pods"), "timeout", Duration::from_secs(1));
+        api_concurrency(1);
+        api_concurrency_cut(ApiSide::Kubernetes);
         graph(0, &GraphSize::default());
         uid_collision();
         invalid_reference(InvalidReference::InvalidScope);

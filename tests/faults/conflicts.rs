@@ -152,3 +152,37 @@ async fn what_a_client_deletes_between_decision_and_delete_is_left_to_its_policy
     ensure!(stage.of(Verb::Delete, &middle).len() == 1);
     collector.stop().await
 }
+
+/// Semantics, section 4, for references: an object that changes faster than its events
+/// arrive loses the reference to an owner proved absent all the same. Fails, by waiting
+/// for a PATCH that can succeed, if after a conflict the version to patch at is only
+/// taken from the graph.
+#[tokio::test]
+async fn references_to_the_absent_are_removed_at_the_version_just_read() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let (owner, kept) = (ns.configmap("owner").create().await?, ns.configmap("kept").create().await?);
+    let dependent = ns.secret("dependent").owned_by(&owner).owned_by(&kept).create().await?;
+    stage.cluster.settled(&collector).await?;
+    let events = stage.proxy.hold_events(On::resource("secrets").within(ns.name()));
+    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &dependent));
+    stage.cluster.delete(&owner, Policy::Background).await?;
+
+    let mut expected = dependent.resource_version.clone();
+    for count in 0..3 {
+        let (changed, request) = churn(&stage, &dependent, count, patches.next().await?).await?;
+        ensure!(request.patched_version() == Some(&expected), "{count}: {request}, not {expected}");
+        expected = changed.resource_version;
+    }
+    let last = patches.next().await?;
+    ensure!(last.request.patched_version() == Some(&expected), "{}, not {expected}", last.request);
+    last.pass();
+    stage.proxy.answered(4, &On::object(Verb::Patch, &dependent)).await?;
+    stage.assert_owners(&dependent, &[&kept]).await?;
+    drop((events, patches));
+    stage.cluster.settled(&collector).await?;
+    stage.assert_owners(&dependent, &[&kept]).await?;
+    ensure!(stage.of(Verb::Get, &dependent).len() == 3, "one read after each conflict");
+    collector.stop().await
+}

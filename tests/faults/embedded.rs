@@ -20,4 +20,5 @@ mod refusals;
 mod restore;
 mod stage;
 mod startup;
+mod throttling;
 mod watches;

@@ -31,7 +31,8 @@ impl Stage {
         Self::on(Some(ControlPlane::start()?)).await
     }
 
-    async fn on(own: Option<ControlPlane>) -> Result<Self> {
+    /// The same on a given plane.
+    pub async fn on(own: Option<ControlPlane>) -> Result<Self> {
         // Also of those that are alone: many planes at work are slow.
         let turn = Turn::take().await?;
         let plane = own.as_ref().unwrap_or(turn.plane());

@@ -5,6 +5,7 @@
 //! the API server as a user in `system:masters`. It runs on the test's own
 //! runtime and ends with its value.
 
+mod crowd;
 mod request;
 mod rules;
 mod stream;
@@ -80,6 +81,7 @@ struct State {
     rules: Vec<rules::Entry>,
     event_holds: Vec<rules::EventHold>,
     streams: Vec<stream::Stream>,
+    crowd: crowd::Crowd,
     echo: usize,
     bookmarks_dropped: bool,
     last_id: u64,
@@ -273,6 +275,17 @@ async fn answer(shared: Shared, client: Client, incoming: http::Request<Incoming
     if let Some(How::Instead(reply)) = how {
         shared.answered(index, reply.status);
         return reply.into_response();
+    }
+
+    let inside = match shared.enter(&request) {
+        Ok(inside) => inside,
+        Err(reply) => {
+            shared.answered(index, reply.status);
+            return reply.into_response();
+        }
+    };
+    if inside.is_some() {
+        tokio::time::sleep(crowd::SERVICE).await;
     }
 
     let mut forwarded = http::Request::builder()

@@ -9,7 +9,7 @@ use futures::future::{BoxFuture, Shared};
 use tokio::time::Instant;
 
 use crate::actors::context::WorkerContext;
-use crate::api::{ApiError, ErrorClass, LookUp};
+use crate::api::{ApiError, LookUp};
 use crate::object::Identity;
 
 /// A look-up holds a worker, so it is given less time than a write: it can be
@@ -104,18 +104,9 @@ impl InFlight {
 
 async fn send(context: WorkerContext, identity: Identity) -> LookedUp {
     let sent = Instant::now();
-    let in_time = async {
-        tokio::time::timeout(AT_MOST, context.api.look_up(&identity)).await.unwrap_or_else(|_| {
-            Err(ApiError {
-                class: ErrorClass::Transient,
-                action: "GET",
-                target: identity.to_string(),
-                message: format!("no answer within {} s", AT_MOST.as_secs()),
-                code: None,
-            })
-        })
-    };
-    let answer = context.health.request(&identity.resource.group_resource, in_time).await;
+    // A type whose look-ups wait because the API server has much to do does not hang.
+    let api = context.api.within(AT_MOST);
+    let answer = context.health.request(&identity.resource.group_resource, api.look_up(&identity)).await;
     LookedUp { sent, answer }
 }
 

@@ -1,5 +1,7 @@
 use std::sync::Mutex;
 
+use http::Request;
+
 use super::*;
 use crate::api::scripted::{Part, Reply, Server, widget, widget_json};
 use crate::api::{Clock, RequestObserver, Standing};
@@ -174,4 +176,120 @@ async fn the_lag_of_a_deletion_ends_with_a_delete_that_went_out_and_with_no_othe
     let attempt = api.delete(&widget, PropagationPolicy::Background, None);
     DeletionLag::scope(Some(lag.clone()), attempt).await.unwrap();
     assert_eq!(lag.open_since(), None);
+}
+
+/// The API server's own words, which are no `Status`.
+fn too_many() -> Reply {
+    Reply::code(429, "Too many requests, please try again later.\n").header("retry-after", "1")
+}
+
+/// A server that needs 10 ms for each request about an object and refuses those that
+/// come while it has so many.
+fn small_server(bears: usize) -> Server {
+    let mut busy = std::collections::VecDeque::new();
+    Server::answering(move |seen| {
+        busy.retain(|until| *until > seen.at);
+        if busy.len() >= bears {
+            return too_many();
+        }
+        busy.push_back(seen.at + Duration::from_millis(10));
+        Reply::stream([Part::Pause(Duration::from_millis(10)), Part::Data(widget_json("").into())])
+    })
+}
+
+/// 20 workers, each with 100 objects, at a server that bears 4 at a time: fails if each
+/// finds out by itself, over and over, that it is too busy.
+#[tokio::test(start_paused = true)]
+async fn a_429_is_heard_by_all() {
+    let server = small_server(4);
+    let api = server.api();
+    let (widget, start) = (widget(), tokio::time::Instant::now());
+    let worker = async || {
+        for _ in 0..100 {
+            while let Err(error) = api.look_up(&widget).await {
+                assert!(matches!(error.class, ErrorClass::Throttled { retry_after: Some(_) }), "{error}");
+            }
+        }
+    };
+    futures::future::join_all((0..20).map(|_| worker())).await;
+    let refused = server.seen().len() - 2000;
+    // Of the first crowds 16, 6 and 1; then one for each climb, which takes 64 requests.
+    assert!(refused <= 23 + 2000 / 64, "{refused} refusals");
+    // 5 s if four are always under way.
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_429_that_is_about_one_object_holds_up_no_other() {
+    let denial = r#"admission webhook "x.y" denied the request: come back later"#;
+    for (reply, elapsed) in [(Reply::status(429, denial, "{}"), 0), (too_many(), 50)] {
+        let server = Server::answering(move |_| reply.clone());
+        let (api, widget) = (server.api(), widget());
+        let start = tokio::time::Instant::now();
+        for _ in 0..3 {
+            let error = api.delete(&widget, PropagationPolicy::Background, None).await.unwrap_err();
+            assert!(matches!(error.class, ErrorClass::Throttled { .. }), "{error}");
+        }
+        assert_eq!(start.elapsed(), Duration::from_millis(elapsed));
+    }
+}
+
+/// Nor do they say anything about single objects.
+#[tokio::test(start_paused = true)]
+async fn lists_wait_for_no_place() {
+    let list = r#"{"kind":"List","metadata":{"resourceVersion":"1"},"items":[]}"#;
+    let server = Server::answering(
+        move |seen| {
+            if seen.path.contains("limit=") { Reply::ok(list) } else { too_many() }
+        },
+    );
+    let (api, widget) = (server.api(), widget());
+    for _ in 0..3 {
+        api.look_up(&widget).await.unwrap_err();
+    }
+    let hold = api.look_up(&widget);
+    let lists = async {
+        let start = tokio::time::Instant::now();
+        for _ in 0..10 {
+            api.list(&widget.resource, None, |_| ()).await.unwrap();
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    };
+    let (held, ()) = tokio::join!(hold, lists);
+    held.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gate_is_asked_after_the_wait_for_a_place() {
+    let server = Server::replying([too_many(), too_many(), Reply::ok(widget_json(""))]);
+    let gate = WriteGate::open();
+    let api = server.api_with(ApiSettings::default(), gate.clone());
+    let widget = widget();
+    for _ in 0..2 {
+        api.look_up(&widget).await.unwrap_err();
+    }
+    let (deleted, ()) = tokio::join!(api.delete(&widget, PropagationPolicy::Background, None), async {
+        // It waits for the end of a pause.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        gate.pause();
+    });
+    assert_eq!(deleted.unwrap_err().class, ErrorClass::GateClosed);
+    assert_eq!(server.seen().len(), 2);
+}
+
+/// Fails if a server that has much to do looks as if it hung.
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_a_place_is_no_part_of_the_timeout() {
+    let slow = || Reply::stream([Part::Pause(Duration::from_secs(3)), Part::Data(widget_json("").into())]);
+    let mut replies = vec![slow(), slow(), slow(), too_many()];
+    let server = Server::answering(move |_| replies.pop().unwrap_or_else(slow));
+    let api = server.api().within(Duration::from_secs(4));
+    let widget = widget();
+    api.look_up(&widget).await.unwrap_err();
+    let start = tokio::time::Instant::now();
+    let answers = futures::future::join_all((0..3).map(|_| api.look_up(&widget))).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert!(start.elapsed() >= Duration::from_secs(6), "one after the other: {:?}", start.elapsed());
+    let late = server.api().within(Duration::from_secs(2)).look_up(&widget).await.unwrap_err();
+    assert_eq!((late.class, &*late.message), (ErrorClass::Transient, "no answer within 2s"));
 }

@@ -85,6 +85,7 @@ impl Api {
         };
         let (catalog, watchable) =
             select::select(&groups, &services, previous.map(|previous| &*previous.catalog));
+        self.aggregate(&watchable);
         Ok(Discovered { catalog: Arc::new(catalog), watchable, failures, groups, services })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Value, counter, histogram, names};
+use super::{Value, counter, float, gauge, histogram, names};
 use crate::object::GroupResource;
 
 /// A request was answered with this status `code`, or not at all (`"timeout"`,
@@ -11,4 +11,47 @@ pub fn request(verb: &'static str, resource: &GroupResource, code: &str, duratio
     let labels = [Value::Static(verb), Value::Shown(resource), Value::Text(code)];
     counter(&names::REQUESTS, labels).increment(1);
     histogram(&names::REQUEST_DURATION, [Value::Static(verb)]).record(duration);
+}
+
+/// Who has too much to do when a request is refused for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiSide {
+    /// The API server itself.
+    Kubernetes,
+    /// An aggregated API.
+    Aggregated,
+    /// Whatever limits the writing of events.
+    Events,
+}
+
+impl ApiSide {
+    pub(in crate::telemetry) const ALL: [Self; 3] = [Self::Kubernetes, Self::Aggregated, Self::Events];
+
+    /// The name in labels and in the log.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kubernetes => "kubernetes",
+            Self::Aggregated => "aggregated",
+            Self::Events => "events",
+        }
+    }
+}
+
+/// So many requests about single objects may be under way at a time.
+pub fn api_concurrency(limit: usize) {
+    gauge(&names::API_CONCURRENCY_LIMIT, []).set(float(limit));
+}
+
+/// A 429 had the effect that fewer requests are sent at a time, or none for a moment.
+pub fn api_concurrency_cut(side: ApiSide) {
+    counter(&names::API_CONCURRENCY_CUTS, [Value::Static(side.name())]).increment(1);
+}
+
+/// The series of this part, as zeros.
+pub(super) fn zeros() {
+    api_concurrency(0);
+    for side in ApiSide::ALL {
+        counter(&names::API_CONCURRENCY_CUTS, [Value::Static(side.name())]).increment(0);
+    }
 }

@@ -1,0 +1,107 @@
+//! A request about to be made.
+
+use std::time::Duration;
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use http::{HeaderValue, Method, Request};
+use kube::client::Body;
+
+use crate::api::decode::Status;
+use crate::api::error::{self, ApiError, ErrorClass, Named};
+use crate::api::path;
+use crate::api::settings::{USER_AGENT, Verb};
+use crate::object::GroupResource;
+
+/// A request about to be made.
+pub struct Call<'a> {
+    pub verb: Verb,
+    pub method: Method,
+    /// For the error: the method, or what is attempted.
+    pub action: &'static str,
+    pub path: String,
+    pub accept: &'static str,
+    /// Content type and body.
+    pub body: Option<(&'static str, Vec<u8>)>,
+    /// For the observer.
+    pub resource: &'a GroupResource,
+    /// The object that the path names, when it does.
+    pub object: Option<Named<'a>>,
+    /// For the error, when the path names no object.
+    pub target: String,
+}
+
+impl<'a> Call<'a> {
+    /// A GET of something that is no object.
+    pub fn get(verb: Verb, path: String, accept: &'static str, resource: &'a GroupResource) -> Self {
+        Self {
+            verb,
+            method: Method::GET,
+            action: "GET",
+            target: path.clone(),
+            path,
+            accept,
+            body: None,
+            resource,
+            object: None,
+        }
+    }
+
+    /// An error of this call.
+    pub fn error(&self, class: ErrorClass, message: impl Into<String>, code: Option<u16>) -> ApiError {
+        ApiError {
+            class,
+            action: self.action,
+            target: self.object.map_or_else(
+                || self.target.clone(),
+                |object| path::describe(object.group_resource, object.namespace, Some(object.name)),
+            ),
+            message: message.into(),
+            code,
+        }
+    }
+
+    /// Whether it is about a single object, rather than a collection or the server.
+    pub const fn is_about_an_object(&self) -> bool {
+        match self.verb {
+            Verb::Get | Verb::Delete | Verb::Patch | Verb::Create => true,
+            Verb::List | Verb::Watch | Verb::Discover => false,
+        }
+    }
+
+    /// Whether it changes anything.
+    pub fn writes(&self) -> bool {
+        self.method != Method::GET
+    }
+
+    /// Sorts an answer that is an error.
+    pub fn refusal(&self, code: u16, headers: &HeaderMap, status: &Status, body: &[u8]) -> ApiError {
+        let retry_after = headers
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.parse().ok())
+            .map(Duration::from_secs);
+        let class = error::classify(code, status, retry_after, self.object);
+        self.error(class, error::message(status, body), Some(code))
+    }
+
+    /// The request as it is sent; its body goes with it.
+    pub fn request(&mut self) -> Result<Request<Body>, ApiError> {
+        let mut builder = Request::builder()
+            .method(self.method.clone())
+            .uri(self.path.as_str())
+            .header(http::header::USER_AGENT, USER_AGENT)
+            .header(ACCEPT, self.accept);
+        if self.verb == Verb::Watch {
+            // Servers from 1.37 on compress each event by itself, and the
+            // decoder underneath reads only the first.
+            builder = builder.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        let body = match self.body.take() {
+            None => Body::empty(),
+            Some((content_type, body)) => {
+                builder = builder.header(CONTENT_TYPE, content_type);
+                Body::from(body)
+            }
+        };
+        builder.body(body).map_err(|error| self.error(ErrorClass::Refused, error.to_string(), None))
+    }
+}

@@ -1,0 +1,65 @@
+//! The API server's own limit of requests under way, which only a real one has.
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::config::Kubeconfig;
+use serde_json::json;
+
+use crate::stage::Stage;
+use crate::support::cluster::create_all;
+use crate::support::{Collector, ControlPlane, Options, Policy};
+
+/// How many objects go.
+const OBJECTS: usize = 2000;
+/// How many writes the server takes at a time.
+const BEARS: usize = 2;
+
+/// Fails if 20 workers go on as if nothing were said: then most of what is sent is refused.
+///
+/// The bound: at a server that frees a place when its answer is complete, one request in
+/// 16 windows of two would be refused. This one frees it a moment later, so the next
+/// request may come too early, and it refuses some that it would have taken.
+#[tokio::test]
+async fn a_real_server_that_takes_two_writes_at_a_time_refuses_few() -> Result<()> {
+    let flags =
+        ["--enable-priority-and-fairness=false", &format!("--max-mutating-requests-inflight={BEARS}")];
+    let stage = Stage::on(Some(ControlPlane::start_with(None, &flags)?)).await?;
+    // Members of system:masters are never refused.
+    let binding = stage.cluster.of::<ClusterRoleBinding>("collector");
+    let binding = binding
+        .field("subjects", json!([{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "collector" }]))
+        .field("roleRef", json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" }));
+    binding.create().await?;
+    let mut kubeconfig = Kubeconfig::read_from(stage.plane()?.kubeconfig())?;
+    let user = kubeconfig.auth_infos.first_mut().and_then(|user| user.auth_info.as_mut());
+    user.context("no user")?.impersonate = Some("collector".to_owned());
+    let file = tempfile::Builder::new().prefix("kube-gc-collector-").tempfile()?;
+    std::fs::write(&file, serde_json::to_string(&kubeconfig)?)?;
+
+    let owner = stage.ns.configmap("owner").create().await?;
+    let go = create_all((0..OBJECTS).map(|i| stage.ns.secret(format!("goes-{i}")).owned_by(&owner))).await?;
+    let collector = Collector::start_with(file.path(), Options::default()).await?;
+    collector.ready().await?;
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.delete(&owner, Policy::Background).await?;
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone(&go).await?;
+
+    let metrics = collector.metrics().await?;
+    let requests = |code: &str| -> f64 {
+        let of_secrets = r#"kube_gc_requests_total{verb="delete",resource="secrets",code=""#;
+        metrics
+            .iter()
+            .filter(|(series, _)| series.starts_with(&format!("{of_secrets}{code}")))
+            .map(|(_, n)| n)
+            .sum()
+    };
+    let (all, refused) = (requests(""), requests("429"));
+    println!("{all} requests, {refused} refused");
+    ensure!(refused > 0.0, "nobody was refused, so nothing is tested");
+    ensure!(
+        refused <= 40.0 + f64::from(u32::try_from(OBJECTS)?) / 8.0,
+        "{refused} of {all} requests were refused"
+    );
+    collector.stop().await
+}

@@ -1,0 +1,111 @@
+//! A server that has too much to do and says so: 429.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::stage::Stage;
+use crate::support::cluster::{create_all, poll};
+use crate::support::proxy::{Exchange, On, Request, Verb};
+use crate::support::{Obj, Policy};
+
+/// What the server bears at a time; the collector has 20 workers that delete.
+const BEARS: usize = 4;
+/// How many objects go in each way.
+const OBJECTS: usize = 1000;
+
+/// Requests about single objects.
+fn about_objects(stage: &Stage, mark: usize) -> Vec<Exchange> {
+    let is_about_one = |request: &Request| matches!(request.verb, Verb::Get | Verb::Delete | Verb::Patch);
+    stage.proxy.since(mark, &On::default().within(stage.ns.name()).when(is_about_one))
+}
+
+fn refusals(exchanges: &[Exchange]) -> impl Iterator<Item = &Exchange> {
+    exchanges.iter().filter(|exchange| exchange.status == Some(429))
+}
+
+/// An owner that takes its dependents with it, and one that lets them go.
+async fn families(stage: &Stage) -> Result<(Obj, Vec<Obj>, Obj, Vec<Obj>)> {
+    let ns = &stage.ns;
+    let takes = ns.configmap("takes").create().await?;
+    let lets_go = ns.configmap("lets-go").create().await?;
+    let of = async |owner: &Obj, prefix: &str| {
+        create_all((0..OBJECTS).map(|i| ns.secret(format!("{prefix}-{i}")).owned_by(owner))).await
+    };
+    let go = of(&takes, "goes").await?;
+    let stay = of(&lets_go, "stays").await?;
+    Ok((takes, go, lets_go, stay))
+}
+
+/// Thousands of requests to a server that bears four at a time and refuses all others:
+/// each is made about once. Fails if every worker finds out by itself that there is too
+/// much to do, or if what the server bears is not used.
+///
+/// The bound: the first crowds are of 36 requests at most (20 that delete, 16 that patch),
+/// half as many and so on, before the window fits; and then one request is refused for
+/// each climb, which takes 16 windows of four. Twice that is allowed, because requests
+/// that are sent together do not arrive together.
+#[tokio::test]
+async fn a_server_that_bears_little_is_asked_little_more_than_once_for_each_object() -> Result<()> {
+    let stage = Stage::set().await?;
+    let (takes, go, lets_go, stay) = families(&stage).await?;
+    let collector = stage.collector().await?;
+    let mark = stage.proxy.mark();
+    stage.proxy.bear(BEARS);
+    stage.cluster.delete(&takes, Policy::Background).await?;
+    stage.cluster.delete(&lets_go, Policy::Orphan).await?;
+    stage.cluster.settled(&collector).await?;
+
+    let asked = about_objects(&stage, mark);
+    let first = asked.first().context("no request")?.arrived;
+    let all = refusals(&asked).count();
+    let served = asked.len() - all;
+    let late = refusals(&asked).filter(|exchange| exchange.arrived > first + Duration::from_secs(1)).count();
+    println!("{served} requests were served, {all} refused, {late} of these after the first second");
+    let of_climbs = 2 * served / (16 * BEARS);
+    ensure!(all > 0, "nobody was refused, so nothing is tested");
+    ensure!(all <= 36 + 18 + 9 + of_climbs, "{all} refusals for {served} requests");
+    ensure!(late <= of_climbs, "{late} refusals after the first second, of {served} requests");
+    ensure!(served <= 2 * OBJECTS + 2 * OBJECTS / 50, "{served} requests for {} objects", 2 * OBJECTS);
+    ensure!(stage.proxy.most_inside() == BEARS, "what the server bears was not used");
+    let limit = collector.metric("kube_gc_api_concurrency_limit").await?;
+    ensure!((1.0..=f64::from(u8::try_from(BEARS)?) + 1.0).contains(&limit), "the limit shown is {limit}");
+    ensure!(collector.metric("kube_gc_api_concurrency_cuts_total").await? >= 3.0, "no cut was counted");
+
+    stage.cluster.assert_gone(&go).await?;
+    stage.cluster.assert_gone([&takes, &lets_go]).await?;
+    for object in &stay {
+        stage.assert_owners(object, &[]).await?;
+    }
+    collector.stop().await
+}
+
+/// A server that refuses everything is not hammered by all workers with one object after
+/// the other, and the work goes on as soon as it lets somebody in.
+///
+/// The bound: crowds of 20, 10, 5, 2 and 1; then one at a time, after pauses that grow
+/// from 50 ms to a second, the sixth of which is that long.
+#[tokio::test]
+async fn a_server_that_refuses_everything_is_asked_once_a_second() -> Result<()> {
+    let stage = Stage::set().await?;
+    let owner = stage.ns.configmap("owner").create().await?;
+    let of_owner = (0..OBJECTS).map(|i| stage.ns.secret(format!("goes-{i}")).owned_by(&owner));
+    let go = create_all(of_owner).await?;
+    let collector = stage.collector().await?;
+    let mark = stage.proxy.mark();
+    stage.proxy.bear(0);
+    stage.cluster.delete(&owner, Policy::Background).await?;
+    poll("the longest pause", async || {
+        let asked = about_objects(&stage, mark);
+        Ok(asked.windows(2).any(|two| two[1].arrived - two[0].arrived >= Duration::from_millis(950)))
+    })
+    .await?;
+    let asked = about_objects(&stage, mark).len();
+    println!("{asked} requests were refused until one came in a second");
+    stage.proxy.bear_all();
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone(&go).await?;
+
+    ensure!(asked <= 38 + 2 * 6, "{asked} requests until one came in a second");
+    collector.stop().await
+}
