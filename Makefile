@@ -2,7 +2,7 @@
 # can also be typed; nothing needs more than Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-encoding ci clean prerequisites control-plane
+.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-encoding bench-e2e ci clean prerequisites control-plane
 
 CARGO ?= cargo
 
@@ -53,8 +53,9 @@ dashboard: prerequisites ## make grafana/kube-gc.json of grafana/dashboard.toml
 picture: prerequisites control-plane ## draw grafana/kube-gc.svg, from a real Prometheus that watches real collectors
 	KUBE_GC_PICTURE=grafana/kube-gc.svg $(CARGO) test --locked --test monitoring -- every_query_has_data
 
-bench: prerequisites ## benchmarks; compare runs with `cargo bench -- --save-baseline NAME` and `--baseline NAME`
-	$(CARGO) bench --locked --bench core
+bench: prerequisites ## what the core costs, in time and memory (ARGS=--save-baseline NAME, then ARGS=--baseline NAME)
+	$(CARGO) bench --locked --bench core -- $(ARGS)
+	$(CARGO) bench --locked --bench allocations
 
 bench-encoding: prerequisites control-plane ## what lists cost in JSON and protobuf, with and without gzip (ARGS="OBJECTS ROUNDS LISTS")
 	$(CARGO) bench --locked --bench encoding -- $(ARGS)

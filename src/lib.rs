@@ -10,6 +10,8 @@
 
 pub mod actors;
 pub mod api;
+#[doc(hidden)]
+pub mod benching;
 pub mod brake;
 pub mod cli;
 pub mod config;

@@ -91,6 +91,7 @@ pub fn list(bytes: &[u8]) {
     for cut in [1, 2 + bytes.len() % 61] {
         assert_eq!(scan(bytes, cut), whole, "in chunks of {cut}");
     }
+    list_in_place(bytes, whole.clone());
     let lean = |bytes: &[u8]| {
         let (items, envelope) = scan(bytes, bytes.len().max(1))?;
         let items: Option<Vec<Value>> = items.iter().map(|item| serde_json::from_slice(item).ok()).collect();
@@ -98,6 +99,23 @@ pub fn list(bytes: &[u8]) {
     };
     // The scanner knows the items by their name, letter for letter.
     compare(bytes, lean, naive::list, |bytes| bytes.windows(2).any(|pair| pair == br"\u"));
+}
+
+/// What is read in place is what is cut out and then read.
+fn list_in_place(bytes: &[u8], cut_out: Option<(Vec<Vec<u8>>, Envelope)>) {
+    let facts =
+        |item: &[u8]| serde_json::from_slice(item).ok().map(|view| FactsReader::default().facts(view));
+    let expected = cut_out.and_then(|(items, envelope)| {
+        let facts: Option<Vec<_>> = items.iter().map(|item| facts(item)).collect();
+        Some((facts?, envelope))
+    });
+    for cut in [bytes.len().max(1), 1, 2 + bytes.len() % 61] {
+        let (mut scanner, mut facts) = (ListScanner::default(), Vec::new());
+        let mut on_item = |view: ObjectView<'_>| facts.push(FactsReader::default().facts(view));
+        let read = bytes.chunks(cut).try_for_each(|chunk| scanner.read(chunk, &mut on_item));
+        let read = read.and_then(|()| scanner.finish()).ok().map(|envelope| (facts, envelope));
+        assert_eq!(read, expected, "read in place, in chunks of {cut}");
+    }
 }
 
 /// The body of a watch: lines, and the event in each.

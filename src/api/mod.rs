@@ -7,6 +7,7 @@
 //! logged; the server's own error message is.
 
 mod accept;
+pub(crate) mod benching;
 mod client;
 mod clock;
 mod concurrency;

@@ -78,6 +78,12 @@ impl Partition {
     /// changed its identity.
     pub(super) fn regroup(&mut self, uid: &Uid, out: &mut Effects) {
         let members = self.store.observed_with(uid);
+        // Nearly always.
+        if let [only] = *members
+            && self.store.nodes[only].role == Role::Single
+        {
+            return;
+        }
         let roles: Vec<(NodeId, Role)> = members.iter().map(|&id| (id, self.role_of(id))).collect();
         if roles.iter().all(|&(id, role)| self.store.nodes[id].role == role) {
             return;

@@ -4,6 +4,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::object::{DeletionState, Identity, OwnerReference, Scope, Uid};
 
 use super::intern::{ReferenceTypeId, TypeId};
@@ -18,6 +20,9 @@ pub(super) enum Extent<'a> {
     /// Those to one owner, whose type the sender of a link has resolved.
     Link { uid: &'a Uid, owner: TypeId },
 }
+
+/// Most objects have one owner, and hardly any have more than two: no allocation.
+type Few<T> = SmallVec<[T; 2]>;
 
 /// An edge that was just made.
 struct Attached {
@@ -44,7 +49,7 @@ impl Partition {
             Extent::All => None,
             Extent::Link { uid, owner } => Some(self.store.find(uid, Target::Served(owner))),
         };
-        let (old, others): (Vec<EdgeId>, Vec<EdgeId>) = self
+        let (old, others): (Few<EdgeId>, Few<EdgeId>) = self
             .store
             .owners(dependent)
             .partition(|&edge| linked.is_none_or(|owner| owner == Some(self.store.edges[edge].owner)));
@@ -54,7 +59,7 @@ impl Partition {
             return false;
         }
         let Matching { mut placed, changed, removed, added } = self.match_references(&old, references);
-        let mut tightened = Vec::new();
+        let mut tightened = Few::new();
         for (edge, index) in changed {
             let reference = &references[index];
             let Edge { blocking, controller, .. } = &mut self.store.edges[edge];
@@ -64,7 +69,7 @@ impl Partition {
             *blocking = reference.block_owner_deletion;
             *controller = reference.controller;
         }
-        let attached: Vec<Attached> = added
+        let attached: Few<Attached> = added
             .into_iter()
             .map(|index| {
                 let attached = self.attach(dependent, &references[index], extent);
@@ -236,6 +241,14 @@ impl Partition {
     }
 
     fn match_references(&self, old: &[EdgeId], references: &[OwnerReference]) -> Matching {
+        if old.is_empty() {
+            return Matching {
+                placed: smallvec![None; references.len()],
+                changed: Few::new(),
+                removed: Few::new(),
+                added: (0..references.len()).collect(),
+            };
+        }
         let mut edges: Vec<(OwnerReference, EdgeId)> =
             old.iter().map(|&edge| (self.store.written(edge), edge)).collect();
         edges.sort_unstable();
@@ -244,15 +257,15 @@ impl Partition {
         let (equal, edges, indices) = pair(edges, indices, references, Ord::cmp);
         let (changed, edges, mut indices) = pair(edges, indices, references, same_but_for_flags);
         indices.sort_unstable();
-        let mut placed = vec![None; references.len()];
+        let mut placed: Few<Option<EdgeId>> = smallvec![None; references.len()];
         for &(edge, index) in equal.iter().chain(&changed) {
             placed[index] = Some(edge);
         }
         Matching {
             placed,
-            changed,
+            changed: changed.into(),
             removed: edges.into_iter().map(|(_, edge)| edge).collect(),
-            added: indices,
+            added: indices.into(),
         }
     }
 }
@@ -260,12 +273,12 @@ impl Partition {
 /// How a dependent's edges and its new references correspond.
 struct Matching {
     /// For each reference its edge, if it has one.
-    placed: Vec<Option<EdgeId>>,
+    placed: Few<Option<EdgeId>>,
     /// Edges that only change in their flags, and the references they become.
-    changed: Vec<(EdgeId, usize)>,
-    removed: Vec<EdgeId>,
+    changed: Few<(EdgeId, usize)>,
+    removed: Few<EdgeId>,
     /// References without an edge, in order.
-    added: Vec<usize>,
+    added: Few<usize>,
 }
 
 /// Orders by what comes before the flags; the derived order agrees with it.

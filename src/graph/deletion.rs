@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::object::{DeletionState, Finalizers, Identity, Namespace, ObjectFacts, Scope};
 
 use super::intern::TypeId;
@@ -52,12 +54,12 @@ impl Partition {
     /// An observed object is gone: it leaves its owners, and its dependents are
     /// queued if that is certain. If it is not, the node is to be verified.
     pub(super) fn vanish(&mut self, id: NodeId, deletes_prove: DeletesProve, out: &mut Effects) {
-        let identity = self.retire(id, out);
+        self.retire(id, out);
         if self.store.nodes[id].first_dependent.is_none() {
             self.store.free(id);
         } else if deletes_prove == DeletesProve::Absence {
             self.store.set_presence(id, Presence::Absent);
-            out.absent.push(identity);
+            out.absent.push(self.store.identity(id));
             self.queue_bereaved(id, out);
         } else {
             self.queue(id, out);
@@ -66,11 +68,10 @@ impl Partition {
 
     /// Takes away all that makes a node an observed object; what is left is
     /// virtual. Wakes the owners that waited for it.
-    pub(super) fn retire(&mut self, id: NodeId, out: &mut Effects) -> Identity {
-        let identity = self.store.identity(id);
+    pub(super) fn retire(&mut self, id: NodeId, out: &mut Effects) {
         let touched = self.withdraw(id);
         self.unlink_all(id, out);
-        let edges: Vec<EdgeId> = self.store.owners(id).collect();
+        let edges: SmallVec<[EdgeId; 4]> = self.store.owners(id).collect();
         self.store.set_owners(id, std::iter::empty());
         for edge in edges {
             let owner = self.store.edges[edge].owner;
@@ -87,9 +88,9 @@ impl Partition {
         node.finalizers = Finalizers::default();
         let was_grouped = std::mem::replace(&mut node.role, Role::Single) != Role::Single;
         if was_grouped {
-            self.regroup(&identity.uid, out);
+            let uid = self.store.nodes[id].uid.clone();
+            self.regroup(&uid, out);
         }
-        identity
     }
 
     /// A worker proved an identity absent, having begun on this generation of

@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_million_objects_fit() {
-        assert_eq!((size_of::<Node>(), Arena::<Node>::SLOT), (96, 96));
+        assert_eq!((size_of::<Node>(), Arena::<Node>::SLOT), (88, 88));
         assert_eq!((size_of::<Edge>(), Arena::<Edge>::SLOT), (28, 28));
         assert_eq!(size_of::<Option<NodeId>>(), 4);
     }

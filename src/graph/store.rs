@@ -10,7 +10,7 @@ use crate::object::{
     DeletionState, Finalizers, Identity, Key, Namespace, OwnerReference, ResourceType, Scope, Uid,
 };
 
-use super::arena::Arena;
+use super::arena::{Arena, grow_by_an_eighth};
 use super::intern::{
     FixedMap, Interned, Interner, NamespaceId, ReferenceType, ReferenceTypeId, Types, hash_of,
 };
@@ -113,6 +113,7 @@ impl Store {
             let list = &mut self.types.entries[*type_id].nodes;
             // Not more than there are slots, whose numbers are 32 bits wide.
             *position = list.len() as u32;
+            grow_by_an_eighth(list);
             list.push(id);
             self.types.entries[*type_id].observed += usize::from(presence == Presence::Observed);
         }
@@ -169,9 +170,11 @@ impl Store {
     /// Gives a node other coordinates. References to it keep the name that they
     /// were written with.
     pub(super) fn relocate(&mut self, id: NodeId, namespace: Option<&Namespace>, name: &str) {
-        let new = namespace.map(|namespace| self.acquire_namespace(namespace));
-        if let Some(old) = std::mem::replace(&mut self.nodes[id].namespace, new) {
-            self.namespaces.release(old);
+        if self.namespace(id) != namespace {
+            let new = namespace.map(|namespace| self.acquire_namespace(namespace));
+            if let Some(old) = std::mem::replace(&mut self.nodes[id].namespace, new) {
+                self.namespaces.release(old);
+            }
         }
         if *self.nodes[id].name != *name {
             self.name_bytes = self.name_bytes + name.len() - self.nodes[id].name.len();

@@ -17,7 +17,8 @@ pub struct ResourceVersion(Repr);
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Repr {
     Number(u64),
-    Text(Arc<str>),
+    /// A thin pointer, because every node of the graph has room for one.
+    Text(Arc<String>),
 }
 
 impl ResourceVersion {
@@ -31,7 +32,7 @@ impl ResourceVersion {
         let canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
         match text.parse() {
             Ok(number) if canonical => Some(Self(Repr::Number(number))),
-            _ => Some(Self(Repr::Text(text.into()))),
+            _ => Some(Self(Repr::Text(Arc::new(text.to_owned())))),
         }
     }
 
@@ -101,6 +102,11 @@ mod tests {
         assert_eq!(padded.to_string(), "010");
         assert_eq!(huge.to_string(), "99999999999999999999999");
         assert!(!a.is_after(&padded) && !padded.is_after(&a));
+    }
+
+    #[test]
+    fn a_version_is_small() {
+        assert_eq!(size_of::<Option<ResourceVersion>>(), 16);
     }
 
     #[test]

@@ -7,7 +7,6 @@ use http::header::CONTENT_TYPE;
 use super::protobuf::{self, FrameSplitter, ListParser};
 use super::{
     Envelope, EventError, FactsReader, LineSplitter, ListError, ListScanner, ObjectView, Status, WatchEvent,
-    json_fault,
 };
 
 /// No event is longer: etcd takes no object over a few MiB.
@@ -63,11 +62,9 @@ impl ListReader {
     /// # Errors
     ///
     /// It is no list, or an item cannot be read.
-    pub fn feed(&mut self, chunk: &[u8], mut on_item: impl FnMut(ObjectView<'_>)) -> Result<(), ListError> {
+    pub fn feed(&mut self, chunk: &[u8], on_item: impl FnMut(ObjectView<'_>)) -> Result<(), ListError> {
         match self {
-            Self::Json(scanner) => scanner.feed(chunk, |item| {
-                serde_json::from_slice(item).map(&mut on_item).map_err(|error| ListError(json_fault(&error)))
-            }),
+            Self::Json(scanner) => scanner.read(chunk, on_item),
             Self::Protobuf(parser) => parser.feed(chunk, on_item),
         }
     }

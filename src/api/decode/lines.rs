@@ -35,7 +35,7 @@ impl LineSplitter {
     /// The line is too long.
     pub fn next_line(&mut self) -> Result<Option<Bytes>, LineTooLong> {
         loop {
-            let Some(found) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') else {
+            let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..]) else {
                 self.searched = self.buffer.len();
                 return if self.searched > self.limit { Err(LineTooLong(self.limit)) } else { Ok(None) };
             };

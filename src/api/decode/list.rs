@@ -6,7 +6,7 @@
 
 use serde::de::IgnoredAny;
 
-use super::{Keyed, Text, json_fault, keyed_or_default};
+use super::{Keyed, ObjectView, Text, json_fault, keyed_or_default};
 use crate::object::ResourceVersion;
 
 /// No item and no rest of a list is longer; etcd takes no object over a few MiB.
@@ -55,6 +55,48 @@ pub struct ListScanner {
     torn: Vec<u8>,
 }
 
+/// Who is given the items.
+trait Taker {
+    /// What begins with an item, whole or torn: reads it and returns its length, or
+    /// `None` if that cannot be done.
+    fn take_in_place(&mut self, rest: &[u8]) -> Option<usize>;
+
+    /// An item that was not taken in place.
+    fn take(&mut self, item: &[u8]) -> Result<(), ListError>;
+}
+
+/// Has every item cut out.
+struct Cut<F>(F);
+
+impl<F: FnMut(&[u8]) -> Result<(), ListError>> Taker for Cut<F> {
+    fn take_in_place(&mut self, _: &[u8]) -> Option<usize> {
+        None
+    }
+
+    fn take(&mut self, item: &[u8]) -> Result<(), ListError> {
+        self.0(item)
+    }
+}
+
+/// Reads the items where they stand, so that their ends need not be found first.
+struct Read<F>(F);
+
+impl<F: FnMut(ObjectView<'_>)> Taker for Read<F> {
+    fn take_in_place(&mut self, rest: &[u8]) -> Option<usize> {
+        let mut views = serde_json::Deserializer::from_slice(rest).into_iter::<ObjectView<'_>>();
+        // Whatever is wrong is found again, and told, once the item is cut out; mostly
+        // it is just not all there.
+        let view = views.next()?.ok()?;
+        let length = views.byte_offset();
+        (self.0)(view);
+        Some(length)
+    }
+
+    fn take(&mut self, item: &[u8]) -> Result<(), ListError> {
+        serde_json::from_slice(item).map(&mut self.0).map_err(|error| ListError(json_fault(&error)))
+    }
+}
+
 impl ListScanner {
     /// Takes in the next chunk and calls `on_item` for each item that it completes.
     ///
@@ -64,8 +106,21 @@ impl ListScanner {
     pub fn feed(
         &mut self,
         chunk: &[u8],
-        mut on_item: impl FnMut(&[u8]) -> Result<(), ListError>,
+        on_item: impl FnMut(&[u8]) -> Result<(), ListError>,
     ) -> Result<(), ListError> {
+        self.scan(chunk, &mut Cut(on_item))
+    }
+
+    /// The same, but reads the items: in place, where a chunk has one as a whole.
+    ///
+    /// # Errors
+    ///
+    /// An item cannot be read, or this is no list.
+    pub fn read(&mut self, chunk: &[u8], on_item: impl FnMut(ObjectView<'_>)) -> Result<(), ListError> {
+        self.scan(chunk, &mut Read(on_item))
+    }
+
+    fn scan(&mut self, chunk: &[u8], taker: &mut impl Taker) -> Result<(), ListError> {
         let mut item_start = 0;
         let mut at = 0;
         while at < chunk.len() {
@@ -80,9 +135,13 @@ impl ListScanner {
             match self.section {
                 Section::Around => self.around(byte)?,
                 Section::Between => match byte {
-                    b'{' => {
-                        (self.section, self.depth, item_start) = (Section::Item, 1, at);
-                    }
+                    b'{' => match taker.take_in_place(&chunk[at..]) {
+                        Some(length) => {
+                            at += length;
+                            continue;
+                        }
+                        None => (self.section, self.depth, item_start) = (Section::Item, 1, at),
+                    },
                     b']' => {
                         (self.section, self.depth) = (Section::Around, 1);
                         self.around.push(byte);
@@ -95,10 +154,10 @@ impl ListScanner {
                         self.section = Section::Between;
                         let end = &chunk[item_start..=at];
                         if self.torn.is_empty() {
-                            on_item(end)?;
+                            taker.take(end)?;
                         } else {
                             self.torn.extend_from_slice(end);
-                            let result = on_item(&self.torn);
+                            let result = taker.take(&self.torn);
                             self.torn.clear();
                             result?;
                         }
@@ -248,6 +307,20 @@ mod tests {
         Ok((items, scanner.finish()?))
     }
 
+    fn read(body: &[u8], cuts: &[usize]) -> Result<Vec<Option<ResourceVersion>>, ListError> {
+        let (mut scanner, mut versions) = (ListScanner::default(), Vec::new());
+        let mut rest = body;
+        for cut in cuts.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (chunk, more) = rest.split_at(rest.len().min(*cut));
+            scanner.read(chunk, |view| versions.push(view.resource_version()))?;
+            rest = more;
+        }
+        scanner.finish().map(|_| versions)
+    }
+
     const LIST: &str = r#"{ "kind":"PartialObjectMetadataList", "x":{"items":[1]},
         "metadata":{"resourceVersion":"12","continue":"abc\"d"}, "items" : [ {"a":"}]{\\\""} ,{"items":[{}]}],
         "after":[["y"]]}"#;
@@ -307,6 +380,23 @@ mod tests {
         #[test]
         fn chunks_do_not_matter(cuts in prop::collection::vec(1_usize..30, 1..60)) {
             prop_assert_eq!(scan(LIST.as_bytes(), &cuts), scan(LIST.as_bytes(), &[LIST.len()]));
+        }
+
+        #[test]
+        fn items_are_read_wherever_a_chunk_ends(cuts in prop::collection::vec(1_usize..200, 1..60)) {
+            let list = r#"{"kind":"WidgetList","metadata":{"resourceVersion":"9"},"items":[
+                {"spec":{"a":-1.5e3,"b":"}]\""},"metadata":{"resourceVersion":"1","deletionGracePeriodSeconds":-30}},
+                {}, {"metadata":{"labels":{"a":"\u00e4ä"},"resourceVersion":"3"}}]}"#;
+            let expected = [Some(ResourceVersion::number(1)), None, Some(ResourceVersion::number(3))];
+            prop_assert_eq!(read(list.as_bytes(), &cuts), Ok(expected.to_vec()));
+        }
+
+        #[test]
+        fn an_item_that_cannot_be_read_is_an_error(cuts in prop::collection::vec(1_usize..60, 1..20)) {
+            for item in [r#"{"metadata":["a"]}"#, r#"{"a" 1}"#, r#"{"metadata":{"uid":5}}"#, "{]}", "5"] {
+                let list = format!(r#"{{"kind":"WidgetList","items":[{{}},{item},{{}}]}}"#);
+                prop_assert!(read(list.as_bytes(), &cuts).is_err(), "{}", list);
+            }
         }
     }
 }

@@ -1,0 +1,43 @@
+//! Reading the bodies of lists and watches, without what surrounds it: the calls
+//! that [`ListWatch`](super::ListWatch) makes, for the benchmarks.
+
+use super::decode::{Encoding, FactsReader, ListError, ListReader, WatchEvent, WatchReader};
+use crate::object::ObjectFacts;
+
+/// The facts of the items in a list of JSON.
+///
+/// # Errors
+///
+/// It cannot be read.
+pub fn list<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ObjectFacts>, String> {
+    let (mut list, mut reader) = (ListReader::new(Encoding::Json), FactsReader::default());
+    let mut batch = Vec::new();
+    for chunk in chunks {
+        let fed = list.feed(chunk, |view| batch.extend(reader.facts(view)));
+        fed.map_err(|ListError(message)| message)?;
+    }
+    list.finish().map_err(|ListError(message)| message)?;
+    Ok(batch)
+}
+
+/// The facts of the objects in a watch's events, in JSON.
+///
+/// # Errors
+///
+/// It cannot be read.
+pub fn watch<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ObjectFacts>, String> {
+    let (mut events, mut reader) = (WatchReader::new(Encoding::Json), FactsReader::default());
+    let mut batch = Vec::new();
+    for chunk in chunks {
+        events.feed(chunk);
+        while let Some(event) = events.next(&mut reader).map_err(|error| error.0)? {
+            match event {
+                WatchEvent::Added(facts) | WatchEvent::Modified(facts) | WatchEvent::Deleted(facts) => {
+                    batch.push(facts);
+                }
+                WatchEvent::Nameless(_) | WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
+            }
+        }
+    }
+    Ok(batch)
+}

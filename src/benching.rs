@@ -1,0 +1,5 @@
+//! What the benchmarks measure and nobody else outside calls: reading the bodies
+//! of lists and watches. Public for `benches/` alone; it promises nothing to
+//! anybody else.
+
+pub use crate::api::benching::{list, watch};
