@@ -2,7 +2,7 @@
 # can also be typed; nothing needs more than Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench ci clean prerequisites control-plane
+.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-e2e ci clean prerequisites control-plane
 
 CARGO ?= cargo
 
@@ -54,7 +54,10 @@ picture: prerequisites control-plane ## draw grafana/kube-gc.svg, from a real Pr
 	KUBE_GC_PICTURE=grafana/kube-gc.svg $(CARGO) test --locked --test monitoring -- every_query_has_data
 
 bench: prerequisites ## benchmarks; compare runs with `cargo bench -- --save-baseline NAME` and `--baseline NAME`
-	$(CARGO) bench --locked
+	$(CARGO) bench --locked --bench core
+
+bench-e2e: prerequisites ## measure on a real API server, next to its own collector; docs/benchmarks.md (ARGS=--quick, --help)
+	$(CARGO) bench --locked --bench end_to_end -- $(ARGS)
 
 ci: ## what continuous integration runs
 	.ci/run
