@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::contestants::limit::{self, WORKERS};
@@ -11,6 +11,7 @@ use crate::objects::{Family, Mode, clear, make_family};
 use crate::observe::{Watch, emptied};
 use crate::proc::Memory;
 use crate::requests;
+use crate::row::Measured;
 use crate::stage::Stage;
 
 /// What was measured.
@@ -38,22 +39,17 @@ pub struct Cost {
 }
 
 impl Outcome {
-    /// Dependents dealt with in a second.
-    pub fn rate(&self) -> f64 {
-        count(self.objects) / self.seconds
-    }
-
-    /// Requests for each dependent.
-    pub fn requests_per_object(&self) -> f64 {
+    /// The figures that most cascades have: `objects_per_second`, `requests_per_object` and
+    /// `cpu_per_object`, in milliseconds.
+    pub fn measured(&self) -> Measured {
+        let objects = count(self.objects);
         // A count; far below what a float holds exactly.
         #[allow(clippy::cast_precision_loss)]
         let requests = self.requests as f64;
-        requests / count(self.objects)
-    }
-
-    /// Milliseconds on a processor for each dependent.
-    pub fn cpu_per_object(&self) -> Option<f64> {
-        self.collector.map(|cost| cost.cpu * 1e3 / count(self.objects))
+        let mut measured =
+            vec![("objects_per_second", objects / self.seconds), ("requests_per_object", requests / objects)];
+        measured.extend(self.collector.map(|cost| ("cpu_per_object", cost.cpu * 1e3 / objects)));
+        measured
     }
 }
 
@@ -82,10 +78,10 @@ pub async fn run(
     }
     let collector = stage.collector_at_rest(contestant, namespace).await?;
     let bare = stage.another_client()?;
-    let mut limit = Vec::new();
+    let mut limit = None;
     if contestant == Contestant::Limit {
         bare.warm_up(WORKERS).await?;
-        limit = families.iter().map(|family| limit::Cascade::prepare(family, mode)).collect();
+        limit = Some(limit::Cascade::prepare(&families, mode));
     }
     let watches = watch_owners(stage, &families, mode).await?;
     client.warm_up(WORKERS).await?;
@@ -102,7 +98,7 @@ pub async fn run(
     let begun = Instant::now();
     let work = async {
         delete_owners(stage, &families, mode).await?;
-        for cascade in limit {
+        if let Some(cascade) = limit {
             cascade.run(&bare).await?;
         }
         anyhow::Ok(())
@@ -124,7 +120,9 @@ pub async fn run(
         }
         _ => None,
     };
-    let requests = requests::count(client).await? - requests - ours;
+    let requests = (requests::count(client).await?)
+        .checked_sub(requests + ours)
+        .context("the API server has counted fewer requests than were sent")?;
     verify(stage, namespace, mode, owners * dependents).await?;
     drop(collector);
     if mode == Mode::Orphan {

@@ -12,6 +12,8 @@ mod http;
 mod machine;
 mod objects;
 mod observe;
+mod pace;
+mod pages;
 mod proc;
 mod report;
 mod requests;
@@ -77,17 +79,25 @@ async fn measure(arguments: &Arguments, rows: &[&'static Row]) -> Result<()> {
     };
     let json = arguments.json.clone().unwrap_or_else(|| beside(&programs.kube_gc));
     let mut results = Vec::new();
+    let mut failure = None;
     for row in rows {
-        let (result, version) = measure_row(row, &programs, scale).await?;
+        let (result, version) = match measure_row(row, &programs, scale).await {
+            Ok(measured) => measured,
+            Err(error) => {
+                progress(&format!("  failed: {error:#}"));
+                failure = Some(error);
+                continue;
+            }
+        };
         circumstances.api_server = version;
         results.push(result);
-        // Kept as it grows: a row that fails takes nothing with it.
+        // Written as it grows: whoever ends it early has what there is.
         let document = serde_json::to_vec_pretty(&report::json::document(&circumstances, &results))?;
         std::fs::write(&json, document).with_context(|| format!("cannot write {}", json.display()))?;
     }
     say(&report::markdown::page(&circumstances, &results))?;
     progress(&format!("all figures: {}", json.display()));
-    Ok(())
+    failure.map_or(Ok(()), Err)
 }
 
 /// Measures a row on a control plane of its own. The contestants take turns within a round,

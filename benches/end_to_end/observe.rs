@@ -12,13 +12,10 @@ use tokio::time::sleep;
 
 use crate::http::{Call, Client};
 use crate::objects::{Object, config_maps, remaining};
+use crate::pace::next_look;
 
 /// How long anything may take.
 pub const DEADLINE: Duration = Duration::from_secs(600);
-/// The shortest time between two looks.
-const SHORTEST: Duration = Duration::from_millis(5);
-/// The longest.
-const LONGEST: Duration = Duration::from_millis(500);
 
 /// Waits until a namespace is empty, and says when that was.
 ///
@@ -36,18 +33,6 @@ pub async fn emptied(client: &Client, namespace: &str, size: usize) -> Result<In
         ensure!(now - begun < DEADLINE, "{left} objects are left in {namespace} after {DEADLINE:?}");
         sleep(next_look(now - begun, size, left)).await;
     }
-}
-
-/// How long to wait before looking again.
-pub fn next_look(elapsed: Duration, size: u64, left: u64) -> Duration {
-    let done = size.saturating_sub(left);
-    if done == 0 {
-        return SHORTEST * 4;
-    }
-    // Counts; far below what a float holds exactly.
-    #[allow(clippy::cast_precision_loss)]
-    let rest = elapsed.mul_f64(left as f64 / done as f64);
-    rest.mul_f64(0.7).clamp(SHORTEST, LONGEST)
 }
 
 /// A watch on ConfigMaps.

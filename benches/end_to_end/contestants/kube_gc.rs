@@ -78,14 +78,3 @@ pub async fn metrics(address: &str) -> Result<String> {
     ensure!(head.contains(" 200 "), "/metrics: {head}");
     Ok(page.to_owned())
 }
-
-/// The buckets of a histogram without labels: (bound, how many are at or below it).
-pub fn buckets(page: &str, name: &str) -> Vec<(f64, f64)> {
-    let prefix = format!("{name}_bucket{{le=\"");
-    let lines = page.lines().filter_map(|line| line.strip_prefix(&prefix)?.split_once("\"} "));
-    let number = |text: &str| match text {
-        "+Inf" => Some(f64::INFINITY),
-        text => text.parse().ok(),
-    };
-    lines.filter_map(|(bound, count)| Some((number(bound)?, number(count)?))).collect()
-}

@@ -38,39 +38,40 @@ fn farewell(owner: &Object) -> Call {
     Call { content_type: "application/merge-patch+json", ..call }
 }
 
-/// All requests of a cascade, made before it begins.
+/// All requests that follow the deletion of owners, made before it.
 #[derive(Debug)]
 pub struct Cascade {
     dependents: Vec<Call>,
-    farewell: Option<Call>,
+    farewells: Vec<Call>,
 }
 
 impl Cascade {
-    /// For an owner that will be deleted like this.
-    pub fn prepare(family: &Family, mode: Mode) -> Self {
-        let dependents = family.dependents.iter();
-        match mode {
-            Mode::Background => Self { dependents: dependents.map(deletion).collect(), farewell: None },
-            Mode::Foreground => Self {
-                dependents: dependents.map(deletion).collect(),
-                farewell: Some(farewell(&family.owner)),
-            },
-            Mode::Orphan => Self {
-                dependents: dependents.map(|object| release(object, &family.owner)).collect(),
-                farewell: Some(farewell(&family.owner)),
-            },
-        }
+    /// For owners that will be deleted like this.
+    pub fn prepare(families: &[Family], mode: Mode) -> Self {
+        let dependents = |family: &Family| -> Vec<Call> {
+            let dependents = family.dependents.iter();
+            match mode {
+                Mode::Background | Mode::Foreground => dependents.map(deletion).collect(),
+                Mode::Orphan => dependents.map(|object| release(object, &family.owner)).collect(),
+            }
+        };
+        let farewells = match mode {
+            Mode::Background => Vec::new(),
+            Mode::Foreground | Mode::Orphan => {
+                families.iter().map(|family| farewell(&family.owner)).collect()
+            }
+        };
+        Self { dependents: families.iter().flat_map(dependents).collect(), farewells }
     }
 
-    /// Sends them. The owner has been deleted.
+    /// Sends them. The owners have been deleted.
     pub async fn run(self, client: &Client) -> Result<()> {
-        stream::iter(self.dependents)
-            .map(async |call| client.send(call).await?.success())
-            .buffer_unordered(WORKERS)
-            .try_for_each(async |_| Ok(()))
-            .await?;
-        if let Some(farewell) = self.farewell {
-            client.send(farewell).await?.success()?;
+        for calls in [self.dependents, self.farewells] {
+            stream::iter(calls)
+                .map(async |call| client.send(call).await?.success())
+                .buffer_unordered(WORKERS)
+                .try_for_each(async |_| Ok(()))
+                .await?;
         }
         Ok(())
     }

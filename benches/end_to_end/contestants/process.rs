@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,14 +37,8 @@ pub struct Process {
 impl Process {
     /// Starts it, without anything of our environment that it might take for settings.
     pub fn start(command: &Command) -> Result<Self> {
-        // It ends with us, whichever way we end. What sets that becomes the program.
-        let mut child = Command::new("sh");
-        child.args([
-            "-c",
-            r#"if setpriv --pdeathsig KILL true 2>/dev/null; then exec setpriv --pdeathsig KILL "$@"; fi; exec "$@""#,
-            "sh",
-        ]);
-        child.arg(command.get_program()).args(command.get_args()).env_clear();
+        let mut child = with_us(command);
+        child.env_clear();
         for name in ["PATH", "HOME", "TMPDIR"] {
             child.envs(std::env::var_os(name).map(|value| (name, value)));
         }
@@ -123,6 +118,24 @@ impl Process {
         let skipped = log.lines.len().saturating_sub(TAIL);
         log.lines[skipped..].iter().map(|(_, line)| format!("    {line}\n")).collect()
     }
+}
+
+/// The same command, so that it ends with us, whichever way we end, where the system has what
+/// it takes.
+fn with_us(command: &Command) -> Command {
+    static POSSIBLE: OnceLock<bool> = OnceLock::new();
+    let words = ["--pdeathsig", "KILL"];
+    let possible = POSSIBLE.get_or_init(|| {
+        let status = Command::new("setpriv").args(words).arg("true").stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    });
+    let mut with_us = Command::new(if *possible { "setpriv".as_ref() } else { command.get_program() });
+    if *possible {
+        // It becomes the program.
+        with_us.args(words).arg(command.get_program());
+    }
+    with_us.args(command.get_args());
+    with_us
 }
 
 impl Drop for Process {

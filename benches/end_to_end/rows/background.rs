@@ -1,4 +1,4 @@
-//! Many dependents of an owner that is deleted in the background.
+//! Many dependents of one owner that is deleted in the background.
 
 use crate::cascade;
 use crate::figure::{Contestant, Figure, Target};
@@ -8,11 +8,11 @@ use crate::row::{Row, nothing};
 /// The row.
 pub const ROW: Row = Row {
     name: "background",
-    about: |objects| format!("background: 1 owner, {objects} ConfigMaps"),
+    about: |objects| format!("background, 1 owner, {objects} ConfigMaps"),
     figures: &[
         Figure {
             key: "objects_per_second",
-            title: "objects/s",
+            title: "objects per second",
             unit: "1/s",
             digits: 0,
             targets: &[Target::OfLimit(0.95), Target::TimesPeer(1.6)],
@@ -26,7 +26,7 @@ pub const ROW: Row = Row {
         },
         Figure {
             key: "cpu_per_object",
-            title: "CPU per object",
+            title: "CPU of the collector per object",
             unit: "ms",
             digits: 3,
             targets: &[Target::AtMost(0.2)],
@@ -38,12 +38,7 @@ pub const ROW: Row = Row {
         Box::pin(async move {
             let objects = stage.scale.objects;
             let outcome = cascade::run(stage, contestant, namespace, Mode::Background, 1, objects).await?;
-            let mut measured = vec![
-                ("objects_per_second", outcome.rate()),
-                ("requests_per_object", outcome.requests_per_object()),
-            ];
-            measured.extend(outcome.cpu_per_object().map(|cpu| ("cpu_per_object", cpu)));
-            Ok(measured)
+            Ok(outcome.measured())
         })
     },
 };
