@@ -34,7 +34,7 @@ use self::arguments::{Arguments, Scale};
 use self::contestants::kube_gc;
 use self::contestants::peer::Peer;
 use self::figure::{Contestant, Samples};
-use self::objects::make_namespace;
+use self::objects::{Mode, make_namespace};
 use self::report::Circumstances;
 use self::row::Row;
 use self::stage::{Programs, Stage};
@@ -110,6 +110,7 @@ async fn measure_row(
     let about = (row.about)(scale.objects);
     progress(&format!("{}: {about}", row.name));
     let stage = Stage::start(programs, scale)?;
+    warm_up(&stage).await?;
     (row.prepare)(&stage).await?;
     let mut figures: Vec<_> = row.figures.iter().map(|figure| (figure, Samples::default())).collect();
     let contestants: Vec<_> = row
@@ -137,6 +138,15 @@ async fn measure_row(
         }
     }
     Ok((report::Result { name: row.name, about, figures }, stage.version().to_owned()))
+}
+
+/// A server that has just started is slower than it will be: to nobody's cost but its own.
+async fn warm_up(stage: &Stage) -> Result<()> {
+    const NAMESPACE: &str = "warm-up";
+    const OBJECTS: usize = 1000;
+    make_namespace(&stage.client, NAMESPACE).await?;
+    cascade::run(stage, Contestant::Limit, NAMESPACE, Mode::Background, 1, OBJECTS).await?;
+    Ok(())
 }
 
 fn programs(arguments: &Arguments) -> Result<Programs> {
