@@ -103,7 +103,7 @@ fn circumstances() -> report::Circumstances {
         date: "2030-01-02T03:04:05Z".to_owned(),
         processors: "2 × Some".to_owned(),
         memory_mib: 1024,
-        load: "0.10 0.20 0.30".to_owned(),
+        others: 0.02,
         api_server: "v1.20.2".to_owned(),
         peer: Some("1.20.2".to_owned()),
         kube_gc: "0.1.0".to_owned(),
@@ -165,7 +165,26 @@ fn the_end_is_looked_for_the_more_often_the_nearer_it_is() {
 fn processor_time_is_found_behind_any_name() {
     let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 100 0 0 0 123 45 7 8 20 0 3 0 100 1000 10";
     assert_eq!(proc::cpu_of(stat), Some(Duration::from_millis(1680)));
+    let milliseconds = [1230, 450, 70, 80].map(Duration::from_millis);
+    assert_eq!(proc::times_of(stat), Some(milliseconds), "with those of children");
     assert_eq!(proc::cpu_of("42 (a) S 1"), None);
+}
+
+#[test]
+fn idle_processors_and_those_that_wait_for_a_disk_are_not_busy() {
+    let stat = "cpu  100 1 20 5000 300 2 3 4 50 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
+    assert_eq!(proc::busy_of(stat), Some(Duration::from_millis(1300)));
+    assert_eq!(proc::busy_of("cpu  100 1 20\n"), None);
+}
+
+#[test]
+fn a_machine_that_others_use_is_no_place_to_judge_on() {
+    let page = |others| {
+        let circumstances = report::Circumstances { others, ..circumstances() };
+        report::markdown::page(&circumstances, &[])
+    };
+    assert!(!page(0.04).contains("not quiet"));
+    assert!(page(0.31).contains("31 % of the processors") && page(0.31).contains("not quiet"));
 }
 
 #[test]
@@ -203,6 +222,16 @@ apiserver_request_total_other{resource="configmaps",verb="DELETE"} 11
 fn a_histogram_is_read_with_its_last_bucket() {
     let page = "lag_bucket{le=\"0.001\"} 5\nlag_bucket{le=\"+Inf\"} 6\nlag_sum 0.01\nlag_count 6\n";
     assert_eq!(pages::buckets(page, "lag"), [(0.001, 5.0), (f64::INFINITY, 6.0)]);
+}
+
+#[test]
+fn the_program_is_where_cargo_says() {
+    let messages = r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"kube_gc"},"executable":null}
+not JSON
+{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"kube-gc"},"executable":"/target/release/kube-gc"}
+{"reason":"build-finished","success":true}"#;
+    assert_eq!(kube_gc::executable(messages), Some("/target/release/kube-gc".into()));
+    assert_eq!(kube_gc::executable(r#"{"reason":"build-finished","success":true}"#), None);
 }
 
 #[test]

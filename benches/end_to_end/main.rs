@@ -34,6 +34,7 @@ use self::arguments::{Arguments, Scale};
 use self::contestants::kube_gc;
 use self::contestants::peer::Peer;
 use self::figure::{Contestant, Samples};
+use self::machine::Others;
 use self::objects::{Mode, make_namespace};
 use self::report::Circumstances;
 use self::row::Row;
@@ -70,7 +71,7 @@ async fn measure(arguments: &Arguments, rows: &[&'static Row]) -> Result<()> {
         date: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
         processors: machine::processors()?,
         memory_mib: machine::memory_mib()?,
-        load: machine::load()?,
+        others: 0.0,
         api_server: String::new(),
         peer: programs.peer.as_ref().map(|peer| peer.version.clone()),
         kube_gc: kube_gc::version(&programs.kube_gc)?,
@@ -81,7 +82,7 @@ async fn measure(arguments: &Arguments, rows: &[&'static Row]) -> Result<()> {
     let mut results = Vec::new();
     let mut failure = None;
     for row in rows {
-        let (result, version) = match measure_row(row, &programs, scale).await {
+        let measured = match measure_row(row, &programs, scale).await {
             Ok(measured) => measured,
             Err(error) => {
                 progress(&format!("  failed: {error:#}"));
@@ -89,8 +90,9 @@ async fn measure(arguments: &Arguments, rows: &[&'static Row]) -> Result<()> {
                 continue;
             }
         };
-        circumstances.api_server = version;
-        results.push(result);
+        circumstances.api_server = measured.api_server;
+        circumstances.others = circumstances.others.max(measured.others);
+        results.push(measured.result);
         // Written as it grows: whoever ends it early has what there is.
         let document = serde_json::to_vec_pretty(&report::json::document(&circumstances, &results))?;
         std::fs::write(&json, document).with_context(|| format!("cannot write {}", json.display()))?;
@@ -100,13 +102,17 @@ async fn measure(arguments: &Arguments, rows: &[&'static Row]) -> Result<()> {
     failure.map_or(Ok(()), Err)
 }
 
+/// What came of a row.
+struct MeasuredRow {
+    result: report::Result,
+    api_server: String,
+    /// The greatest part of the machine that others took.
+    others: f64,
+}
+
 /// Measures a row on a control plane of its own. The contestants take turns within a round,
 /// and each round begins with another one.
-async fn measure_row(
-    row: &'static Row,
-    programs: &Programs,
-    scale: Scale,
-) -> Result<(report::Result, String)> {
+async fn measure_row(row: &'static Row, programs: &Programs, scale: Scale) -> Result<MeasuredRow> {
     let about = (row.about)(scale.objects);
     progress(&format!("{}: {about}", row.name));
     let stage = Stage::start(programs, scale)?;
@@ -118,11 +124,13 @@ async fn measure_row(
         .iter()
         .filter(|contestant| **contestant != Contestant::Peer || programs.peer.is_some())
         .collect();
+    let mut others = 0.0_f64;
     for round in 0..scale.rounds {
         for turn in 0..contestants.len() {
             let contestant = *contestants[(round + turn) % contestants.len()];
             let namespace = format!("{}-{round}-{}", row.name, contestant.name());
             make_namespace(&stage.client, &namespace).await?;
+            let before = Others::begin(&stage.servers())?;
             let measured = (row.measure)(&stage, contestant, &namespace).await;
             let measured = measured
                 .with_context(|| format!("{}, round {}, {}", row.name, round + 1, contestant.name()))?;
@@ -134,10 +142,13 @@ async fn measure_row(
                 samples.add(round, contestant, value);
                 line += &format!("  {} {value:.*} {}", figure.title, figure.digits, figure.unit);
             }
-            progress(&line);
+            let taken = before.end(&stage.servers())?;
+            others = others.max(taken);
+            progress(&format!("{line}  (others took {:.0} % of the machine)", taken * 100.0));
         }
     }
-    Ok((report::Result { name: row.name, about, figures }, stage.version().to_owned()))
+    let result = report::Result { name: row.name, about, figures };
+    Ok(MeasuredRow { result, api_server: stage.version().to_owned(), others })
 }
 
 /// A server that has just started is slower than it will be: to nobody's cost but its own.

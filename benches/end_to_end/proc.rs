@@ -26,6 +26,20 @@ pub fn cpu(pid: u32) -> Result<Duration> {
     cpu_of(&stat).with_context(|| format!("not what /proc/PID/stat says: {stat}"))
 }
 
+/// The same of this process, with all its children that have ended and been waited for.
+pub fn cpu_with_children() -> Result<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let times = times_of(&stat).context("not what /proc/self/stat should say")?;
+    Ok(times.iter().sum())
+}
+
+/// The time that all processors were busy with anything, or taken from this system by the
+/// one around it.
+pub fn cpu_of_all() -> Result<Duration> {
+    let stat = std::fs::read_to_string("/proc/stat")?;
+    busy_of(&stat).context("not what /proc/stat should say")
+}
+
 /// Its memory.
 pub fn memory(pid: u32) -> Result<Memory> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
@@ -38,14 +52,28 @@ pub fn forget_peak(pid: u32) -> Result<()> {
         .with_context(|| format!("the peak memory of process {pid} cannot be reset"))
 }
 
-/// The name in parentheses may contain anything; utime and stime are the 12th and the 13th
-/// field after it.
+/// Reads `/proc/PID/stat`: user and kernel mode.
 pub fn cpu_of(stat: &str) -> Option<Duration> {
+    let [user, system, ..] = times_of(stat)?;
+    Some(user + system)
+}
+
+/// The name in parentheses may contain anything; utime, stime, cutime and cstime are the 12th
+/// field after it and the following.
+pub fn times_of(stat: &str) -> Option<[Duration; 4]> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
-    let user: u32 = fields.next()?.parse().ok()?;
-    let system: u32 = fields.next()?.parse().ok()?;
-    Some(TICK * user.checked_add(system)?)
+    let mut next = || Some(TICK * fields.next()?.parse::<u32>().ok()?);
+    Some([next()?, next()?, next()?, next()?])
+}
+
+/// Reads `/proc/stat`: user, nice, system, (not idle, not iowait,) irq, softirq, steal.
+pub fn busy_of(stat: &str) -> Option<Duration> {
+    let fields = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Option<Vec<u64>> = fields.split_whitespace().map(|field| field.parse().ok()).collect();
+    let ticks = ticks?;
+    let busy: u64 = ticks.iter().take(8).sum::<u64>().checked_sub(ticks.get(3)? + ticks.get(4)?)?;
+    Some(Duration::from_millis(busy * 10))
 }
 
 /// Reads `/proc/PID/status`.

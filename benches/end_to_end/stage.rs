@@ -48,6 +48,12 @@ impl Stage {
         &self.plane.info().version
     }
 
+    /// The servers' processes.
+    pub fn servers(&self) -> Vec<u32> {
+        let info = self.plane.info();
+        [info.apiserver_pid, info.etcd_pid].into_iter().flatten().collect()
+    }
+
     /// Connections of the limit's own.
     pub fn another_client(&self) -> Result<Client> {
         Client::new(self.plane.info())

@@ -27,7 +27,7 @@ pub fn build() -> Result<PathBuf> {
 }
 
 /// Finds the program in what cargo says.
-fn executable(messages: &str) -> Option<PathBuf> {
+pub fn executable(messages: &str) -> Option<PathBuf> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut ours = messages
         .filter(|message| message["reason"] == "compiler-artifact" && message["target"]["name"] == "kube-gc");

@@ -25,8 +25,8 @@ pub struct Circumstances {
     pub processors: String,
     /// The system's memory in MiB.
     pub memory_mib: u64,
-    /// How much the system had to do before, by `/proc/loadavg`.
-    pub load: String,
+    /// The greatest part of the processors' time that anybody else took during a turn, of 1.
+    pub others: f64,
     /// The API server's release.
     pub api_server: String,
     /// The peer's.
