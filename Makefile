@@ -60,6 +60,9 @@ bench: prerequisites ## what the core costs, in time and memory (ARGS=--save-bas
 bench-encoding: prerequisites control-plane ## what lists cost in JSON and protobuf, with and without gzip (ARGS="OBJECTS ROUNDS LISTS")
 	$(CARGO) bench --locked --bench encoding -- $(ARGS)
 
+bench-e2e: prerequisites ## measure on a real API server, next to its own collector; docs/benchmarks.md (ARGS=--quick, --help)
+	$(CARGO) bench --locked --bench end_to_end -- $(ARGS)
+
 ci: ## what continuous integration runs
 	.ci/run
 

@@ -1,4 +1,6 @@
-//! The tests of `main.rs`, against the embedded server.
+//! The tests of `main.rs`, against the embedded server. Left out:
+//!
+//! - `inflight`: what is wrong there is a limit that kube-apiserver is started with.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,80 @@
+//! kube-gc itself, as it is released.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// Builds the binary as users have it. The one that comes with the benchmark will not do: it
+/// can make mistakes on purpose, for the tests.
+pub fn build() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["build", "--release", "--locked", "--bin", "kube-gc", "--message-format=json"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")?;
+    ensure!(output.status.success(), "kube-gc cannot be built");
+    match executable(&String::from_utf8(output.stdout)?) {
+        Some(path) => Ok(path),
+        None => bail!("cargo does not say where kube-gc is"),
+    }
+}
+
+/// Finds the program in what cargo says.
+pub fn executable(messages: &str) -> Option<PathBuf> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut ours = messages
+        .filter(|message| message["reason"] == "compiler-artifact" && message["target"]["name"] == "kube-gc");
+    ours.find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+/// What a kube-gc says of itself.
+pub fn version(program: &Path) -> Result<String> {
+    let output = Command::new(program).arg("--version").output();
+    let output = output.with_context(|| format!("cannot run {}", program.display()))?;
+    let said = String::from_utf8(output.stdout)?;
+    Ok(said.trim().trim_start_matches("kube-gc ").to_owned())
+}
+
+/// How it is run: with its defaults, of which the number of workers is one that the others
+/// have, too.
+pub fn command(program: &Path, kubeconfig: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg("run").arg("--kubeconfig").arg(kubeconfig);
+    command.args(["--delete-workers", "20", "--log-format", "json"]);
+    command.args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0"]);
+    command
+}
+
+/// Whether a line of its log says that it knows all objects.
+pub fn is_synced(line: &str) -> bool {
+    entry(line).is_some_and(|entry| entry["message"] == "collecting" && entry["why"] == "synced")
+}
+
+/// The address in the line of its log that says where its metrics are.
+pub fn metrics_address(line: &str) -> Option<String> {
+    let entry = entry(line)?;
+    let is_it = entry["message"] == "listening" && entry["listener"] == "health";
+    entry["address"].as_str().filter(|_| is_it).map(str::to_owned)
+}
+
+fn entry(line: &str) -> Option<Value> {
+    serde_json::from_str(line).ok()
+}
+
+/// Its page of metrics. By HTTP/1.0: an answer is all there is until the connection closes.
+pub async fn metrics(address: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, page) = answer.split_once("\r\n\r\n").context("not HTTP")?;
+    ensure!(head.contains(" 200 "), "/metrics: {head}");
+    Ok(page.to_owned())
+}

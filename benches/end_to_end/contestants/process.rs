@@ -1,0 +1,146 @@
+//! A collector as a child process.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::proc::{self, CPU_STEP, Memory};
+
+/// How long a collector may take to do what it is expected to.
+const DEADLINE: Duration = Duration::from_secs(300);
+/// How much of the log a failure shows.
+const TAIL: usize = 40;
+
+/// A line of the log, and when it came.
+type Line = (Instant, String);
+
+#[derive(Debug, Default)]
+struct Log {
+    lines: Vec<Line>,
+    closed: bool,
+}
+
+/// A running collector. It ends with this value, and also with this process.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    log: watch::Receiver<Log>,
+    begun: Instant,
+}
+
+impl Process {
+    /// Starts it, without anything of our environment that it might take for settings.
+    pub fn start(command: &Command) -> Result<Self> {
+        let mut child = with_us(command);
+        child.env_clear();
+        for name in ["PATH", "HOME", "TMPDIR"] {
+            child.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
+        let begun = Instant::now();
+        let mut child = child
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot run {}", command.get_program().display()))?;
+        let (sender, log) = watch::channel(Log::default());
+        let stderr = child.stderr.take().context("no pipe from the collector")?;
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                sender.send_modify(|log| log.lines.push((Instant::now(), line)));
+            }
+            sender.send_modify(|log| log.closed = true);
+        });
+        Ok(Self { child, log, begun })
+    }
+
+    /// When it was started.
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// Waits for a line of its log, and says when it came.
+    pub async fn logged(&self, is_it: impl Fn(&str) -> bool) -> Result<Line> {
+        let mut log = self.log.clone();
+        let find = |log: &Log| log.lines.iter().find(|(_, line)| is_it(line)).cloned();
+        let line = timeout(DEADLINE, log.wait_for(|log| log.closed || find(log).is_some())).await;
+        let found = match line {
+            Ok(Ok(log)) => find(&log),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        match found {
+            Some(line) => Ok(line),
+            None => bail!("the collector did not say what was waited for:\n{}", self.tail()),
+        }
+    }
+
+    /// The time on a processor that it has taken.
+    pub fn cpu(&self) -> Result<Duration> {
+        proc::cpu(self.child.id()).with_context(|| format!("the collector has ended:\n{}", self.tail()))
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> Result<Memory> {
+        proc::memory(self.child.id())
+    }
+
+    /// Lets the peak of its memory begin anew.
+    pub fn forget_peak(&self) -> Result<()> {
+        proc::forget_peak(self.child.id())
+    }
+
+    /// Waits until it does nothing any more, as far as its processor time can tell.
+    pub async fn quiet(&self) -> Result<()> {
+        let begun = Instant::now();
+        let mut before = self.cpu()?;
+        let mut quiet = 0;
+        while quiet < 3 {
+            if begun.elapsed() > DEADLINE {
+                bail!("the collector does not come to rest:\n{}", self.tail());
+            }
+            sleep(Duration::from_millis(150)).await;
+            let now = self.cpu()?;
+            quiet = if now - before <= CPU_STEP { quiet + 1 } else { 0 };
+            before = now;
+        }
+        Ok(())
+    }
+
+    /// The end of its log.
+    fn tail(&self) -> String {
+        let log = self.log.borrow();
+        let skipped = log.lines.len().saturating_sub(TAIL);
+        log.lines[skipped..].iter().map(|(_, line)| format!("    {line}\n")).collect()
+    }
+}
+
+/// The same command, so that it ends with us, whichever way we end, where the system has what
+/// it takes.
+fn with_us(command: &Command) -> Command {
+    static POSSIBLE: OnceLock<bool> = OnceLock::new();
+    let words = ["--pdeathsig", "KILL"];
+    let possible = POSSIBLE.get_or_init(|| {
+        let status = Command::new("setpriv").args(words).arg("true").stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    });
+    let mut with_us = Command::new(if *possible { "setpriv".as_ref() } else { command.get_program() });
+    if *possible {
+        // It becomes the program.
+        with_us.args(words).arg(command.get_program());
+    }
+    with_us.args(command.get_args());
+    with_us
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

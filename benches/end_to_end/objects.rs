@@ -1,0 +1,167 @@
+//! The objects that are collected: ConfigMaps, made many at a time.
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::http::{Call, Client};
+
+/// How many objects are made at a time.
+const MAKERS: usize = 32;
+
+/// How an owner is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It goes, and then its dependents.
+    Background,
+    /// Its dependents go first.
+    Foreground,
+    /// Its dependents stay.
+    Orphan,
+}
+
+impl Mode {
+    /// As `propagationPolicy` has it.
+    pub const fn policy(self) -> &'static str {
+        match self {
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+            Self::Orphan => "Orphan",
+        }
+    }
+}
+
+/// What a client has to know of an object to delete just that.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl Object {
+    /// Its URL.
+    pub fn path(&self) -> String {
+        format!("{}/{}", config_maps(&self.namespace), self.name)
+    }
+
+    /// Its DELETE, as an owner.
+    pub fn deletion(&self, mode: Mode) -> Call {
+        let body = json!({
+            "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": mode.policy(),
+            "preconditions": {"uid": self.uid},
+        });
+        Call::with(Method::DELETE, self.path(), &body)
+    }
+
+    fn read(object: &Value) -> Result<Self> {
+        let text = |field: &str| {
+            let text = object["metadata"][field].as_str();
+            text.map(str::to_owned).with_context(|| format!("no metadata.{field}: {object}"))
+        };
+        Ok(Self {
+            namespace: text("namespace")?,
+            name: text("name")?,
+            uid: text("uid")?,
+            version: text("resourceVersion")?,
+        })
+    }
+}
+
+/// Where a namespace's ConfigMaps are.
+pub fn config_maps(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/configmaps")
+}
+
+/// An owner and what it owns.
+#[derive(Clone, Debug)]
+pub struct Family {
+    /// The owner.
+    pub owner: Object,
+    /// Its dependents, which block it.
+    pub dependents: Vec<Object>,
+}
+
+/// Makes a namespace.
+pub async fn make_namespace(client: &Client, name: &str) -> Result<()> {
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    client.send(Call::with(Method::POST, "/api/v1/namespaces", &body)).await?.success()?;
+    Ok(())
+}
+
+/// Makes an owner with dependents.
+pub async fn make_family(client: &Client, namespace: &str, name: &str, size: usize) -> Result<Family> {
+    let owner = make(client, namespace, config_map(name, None)).await?;
+    let reference = json!([{
+        "apiVersion": "v1", "kind": "ConfigMap", "name": owner.name, "uid": owner.uid,
+        "blockOwnerDeletion": true,
+    }]);
+    let bodies = (0..size).map(|number| config_map(&format!("{name}-{number:06}"), Some(&reference)));
+    let dependents = make_all(client, bodies.map(|body| (namespace.to_owned(), body))).await?;
+    Ok(Family { owner, dependents })
+}
+
+/// Makes objects, many at a time.
+pub async fn make_all(
+    client: &Client,
+    objects: impl Iterator<Item = (String, Value)>,
+) -> Result<Vec<Object>> {
+    stream::iter(objects)
+        .map(async |(namespace, body)| make(client, &namespace, body).await)
+        .buffer_unordered(MAKERS)
+        .try_collect()
+        .await
+}
+
+/// The body of an object.
+pub fn config_map(name: &str, owners: Option<&Value>) -> Value {
+    let mut object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": "value"},
+    });
+    if let Some(owners) = owners {
+        object["metadata"]["ownerReferences"] = owners.clone();
+    }
+    object
+}
+
+async fn make(client: &Client, namespace: &str, body: Value) -> Result<Object> {
+    let call = Call::with(Method::POST, config_maps(namespace), &body);
+    Object::read(&client.send(call).await?.json()?)
+}
+
+/// Deletes all that a namespace has, many at a time.
+pub async fn clear(client: &Client, namespace: &str) -> Result<()> {
+    let list = client.send(Call::get(config_maps(namespace))).await?.json()?;
+    let names = list["items"].as_array().context("not a list")?.iter();
+    let names = names.filter_map(|object| object["metadata"]["name"].as_str());
+    stream::iter(names)
+        .map(async |name| {
+            let path = format!("{}/{name}", config_maps(namespace));
+            let call = Call { method: Method::DELETE, ..Call::get(path) };
+            let answer = client.send(call).await?;
+            // A request of a collector that has just ended may be quicker.
+            if answer.status != StatusCode::NOT_FOUND {
+                answer.success()?;
+            }
+            anyhow::Ok(())
+        })
+        .buffer_unordered(MAKERS)
+        .try_collect::<()>()
+        .await?;
+    ensure!(remaining(client, namespace).await? == 0, "{namespace} cannot be cleared");
+    Ok(())
+}
+
+/// How many objects a namespace has: a page of one, and what the server says is beyond.
+pub async fn remaining(client: &Client, namespace: &str) -> Result<u64> {
+    let list = client.send(Call::get(format!("{}?limit=1", config_maps(namespace)))).await?.json()?;
+    let page = list["items"].as_array().context("not a list")?.len();
+    let beyond = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
+    Ok(u64::try_from(page)? + beyond)
+}

@@ -1,0 +1,62 @@
+//! A small cascade that begins while a large one is under way, in another namespace.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use tokio::time::sleep;
+
+use crate::figure::{Contestant, Figure, Target};
+use crate::objects::{Mode, clear, make_family, make_namespace, remaining};
+use crate::observe::emptied;
+use crate::row::{Measured, Row, nothing};
+use crate::stage::Stage;
+
+/// How many dependents the small one has.
+const SMALL: usize = 10;
+/// How much later it begins.
+const LATER: Duration = Duration::from_secs(2);
+
+/// How many the large one has: 10,000 at the usual size, and never so few that it is over
+/// when the small one begins.
+fn large(objects: usize) -> usize {
+    (objects * 5 / 2).max(5000)
+}
+
+/// The row.
+pub const ROW: Row = Row {
+    name: "fairness",
+    about: |objects| format!("{SMALL}-object cascade {} s into one of {}", LATER.as_secs(), large(objects)),
+    figures: &[Figure {
+        key: "seconds",
+        title: "done after",
+        unit: "s",
+        digits: 3,
+        targets: &[Target::AtMost(1.0)],
+    }],
+    contestants: &[Contestant::Peer, Contestant::KubeGc],
+    prepare: nothing,
+    measure: |stage, contestant, namespace| Box::pin(measure(stage, contestant, namespace)),
+};
+
+async fn measure(stage: &Stage, contestant: Contestant, namespace: &str) -> Result<Measured> {
+    let client = &stage.client;
+    let other = format!("{namespace}-small");
+    make_namespace(client, &other).await?;
+    let size = large(stage.scale.objects);
+    let large = make_family(client, namespace, "large", size).await?;
+    let small = make_family(client, &other, "small", SMALL).await?;
+    let collector = stage.collector_at_rest(contestant, namespace).await?;
+
+    client.send(large.owner.deletion(Mode::Background)).await?.success()?;
+    sleep(LATER).await;
+    let left = remaining(client, namespace).await?;
+    ensure!(left > 0, "all {size} objects were gone before the small cascade began");
+    let begun = Instant::now();
+    client.send(small.owner.deletion(Mode::Background)).await?.success()?;
+    let end = emptied(client, &other, SMALL + 1).await?;
+
+    // Garbage must not be left to the next one.
+    drop(collector);
+    clear(client, namespace).await?;
+    Ok(vec![("seconds", (end - begun).as_secs_f64())])
+}

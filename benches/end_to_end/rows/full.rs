@@ -1,0 +1,91 @@
+//! Starting in a cluster with many objects, none of which is garbage, and what they take.
+
+use anyhow::{Context as _, Result};
+
+use crate::figure::{Contestant, Figure, Target};
+use crate::objects::{config_map, make_all, make_namespace};
+use crate::row::Row;
+use crate::stage::{Stage, is_synced};
+
+/// How many namespaces they are in.
+const NAMESPACES: usize = 100;
+/// The bytes of the annotation that each has.
+const ANNOTATION: usize = 300;
+
+/// How many: 100,000 at the usual size.
+const fn size(objects: usize) -> usize {
+    objects * 25
+}
+
+/// The row.
+pub const ROW: Row = Row {
+    name: "full",
+    about: |objects| format!("{} ConfigMaps with {ANNOTATION} B of annotation", size(objects)),
+    figures: &[
+        Figure {
+            key: "sync_seconds",
+            title: "start to all monitors synced",
+            unit: "s",
+            digits: 2,
+            targets: &[Target::OfPeerAtMost(0.5)],
+        },
+        Figure {
+            key: "sync_cpu",
+            title: "CPU until then",
+            unit: "s",
+            digits: 2,
+            targets: &[Target::OfPeerAtMost(0.5)],
+        },
+        Figure { key: "rest_cpu", title: "CPU until at rest", unit: "s", digits: 2, targets: &[] },
+        Figure {
+            key: "resident",
+            title: "memory, resident at rest",
+            unit: "MiB",
+            digits: 1,
+            targets: &[Target::AtMost(45.0)],
+        },
+        Figure {
+            key: "peak",
+            title: "memory, peak",
+            unit: "MiB",
+            digits: 1,
+            targets: &[Target::AtMost(45.0)],
+        },
+    ],
+    contestants: &[Contestant::Peer, Contestant::KubeGc],
+    prepare: |stage| Box::pin(prepare(stage)),
+    measure: |stage, contestant, namespace| {
+        Box::pin(async move {
+            let collector = stage.start_collector(contestant)?.context("the limit does not start")?;
+            let (synced, _) = collector.logged(is_synced(contestant)).await?;
+            let sync_cpu = collector.cpu()?;
+            collector.quiet().await?;
+            let rest_cpu = collector.cpu()?;
+            let memory = collector.memory()?;
+            // Whoever says that it knows everything is to show that it works.
+            stage.settle(&collector, namespace).await?;
+            Ok(vec![
+                ("sync_seconds", (synced - collector.begun()).as_secs_f64()),
+                ("sync_cpu", sync_cpu.as_secs_f64()),
+                ("rest_cpu", rest_cpu.as_secs_f64()),
+                ("resident", memory.resident),
+                ("peak", memory.peak),
+            ])
+        })
+    },
+};
+
+async fn prepare(stage: &Stage) -> Result<()> {
+    let name = |number: usize| format!("full-{:03}", number % NAMESPACES);
+    for number in 0..NAMESPACES {
+        make_namespace(&stage.client, &name(number)).await?;
+    }
+    let annotation = "x".repeat(ANNOTATION);
+    let objects = (0..size(stage.scale.objects)).map(|number| {
+        let mut object = config_map(&format!("object-{number:07}"), None);
+        object["metadata"]["annotations"] = serde_json::json!({ "note": annotation });
+        (name(number), object)
+    });
+    make_all(&stage.client, objects).await?;
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! The rows, one file each.
+
+use crate::row::Row;
+
+mod background;
+mod empty;
+mod fairness;
+mod foreground;
+mod full;
+mod latency;
+mod orphan;
+mod orphan_memory;
+mod owners;
+
+/// All of them, in the order of the table.
+pub const ALL: &[&Row] = &[
+    &background::ROW,
+    &foreground::ROW,
+    &orphan::ROW,
+    &owners::ROW,
+    &empty::ROW,
+    &full::ROW,
+    &orphan_memory::ROW,
+    &fairness::ROW,
+    &latency::ROW,
+];

@@ -1,0 +1,110 @@
+//! Where a row is measured: a control plane, and the programs that can be started on it.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use crate::arguments::Scale;
+use crate::contestants::kube_gc;
+use crate::contestants::peer::{self, Peer};
+use crate::contestants::process::Process;
+use crate::figure::Contestant;
+use crate::http::Client;
+use crate::objects::{Mode, make_family};
+use crate::observe::Watch;
+use crate::support::ControlPlane;
+
+/// The programs.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// kube-gc.
+    pub kube_gc: PathBuf,
+    /// The peer, unless it is left out.
+    pub peer: Option<Peer>,
+}
+
+/// A control plane, with nobody on it who was not started by the row.
+pub struct Stage {
+    plane: ControlPlane,
+    programs: Programs,
+    /// The observer's connections, which also make the objects.
+    pub client: Client,
+    /// How large things are.
+    pub scale: Scale,
+    sentinels: Cell<u32>,
+}
+
+impl Stage {
+    /// With a control plane of its own.
+    pub fn start(programs: &Programs, scale: Scale) -> Result<Self> {
+        let plane = ControlPlane::start_with(None, &[])?;
+        let client = Client::new(plane.info())?;
+        Ok(Self { plane, programs: programs.clone(), client, scale, sentinels: Cell::new(0) })
+    }
+
+    /// The API server's release.
+    pub fn version(&self) -> &str {
+        &self.plane.info().version
+    }
+
+    /// The servers' processes.
+    pub fn servers(&self) -> Vec<u32> {
+        let info = self.plane.info();
+        [info.apiserver_pid, info.etcd_pid].into_iter().flatten().collect()
+    }
+
+    /// Connections of the limit's own.
+    pub fn another_client(&self) -> Result<Client> {
+        Client::new(self.plane.info())
+    }
+
+    /// Starts a collector; `None` for the limit, which is none.
+    pub fn start_collector(&self, contestant: Contestant) -> Result<Option<Process>> {
+        let kubeconfig = self.plane.kubeconfig();
+        let command = match (contestant, &self.programs.peer) {
+            (Contestant::Limit, _) => return Ok(None),
+            (Contestant::Peer, Some(peer)) => peer.command(kubeconfig)?,
+            (Contestant::Peer, None) => bail!("there is no peer"),
+            (Contestant::KubeGc, _) => kube_gc::command(&self.programs.kube_gc, kubeconfig),
+        };
+        Process::start(&command).map(Some)
+    }
+
+    /// Starts a collector and waits until it knows all that there is, and is at rest.
+    pub async fn collector_at_rest(
+        &self,
+        contestant: Contestant,
+        namespace: &str,
+    ) -> Result<Option<Process>> {
+        let Some(process) = self.start_collector(contestant)? else { return Ok(None) };
+        process.logged(is_synced(contestant)).await?;
+        self.settle(&process, namespace).await?;
+        Ok(Some(process))
+    }
+
+    /// Waits until a collector has dealt with all that has happened so far, and is at rest.
+    ///
+    /// A small cascade in the same namespace comes last: when that is over, everything of the
+    /// type before it has been seen, for a watch tells things in their order.
+    pub async fn settle(&self, collector: &Process, namespace: &str) -> Result<()> {
+        let number = self.sentinels.get();
+        self.sentinels.set(number + 1);
+        let family = make_family(&self.client, namespace, &format!("sentinel-{number}"), 1).await?;
+        for dependent in &family.dependents {
+            let mut watch = Watch::object(&self.client, dependent).await?;
+            self.client.send(family.owner.deletion(Mode::Background)).await?.success()?;
+            watch.deleted(&dependent.name).await?;
+        }
+        collector.quiet().await
+    }
+}
+
+/// How a collector's log says that it knows all objects.
+pub fn is_synced(contestant: Contestant) -> fn(&str) -> bool {
+    match contestant {
+        Contestant::Limit => |_| true,
+        Contestant::Peer => peer::is_synced,
+        Contestant::KubeGc => kube_gc::is_synced,
+    }
+}
