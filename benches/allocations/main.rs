@@ -4,6 +4,7 @@
 //! Apart from the benchmark of time, because an allocator that counts costs some.
 //! A block that grows in place counts as a new one of the new size.
 
+#[expect(dead_code, reason = "the benchmark of time uses more of it")]
 #[path = "../core/cluster.rs"]
 mod cluster;
 #[path = "../core/documents.rs"]

@@ -194,7 +194,7 @@ impl Cluster {
 impl Listing {
     /// The first list of the type.
     pub fn intakes(&self) -> impl Iterator<Item = Intake> {
-        let version = self.objects.iter().filter_map(|facts| facts.resource_version.as_ref()).last();
+        let version = self.objects.iter().filter_map(|facts| facts.resource_version.as_ref()).next_back();
         let end = Change::ListEnded { resource_version: version.cloned() };
         let pages = self.objects.chunks(BATCH).map(|page| page.iter().cloned().map(Change::Seen).collect());
         std::iter::once(vec![Change::ListBegan])
