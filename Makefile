@@ -24,7 +24,7 @@ soak: prerequisites ## simulate for SECONDS=600, on all cores, optimised (ARGS=-
 	$(CARGO) test --locked --profile soak --test simulation -- --seconds $(SECONDS) $(ARGS)
 
 mutations: prerequisites ## make mistakes on purpose, and see that the simulation finds each
-	$(CARGO) test --locked --test simulation -- --mutations $(ARGS)
+	$(CARGO) test --locked --profile soak --test simulation -- --mutations $(ARGS)
 
 image: control-plane ## build the static binary and the image, and run what is in it as the manifests do
 	@tests/prerequisites.sh image
