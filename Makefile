@@ -2,7 +2,7 @@
 # can also be typed; nothing needs more than Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-encoding bench-e2e ci clean prerequisites control-plane
+.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-encoding bench-e2e bench-scale ci clean prerequisites control-plane
 
 CARGO ?= cargo
 
@@ -62,6 +62,9 @@ bench-encoding: prerequisites control-plane ## what lists cost in JSON and proto
 
 bench-e2e: prerequisites ## measure on a real API server, next to its own collector; docs/benchmarks.md (ARGS=--quick, --help)
 	$(CARGO) bench --locked --bench end_to_end -- $(ARGS)
+
+bench-scale: prerequisites ## measure what 10,000 to 1,000,000 objects take; docs/scale.md (ARGS=--quick, --full, --help)
+	$(CARGO) bench --locked --bench scale -- $(ARGS)
 
 ci: ## what continuous integration runs
 	.ci/run
