@@ -1,6 +1,8 @@
 //! The embedded server, on a loopback address.
 
 use std::net::SocketAddr;
+use std::path::Path;
+use std::process;
 use std::sync::Mutex;
 use std::sync::mpsc;
 
@@ -42,7 +44,7 @@ impl InProcess {
         };
         let server = Embedded::new(settings);
         let serving = serve(&runtime, &server, SocketAddr::from(([127, 0, 0, 1], 0)))?;
-        let dir = tempfile::Builder::new().prefix("kube-gc-embedded-").tempdir()?;
+        let dir = directory()?;
         let kubeconfig = dir.path().join("kubeconfig");
         std::fs::write(&kubeconfig, serving.kubeconfig())?;
         let info = Info {
@@ -137,6 +139,22 @@ impl Drop for InProcess {
             runtime.shutdown_background();
         }
     }
+}
+
+/// A directory of this process. Planes that a whole binary shares are never dropped, so
+/// those of processes that have ended are removed here.
+fn directory() -> Result<TempDir> {
+    const PREFIX: &str = "kube-gc-embedded-";
+    for entry in std::fs::read_dir(std::env::temp_dir())?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        let has_ended = |pid: &str| !Path::new("/proc").join(pid).exists();
+        if Path::new("/proc/self").exists() && owner.is_some_and(has_ended) {
+            // Another test may be faster.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    Ok(tempfile::Builder::new().prefix(&format!("{PREFIX}{}-", process::id())).tempdir()?)
 }
 
 /// The newest, where that makes no difference. Tests that spoil requests know
