@@ -12,7 +12,16 @@ use tokio::net::TcpStream;
 /// can make mistakes on purpose, for the tests.
 pub fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let mut command = Command::new(cargo);
+    // cargo tells a program that it runs where it is; build scripts of dependencies would
+    // take that for a change, and everything would be built anew each time.
+    for (name, _) in std::env::vars_os() {
+        let name_text = name.to_string_lossy();
+        if name_text.starts_with("CARGO_PKG_") || name_text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    let output = command
         .args(["build", "--release", "--locked", "--bin", "kube-gc", "--message-format=json"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stdin(Stdio::null())
