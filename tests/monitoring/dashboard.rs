@@ -219,7 +219,7 @@ impl Panel {
     }
 
     fn options(&self) -> Value {
-        let legend = json!({ "displayMode": "list", "placement": "bottom", "showLegend": true });
+        let legend = json!({ "calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": true });
         match self.kind {
             Kind::Stat => json!({
                 "colorMode": "value", "graphMode": "none", "justifyMode": "auto", "orientation": "auto",
