@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::contestants::limit::{self, WORKERS};
-use crate::figure::Contestant;
+use crate::figure::{Contestant, Figure, Target};
 use crate::objects::{Family, Mode, clear, make_family};
 use crate::observe::{Watch, emptied};
 use crate::proc::Memory;
@@ -36,6 +36,37 @@ pub struct Cost {
     pub before: Memory,
     /// Its memory after, with the peak in between.
     pub after: Memory,
+}
+
+/// The figures that [`Outcome::measured`] gives, with what is wanted of each.
+pub const fn figures(
+    objects_per_second: &'static [Target],
+    requests_per_object: &'static [Target],
+    cpu_per_object: &'static [Target],
+) -> [Figure; 3] {
+    [
+        Figure {
+            key: "objects_per_second",
+            title: "objects per second",
+            unit: "1/s",
+            digits: 0,
+            targets: objects_per_second,
+        },
+        Figure {
+            key: "requests_per_object",
+            title: "requests per object",
+            unit: "",
+            digits: 3,
+            targets: requests_per_object,
+        },
+        Figure {
+            key: "cpu_per_object",
+            title: "CPU of the collector per object",
+            unit: "ms",
+            digits: 3,
+            targets: cpu_per_object,
+        },
+    ]
 }
 
 impl Outcome {

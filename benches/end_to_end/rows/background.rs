@@ -1,7 +1,7 @@
 //! Many dependents of one owner that is deleted in the background.
 
 use crate::cascade;
-use crate::figure::{Contestant, Figure, Target};
+use crate::figure::{Contestant, Target};
 use crate::objects::Mode;
 use crate::row::{Row, nothing};
 
@@ -9,29 +9,11 @@ use crate::row::{Row, nothing};
 pub const ROW: Row = Row {
     name: "background",
     about: |objects| format!("background, 1 owner, {objects} ConfigMaps"),
-    figures: &[
-        Figure {
-            key: "objects_per_second",
-            title: "objects per second",
-            unit: "1/s",
-            digits: 0,
-            targets: &[Target::OfLimit(0.95), Target::TimesPeer(1.6)],
-        },
-        Figure {
-            key: "requests_per_object",
-            title: "requests per object",
-            unit: "",
-            digits: 3,
-            targets: &[Target::AtMost(1.02)],
-        },
-        Figure {
-            key: "cpu_per_object",
-            title: "CPU of the collector per object",
-            unit: "ms",
-            digits: 3,
-            targets: &[Target::AtMost(0.2)],
-        },
-    ],
+    figures: &cascade::figures(
+        &[Target::OfLimit(0.95), Target::TimesPeer(1.6)],
+        &[Target::AtMost(1.02)],
+        &[Target::AtMost(0.2)],
+    ),
     contestants: &Contestant::ALL,
     prepare: nothing,
     measure: |stage, contestant, namespace| {

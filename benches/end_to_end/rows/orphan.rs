@@ -1,7 +1,7 @@
 //! Many dependents that stay when their owner goes.
 
 use crate::cascade;
-use crate::figure::{Contestant, Figure, Target};
+use crate::figure::{Contestant, Target};
 use crate::objects::Mode;
 use crate::row::{Row, nothing};
 
@@ -9,29 +9,7 @@ use crate::row::{Row, nothing};
 pub const ROW: Row = Row {
     name: "orphan",
     about: |objects| format!("orphan, {objects} ConfigMaps"),
-    figures: &[
-        Figure {
-            key: "objects_per_second",
-            title: "objects per second",
-            unit: "1/s",
-            digits: 0,
-            targets: &[Target::OfLimit(0.9), Target::TimesPeer(2.0)],
-        },
-        Figure {
-            key: "requests_per_object",
-            title: "requests per object",
-            unit: "",
-            digits: 3,
-            targets: &[Target::AtMost(1.02)],
-        },
-        Figure {
-            key: "cpu_per_object",
-            title: "CPU of the collector per object",
-            unit: "ms",
-            digits: 3,
-            targets: &[],
-        },
-    ],
+    figures: &cascade::figures(&[Target::OfLimit(0.9), Target::TimesPeer(2.0)], &[Target::AtMost(1.02)], &[]),
     contestants: &Contestant::ALL,
     prepare: nothing,
     measure: |stage, contestant, namespace| {

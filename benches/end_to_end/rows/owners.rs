@@ -1,7 +1,7 @@
 //! Many owners with a few dependents each, deleted in the background.
 
 use crate::cascade;
-use crate::figure::{Contestant, Figure, Target};
+use crate::figure::{Contestant, Target};
 use crate::objects::Mode;
 use crate::row::{Row, nothing};
 
@@ -17,29 +17,7 @@ const fn owners(objects: usize) -> usize {
 pub const ROW: Row = Row {
     name: "owners",
     about: |objects| format!("{} owners × {DEPENDENTS} dependents", owners(objects)),
-    figures: &[
-        Figure {
-            key: "objects_per_second",
-            title: "objects per second",
-            unit: "1/s",
-            digits: 0,
-            targets: &[],
-        },
-        Figure {
-            key: "requests_per_object",
-            title: "requests per object",
-            unit: "",
-            digits: 3,
-            targets: &[],
-        },
-        Figure {
-            key: "cpu_per_object",
-            title: "CPU of the collector per object",
-            unit: "ms",
-            digits: 3,
-            targets: &[Target::AtMost(0.25)],
-        },
-    ],
+    figures: &cascade::figures(&[], &[], &[Target::AtMost(0.25)]),
     contestants: &Contestant::ALL,
     prepare: nothing,
     measure: |stage, contestant, namespace| {
