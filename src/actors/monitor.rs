@@ -22,8 +22,12 @@ use super::registry::Registry;
 use super::supervision::task;
 use crate::api::{Api, HighWater, Sighting, Step, WatchStart};
 use crate::graph::{Change, DeletesProve, Epoch, Intake};
-use crate::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion};
+use crate::object::{GroupResource, ObjectFacts, ResourceType};
 use crate::telemetry::record;
+
+mod progress;
+
+use progress::{Listed, Progress};
 
 /// How long the monitor of a type that is no longer served may go on: the last
 /// deletions of a deleted CRD's objects are still on their way.
@@ -229,8 +233,7 @@ impl Feed {
             }
             Step::ListEnded { resource_version } => {
                 lanes.put(Change::ListEnded { resource_version: resource_version.clone() }, at);
-                progress.list_ended = true;
-                progress.received = resource_version;
+                progress.list_ended(resource_version);
             }
             Step::Events(sightings) => {
                 self.goes_on(progress);
@@ -259,14 +262,21 @@ impl Feed {
             Step::WatchEnded => self.goes_on(progress),
             // Until the list that follows, nobody knows what has happened. Nothing is
             // wrong with that, but what was wrong is not over either.
-            Step::Expired { error } => self.context.registry.failed(resource, error.to_string()),
+            Step::Expired { error } => {
+                progress.watch_failed(error.to_string());
+                self.context.registry.failed(resource, error.to_string());
+            }
             Step::Failed { error, retry_in } => {
                 record::resource_sync_error(&resource.group, &self.resource.version, &resource.resource);
                 tracing::warn!(%resource, %error, ?retry_in, "list or watch failed");
                 if error.action != "LIST" {
+                    progress.watch_failed(error.to_string());
                     self.context.registry.failed(resource, error.to_string());
-                } else if self.context.registry.lost(resource, error.to_string()) {
-                    self.context.synced.do_send(SyncChanged(resource.clone()));
+                } else {
+                    progress.list_failed();
+                    if self.context.registry.lost(resource, error.to_string()) {
+                        self.context.synced.do_send(SyncChanged(resource.clone()));
+                    }
                 }
             }
             Step::StoreRestored { seen, found } => {
@@ -279,11 +289,12 @@ impl Feed {
     }
 
     /// The watch goes on from where it was: whatever went wrong is over.
-    fn goes_on(&self, progress: &Progress) {
+    fn goes_on(&self, progress: &mut Progress) {
         let resource = &self.resource.group_resource;
+        progress.goes_on();
         if !progress.listed {
             self.context.registry.update(resource, |state| state.last_error = None);
-        } else if self.context.registry.synced(resource) {
+        } else if self.context.registry.synced(resource, None) {
             self.context.synced.do_send(SyncChanged(resource.clone()));
         }
     }
@@ -291,10 +302,10 @@ impl Feed {
     /// Notes how far the graph has come.
     fn applied(&self, lanes: &Lanes, progress: &mut Progress) {
         let resource = &self.resource.group_resource;
-        if progress.list_ended && lanes.lists_are_applied() {
-            progress.list_ended = false;
-            progress.listed = true;
-            self.context.registry.synced(resource);
+        if lanes.lists_are_applied()
+            && let Some(Listed { failure }) = progress.list_applied()
+        {
+            self.context.registry.synced(resource, failure);
             self.context.synced.do_send(SyncChanged(resource.clone()));
         }
         if lanes.is_empty() && progress.applied != progress.received {
@@ -329,16 +340,6 @@ impl Feed {
             self.context.types_changed.do_send(ServedTypesChanged { expected });
         }
     }
-}
-
-/// How far a feed has come.
-#[derive(Debug, Default)]
-struct Progress {
-    received: Option<ResourceVersion>,
-    applied: Option<ResourceVersion>,
-    list_ended: bool,
-    /// Whether any list is in the graph.
-    listed: bool,
 }
 
 /// Also true for a feed that starts anew while its type is being drained.

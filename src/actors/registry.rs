@@ -59,10 +59,10 @@ impl Registry {
         }
     }
 
-    /// A monitor has all of its list in the graph, or goes on from there. Returns
-    /// whether that is news.
-    pub fn synced(&self, resource: &GroupResource) -> bool {
-        self.set_synced(resource, true, None)
+    /// A monitor has all of its list in the graph, or goes on from there. `failure` is
+    /// what has gone wrong with the watch since that list. Returns whether that is news.
+    pub fn synced(&self, resource: &GroupResource, failure: Option<String>) -> bool {
+        self.set_synced(resource, true, failure)
     }
 
     /// Something went wrong, and the watch may go on from where it was: what was
@@ -129,13 +129,15 @@ mod tests {
         });
         let (registry, name) = (Registry::default(), &resource.group_resource);
         registry.started(&resource);
-        assert!(registry.synced(name) && !registry.synced(name), "news once");
+        assert!(registry.synced(name, None) && !registry.synced(name, None), "news once");
         registry.failed(name, "watch".into());
         assert!(registry.is_synced(name));
         assert!(registry.lost(name, "list".into()) && !registry.lost(name, "list again".into()), "news once");
         assert!(!registry.is_synced(name));
         assert_eq!(registry.all()[0].last_error.as_deref(), Some("list again"));
-        assert!(registry.synced(name) && registry.is_synced(name));
+        assert!(registry.synced(name, None) && registry.is_synced(name));
         assert_eq!(registry.all()[0].last_error, None);
+        assert!(!registry.synced(name, Some("watch".into())));
+        assert_eq!(registry.all()[0].last_error.as_deref(), Some("watch"));
     }
 }
