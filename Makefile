@@ -2,7 +2,7 @@
 # can also be typed; nothing needs more than Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-encoding bench-e2e ci clean prerequisites control-plane
+.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-encoding bench-e2e bench-scale ci clean prerequisites control-plane
 
 CARGO ?= cargo
 
@@ -24,7 +24,7 @@ soak: prerequisites ## simulate for SECONDS=600, on all cores, optimised (ARGS=-
 	$(CARGO) test --locked --profile soak --test simulation -- --seconds $(SECONDS) $(ARGS)
 
 mutations: prerequisites ## make mistakes on purpose, and see that the simulation finds each
-	$(CARGO) test --locked --test simulation -- --mutations $(ARGS)
+	$(CARGO) test --locked --profile soak --test simulation -- --mutations $(ARGS)
 
 image: control-plane ## build the static binary and the image, and run what is in it as the manifests do
 	@tests/prerequisites.sh image
@@ -62,6 +62,9 @@ bench-encoding: prerequisites control-plane ## what lists cost in JSON and proto
 
 bench-e2e: prerequisites ## measure on a real API server, next to its own collector; docs/benchmarks.md (ARGS=--quick, --help)
 	$(CARGO) bench --locked --bench end_to_end -- $(ARGS)
+
+bench-scale: prerequisites ## measure what 10,000 to 1,000,000 objects take; docs/scale.md (ARGS=--quick, --full, --help)
+	$(CARGO) bench --locked --bench scale -- $(ARGS)
 
 ci: ## what continuous integration runs
 	.ci/run

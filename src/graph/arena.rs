@@ -1,6 +1,7 @@
 //! Numbered slots for nodes and edges.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
@@ -23,6 +24,16 @@ impl<T> Id<T> {
 
     const fn index(self) -> usize {
         self.raw.get() as usize - 1
+    }
+
+    /// Which chunk the slot is in.
+    const fn chunk(self) -> usize {
+        self.index() / CHUNK
+    }
+
+    /// Where it is in there.
+    const fn place(self) -> usize {
+        self.index() % CHUNK
     }
 
     /// The number, for cursors.
@@ -78,18 +89,45 @@ enum Entry<T> {
     Free(Option<Id<T>>),
 }
 
-/// A vector whose slots are reused, last freed first: the same calls always give
-/// the same numbers, which the deterministic simulation relies on.
+/// So many slots are allocated, and given back, at a time. Less than what a monitor hands
+/// over at once: those objects are in a row, often of one namespace, and go together.
+const CHUNK: usize = 128;
+
+/// Slots in chunks, reused: the same calls always give the same numbers, which the
+/// deterministic simulation relies on.
+///
+/// Nothing is ever moved, so that growing takes no longer with a million slots than with a
+/// thousand, and a chunk goes when the last of its slots is freed.
 #[derive(Debug)]
 pub(super) struct Arena<T> {
-    entries: Vec<Entry<T>>,
-    free: Option<Id<T>>,
+    /// A chunk without slots takes no memory.
+    chunks: Vec<Vec<Entry<T>>>,
+    /// What is free in each of them.
+    rooms: Vec<Room<T>>,
+    /// The chunk that is being filled.
+    filling: usize,
+    /// Those of the others that have room.
+    roomy: BTreeSet<usize>,
     used: usize,
+}
+
+#[derive(Debug)]
+struct Room<T> {
+    /// How many slots are in use.
+    used: usize,
+    /// The slot that was freed last, if it is free.
+    free: Option<Id<T>>,
+}
+
+impl<T> Default for Room<T> {
+    fn default() -> Self {
+        Self { used: 0, free: None }
+    }
 }
 
 impl<T> Default for Arena<T> {
     fn default() -> Self {
-        Self { entries: Vec::new(), free: None, used: 0 }
+        Self { chunks: Vec::new(), rooms: Vec::new(), filling: 0, roomy: BTreeSet::new(), used: 0 }
     }
 }
 
@@ -102,33 +140,59 @@ impl<T> Arena<T> {
     }
 
     /// What the slots take up, used or not.
-    pub(super) const fn bytes(&self) -> usize {
-        self.entries.capacity() * Self::SLOT
+    pub(super) fn bytes(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.capacity() * Self::SLOT).sum()
     }
 
     pub(super) fn insert(&mut self, value: T) -> Id<T> {
-        self.used += 1;
-        if let Some(id) = self.free {
-            let slot = &mut self.entries[id.index()];
-            if let Entry::Free(next) = *slot {
-                self.free = next;
-                *slot = Entry::Used(value);
-                return id;
-            }
+        if self.rooms.get(self.filling).is_none_or(|room| room.used == CHUNK) {
+            self.fill_another();
         }
-        let id = Id::from_index(self.entries.len());
-        grow_by_an_eighth(&mut self.entries);
-        self.entries.push(Entry::Used(value));
+        self.used += 1;
+        let (chunk, room) = (&mut self.chunks[self.filling], &mut self.rooms[self.filling]);
+        room.used += 1;
+        if let Some(id) = room.free
+            && let Entry::Free(next) = chunk[id.place()]
+        {
+            room.free = next;
+            chunk[id.place()] = Entry::Used(value);
+            return id;
+        }
+        let id = Id::from_index(self.filling * CHUNK + chunk.len());
+        // The very first chunk grows as it is needed: many arenas have a few slots only.
+        if chunk.is_empty() && self.filling > 0 {
+            chunk.reserve_exact(CHUNK);
+        }
+        chunk.push(Entry::Used(value));
         id
+    }
+
+    /// The first chunk with room is filled next, so that the last ones become empty.
+    fn fill_another(&mut self) {
+        self.filling = self.roomy.pop_first().unwrap_or(self.chunks.len());
+        if self.filling == self.chunks.len() {
+            self.chunks.push(Vec::new());
+            self.rooms.push(Room::default());
+        }
     }
 
     /// Frees a slot and returns what was in it.
     pub(super) fn remove(&mut self, id: Id<T>) -> Option<T> {
-        let slot = self.entries.get_mut(id.index())?;
-        match std::mem::replace(slot, Entry::Free(self.free)) {
+        let index = id.chunk();
+        let slot = self.chunks.get_mut(index)?.get_mut(id.place())?;
+        let room = &mut self.rooms[index];
+        match std::mem::replace(slot, Entry::Free(room.free)) {
             Entry::Used(value) => {
-                self.free = Some(id);
+                room.free = Some(id);
+                room.used -= 1;
                 self.used -= 1;
+                if index != self.filling {
+                    self.roomy.insert(index);
+                    if room.used == 0 {
+                        *room = Room::default();
+                        self.chunks[index] = Vec::new();
+                    }
+                }
                 Some(value)
             }
             free @ Entry::Free(_) => {
@@ -140,30 +204,31 @@ impl<T> Arena<T> {
 
     /// Everything, by ascending number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
-        self.entries.iter().enumerate().filter_map(|(index, entry)| match entry {
-            Entry::Used(value) => Some((Id::from_index(index), value)),
-            Entry::Free(_) => None,
-        })
+        self.chunks.iter().enumerate().flat_map(|(index, chunk)| used(index * CHUNK, chunk))
     }
 
     /// What is in so many slots after this number, by ascending number.
     pub(super) fn iter_from(&self, after: u32, slots: usize) -> impl Iterator<Item = (Id<T>, &T)> {
         let (start, end) = (after as usize, (after as usize).saturating_add(slots));
-        let entries = self.entries.get(start..end.min(self.entries.len())).unwrap_or_default();
-        entries.iter().enumerate().filter_map(move |(index, entry)| match entry {
-            Entry::Used(value) => Some((Id::from_index(start + index), value)),
-            Entry::Free(_) => None,
-        })
+        let chunks = self.chunks.iter().enumerate().skip(start / CHUNK);
+        chunks
+            .map_while(move |(index, chunk)| {
+                let first = index * CHUNK;
+                let place = |number: usize| number.saturating_sub(first).min(chunk.len());
+                (first < end).then(|| used(first.max(start), &chunk[place(start)..place(end)]))
+            })
+            .flatten()
     }
 
     /// Whether there are slots after this number.
-    pub(super) const fn reaches_beyond(&self, number: u32) -> bool {
-        self.entries.len() > number as usize
+    pub(super) fn reaches_beyond(&self, number: u32) -> bool {
+        let last = self.chunks.iter().enumerate().rfind(|(_, chunk)| !chunk.is_empty());
+        last.is_some_and(|(index, chunk)| index * CHUNK + chunk.len() > number as usize)
     }
 
     /// What is in a slot that may have been freed meanwhile.
     pub(super) fn get(&self, id: Id<T>) -> Option<&T> {
-        match self.entries.get(id.index())? {
+        match self.chunks.get(id.chunk())?.get(id.place())? {
             Entry::Used(value) => Some(value),
             Entry::Free(_) => None,
         }
@@ -176,34 +241,42 @@ impl<T> Arena<T> {
 
     #[cfg(test)]
     pub(super) fn check(&self) {
-        let mut free = 0;
-        let mut next = self.free;
-        while let Some(id) = next {
-            free += 1;
-            assert!(free <= self.entries.len(), "the free list runs in a circle");
-            next = match &self.entries[id.index()] {
-                Entry::Free(next) => *next,
-                Entry::Used(_) => panic!("a used slot is on the free list"),
-            };
+        assert_eq!(self.chunks.len(), self.rooms.len());
+        for (index, (chunk, room)) in self.chunks.iter().zip(&self.rooms).enumerate() {
+            let mut free = 0;
+            let mut next = room.free;
+            while let Some(id) = next {
+                free += 1;
+                assert!(free <= chunk.len(), "the free list runs in a circle");
+                assert_eq!(id.chunk(), index, "a free list leads to another chunk");
+                next = match &chunk[id.place()] {
+                    Entry::Free(next) => *next,
+                    Entry::Used(_) => panic!("a used slot is on the free list"),
+                };
+            }
+            assert_eq!(room.used + free, chunk.len());
+            assert_eq!(used(0, chunk).count(), room.used);
+            let is_filling = index == self.filling;
+            assert_eq!(self.roomy.contains(&index), room.used < CHUNK && !is_filling, "room is lost");
+            assert!(room.used > 0 || is_filling || chunk.capacity() == 0, "an empty chunk was kept");
         }
-        assert_eq!(self.used + free, self.entries.len());
-        assert_eq!(self.iter().count(), self.used);
+        assert_eq!(self.rooms.iter().map(|room| room.used).sum::<usize>(), self.used);
     }
 }
 
-/// Makes room for one more. A vector that doubles its room leaves up to half of it
-/// empty, which with a million nodes is as much as everything else in the graph.
-pub(super) fn grow_by_an_eighth<T>(entries: &mut Vec<T>) {
-    if entries.len() == entries.capacity() {
-        entries.reserve_exact((entries.len() / 8).max(16));
-    }
+/// What is used of consecutive slots.
+fn used<T>(first: usize, entries: &[Entry<T>]) -> impl Iterator<Item = (Id<T>, &T)> {
+    entries.iter().enumerate().filter_map(move |(index, entry)| match entry {
+        Entry::Used(value) => Some((Id::from_index(first + index), value)),
+        Entry::Free(_) => None,
+    })
 }
 
 impl<T> Index<Id<T>> for Arena<T> {
     type Output = T;
 
     fn index(&self, id: Id<T>) -> &T {
-        match &self.entries[id.index()] {
+        match &self.chunks[id.chunk()][id.place()] {
             Entry::Used(value) => value,
             Entry::Free(_) => panic!("slot {id:?} is free: the graph is inconsistent"),
         }
@@ -212,7 +285,7 @@ impl<T> Index<Id<T>> for Arena<T> {
 
 impl<T> IndexMut<Id<T>> for Arena<T> {
     fn index_mut(&mut self, id: Id<T>) -> &mut T {
-        match &mut self.entries[id.index()] {
+        match &mut self.chunks[id.chunk()][id.place()] {
             Entry::Used(value) => value,
             Entry::Free(_) => panic!("slot {id:?} is free: the graph is inconsistent"),
         }
@@ -221,16 +294,11 @@ impl<T> IndexMut<Id<T>> for Arena<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeMap;
 
-    #[test]
-    fn little_room_stands_empty() {
-        let mut arena = Arena::default();
-        for number in 0..100_000_u32 {
-            arena.insert(number);
-        }
-        assert!(arena.bytes() <= 100_000 * Arena::<u32>::SLOT * 9 / 8, "{} bytes", arena.bytes());
-    }
+    use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn freed_slots_are_reused_and_numbers_stay() {
@@ -244,5 +312,86 @@ mod tests {
         assert_eq!(arena.ids(), vec![a, b]);
         assert_eq!(arena.len(), 2);
         arena.check();
+    }
+
+    /// An arena with these many slots, filled one after another.
+    fn filled(count: usize) -> (Arena<usize>, Vec<Id<usize>>) {
+        let mut arena = Arena::default();
+        let ids = (0..count).map(|number| arena.insert(number)).collect();
+        arena.check();
+        (arena, ids)
+    }
+
+    #[test]
+    fn what_is_emptied_is_given_back() {
+        let (mut arena, ids) = filled(10 * CHUNK);
+        let full = arena.bytes();
+        assert!(full <= 10 * CHUNK * Arena::<usize>::SLOT, "no slot is there for nothing");
+        // Half of them in a row: whole chunks; then every other one: none.
+        for &id in &ids[..5 * CHUNK] {
+            arena.remove(id);
+        }
+        arena.check();
+        assert_eq!(arena.bytes(), full / 2);
+        for id in ids[5 * CHUNK..].iter().step_by(2) {
+            arena.remove(*id);
+        }
+        arena.check();
+        assert_eq!(arena.bytes(), full / 2);
+        assert_eq!(arena.get(ids[0]), None, "its chunk is gone");
+        assert_eq!(arena.remove(ids[0]), None);
+        assert_eq!(arena[ids[9 * CHUNK + 1]], 9 * CHUNK + 1);
+        // What comes now goes where there is room, first of all at the beginning.
+        let new: Vec<Id<usize>> = (0..CHUNK).map(|_| arena.insert(0)).collect();
+        assert!(new.iter().filter(|id| id.chunk() == 0).count() >= CHUNK / 2, "{new:?}");
+        arena.check();
+    }
+
+    #[test]
+    fn pages_are_the_same_as_everything_whatever_was_given_back() {
+        let (mut arena, ids) = filled(4 * CHUNK + 10);
+        for (index, &id) in ids.iter().enumerate() {
+            if (CHUNK..2 * CHUNK).contains(&index) || index % 3 == 0 {
+                arena.remove(id);
+            }
+        }
+        arena.check();
+        for step in [1, 700, CHUNK, 5000] {
+            let (mut paged, mut after) = (Vec::new(), 0);
+            loop {
+                paged.extend(arena.iter_from(after, step).map(|(id, _)| id));
+                after += u32::try_from(step).unwrap();
+                if !arena.reaches_beyond(after) {
+                    break;
+                }
+            }
+            assert_eq!(paged, arena.ids(), "{step} at a time");
+        }
+        for id in arena.ids() {
+            arena.remove(id);
+        }
+        assert_eq!((arena.len(), arena.ids()), (0, Vec::new()));
+        arena.check();
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_a_map(steps in prop::collection::vec((any::<bool>(), 0..200_usize), 0..400)) {
+            let mut arena = Arena::default();
+            let mut model: BTreeMap<Id<usize>, usize> = BTreeMap::new();
+            for (inserts, count) in steps {
+                for turn in 0..count {
+                    if inserts {
+                        let id = arena.insert(turn);
+                        prop_assert!(model.insert(id, turn).is_none(), "a slot was given twice");
+                    } else if let Some((&id, &value)) = model.iter().nth(turn * 7 % model.len().max(1)) {
+                        prop_assert_eq!(arena.remove(id), Some(value));
+                        model.remove(&id);
+                    }
+                }
+            }
+            arena.check();
+            prop_assert_eq!(arena.iter().map(|(id, &value)| (id, value)).collect::<Vec<_>>(), model.into_iter().collect::<Vec<_>>());
+        }
     }
 }

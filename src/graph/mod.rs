@@ -3,11 +3,13 @@
 mod alias;
 mod arena;
 mod attach;
+mod capacity;
 mod catalog;
 mod deletion;
 pub mod dump;
 mod effect;
 mod event;
+mod index;
 mod intern;
 mod layout;
 mod links;

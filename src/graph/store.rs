@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashTable;
 use smallvec::SmallVec;
 
 use crate::object::{
     DeletionState, Finalizers, Identity, Key, Namespace, OwnerReference, ResourceType, Scope, Uid,
 };
 
-use super::arena::{Arena, grow_by_an_eighth};
+use super::arena::Arena;
+use super::capacity::{grow_by_an_eighth, is_sparse};
+use super::index::Index;
 use super::intern::{
     FixedMap, Interned, Interner, NamespaceId, ReferenceType, ReferenceTypeId, Types, hash_of,
 };
@@ -25,7 +26,7 @@ pub(super) struct Store {
     pub(super) nodes: Arena<Node>,
     pub(super) edges: Arena<Edge>,
     /// Found by uid alone, so that all nodes with a uid can be found.
-    index: HashTable<NodeId>,
+    index: Index<Node>,
     /// Names of references that differ from their owner node's: rare.
     own_names: FixedMap<EdgeId, Box<str>>,
     pub(super) namespaces: Interner<Namespace>,
@@ -46,7 +47,7 @@ impl Store {
 
     pub(super) fn find(&self, uid: &Uid, target: Target) -> Option<NodeId> {
         let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target() == target;
-        self.index.find(hash_of(uid), is).copied()
+        self.index.find(hash_of(uid), is)
     }
 
     /// The node of a key.
@@ -57,8 +58,7 @@ impl Store {
 
     /// The nodes with a uid.
     pub(super) fn with_uid(&self, uid: &Uid) -> impl Iterator<Item = NodeId> {
-        let ids = self.index.iter_hash(hash_of(uid)).copied();
-        ids.filter(move |&id| self.nodes[id].uid == *uid)
+        self.index.with_hash(hash_of(uid)).filter(move |&id| self.nodes[id].uid == *uid)
     }
 
     /// The observed nodes with a uid, ordered by group and resource.
@@ -118,15 +118,14 @@ impl Store {
             self.types.entries[*type_id].observed += usize::from(presence == Presence::Observed);
         }
         let Self { nodes, index, .. } = self;
-        index.insert_unique(hash_of(uid), id, |&id| hash_of(&nodes[id].uid));
+        index.insert(hash_of(uid), id, |&id| hash_of(&nodes[id].uid));
         id
     }
 
     /// Frees a node that no edge touches any more.
     pub(super) fn free(&mut self, id: NodeId) {
-        if let Ok(entry) = self.index.find_entry(hash_of(&self.nodes[id].uid), |&other| other == id) {
-            entry.remove();
-        }
+        let Self { nodes, index, .. } = self;
+        index.remove(hash_of(&nodes[id].uid), id, |&id| hash_of(&nodes[id].uid));
         let Some(node) = self.nodes.remove(id) else { return };
         self.name_bytes -= node.name.len();
         self.virtual_nodes -= usize::from(node.presence == Presence::Virtual);
@@ -136,6 +135,10 @@ impl Store {
         if let NodeType::Served { id: type_id, position } = node.node_type {
             let list = &mut self.types.entries[type_id].nodes;
             list.swap_remove(position as usize);
+            if is_sparse(list.len(), list.capacity()) {
+                // Four bytes a node: copied in no time.
+                list.shrink_to(list.len() * 2);
+            }
             if let Some(&moved) = list.get(position as usize) {
                 self.nodes[moved].node_type = NodeType::Served { id: type_id, position };
             }
@@ -418,7 +421,7 @@ impl Store {
             self.types.entries.iter().map(|(_, entry)| entry.nodes.capacity() * size_of::<NodeId>()).sum();
         self.nodes.bytes()
             + self.edges.bytes()
-            + self.index.capacity() * (size_of::<NodeId>() + 1) * 8 / 7
+            + self.index.bytes()
             + self.own_names.capacity() * size_of::<(EdgeId, Box<str>)>()
             + self.name_bytes
             + lists

@@ -8,6 +8,7 @@ mod dumps;
 mod foreground;
 pub(crate) mod histories;
 mod listing;
+mod memory;
 mod model;
 mod shared_uids;
 mod updates;

@@ -1,0 +1,226 @@
+//! A cluster that nobody has to remember: each object is a function of its number.
+
+mod json;
+mod names;
+mod shape;
+
+use std::ops::Range;
+
+pub use self::json::{event, object};
+use self::names::mix;
+pub use self::names::{name, namespace, number_of};
+pub use self::shape::{APPS, BLOCK, BUILT_IN, FAMILIES};
+use self::shape::{DEPLOYMENTS, NAMESPACE, OFFSETS, PODS, REPLICA_SETS, REPLICAS};
+
+/// The number of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Number(pub u64);
+
+/// The number of a resource type: first [`BUILT_IN`], then custom ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Type(pub usize);
+
+/// The pods.
+pub const POD: Type = Type(PODS);
+
+/// How large a cluster is. First come the blocks, then custom objects, then pods that are
+/// created while it runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cluster {
+    /// Blocks of [`BLOCK`] objects, each with a namespace and a node.
+    pub blocks: u64,
+    /// So many blocks, the first ones, are in one namespace.
+    pub merged: u64,
+    pub custom: Custom,
+}
+
+/// Objects of custom types.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Custom {
+    pub types: usize,
+    pub objects: u64,
+    /// How many owners each has: deployments of its namespace, up to [`APPS`].
+    pub owners: u64,
+}
+
+/// What an object is.
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    /// One of a block.
+    Block {
+        block: u64,
+        family: usize,
+        index: u64,
+    },
+    Custom {
+        block: u64,
+        resource: Type,
+        index: u64,
+    },
+    /// A pod that is created while the cluster runs.
+    Later {
+        block: u64,
+        index: u64,
+    },
+}
+
+impl Cluster {
+    /// With so many objects, in the usual shape.
+    pub const fn of(objects: u64) -> Self {
+        Self { blocks: objects / BLOCK, merged: 0, custom: Custom { types: 0, objects: 0, owners: 0 } }
+    }
+
+    /// All types that are served.
+    pub fn types(&self) -> impl Iterator<Item = Type> {
+        (0..BUILT_IN.len() + self.custom.types).map(Type)
+    }
+
+    const fn in_blocks(&self) -> u64 {
+        self.blocks * BLOCK
+    }
+
+    /// The number of the first object that is not there from the beginning.
+    pub const fn end(&self) -> Number {
+        Number(self.in_blocks() + self.custom.objects)
+    }
+
+    /// How many objects there are in the beginning.
+    pub const fn objects(&self) -> u64 {
+        // A namespace of many blocks is one object.
+        self.end().0 - self.merged.saturating_sub(1)
+    }
+
+    /// How many owner references there are in the beginning.
+    pub fn edges(&self) -> u64 {
+        let owned = FAMILIES.iter().filter(|family| family.owner.is_some());
+        self.blocks * owned.map(|family| family.count).sum::<u64>() + self.custom.objects * self.custom.owners
+    }
+
+    /// How many references lead to an owner in another partition of the graph, which has
+    /// a stub for the owner then, and another one for the dependent: from leases to nodes.
+    pub const fn links(&self) -> u64 {
+        self.blocks
+    }
+
+    /// How many types have objects in the graph; events are ignored.
+    pub fn watched(&self) -> usize {
+        BUILT_IN.iter().filter(|built_in| built_in.plural != "events").count() + self.custom.types
+    }
+
+    /// Whether there is such an object in the beginning, or could be later.
+    pub fn is_possible(&self, number: Number) -> bool {
+        let is_spare = |block| 0 < block && block < self.merged;
+        !matches!(self.place(number), Place::Block { block, family: NAMESPACE, .. } if is_spare(block))
+    }
+
+    /// What the object with this number is.
+    pub fn place(&self, Number(number): Number) -> Place {
+        if number < self.in_blocks() {
+            let (block, position) = (number / BLOCK, number % BLOCK);
+            let family = OFFSETS.partition_point(|&offset| offset <= position) - 1;
+            return Place::Block { block, family, index: position - OFFSETS[family] };
+        }
+        let index = number - self.in_blocks();
+        if index < self.custom.objects {
+            let types = self.custom.types as u64;
+            // As many as there are types, of which there are few.
+            let resource = Type(BUILT_IN.len() + (index % types) as usize);
+            return Place::Custom { block: index / types % self.blocks, resource, index: index / types };
+        }
+        let index = index - self.custom.objects;
+        Place::Later { block: mix(index) % self.blocks, index }
+    }
+
+    /// The type of an object.
+    pub fn resource(&self, number: Number) -> Type {
+        match self.place(number) {
+            Place::Block { family, .. } => Type(FAMILIES[family].resource),
+            Place::Custom { resource, .. } => resource,
+            Place::Later { .. } => POD,
+        }
+    }
+
+    const fn number(block: u64, family: usize, index: u64) -> Number {
+        Number(block * BLOCK + OFFSETS[family] + index)
+    }
+
+    /// The owners of an object.
+    pub fn owners(&self, number: Number) -> impl Iterator<Item = Number> {
+        let (first, count) = match self.place(number) {
+            Place::Block { block, family, index } => match FAMILIES[family].owner {
+                Some(owner) => (Self::number(block, owner.family, (owner.index)(index)), 1),
+                None => (Number(0), 0),
+            },
+            Place::Custom { block, .. } => {
+                (Self::number(block, DEPLOYMENTS, 0), self.custom.owners.min(APPS))
+            }
+            Place::Later { block, index } => (Self::number(block, REPLICA_SETS, index % APPS * 4 + 3), 1),
+        };
+        (first.0..first.0 + count).map(Number)
+    }
+
+    /// The objects of a type from a number on, ascending; later ones up to `end`.
+    pub fn list(&self, resource: Type, from: Number, end: Number) -> impl Iterator<Item = Number> + use<> {
+        let positions: Vec<u64> = FAMILIES
+            .iter()
+            .zip(OFFSETS)
+            .filter(|(family, _)| Type(family.resource) == resource)
+            .flat_map(|(family, offset)| offset..offset + family.count)
+            .collect();
+        let blocks =
+            if positions.is_empty() { 0..0 } else { from.0.min(self.in_blocks()) / BLOCK..self.blocks };
+        let in_blocks = blocks.flat_map(move |block| {
+            positions.clone().into_iter().map(move |position| Number(block * BLOCK + position))
+        });
+        let types = self.custom.types.max(1);
+        let first = resource.0.checked_sub(BUILT_IN.len()).map_or(u64::MAX, |custom| custom as u64);
+        let (start, customs) = (self.in_blocks(), self.custom.objects);
+        let custom = (first..customs.max(first)).step_by(types).map(move |index| Number(start + index));
+        let later = if resource == POD { self.end().0..end.0 } else { 0..0 };
+        let cluster = *self;
+        in_blocks
+            .chain(custom)
+            .chain(later.map(Number))
+            .filter(move |&number| number >= from && cluster.is_possible(number))
+    }
+
+    /// All objects of the namespace that has several blocks, type by type as the API server
+    /// lists these, the namespace itself last.
+    pub fn of_merged(&self) -> impl Iterator<Item = Number> + use<> {
+        let (cluster, blocks) = (*self, self.merged);
+        let types = (0..BUILT_IN.len()).map(Type).filter(|&resource| resource.called().namespaced);
+        let content = types.flat_map(move |resource| {
+            cluster
+                .list(resource, Number(0), cluster.end())
+                .take_while(move |number| number.0 < blocks * BLOCK)
+        });
+        content.chain([Self::number(0, NAMESPACE, 0)])
+    }
+
+    /// The pod that goes as the so-manieth: first those of replica sets, in no order that
+    /// means anything, then those that were created meanwhile, the oldest first.
+    pub fn victim(&self, turn: u64) -> Number {
+        /// A prime, greater than any count of pods here: every pod has its turn once.
+        const STEP: u64 = 2_147_483_647;
+        let each = FAMILIES[REPLICAS].count;
+        let pods = self.blocks * each;
+        if turn >= pods {
+            return Number(self.end().0 + turn - pods);
+        }
+        let pod = turn * STEP % pods;
+        Self::number(pod / each, REPLICAS, pod % each)
+    }
+
+    /// An object, at random: the same for the same turn.
+    pub fn any(&self, turn: u64) -> Number {
+        let range: Range<u64> = 0..self.end().0;
+        let mut turn = turn;
+        loop {
+            let number = Number(mix(turn) % range.end);
+            if self.is_possible(number) {
+                return number;
+            }
+            turn += range.end;
+        }
+    }
+}

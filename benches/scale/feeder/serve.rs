@@ -1,0 +1,181 @@
+//! HTTP: what is asked, and which answer it gets.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::bodies::{self, Body, whole};
+use super::{Feeder, discovery};
+use crate::cluster::{Number, Type, name, namespace, number_of};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Answers until the runtime ends.
+pub async fn serve(listener: TcpListener, feeder: Arc<Feeder>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        // Without it, small events wait for each other; an API server does the same.
+        let _ = stream.set_nodelay(true);
+        let feeder = Arc::clone(&feeder);
+        tokio::spawn(async move {
+            let service = service_fn(|request| {
+                let feeder = Arc::clone(&feeder);
+                async move { Ok::<_, Infallible>(answer(&feeder, request).await) }
+            });
+            // Events are small: copying them together takes less than a system call for a few.
+            let connection =
+                http1::Builder::new().writev(false).serve_connection(TokioIo::new(stream), service);
+            // A client that goes away is no failure.
+            let _ = connection.await;
+        });
+    }
+}
+
+fn reply(code: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response
+}
+
+fn json_reply(code: StatusCode, value: &Value) -> Response<Body> {
+    reply(code, "application/json", whole(value.to_string()))
+}
+
+fn status(code: StatusCode, reason: &str, message: &str) -> Response<Body> {
+    let status = if code.is_success() { "Success" } else { "Failure" };
+    let value = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": status,
+                       "reason": reason, "message": message, "code": code.as_u16()});
+    json_reply(code, &value)
+}
+
+async fn answer(feeder: &Arc<Feeder>, request: Request<Incoming>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path();
+    match (&head.method, path) {
+        (&Method::GET, "/version") => {
+            let version =
+                json!({"major": "1", "minor": "33", "gitVersion": "v1.33.0", "platform": "linux/amd64"});
+            json_reply(StatusCode::OK, &version)
+        }
+        (&Method::GET, "/api" | "/apis") => {
+            let document = discovery::groups(&feeder.cluster, path == "/api");
+            reply(StatusCode::OK, AGGREGATED, whole(document.to_string()))
+        }
+        (&Method::GET, "/apis/apiregistration.k8s.io/v1/apiservices") => {
+            json_reply(StatusCode::OK, &discovery::services(&feeder.cluster))
+        }
+        (&Method::GET, _) => match collection(feeder, path) {
+            Some(resource) => read(feeder, resource, head.uri.query().unwrap_or_default()),
+            None => unexpected(feeder, &head.method, path),
+        },
+        (&Method::DELETE, _) => match body.collect().await {
+            Ok(body) => delete(feeder, path, &body.to_bytes()).await,
+            Err(_) => unexpected(feeder, &head.method, path),
+        },
+        (method, _) => unexpected(feeder, method, path),
+    }
+}
+
+/// Kept, so that nothing is measured where something was answered wrongly.
+fn unexpected(feeder: &Feeder, method: &Method, path: &str) -> Response<Body> {
+    if let Ok(mut unexpected) = feeder.unexpected.lock() {
+        unexpected.push(format!("{method} {path}"));
+    }
+    status(StatusCode::NOT_IMPLEMENTED, "NotImplemented", "a feeder knows nothing of this")
+}
+
+/// The path of a type, and what comes behind it.
+fn of_type(resource: Type, path: &str) -> Option<&str> {
+    let called = resource.called();
+    let rest = if called.group.is_empty() {
+        path.strip_prefix("/api/")?
+    } else {
+        path.strip_prefix("/apis/")?.strip_prefix(&*called.group)?.strip_prefix('/')?
+    };
+    let rest = rest.strip_prefix(called.version)?.strip_prefix('/')?;
+    let rest = match rest.strip_prefix("namespaces/") {
+        // Of a namespaced type, the namespace comes first.
+        Some(below) if called.namespaced => below.split_once('/')?.1,
+        _ => rest,
+    };
+    rest.strip_prefix(&*called.plural)
+}
+
+fn collection(feeder: &Feeder, path: &str) -> Option<Type> {
+    feeder.cluster.types().find(|&resource| of_type(resource, path) == Some(""))
+}
+
+fn read(feeder: &Arc<Feeder>, resource: Type, query: &str) -> Response<Body> {
+    let parameter = |name: &str| {
+        query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .find_map(|(key, value)| (key == name).then_some(value))
+    };
+    let number = |name: &str| parameter(name).and_then(|value| value.parse::<u64>().ok());
+    if parameter("watch").is_none() {
+        let from = Number(number("continue").unwrap_or_default());
+        let limit = number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        let body = bodies::list(feeder, resource, from, limit);
+        return reply(StatusCode::OK, "application/json", body);
+    }
+    let lasting = Duration::from_secs(number("timeoutSeconds").unwrap_or(300));
+    match feeder.reader(resource, number("resourceVersion").unwrap_or_default()) {
+        Some(reader) => reply(StatusCode::OK, "application/json", bodies::watch(feeder, reader, lasting)),
+        None => status(StatusCode::GONE, "Expired", "too old resource version"),
+    }
+}
+
+/// The object is found by the uid of its precondition, and must be the one that the path names.
+async fn delete(feeder: &Arc<Feeder>, path: &str, body: &[u8]) -> Response<Body> {
+    let options: Value = serde_json::from_slice(body).unwrap_or_default();
+    let uid = options["preconditions"]["uid"].as_str().unwrap_or_default();
+    let Some(number) = number_of(uid).filter(|&number| path_of(feeder, number) == path) else {
+        return unexpected(feeder, &Method::DELETE, path);
+    };
+    if !feeder.is_there(number) || feeder.delete(number).await.is_none() {
+        return gone(feeder, number);
+    }
+    feeder.deleted.fetch_add(1, Ordering::SeqCst);
+    status(StatusCode::OK, "", "")
+}
+
+fn gone(feeder: &Feeder, number: Number) -> Response<Body> {
+    let called = feeder.cluster.resource(number).called();
+    let mut object = String::new();
+    name(&mut object, &feeder.cluster, number);
+    let message = format!("{} {object:?} not found", called.plural);
+    let value = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                       "reason": "NotFound", "message": message, "code": 404,
+                       "details": {"name": object, "group": called.group, "kind": called.plural}});
+    json_reply(StatusCode::NOT_FOUND, &value)
+}
+
+fn path_of(feeder: &Feeder, number: Number) -> String {
+    let cluster = &feeder.cluster;
+    let called = cluster.resource(number).called();
+    let mut path = if called.group.is_empty() {
+        format!("/api/{}/", called.version)
+    } else {
+        format!("/apis/{}/{}/", called.group, called.version)
+    };
+    if called.namespaced {
+        path.push_str("namespaces/");
+        namespace(&mut path, cluster, number);
+        path.push('/');
+    }
+    path.push_str(&called.plural);
+    path.push('/');
+    name(&mut path, cluster, number);
+    path
+}

@@ -1,0 +1,95 @@
+//! Events that change nothing: at a pace that is usual, and as many as can be taken.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::paced;
+use crate::subject::Subject;
+
+/// What a steady stream of updates takes.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Updates {
+    pub per_second: f64,
+    /// Of one core; 1 is all of it.
+    pub cores: f64,
+    /// Of that, on the threads of the graph.
+    pub graph_cores: f64,
+}
+
+/// Ten thousand updates a second, of any objects; none changes a reference.
+pub async fn updates(subject: &Subject, lasting: Duration) -> Result<Updates> {
+    subject.seen(None).await?;
+    let (before, began) = (subject.cpu()?, Instant::now());
+    let feeder = &subject.feeder;
+    let mut last = None;
+    let last_of = &mut last;
+    let turns = paced(10_000, lasting, |turn| {
+        let number = feeder.cluster.any(turn);
+        *last_of = Some(number);
+        async move {
+            feeder.update(number).await;
+        }
+    })
+    .await;
+    let last = match last {
+        Some(number) => Some(feeder.update(number).await),
+        None => None,
+    };
+    subject.seen(last).await?;
+    let (took, cpu) = (began.elapsed().as_secs_f64(), subject.cpu()?.since(before));
+    Ok(Updates {
+        per_second: turns as f64 / took,
+        cores: cpu.all.as_secs_f64() / took,
+        graph_cores: cpu.graph.as_secs_f64() / took,
+    })
+}
+
+/// What can be taken.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Saturation {
+    pub events: u64,
+    pub seconds: f64,
+    pub cpu: f64,
+    /// Of that, on the threads of the graph.
+    pub graph_cpu: f64,
+}
+
+impl Saturation {
+    pub fn per_second(&self) -> f64 {
+        self.events as f64 / self.seconds
+    }
+
+    /// Per second of CPU, reading and decoding included.
+    pub fn per_core(&self) -> f64 {
+        self.events as f64 / self.cpu
+    }
+
+    /// Per second of CPU on the threads of the graph.
+    pub fn per_graph_core(&self) -> f64 {
+        self.events as f64 / self.graph_cpu
+    }
+}
+
+/// As many updates as the program can take: the feeder waits for the slowest watch.
+pub async fn saturation(subject: &Subject, events: u64) -> Result<Saturation> {
+    subject.seen(None).await?;
+    let (before, began) = (subject.cpu()?, Instant::now());
+    let feeder = &subject.feeder;
+    let mut last = std::collections::BTreeMap::new();
+    for turn in 0..events {
+        let (resource, version) = feeder.update(feeder.cluster.any(turn)).await;
+        last.insert(resource, version);
+    }
+    for told in last {
+        subject.seen(Some(told)).await?;
+    }
+    let cpu = subject.cpu()?.since(before);
+    Ok(Saturation {
+        events,
+        seconds: began.elapsed().as_secs_f64(),
+        cpu: cpu.all.as_secs_f64(),
+        graph_cpu: cpu.graph.as_secs_f64(),
+    })
+}

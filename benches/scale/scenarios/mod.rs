@@ -1,0 +1,72 @@
+//! What is measured.
+
+mod churn;
+mod events;
+mod growth;
+mod namespace;
+mod sizes;
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::subject::Subject;
+
+pub use self::churn::{Churn, churn};
+pub use self::events::{Saturation, Updates, saturation, updates};
+pub use self::growth::{Growth, growth};
+pub use self::namespace::{Deletion, namespace};
+pub use self::sizes::{Size, size};
+
+/// A moment of a run: seconds since its beginning, and a figure.
+pub type Point = (f64, f64);
+
+/// Steps of this length, in which something is done at an even pace.
+const STEP: Duration = Duration::from_millis(1);
+
+/// Calls for as many turns as are due, at so many a second, until the time is over. Says how
+/// many turns there were.
+async fn paced<F>(per_second: u64, lasting: Duration, mut turn: impl FnMut(u64) -> F) -> u64
+where
+    F: Future<Output = ()>,
+{
+    let began = Instant::now();
+    let mut done = 0;
+    let mut step = 0;
+    while began.elapsed() < lasting {
+        step += 1;
+        sleep_until(began + STEP * step).await;
+        // From the clock, so that a late step is made up for.
+        let due = (began.elapsed().min(lasting).as_secs_f64() * per_second as f64) as u64;
+        while done < due {
+            turn(done).await;
+            done += 1;
+        }
+    }
+    done
+}
+
+/// Memory over time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Course {
+    /// Bytes that are resident.
+    pub resident: Vec<Point>,
+    /// Bytes of the graph by its own account.
+    pub graph: Vec<Point>,
+}
+
+impl Course {
+    /// Looks at memory again and again, until it is dropped or fails.
+    async fn follow(&mut self, subject: &Subject, every: Duration) -> Result<Infallible> {
+        let began = Instant::now();
+        loop {
+            let at = began.elapsed().as_secs_f64();
+            self.resident.push((at, subject.resident()?));
+            self.graph.push((at, subject.graph_bytes().await?));
+            sleep(every).await;
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! kube-gc as it is released, on a feeder.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use tokio::time::sleep;
+
+use crate::cluster::{Cluster, Type};
+use crate::feeder::Feeder;
+use crate::kube_gc;
+use crate::linux::memory;
+use crate::proc::{Cpu, cpu};
+use crate::support::Collector;
+
+/// How often a condition is looked at.
+const POLL: Duration = Duration::from_millis(100);
+/// How long anything may take.
+const LONGEST: Duration = Duration::from_secs(1800);
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// A collector and what it watches.
+pub struct Subject {
+    pub feeder: Arc<Feeder>,
+    collector: Collector,
+    started: Instant,
+    _kubeconfig: tempfile::NamedTempFile,
+}
+
+/// What the program says of its graph.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Graph {
+    pub nodes: f64,
+    pub edges: f64,
+    pub bytes: f64,
+}
+
+impl Subject {
+    /// Starts one, with its defaults unless a number of partitions is given.
+    pub async fn start(program: &Path, cluster: Cluster, partitions: Option<u16>) -> Result<Self> {
+        let feeder = Feeder::start(cluster).await?;
+        let kubeconfig = tempfile::NamedTempFile::new()?;
+        std::fs::write(&kubeconfig, feeder.kubeconfig())?;
+        let mut command = kube_gc::command(program, kubeconfig.path());
+        if let Some(partitions) = partitions {
+            command.env("KUBE_GC__GRAPH__PARTITIONS", partitions.to_string());
+        }
+        let started = Instant::now();
+        let collector = Collector::spawn(command, None).await?;
+        Ok(Self { feeder, collector, started, _kubeconfig: kubeconfig })
+    }
+
+    /// Waits until it has read all types, and says how long that took since its start.
+    pub async fn synced(&self) -> Result<Duration> {
+        while self.collector.get("/readyz").await?.status != 200 {
+            ensure!(self.started.elapsed() < LONGEST, "not ready after {LONGEST:?}");
+            sleep(Duration::from_millis(10)).await;
+        }
+        let took = self.started.elapsed();
+        let late = self.collector.logged("\"level\":\"WARN\"");
+        ensure!(late.is_empty(), "it warns: {late:?}");
+        Ok(took)
+    }
+
+    /// Waits until it has seen something, and has nothing left to do.
+    pub async fn seen(&self, last: Option<(Type, u64)>) -> Result<()> {
+        let mut path = "/debug/idle".to_owned();
+        if let Some((resource, version)) = last {
+            let called = resource.called();
+            let dot = if called.group.is_empty() { "" } else { "." };
+            path += &format!("?seen={}{dot}{}={version}", called.plural, called.group);
+        }
+        let began = Instant::now();
+        loop {
+            let answer = self.collector.get_debug(&path).await?;
+            if answer.status == 200 {
+                return self.feeder.understood_all();
+            }
+            if began.elapsed() > LONGEST {
+                bail!("not idle after {LONGEST:?}: {}", answer.body);
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// What it says of its graph, when that has so many objects, and so many links between
+    /// partitions.
+    pub async fn graph(&self, objects: u64, links: u64) -> Result<Graph> {
+        let nodes = objects + 2 * links;
+        let began = Instant::now();
+        loop {
+            let graph = Graph {
+                nodes: self.collector.metric("kube_gc_graph_nodes").await?,
+                edges: self.collector.metric("kube_gc_graph_edges").await?,
+                bytes: self.collector.metric("kube_gc_graph_bytes").await?,
+            };
+            if graph.nodes == nodes as f64 {
+                return Ok(graph);
+            }
+            ensure!(began.elapsed() < Duration::from_secs(30), "not {nodes} nodes, but {graph:?}");
+            sleep(POLL).await;
+        }
+    }
+
+    /// What it says of its graph right now.
+    pub async fn graph_bytes(&self) -> Result<f64> {
+        self.collector.metric("kube_gc_graph_bytes").await
+    }
+
+    /// Its time on processors.
+    pub fn cpu(&self) -> Result<Cpu> {
+        cpu(self.collector.pid())
+    }
+
+    /// The bytes of its memory that are resident.
+    pub fn resident(&self) -> Result<f64> {
+        Ok(memory(self.collector.pid())?.resident * MIB)
+    }
+
+    /// The most that ever were.
+    pub fn peak(&self) -> Result<f64> {
+        Ok(memory(self.collector.pid())?.peak * MIB)
+    }
+
+    /// Ends it, and fails if that is not clean.
+    pub async fn stop(self) -> Result<()> {
+        self.feeder.understood_all()?;
+        self.collector.stop().await
+    }
+}

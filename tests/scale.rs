@@ -1,0 +1,185 @@
+//! The synthetic cluster of the benchmark is one that a collector may be measured with: what
+//! it shows hangs together, and the collector comes to what it is known to hold.
+
+// The benchmark's own files, of which not everything is tested.
+#![allow(dead_code, unused_imports)]
+#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+
+#[path = "../benches/scale/cluster/mod.rs"]
+mod cluster;
+#[path = "../benches/scale/feeder/mod.rs"]
+mod feeder;
+#[path = "../benches/end_to_end/contestants/kube_gc.rs"]
+mod kube_gc;
+#[path = "../benches/end_to_end/proc.rs"]
+mod linux;
+#[path = "../benches/scale/proc.rs"]
+mod proc;
+#[path = "../benches/scale/scenarios/mod.rs"]
+mod scenarios;
+#[path = "../benches/scale/subject.rs"]
+mod subject;
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use self::cluster::{BLOCK, Cluster, Custom, Number, POD, Type, number_of, object};
+use self::subject::Subject;
+
+/// Three namespaces, of which one has two blocks, and some custom objects.
+const CLUSTER: Cluster =
+    Cluster { blocks: 4, merged: 2, custom: Custom { types: 3, objects: 100, owners: 4 } };
+
+/// Created later.
+const LATER: u64 = 20;
+
+fn all(cluster: &Cluster) -> impl Iterator<Item = Number> {
+    (0..cluster.end().0 + LATER).map(Number).filter(|&number| cluster.is_possible(number))
+}
+
+fn shown(cluster: &Cluster, number: Number) -> Result<Value> {
+    let mut text = String::new();
+    object(&mut text, cluster, number, 7);
+    serde_json::from_str(&text).with_context(|| text)
+}
+
+#[test]
+fn objects_are_metadata_whose_references_lead_to_other_objects() -> Result<()> {
+    let (mut edges, mut uids, mut names) = (0, BTreeSet::new(), BTreeSet::new());
+    for number in all(&CLUSTER) {
+        let value = shown(&CLUSTER, number)?;
+        let metadata = &value["metadata"];
+        let uid = metadata["uid"].as_str().context("no uid")?;
+        assert_eq!(uid::parse(uid), Some(uid.to_owned()), "not canonical");
+        assert_eq!(number_of(uid), Some(number));
+        assert!(uids.insert(uid.to_owned()));
+        let resource = CLUSTER.resource(number);
+        let full = (resource, metadata["namespace"].to_string(), metadata["name"].to_string());
+        assert!(names.insert(full), "two objects have one name: {metadata}");
+        assert_eq!(metadata["namespace"].is_string(), resource.called().namespaced);
+        let none = Vec::new();
+        for reference in metadata["ownerReferences"].as_array().unwrap_or(&none) {
+            edges += u64::from(number < CLUSTER.end());
+            let owner = reference["uid"].as_str().and_then(number_of).context("no owner")?;
+            let owned_by = shown(&CLUSTER, owner)?;
+            let called = CLUSTER.resource(owner).called();
+            assert_eq!(reference["name"], owned_by["metadata"]["name"]);
+            assert_eq!(reference["kind"], called.kind);
+            let same = owned_by["metadata"]["namespace"] == metadata["namespace"];
+            assert!(same || !called.namespaced, "an owner in another namespace: {metadata}");
+        }
+    }
+    assert_eq!(edges, CLUSTER.edges());
+    assert_eq!(all(&CLUSTER).count() as u64 - LATER, CLUSTER.objects());
+    Ok(())
+}
+
+/// Reads uids as the collector does.
+mod uid {
+    pub(super) fn parse(text: &str) -> Option<String> {
+        ::kube_gc::object::Uid::parse(text).filter(|_| text.len() == 36).map(|uid| uid.to_string())
+    }
+}
+
+#[test]
+fn lists_show_every_object_once_and_go_on_where_they_ended() {
+    let end = Number(CLUSTER.end().0 + LATER);
+    let mut listed = BTreeSet::new();
+    for resource in CLUSTER.types() {
+        let list: Vec<Number> = CLUSTER.list(resource, Number(0), end).collect();
+        assert!(list.is_sorted());
+        assert!(list.iter().all(|&number| CLUSTER.resource(number) == resource));
+        for from in [0, 1, 399, 801, 850] {
+            let rest: Vec<Number> = CLUSTER.list(resource, Number(from), end).collect();
+            assert_eq!(rest, list[list.partition_point(|number| number.0 < from)..]);
+        }
+        listed.extend(list);
+    }
+    assert_eq!(listed, all(&CLUSTER).collect());
+}
+
+#[test]
+fn a_namespace_goes_with_all_that_is_in_it() -> Result<()> {
+    let mut content: Vec<Number> = CLUSTER.of_merged().collect();
+    let namespace = shown(&CLUSTER, content.pop().context("nothing")?)?;
+    let mut of: BTreeMap<String, usize> = BTreeMap::new();
+    for number in (0..CLUSTER.end().0).map(Number).filter(|&number| CLUSTER.is_possible(number)) {
+        *of.entry(shown(&CLUSTER, number)?["metadata"]["namespace"].to_string()).or_default() += 1;
+    }
+    // Custom objects are in it, too, but nobody deletes these.
+    let custom = (0..100).filter(|index| index / 3 % 4 < 2).count();
+    assert_eq!(of[&namespace["metadata"]["name"].to_string()] - custom, content.len());
+    Ok(())
+}
+
+#[test]
+fn every_pod_is_a_victim_once() {
+    let (cluster, turns) = (Cluster::of(5 * BLOCK), 5 * 64);
+    let victims: BTreeSet<Number> = (0..turns).map(|turn| cluster.victim(turn)).collect();
+    assert_eq!(victims.len() as u64, turns);
+    assert!(victims.iter().all(|&number| cluster.resource(number) == POD && number < cluster.end()));
+    assert_eq!(cluster.victim(turns), cluster.end(), "then those that were created");
+}
+
+/// The binary that the tests are built with: what is measured does not matter here.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_kube-gc");
+
+async fn start(cluster: Cluster) -> Result<Subject> {
+    Subject::start(Path::new(PROGRAM), cluster, Some(3)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_holds_what_is_shown_and_follows_what_happens() -> Result<()> {
+    let cluster = Cluster { merged: 0, ..CLUSTER };
+    let subject = start(cluster).await?;
+    // Both compare the graph with what is in the cluster.
+    let size = scenarios::size(&subject).await?;
+    assert_eq!((size.objects, size.edges), (cluster.objects(), cluster.edges()));
+    ensure!(size.name_bytes > 0 && size.json_bytes > 300 * size.objects, "{size:?}");
+    let churn = scenarios::churn(&subject, Duration::from_secs(1)).await?;
+    ensure!(churn.pods >= 400, "too few: {}", churn.pods);
+    let updates = scenarios::updates(&subject, Duration::from_secs(1)).await?;
+    ensure!(updates.per_second > 100.0 && updates.cores > 0.0, "{updates:?}");
+    let saturation = scenarios::saturation(&subject, 3000).await?;
+    ensure!(saturation.per_second() > 100.0, "{saturation:?}");
+    assert_eq!(subject.feeder.deleted(), 0, "nothing there is garbage");
+    subject.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_lets_go_of_a_namespace() -> Result<()> {
+    let cluster = Cluster { blocks: 20, merged: 10, ..Cluster::default() };
+    let subject = start(cluster).await?;
+    scenarios::size(&subject).await?;
+    let deletion = scenarios::namespace(&subject, Duration::ZERO).await?;
+    assert_eq!(deletion.objects, 10 * (BLOCK - 2) + 1);
+    ensure!(deletion.graph_after < deletion.graph_before, "{deletion:?}");
+    subject.stop().await
+}
+
+/// What is not to be had.
+const NOTHING: Type = Type(0);
+
+#[tokio::test]
+async fn what_is_asked_for_in_vain_is_told() -> Result<()> {
+    let feeder = feeder::Feeder::start(Cluster::of(BLOCK)).await?;
+    feeder.understood_all()?;
+    let kubeconfig = feeder.kubeconfig();
+    let server =
+        kubeconfig.split('\'').nth(1).and_then(|url| url.strip_prefix("http://")).context("no URL")?;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(server).await?;
+    let path = format!("/api/v1/{}/none", NOTHING.called().plural);
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    ensure!(answer.starts_with("HTTP/1.0 501 "), "{answer}");
+    let told = feeder.understood_all().unwrap_err().to_string();
+    ensure!(told.contains(&path), "{told}");
+    Ok(())
+}
