@@ -11,8 +11,9 @@ use super::decode::json_fault;
 use super::error::{ApiError, ErrorClass};
 use super::gate::WriteGate;
 use super::gate_layer::GateLayer;
+use super::multiplexed;
 use super::read::unusable;
-use super::settings::{ApiSettings, Verb};
+use super::settings::{ApiSettings, Verb, WatchProtocol};
 use crate::object::GroupResource;
 
 /// Why there is no way to an API server, for people.
@@ -168,11 +169,23 @@ impl Api {
                 .map_err(|error| ConnectError::Client { server: server.clone(), cause: chain(&error) })
         };
         // Lists compress to a tenth. Watches are not compressed, and their
-        // connections are their own: no watch can hold up a DELETE.
+        // connections are their own: no watch can hold up a DELETE. Writes stay with
+        // HTTP/1.1: on a shared connection, one lost packet would hold up all of them.
         config.disable_compression = false;
         let unary = client(config.clone())?;
         config.disable_compression = true;
-        let watches = client(config)?;
+        let hindrance = match settings.watch_protocol {
+            WatchProtocol::Http1 => Some("it is set so"),
+            WatchProtocol::Http2 => multiplexed::hindrance(&config),
+        };
+        let watches = match hindrance {
+            None => multiplexed::client(&config, settings.request_timeout, gate.clone())
+                .map_err(|error| ConnectError::Client { server: server.clone(), cause: chain(&*error) })?,
+            Some(why) => {
+                tracing::debug!(server, "watches go over HTTP/1.1, each on a connection of its own: {why}");
+                client(config)?
+            }
+        };
         Ok(Self::from_clients(unary, watches, settings, gate))
     }
 

@@ -26,6 +26,7 @@ mod jitter;
 mod limiter;
 mod list_watch;
 mod live;
+mod multiplexed;
 mod patch;
 mod path;
 mod read;
@@ -54,5 +55,5 @@ pub use read::{Evidence, Listed, LookUp};
 pub use review::{Access, Bearer, ReviewError, Reviews, User};
 pub use settings::{
     ApiSettings, EVENT_COMPONENT, FIELD_MANAGER, RequestObserver, USER_AGENT, Unobserved, Verb, WallClock,
-    WatchSettings,
+    WatchProtocol, WatchSettings,
 };

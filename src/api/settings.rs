@@ -31,6 +31,8 @@ pub struct ApiSettings {
     pub encoding: Encoding,
     /// Whether lists may come compressed.
     pub compressed_lists: bool,
+    /// What watches are carried by.
+    pub watch_protocol: WatchProtocol,
     /// Requests about single objects per second; 0: unlimited.
     pub qps: u32,
     /// So many of these at once, when [`qps`](Self::qps) limits; 0: as many as
@@ -44,6 +46,16 @@ pub struct ApiSettings {
     pub seed: u64,
     /// What is written into events as the time.
     pub clock: WallClock,
+}
+
+/// What watches are carried by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WatchProtocol {
+    /// HTTP/2, if the server offers it: many watches share a connection.
+    #[default]
+    Http2,
+    /// HTTP/1.1: each has its own.
+    Http1,
 }
 
 /// Tells the time of day.
@@ -74,6 +86,7 @@ impl Default for ApiSettings {
             page_size: 500,
             encoding: Encoding::Protobuf,
             compressed_lists: false,
+            watch_protocol: WatchProtocol::default(),
             qps: 0,
             burst: 0,
             watch: WatchSettings::default(),

@@ -14,7 +14,7 @@ use super::serving::Protections;
 use crate::actors::{
     Controller, ControllerSettings, DecisionObserver, DiscoverySettings, Introspected, Journal, Placement,
 };
-use crate::api::{Api, ApiSettings, Encoding, WatchSettings};
+use crate::api::{Api, ApiSettings, Encoding, WatchProtocol, WatchSettings};
 use crate::brake::Limits;
 use crate::cli::Exit;
 use crate::config::{self, Settings};
@@ -121,6 +121,10 @@ pub fn api_settings(settings: &Settings) -> ApiSettings {
             config::Encoding::Json => Encoding::Json,
         },
         compressed_lists: settings.client.compression,
+        watch_protocol: match settings.client.watch_protocol {
+            config::WatchProtocol::Http2 => WatchProtocol::Http2,
+            config::WatchProtocol::Http1 => WatchProtocol::Http1,
+        },
         qps: settings.client.qps,
         burst: settings.client.burst,
         watch: WatchSettings {

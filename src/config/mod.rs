@@ -192,6 +192,8 @@ pub struct ClientSettings {
     pub encoding: Encoding,
     /// Whether lists may come compressed.
     pub compression: bool,
+    /// What watches are carried by.
+    pub watch_protocol: WatchProtocol,
     /// For one request, from sending it to the end of its answer; not for watches.
     #[serde(with = "text::duration")]
     pub request_timeout: Duration,
@@ -206,6 +208,17 @@ pub enum Encoding {
     Protobuf,
     /// In JSON.
     Json,
+}
+
+/// What watches are carried by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WatchProtocol {
+    /// HTTP/2, if the API server offers it.
+    #[default]
+    Http2,
+    /// HTTP/1.1.
+    Http1,
 }
 
 /// `[shutdown]`
@@ -395,6 +408,7 @@ impl Default for ClientSettings {
             burst: 0,
             encoding: Encoding::default(),
             compression: false,
+            watch_protocol: WatchProtocol::default(),
             request_timeout: Duration::from_secs(30),
         }
     }

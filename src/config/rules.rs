@@ -101,6 +101,7 @@ pub(super) const RULES: &[Rule] = &[
     }),
     rule("client.encoding", r#""protobuf" or "json""#, |_| true),
     rule("client.compression", "true or false", |_| true),
+    rule("client.watch_protocol", r#""http2" or "http1""#, |_| true),
     rule("client.request_timeout", TIMEOUT, |s| (millis(100)..=HOUR).contains(&s.client.request_timeout)),
     rule("shutdown.grace", UP_TO_AN_HOUR, |s| s.shutdown.grace <= HOUR),
     rule("http.listen", r#"an address with a port, such as "127.0.0.1:8080" (port 0: any free one)"#, |_| {

@@ -4,6 +4,7 @@
 //! that `$KUBE_GC_TEST_KUBECONFIG` names.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod connections;
 mod control_plane;
 mod encodings;
 mod restore;
@@ -149,6 +150,7 @@ async fn the_api_room_agrees_with_a_real_server() {
     warning(&bench).await;
     listing(&bench).await;
     encodings::agree(&bench).await;
+    connections::are_shared(&bench).await;
 }
 
 fn discovery(bench: &Bench) {

@@ -1,0 +1,209 @@
+//! Watches that share connections, by HTTP/2.
+//!
+//! A watch that has a connection of its own costs a handshake, a socket, and buffers at
+//! both ends; there are sixty on a plain cluster, and hundreds with many custom
+//! resources. Here some share one, as streams. Two things must not come of that:
+//!
+//! - That a stream nobody reads from holds up the others. A connection's window is as
+//!   large as those of all its streams together.
+//! - That a connection is dead and nobody notices. It is asked, by HTTP/2's own pings.
+//!
+//! kube's client speaks HTTP/1.1 only. This is made of the same layers around a
+//! transport of its own; a server that does not choose HTTP/2 in the TLS handshake is
+//! spoken to in HTTP/1.1, with a connection for each watch.
+
+mod connector;
+mod shards;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use tower::{BoxError, Layer as _, Service};
+
+use super::gate::WriteGate;
+use super::gate_layer::GateLayer;
+use connector::{OnlyHttp2, Refusal};
+use shards::{Place, Shards};
+
+/// Streams on one connection, at most. The least that is usual as a server's limit is
+/// 100: kube-apiserver's own, and that of many proxies.
+const STREAMS: u32 = 80;
+
+/// What a server may send on a stream before any of it is read: a few hundred events.
+const STREAM_WINDOW: u32 = 256 << 10;
+
+/// All streams of a connection at once, so that none waits for another.
+const CONNECTION_WINDOW: u32 = STREAMS * STREAM_WINDOW;
+
+/// A connection is asked whether it lives when nothing has come for this long …
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+
+/// … and is dead when no answer has come for this long.
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+type Http2 = Client<OnlyHttp2<HttpsConnector<HttpConnector>>, Body>;
+type Http1 = Client<HttpsConnector<HttpConnector>, Body>;
+
+/// Why watches cannot share connections to this server.
+pub(super) fn hindrance(config: &kube::Config) -> Option<&'static str> {
+    if config.proxy_url.is_some() {
+        Some("there is a proxy in between")
+    } else if config.cluster_url.scheme() != Some(&http::uri::Scheme::HTTPS) {
+        Some("the server is reached without TLS, in which HTTP/2 would be agreed on")
+    } else {
+        None
+    }
+}
+
+/// A client for watches, which share connections if the server speaks HTTP/2. For a
+/// server without a [`hindrance`].
+///
+/// # Errors
+///
+/// Certificates or credentials that cannot be used; what the reason is, for people.
+pub(super) fn client(
+    config: &kube::Config,
+    request_timeout: Duration,
+    gate: WriteGate,
+) -> Result<kube::Client, BoxError> {
+    let transport = Transport::new(config, request_timeout)?;
+    // In kube's own order. One layer for all connections: getting credentials may mean
+    // to run a program, and a token that changes is read once.
+    let service = config.extra_headers_layer()?.layer(transport);
+    let service = tower::util::option_layer(config.auth_layer()?).layer(service);
+    let service = config.base_uri_layer().layer(service);
+    Ok(ClientBuilder::new(service, config.default_namespace.clone()).with_layer(&GateLayer(gate)).build())
+}
+
+/// Sends requests that have no body.
+#[derive(Clone)]
+struct Transport(Arc<Inner>);
+
+struct Inner {
+    shards: Shards<Http2>,
+    http1: Http1,
+    refusal: Refusal,
+}
+
+impl Transport {
+    fn new(config: &kube::Config, request_timeout: Duration) -> Result<Self, BoxError> {
+        let tls = config.rustls_client_config()?;
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_connect_timeout(config.connect_timeout);
+        // Small frames of several streams must not wait for each other's acknowledgement.
+        tcp.set_nodelay(true);
+        let builder = || {
+            let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_only();
+            Ok::<_, BoxError>(match &config.tls_server_name {
+                Some(name) => {
+                    let name = FixedServerNameResolver::new(name.clone().try_into()?);
+                    builder.with_server_name_resolver(name)
+                }
+                None => builder,
+            })
+        };
+        let http1 = builder()?.enable_http1().wrap_connector(tcp.clone());
+        let both = builder()?.enable_all_versions().wrap_connector(tcp);
+        let refusal = Refusal::default();
+        let only_http2 = OnlyHttp2::new(both, refusal.clone());
+        let shards = Shards::new(STREAMS as usize, request_timeout / 2, move || http2(only_http2.clone()));
+        let http1 = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(http1);
+        Ok(Self(Arc::new(Inner { shards, http1, refusal })))
+    }
+}
+
+fn http2(connector: OnlyHttp2<HttpsConnector<HttpConnector>>) -> Http2 {
+    Client::builder(TokioExecutor::new())
+        // The connector has made sure of it. So there is one handshake at a time, and
+        // whoever comes meanwhile waits for that connection.
+        .http2_only(true)
+        // One that has been quiet for long is no worse: there are watches on it.
+        .pool_idle_timeout(None)
+        .timer(TokioTimer::new())
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .build(connector)
+}
+
+impl Inner {
+    async fn send(&self, request: Request<Body>) -> Result<Response<Stream>, BoxError> {
+        let (head, _) = request.into_parts();
+        let bodiless = |head| Request::from_parts(head, Body::empty());
+        if !self.refusal.is_known() {
+            let (client, mut place) = self.shards.place();
+            match client.request(bodiless(head.clone())).await {
+                Ok(response) => {
+                    place.answered();
+                    return Ok(response.map(|body| Stream { body, _place: Some(place) }));
+                }
+                Err(error) => {
+                    place.failed();
+                    if !(error.is_connect() && self.refusal.is_known()) {
+                        return Err(error.into());
+                    }
+                }
+            }
+        }
+        let response = self.http1.request(bodiless(head)).await?;
+        Ok(response.map(|body| Stream { body, _place: None }))
+    }
+}
+
+impl Service<Request<Body>> for Transport {
+    type Response = Response<Stream>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Stream>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.send(request).await })
+    }
+}
+
+/// An answer, which keeps its place on the connection until it is dropped.
+struct Stream {
+    body: Incoming,
+    _place: Option<Place<Http2>>,
+}
+
+impl http_body::Body for Stream {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! A server of TLS that counts its connections, and what watches make of it.
+
+mod server;
+
+use std::time::Duration;
+
+use http::Request;
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::*;
+use server::{Manners, Server};
+
+/// What is certain to come comes within this.
+const SOON: Duration = Duration::from_secs(30);
+
+fn connect(config: &kube::Config, request_timeout: Duration) -> kube::Client {
+    client(config, request_timeout, WriteGate::open()).unwrap()
+}
+
+async fn watch(client: &kube::Client, path: &str) -> Response<Body> {
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    timeout(SOON, client.send(request)).await.expect("an answer").unwrap()
+}
+
+async fn watches(client: &kube::Client, path: &str, count: usize) -> Vec<Response<Body>> {
+    futures::future::join_all((0..count).map(|_| watch(client, path))).await
+}
+
+/// The next part of a watch, or that it broke.
+async fn next(watch: &mut Response<Body>) -> Result<Bytes, kube::Error> {
+    let frame = timeout(SOON, watch.body_mut().frame()).await.expect("something to come");
+    frame.expect("no end").map(|frame| frame.into_data().expect("data"))
+}
+
+#[tokio::test]
+async fn many_watches_share_few_connections() {
+    let server = Server::start(Manners::default()).await;
+    let client = connect(&server.config(), SOON);
+    let mut open = watches(&client, "/hello", 2 * STREAMS as usize + 1).await;
+    assert_eq!(server.connections(), 3);
+    for watch in &mut open {
+        assert_eq!(next(watch).await.unwrap(), "hello");
+    }
+    // An end makes room.
+    open.truncate(10);
+    open.extend(watches(&client, "/hello", 70).await);
+    assert_eq!(server.connections(), 3);
+}
+
+#[tokio::test]
+async fn a_server_of_http_1_is_spoken_to_in_it() {
+    let server = Server::start(Manners { http2: false, ..Manners::default() }).await;
+    let client = connect(&server.config(), SOON);
+    let mut open = watches(&client, "/hello", 10).await;
+    for watch in &mut open {
+        assert_eq!(next(watch).await.unwrap(), "hello");
+    }
+    // It was asked once.
+    assert_eq!(server.connections(), 11);
+}
+
+#[tokio::test]
+async fn who_is_not_read_from_holds_up_nobody() {
+    let server = Server::start(Manners::default()).await;
+    let client = connect(&server.config(), SOON);
+    let _unread = watches(&client, "/flood", STREAMS as usize - 1).await;
+    server.until_flooded(STREAMS as usize - 1).await;
+    let mut read = watch(&client, "/flood").await;
+    assert_eq!(server.connections(), 1);
+    let mut size = 0;
+    while size < 2 * CONNECTION_WINDOW as usize {
+        size += next(&mut read).await.unwrap().len();
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_ends_its_watches_and_another_one_comes() {
+    let server = Server::start(Manners::default()).await;
+    let client = connect(&server.config(), SOON);
+    let mut open = watches(&client, "/hello", 20).await;
+    for watch in &mut open {
+        assert_eq!(next(watch).await.unwrap(), "hello");
+    }
+    server.cut();
+    for watch in &mut open {
+        next(watch).await.unwrap_err();
+    }
+    drop(open);
+    let mut again = watches(&client, "/hello", 20).await;
+    for watch in &mut again {
+        assert_eq!(next(watch).await.unwrap(), "hello");
+    }
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_bears_fewer_streams_gets_more_connections() {
+    let server = Server::start(Manners { streams: 4, ..Manners::default() }).await;
+    let patience = Duration::from_secs(2);
+    let client = connect(&server.config(), patience);
+    let open = watches(&client, "/hello", 4).await;
+    let request = || Request::get("/hello").body(Body::empty()).unwrap();
+    timeout(patience, client.send(request())).await.expect_err("it waits in silence");
+    let mut more = watches(&client, "/hello", 4).await;
+    for watch in &mut more {
+        assert_eq!(next(watch).await.unwrap(), "hello");
+    }
+    assert_eq!((server.connections(), open.len()), (2, 4));
+}
+
+#[tokio::test]
+async fn a_token_that_changes_is_sent_with_new_watches() {
+    let server = Server::start(Manners::default()).await;
+    let directory = tempfile::tempdir().unwrap();
+    // A program that tells another token whenever it is asked, each out of date at once.
+    let script = r#"echo >> "$0"; n=$(wc -l < "$0"); printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%d","expirationTimestamp":"2020-01-01T00:00:00Z"}}' "$n""#;
+    let mut config = server.config();
+    let asked = directory.path().join("asked");
+    let program = json!({
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/bin/sh",
+        "args": ["-c", script, asked],
+        "interactiveMode": "Never",
+    });
+    config.auth_info.exec = Some(serde_json::from_value(program).unwrap());
+    let client = connect(&config, SOON);
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        open.push(watch(&client, "/hello").await);
+    }
+    let tokens = server.authorizations();
+    assert_eq!(tokens.len(), 3);
+    assert!(tokens.iter().all(|token| token.starts_with("Bearer ")), "{tokens:?}");
+    assert!(tokens[0] != tokens[1] && tokens[1] != tokens[2], "{tokens:?}");
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn the_name_in_the_certificate_can_be_another() {
+    let server = Server::start(Manners { name: "apiserver.example", ..Manners::default() }).await;
+    let mut config = server.config();
+    let request = Request::get("/hello").body(Body::empty()).unwrap();
+    let error = connect(&config, SOON).send(request).await.unwrap_err();
+    assert!(crate::api::error_chain(&error).contains("certificate"), "{error:?}");
+    config.tls_server_name = Some("apiserver.example".into());
+    let mut open = watch(&connect(&config, SOON), "/hello").await;
+    assert_eq!(next(&mut open).await.unwrap(), "hello");
+}
+
+#[tokio::test]
+async fn nothing_is_written_past_the_gate() {
+    let server = Server::start(Manners::default()).await;
+    let client = client(&server.config(), SOON, WriteGate::dry_run()).unwrap();
+    let request = Request::delete("/hello").body(Body::empty()).unwrap();
+    client.send(request).await.map(|answer| answer.status()).unwrap_err();
+    assert_eq!(server.connections(), 0);
+}
+
+#[test]
+fn what_stands_in_the_way_is_said() {
+    let config = |server: &str| kube::Config::new(server.parse().unwrap());
+    assert_eq!(hindrance(&config("https://127.0.0.1:1")), None);
+    assert!(hindrance(&config("http://127.0.0.1:1")).unwrap().contains("without TLS"));
+    let mut behind = config("https://127.0.0.1:1");
+    behind.proxy_url = Some("http://127.0.0.1:2".parse().unwrap());
+    assert!(hindrance(&behind).unwrap().contains("proxy"));
+}
