@@ -1,10 +1,11 @@
 //! That the scenarios are about the manifests.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::policies::MixedChain;
 use crate::rights::grant;
 use crate::stage::{Scene as _, Stage};
+use crate::support::Options;
 use crate::support::deployment::USER;
 
 /// None of them could fail for its role, were the collector that they start not its own.
@@ -31,4 +32,19 @@ async fn a_scenario_fails_where_the_role_lacks_a_verb() -> Result<()> {
         collector.stop().await?;
     }
     Ok(())
+}
+
+/// What a scenario wants of the configuration is in the ConfigMap that the collector reads:
+/// what cannot be there does not let it start.
+#[tokio::test]
+async fn a_scenario_with_a_wrong_configuration_fails() -> Result<()> {
+    let stage = Stage::set().await?;
+    // The second is a table that the manifests have, too.
+    for config in ["[workers]\ndelete = \"many\"\n", "[log]\n"] {
+        let Err(error) = stage.start(Options::config(config)).await else {
+            bail!("it started with {config}")
+        };
+        ensure!(format!("{error:#}").contains("ended (exit status: 2)"), "{error:#}");
+    }
+    stage.collector().await?.stop().await
 }
