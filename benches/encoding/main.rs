@@ -212,7 +212,7 @@ fn replay(body: &Bytes, encoding: Encoding, settings: ApiSettings) -> Api {
         async move { Ok::<_, std::convert::Infallible>(response) }
     });
     let client = kube::Client::new(service, "default");
-    Api::from_clients(client.clone(), client, settings, WriteGate::open())
+    Api::from_clients(client, settings, WriteGate::open())
 }
 
 /// The processor time of this process.

@@ -25,7 +25,7 @@ use super::orphan::{OrphanWork, RoundTypes, Rounds};
 use super::pool::{Pool, Work};
 use super::registry::Registry;
 use super::reporter::Reporter;
-use super::supervision::Threads;
+use super::supervision::{Placement, Threads};
 use super::view::View;
 use crate::api::Api;
 use crate::brake::Limits;
@@ -43,7 +43,7 @@ pub struct ControllerSettings {
     pub orphan_workers: usize,
     /// Partitions for namespaced objects; cluster-scoped ones have one of their own.
     pub partitions: NonZeroU16,
-    /// Where the partitions run.
+    /// Where the partitions and the monitors run.
     pub placement: Placement,
     /// How many absent (and orphaned) owners are remembered.
     pub absent_owners: usize,
@@ -59,17 +59,6 @@ pub struct ControllerSettings {
     pub brake: Limits,
 }
 
-/// Where the partitions of the graph run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Placement {
-    /// On threads of their own, so that a big graph uses all cores.
-    #[default]
-    OwnThreads,
-    /// On the caller's: a simulation runs everything in one thread, since only then
-    /// the same seed gives the same run.
-    CallersThread,
-}
-
 /// A running collector.
 #[derive(Debug)]
 pub struct Controller {
@@ -80,10 +69,9 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Starts all actors. To be called on the system's arbiter, inside a
-    /// multi-threaded tokio runtime; or, with [`Placement::CallersThread`], in a
-    /// `LocalSet` of any runtime, and dropping that `LocalSet` ends them as a crash
-    /// of the process would.
+    /// Starts all actors. To be called on the system's arbiter; or, with
+    /// [`Placement::CallersThread`], in a `LocalSet` of any runtime, and dropping that
+    /// `LocalSet` ends them as a crash of the process would.
     ///
     /// # Errors
     /// When the operating system gives no thread for a partition.
@@ -107,7 +95,7 @@ impl Controller {
             reporter: reporter.clone(),
         };
         let layout = Layout::new(settings.partitions);
-        let graph = start_partitions(&threads, settings.placement, layout, &outlets)?;
+        let graph = start_partitions(&threads, &settings.placement, layout, &outlets)?;
         let comparison = api.gate().is_dry_run().then(|| Comparison::new(settings.compare_after));
         let mut decisions = settings.decisions;
         decisions.extend(comparison.clone().map(|comparison| Arc::new(comparison) as Arc<_>));
@@ -137,6 +125,7 @@ impl Controller {
             memory: Arc::clone(&memory),
             graph_queue: graph_queue.clone(),
             registry: registry.clone(),
+            placement: settings.placement,
             pools: vec![doors(&delete), doors(&orphan)],
         };
         let discovery = Discovery::new(means, settings.discovery, status, types).start();
@@ -184,7 +173,7 @@ impl Controller {
 /// One Graph actor for each partition.
 fn start_partitions(
     threads: &Threads,
-    placement: Placement,
+    placement: &Placement,
     layout: Layout,
     outlets: &Outlets,
 ) -> std::io::Result<GraphHandle> {
@@ -193,7 +182,7 @@ fn start_partitions(
     for id in layout.all() {
         let actor = GraphActor::new(id, Partition::new(id, layout, Arc::clone(&catalog)), outlets.clone());
         partitions.push(match placement {
-            Placement::OwnThreads => {
+            Placement::OwnThreads { .. } => {
                 let thread = threads.start(&format!("graph partition {}", id.0))?;
                 GraphActor::start_in_arbiter(&thread, |_| actor)
             }

@@ -26,7 +26,7 @@ use super::messages::{
 use super::monitor::Monitor;
 use super::orphan::RoundTypes;
 use super::registry::Registry;
-use super::supervision::{Vital, task};
+use super::supervision::{Placement, Vital, task};
 use crate::api::{Api, ApiError, Discovered, HighWater, Standing, Watchable};
 use crate::graph::{DeletesProve, Epoch};
 use crate::object::{GroupResource, ResourceType};
@@ -63,6 +63,8 @@ pub struct DiscoveryMeans {
     pub high_water: HighWater,
     /// How the monitors are doing.
     pub registry: Registry,
+    /// Where the monitors run.
+    pub placement: Placement,
     /// The pools, which it opens and wakes.
     pub pools: Vec<PoolDoors>,
 }

@@ -163,9 +163,13 @@ impl GraphHandle {
         Ok(all)
     }
 
-    /// Notes that an event of this object is to be expected.
-    pub async fn expect(&self, key: &Key, change: ExpectedChange) -> Answer<()> {
-        self.ask(self.layout.of(key.namespace.as_ref()), Expect(key.clone(), change)).await
+    /// Notes that an event of this object is to be expected. Not waited for: whatever is
+    /// asked about the object from now on is answered after that.
+    pub fn expect(&self, key: &Key, change: ExpectedChange) {
+        let partition = self.layout.of(key.namespace.as_ref());
+        if let Some(address) = self.partitions.get(usize::from(partition.0)) {
+            address.do_send(Expect(key.clone(), change));
+        }
     }
 
     /// Resolves when all that any partition had to tell another has been applied.

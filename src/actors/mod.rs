@@ -44,7 +44,7 @@ mod tests;
 
 pub use brake::{Brake, DELETION_PAUSED, DELETION_RESUMED, Engagement};
 pub use comparison::Comparison;
-pub use controller::{Controller, ControllerSettings, Placement};
+pub use controller::{Controller, ControllerSettings};
 pub use decision::{Decision, DecisionObserver, JudgedOwner};
 pub use delete::Evidence;
 pub use discovery::{DiscoverySettings, DiscoveryStatus, Phase};
@@ -53,5 +53,5 @@ pub use journal::{Journal, JournalEntry};
 pub use pool::{Failing, PoolStatus, RetryReason};
 pub use registry::MonitorState;
 pub use reporter::OWNER_REF_INVALID_NAMESPACE;
-pub use supervision::{FATAL_EXIT_CODE, hear_last_words};
+pub use supervision::{FATAL_EXIT_CODE, Placement, hear_last_words};
 pub use view::View;

@@ -19,7 +19,7 @@ use super::messages::{
     TypesListed,
 };
 use super::registry::Registry;
-use super::supervision::task;
+use super::supervision::Placement;
 use crate::api::{Api, HighWater, Sighting, Step, WatchStart};
 use crate::graph::{Change, DeletesProve, Epoch, Intake};
 use crate::object::{GroupResource, ObjectFacts, ResourceType};
@@ -50,6 +50,8 @@ pub struct MonitorContext {
     pub high_water: HighWater,
     /// Where it says how it is doing.
     pub registry: Registry,
+    /// Where its list and watch runs.
+    pub placement: Placement,
     /// Whom it tells that it is synced, or no longer.
     pub synced: Recipient<SyncChanged>,
     /// Whom it tells that it has been drained.
@@ -62,8 +64,8 @@ pub struct MonitorContext {
     pub restored: Recipient<StoreRestored>,
 }
 
-/// Watches one type, for one epoch. Thin: the list and watch runs as a task on the
-/// thread pool, and the actor notices when it ends.
+/// Watches one type, for one epoch. Thin: the list and watch runs as a task on other
+/// threads, and the actor notices when it ends.
 #[derive(Debug)]
 pub struct Monitor {
     context: MonitorContext,
@@ -98,7 +100,7 @@ impl Monitor {
             draining: self.draining.subscribe(),
         };
         let ending = self.ending.clone();
-        let task = task(async move {
+        let task = self.context.placement.monitor(async move {
             // Dropping the feed closes its watch.
             ending.run_until_cancelled(feed.run()).await
         });

@@ -75,7 +75,7 @@ pub async fn release(
     if let Patched::Changed(facts) = patched?
         && let Some(version) = facts.resource_version
     {
-        context.graph.expect(&dependent.key(), ExpectedChange::Version(version)).await?;
+        context.graph.expect(&dependent.key(), ExpectedChange::Version(version));
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::Arbiter;
+use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
 /// The exit code after a part failed that cannot be restarted alone
@@ -91,13 +92,41 @@ fn say(why: &Fatal) {
     eprintln!("kube-gc: {why}");
 }
 
-/// A task on the thread pool that ends with the actor that waits for it: when an
+/// A task of this runtime that ends with the actor that waits for it: when an
 /// actor is gone, nobody would hear of what it goes on doing.
 pub fn task<F>(work: F) -> AbortOnDropHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
 {
     AbortOnDropHandle::new(tokio::spawn(work))
+}
+
+/// Where that runs which takes long: a big list that is read, a big graph that is built.
+/// Requests about single objects must not wait behind it, and it is to use all cores.
+#[derive(Clone, Debug)]
+pub enum Placement {
+    /// The partitions of the graph on threads of their own, and monitors on those of a
+    /// runtime.
+    OwnThreads {
+        /// The runtime.
+        monitors: Handle,
+    },
+    /// All on the caller's: a simulation runs everything in one thread, since only then
+    /// the same seed gives the same run.
+    CallersThread,
+}
+
+impl Placement {
+    /// A monitor's [`task`].
+    pub fn monitor<F>(&self, work: F) -> AbortOnDropHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        match self {
+            Self::OwnThreads { monitors } => AbortOnDropHandle::new(monitors.spawn(work)),
+            Self::CallersThread => task(work),
+        }
+    }
 }
 
 /// Starts threads for actors and notices when one ends before its time.

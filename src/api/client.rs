@@ -40,6 +40,31 @@ const LONGEST_ANSWER: usize = 64 << 20;
 #[derive(Clone)]
 pub struct Api(Arc<Inner>, Manner);
 
+/// What an API server is spoken to with. No connection is shared between these: whoever
+/// opens one also carries it, and lists and watches are read on other threads than
+/// requests about single objects. None may retry by itself.
+#[derive(Clone)]
+pub struct Clients {
+    /// For all that is answered in one piece.
+    pub unary: kube::Client,
+    /// For lists. It should decompress.
+    pub lists: kube::Client,
+    /// For watches.
+    pub watches: kube::Client,
+}
+
+impl fmt::Debug for Clients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clients").finish_non_exhaustive()
+    }
+}
+
+impl From<kube::Client> for Clients {
+    fn from(client: kube::Client) -> Self {
+        Self { unary: client.clone(), lists: client.clone(), watches: client }
+    }
+}
+
 /// How requests go this way.
 #[derive(Clone, Copy, Debug)]
 struct Manner {
@@ -58,8 +83,7 @@ enum Pace {
 }
 
 struct Inner {
-    unary: kube::Client,
-    watches: kube::Client,
+    clients: Clients,
     settings: ApiSettings,
     gate: WriteGate,
     high_water: HighWater,
@@ -86,20 +110,12 @@ pub(super) struct Answer {
 }
 
 impl Api {
-    /// The way through two clients that exist already: one for unary calls and
-    /// lists, one whose connections belong to watches alone. Neither may retry
-    /// by itself, and the unary one should decompress.
+    /// The way through clients that exist already.
     #[must_use]
-    pub fn from_clients(
-        unary: kube::Client,
-        watches: kube::Client,
-        settings: ApiSettings,
-        gate: WriteGate,
-    ) -> Self {
+    pub fn from_clients(clients: impl Into<Clients>, settings: ApiSettings, gate: WriteGate) -> Self {
         let manner = Manner { pace: Pace::Each, limit: settings.request_timeout };
         let inner = Inner {
-            unary,
-            watches,
+            clients: clients.into(),
             limiter: Limiter::new(settings.qps, settings.burst),
             jitter: Jitter::new(settings.seed),
             concurrency: Concurrency::default(),
@@ -175,7 +191,7 @@ impl Api {
         // then none for long: no load that a limit is for. And a list that a watch
         // needs to go on must not wait behind a thousand deletions.
         if !call.is_about_an_object() {
-            return self.exchange(call).await.0;
+            return Box::pin(self.exchange(call)).await.0;
         }
         if self.1.pace == Pace::Each {
             self.0.limiter.turn().await;
@@ -183,13 +199,16 @@ impl Api {
         // What must not be sent anyway needs no place, and dispelling a doubt takes long.
         self.may_write(&call).await?;
         let mut place = self.0.concurrency.place(call.resource).await;
-        let (answer, signal) = place.keep(self.exchange(call)).await;
+        let (answer, signal) = place.keep(Box::pin(self.exchange(call))).await;
         place.end(signal);
         answer
     }
 
     /// Sends a request and reads the answer; and says what it shows of how busy the
     /// server is.
+    ///
+    /// To be boxed: it is large, and every future around it would be larger by it, or by
+    /// twice as much, and moved whole when it becomes a task.
     async fn exchange(&self, mut call: Call<'_>) -> (Result<Answer, ApiError>, Signal) {
         match self.send(&mut call).await {
             Err(error) => (Err(error), Signal::Silent),
@@ -229,7 +248,8 @@ impl Api {
         }
         let start = Instant::now();
         let exchange = timeout(limit, async {
-            let response = self.0.unary.send(request).await.map_err(|error| transport(call, &error))?;
+            let response =
+                self.0.clients.unary.send(request).await.map_err(|error| transport(call, &error))?;
             let (parts, body) = response.into_parts();
             let body = read_body(call, body).await?;
             Ok::<_, ApiError>((parts, body))
@@ -277,7 +297,8 @@ impl Api {
     /// caller's. Errors are read to the end.
     pub(super) async fn open(&self, mut call: Call<'_>) -> Result<Response<Body>, ApiError> {
         let limit = self.0.settings.request_timeout;
-        let client = if call.verb == Verb::Watch { &self.0.watches } else { &self.0.unary };
+        let clients = &self.0.clients;
+        let client = if call.verb == Verb::Watch { &clients.watches } else { &clients.lists };
         let request = call.request(self.0.settings.compressed_lists)?;
         let start = Instant::now();
         let deadline = start + limit;

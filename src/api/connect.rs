@@ -6,7 +6,7 @@ use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::accept::{JSON, METADATA_LIST};
-use super::client::{Api, Call, chain};
+use super::client::{Api, Call, Clients, chain};
 use super::decode::json_fault;
 use super::error::{ApiError, ErrorClass};
 use super::gate::WriteGate;
@@ -173,6 +173,7 @@ impl Api {
         // HTTP/1.1: on a shared connection, one lost packet would hold up all of them.
         config.disable_compression = false;
         let unary = client(config.clone())?;
+        let lists = client(config.clone())?;
         config.disable_compression = true;
         let hindrance = match settings.watch_protocol {
             WatchProtocol::Http1 => Some("it is set so"),
@@ -186,7 +187,7 @@ impl Api {
                 client(config)?
             }
         };
-        Ok(Self::from_clients(unary, watches, settings, gate))
+        Ok(Self::from_clients(Clients { unary, lists, watches }, settings, gate))
     }
 
     /// Asks what the server is, and makes one call that needs credentials, so

@@ -36,8 +36,8 @@ mod settings;
 #[cfg(test)]
 pub(crate) mod scripted;
 
-pub use client::Api;
 pub(crate) use client::chain as error_chain;
+pub use client::{Api, Clients};
 pub use clock::{Clock, Moment};
 pub use connect::{ConnectError, ServerVersion, load_config};
 pub use decode::Encoding;

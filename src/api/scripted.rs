@@ -202,7 +202,7 @@ impl Server {
     }
 
     pub fn api_with(&self, settings: ApiSettings, gate: WriteGate) -> Api {
-        Api::from_clients(self.client(), self.client(), settings, gate)
+        Api::from_clients(self.client(), settings, gate)
     }
 }
 

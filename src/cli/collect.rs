@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use super::collector::{Collector, api_settings};
 use super::failure::Failure;
 use super::leading::{Candidacy, gate};
@@ -23,7 +25,7 @@ pub fn run(args: &RunArgs) -> Exit {
     if let Err(error) = telemetry::logging::init(&settings.log) {
         return Failure::new(Exit::Failure, error).say();
     }
-    match block_on(collect(args, settings)) {
+    match block_on(|threads| collect(args, settings, threads)) {
         Ok(()) => Exit::Success,
         Err(Failure { exit, message }) => {
             tracing::error!(exit_code = exit.code(), "{message}");
@@ -32,7 +34,7 @@ pub fn run(args: &RunArgs) -> Exit {
     }
 }
 
-async fn collect(args: &RunArgs, settings: Settings) -> Result<(), Failure> {
+async fn collect(args: &RunArgs, settings: Settings, threads: Handle) -> Result<(), Failure> {
     for warning in settings.warnings() {
         tracing::warn!("{warning}");
     }
@@ -55,7 +57,7 @@ async fn collect(args: &RunArgs, settings: Settings) -> Result<(), Failure> {
     let protections = Protections::new(&settings, certificates, config.clone())?;
     let candidacy = Candidacy::new(config, &settings.leader, &gate)
         .map_err(|error| Failure::new(Exit::Credentials, error))?;
-    let collector = Collector::start(api, &settings, exporter, Vec::new(), protections).await?;
+    let collector = Collector::start(api, &settings, &threads, exporter, Vec::new(), protections).await?;
     let mut election = candidacy.start(collector.collects(), collector.brake());
     let ended = tokio::select! {
         name = ended => Ok(name),

@@ -5,6 +5,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -34,13 +35,15 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Listens, and starts to collect.
+    /// Listens, and starts to collect. Its pages are served, and lists and watches read, on
+    /// the other `threads`.
     ///
     /// # Errors
     /// When an address cannot be had, or a thread.
     pub async fn start(
         api: Api,
         settings: &Settings,
+        threads: &Handle,
         exporter: Exporter,
         mut decisions: Vec<Arc<dyn DecisionObserver>>,
         protections: Protections,
@@ -54,15 +57,17 @@ impl Collector {
         let addresses = (health.address(), debug.address());
 
         let controller =
-            Controller::start(api, controller_settings(settings, decisions), exporter.clone())
+            Controller::start(api, controller_settings(settings, threads, decisions), exporter.clone())
                 .map_err(|error| Failure::new(Exit::Failure, format!("no thread for the graph: {error}")))?;
         let introspected =
             Introspected::new(controller.view().clone(), journal, settings.ignored_type_warnings());
         let introspection: Arc<dyn Introspection> = Arc::new(introspected);
         let (serving, closing) = (TaskTracker::new(), CancellationToken::new());
         let (health, debug) = (health.protected(protections.health), debug.protected(protections.debug));
-        serving.spawn(health.serve(health_router(Arc::clone(&introspection), exporter), closing.clone()));
-        serving.spawn(debug.serve(debug_router(Arc::clone(&introspection)), closing.clone()));
+        let pages = health_router(Arc::clone(&introspection), exporter);
+        serving.spawn_on(health.serve(pages, closing.clone()), threads);
+        let pages = debug_router(Arc::clone(&introspection));
+        serving.spawn_on(debug.serve(pages, closing.clone()), threads);
         serving.close();
         // Not one of the servers, by whose end it is known that none is left.
         protections.certificates.map(|certificates| tokio::spawn(certificates.keep(closing.clone())));
@@ -137,13 +142,17 @@ pub fn api_settings(settings: &Settings) -> ApiSettings {
     }
 }
 
-fn controller_settings(settings: &Settings, decisions: Vec<Arc<dyn DecisionObserver>>) -> ControllerSettings {
+fn controller_settings(
+    settings: &Settings,
+    threads: &Handle,
+    decisions: Vec<Arc<dyn DecisionObserver>>,
+) -> ControllerSettings {
     let partitions = u16::try_from(settings.graph.partition_count()).ok().and_then(NonZeroU16::new);
     ControllerSettings {
         delete_workers: settings.workers.delete,
         orphan_workers: settings.workers.orphan,
         partitions: partitions.unwrap_or(NonZeroU16::MIN),
-        placement: Placement::OwnThreads,
+        placement: Placement::OwnThreads { monitors: threads.clone() },
         absent_owners: settings.graph.absent_owner_capacity,
         backoff: Backoff { min: settings.retry.min, max: settings.retry.max },
         discovery: DiscoverySettings {

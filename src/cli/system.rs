@@ -1,22 +1,39 @@
 //! What every command that runs a collector needs of the process.
 
 use actix::System;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Exit;
 use super::failure::Failure;
 
-/// Runs this to its end, on a pool of threads that carries requests, decoding and
-/// HTTP; actors run beside it and only coordinate.
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let runtime = || match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+/// Runs this to its end on one thread, which carries the actors and all requests about
+/// single objects: each takes a few microseconds between its waits, and to hand it from
+/// thread to thread takes longer than to deal with it. What does take long gets the other
+/// threads that it is given: lists and watches that are read, pages that are written.
+pub fn block_on<F: Future>(future: impl FnOnce(Handle) -> F) -> F::Output {
+    let threads = or_exit(Builder::new_multi_thread().thread_name("monitors").enable_all().build());
+    let future = future(threads.handle().clone());
+    let ended = System::with_tokio_rt(|| or_exit(Builder::new_current_thread().enable_all().build()))
+        .block_on(future);
+    // Nobody waits for what is left.
+    threads.shutdown_background();
+    ended
+}
+
+/// The same where the API server runs in this process, too: all threads carry everything.
+pub fn block_on_all_threads<T>(future: impl Future<Output = T>) -> T {
+    System::with_tokio_rt(|| or_exit(Builder::new_multi_thread().enable_all().build())).block_on(future)
+}
+
+fn or_exit(runtime: std::io::Result<Runtime>) -> Runtime {
+    match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
             tracing::error!(%error, "the operating system gives no threads");
             std::process::exit(i32::from(Exit::Failure.code()))
         }
-    };
-    System::with_tokio_rt(runtime).block_on(future)
+    }
 }
 
 /// Resolves with the name of the first signal that asks the process to end.

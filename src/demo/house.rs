@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::runtime::Handle;
+
 use super::recorder::Recorder;
 use super::story::Places;
 use super::user::User;
@@ -41,11 +43,12 @@ impl House {
         })?;
         let kubeconfig = Kubeconfig::write(args.kubeconfig.as_deref(), &serving.kubeconfig());
         let kubeconfig = kubeconfig.map_err(|error| failed(&error))?;
-        let (unary, watches) = (recorder.client(server.clone()), recorder.client(server.clone()));
-        let api = Api::from_clients(unary, watches, api_settings(settings), WriteGate::open());
+        let api =
+            Api::from_clients(recorder.client(server.clone()), api_settings(settings), WriteGate::open());
         let collector = Collector::start(
             api,
             settings,
+            &Handle::current(),
             exporter,
             vec![Arc::new(recorder.clone())],
             Protections::default(),

@@ -24,7 +24,7 @@ mod user;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::cli::{DemoArgs, Exit, Failure, block_on, ended_by_signal};
+use crate::cli::{DemoArgs, Exit, Failure, block_on_all_threads, ended_by_signal};
 use crate::telemetry;
 use house::House;
 use narrator::Narrator;
@@ -37,7 +37,7 @@ const READ: Duration = Duration::from_millis(2500);
 /// Runs the demo and returns how the process is to end.
 #[must_use]
 pub fn run(args: &DemoArgs) -> Exit {
-    match settings(args).and_then(|settings| block_on(demo(args, &settings))) {
+    match settings(args).and_then(|settings| block_on_all_threads(demo(args, &settings))) {
         Ok(()) => Exit::Success,
         Err(failure) => failure.say(),
     }

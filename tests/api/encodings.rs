@@ -49,7 +49,7 @@ impl Way {
             },
             ..ApiSettings::default()
         };
-        let api = Api::from_clients(client(), client(), settings, WriteGate::open());
+        let api = Api::from_clients(client(), settings, WriteGate::open());
         Self { name, api, said }
     }
 

@@ -46,7 +46,7 @@ impl Collector {
         };
         let (gate, clock) = world.lease.gate();
         tokio::task::spawn_local(world.lease.clone().keep(gate.clone(), clock));
-        let api = Api::from_clients(transport.client(), transport.client(), settings, gate);
+        let api = Api::from_clients(transport.client(), settings, gate);
         let settings = ControllerSettings {
             delete_workers: plan.workers,
             orphan_workers: plan.workers,

@@ -37,11 +37,11 @@ impl DeleteWork {
         }
         match deleted? {
             Done::Deleted(Deleted::Removed) => {
-                self.context.graph.expect(&item.identity.key(), ExpectedChange::Removed).await?;
+                self.context.graph.expect(&item.identity.key(), ExpectedChange::Removed);
             }
             Done::Deleted(Deleted::Pending(facts)) => {
                 if let Some(version) = facts.resource_version {
-                    self.context.graph.expect(&item.identity.key(), ExpectedChange::Version(version)).await?;
+                    self.context.graph.expect(&item.identity.key(), ExpectedChange::Version(version));
                 }
             }
             // The server says that it is gone. The watch will say so too, unless it

@@ -133,7 +133,10 @@ impl DeleteWork {
         let removal = self.context.api.remove_finalizer(&item.identity, Finalizer::Foreground);
         let removal = self.context.health.request(&item.identity.resource.group_resource, removal).await;
         line.finish(&removal);
-        self.after_finalizer(item, removal?).await
+        if let FinalizerRemoval::Removed(facts) = removal? {
+            self.context.graph.expect(&item.identity.key(), after_removal(item, &facts));
+        }
+        Ok(Completion::Done)
     }
 
     /// The dependents of a cluster-scoped owner live in every partition: what they
@@ -149,17 +152,6 @@ impl DeleteWork {
             )))
     }
 
-    async fn after_finalizer(
-        &self,
-        item: &ObjectSnapshot,
-        removal: FinalizerRemoval,
-    ) -> Result<Outcome, Interrupted> {
-        if let FinalizerRemoval::Removed(facts) = removal {
-            self.context.graph.expect(&item.identity.key(), after_removal(item, &facts)).await?;
-        }
-        Ok(Completion::Done)
-    }
-
     /// Objects that delete their dependents in the foreground wait for each other
     /// in a circle: one that stops blocking lets all of them go.
     async fn break_deadlock(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
@@ -169,7 +161,7 @@ impl DeleteWork {
         let patched = self.context.api.stop_blocking(&item.identity, &references, version);
         let patched = self.context.health.request(&item.identity.resource.group_resource, patched).await;
         line.finish(&patched);
-        self.expect_patch(item, &patched?).await?;
+        self.expect_patch(item, &patched?);
         Ok(Completion::Done)
     }
 
@@ -235,7 +227,7 @@ impl DeleteWork {
         let version = version.filter(|_| !mutation::is(Mutation::PatchWithoutVersion));
         let patched = self.remove_at_rest(item, &removal, version, gone_for_good).await;
         line.finish(&patched);
-        self.expect_patch(item, &patched?).await?;
+        self.expect_patch(item, &patched?);
         Ok(Completion::Done)
     }
 
@@ -277,13 +269,12 @@ impl DeleteWork {
         }
     }
 
-    async fn expect_patch(&self, item: &ObjectSnapshot, patched: &Patched) -> Result<(), Interrupted> {
+    fn expect_patch(&self, item: &ObjectSnapshot, patched: &Patched) {
         if let Patched::Changed(facts) = patched
             && let Some(version) = facts.resource_version.clone()
         {
-            self.context.graph.expect(&item.identity.key(), ExpectedChange::Version(version)).await?;
+            self.context.graph.expect(&item.identity.key(), ExpectedChange::Version(version));
         }
-        Ok(())
     }
 
     /// A dependent whose owner lives in another namespace is about to suffer for it;

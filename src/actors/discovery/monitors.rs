@@ -81,6 +81,7 @@ impl Discovery {
             graph_queue: self.means.graph_queue.clone(),
             high_water: self.means.high_water.clone(),
             registry: self.means.registry.clone(),
+            placement: self.means.placement.clone(),
             synced: address.clone().recipient(),
             drained: address.clone().recipient(),
             types_changed: address.clone().recipient(),

@@ -3,8 +3,9 @@
 mod rounds;
 mod unlistable;
 
-use futures::StreamExt;
-use futures::stream;
+use std::pin::pin;
+
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::context::{Interrupted, WorkerContext};
 use super::decision::DecisionLine;
@@ -20,10 +21,11 @@ use crate::telemetry::{Queue, StuckReason};
 pub use self::rounds::{Confirmed, RoundTypes, Rounds};
 
 /// Dependents of one owner that are taken from the graph at a time. Orphaning
-/// holds this many in memory, however many there are.
+/// holds this many in memory, and those that are being patched, however many there are.
 const PAGE: usize = 128;
-/// Patches of one owner's dependents that are on their way at the same time.
-pub(super) const PATCHES_AT_ONCE: usize = 16;
+/// Patches of one owner's dependents that are on their way at the same time: no fewer
+/// than the deletions of the delete pool, by default.
+pub(super) const PATCHES_AT_ONCE: usize = 20;
 
 /// Orphans the dependents of objects that are deleted with the orphan policy.
 #[derive(Debug)]
@@ -104,7 +106,7 @@ impl OrphanWork {
             "orphaned"
         );
         if let FinalizerRemoval::Removed(facts) = removal {
-            self.context.graph.expect(key, after_removal(&owner, &facts)).await?;
+            self.context.graph.expect(key, after_removal(&owner, &facts));
         }
         Ok(())
     }
@@ -128,34 +130,47 @@ impl OrphanWork {
         })
     }
 
-    /// Releases every dependent that the graph knows, page by page. One that fails
-    /// does not stop the others; what was done stays done when the owner is retried.
-    /// `None` if the policy was changed by a second DELETE meanwhile: the rest is
-    /// no longer to be released.
+    /// Releases every dependent that the graph knows. One that fails does not stop the
+    /// others; what was done stays done when the owner is retried. `None` if the policy was
+    /// changed by a second DELETE meanwhile: the rest is no longer to be released.
     async fn release_known(&self, owner: &ObjectSnapshot) -> Result<Option<usize>, Interrupted> {
-        let key = owner.identity.key();
-        let (mut released, mut failed) = (0, None);
-        let mut after: Option<Cursor> = None;
-        loop {
-            let page = self.context.graph.dependents(&key, after, PAGE).await?;
-            let mut results = stream::iter(page.dependents)
-                .map(|dependent| self.release_one(&owner.identity, dependent))
-                .buffer_unordered(PATCHES_AT_ONCE);
-            while let Some(result) = results.next().await {
-                match result {
-                    Ok(()) => released += 1,
-                    Err(interrupted) => failed = Some(interrupted),
-                }
-            }
-            after = page.next;
-            if after.is_none() {
-                break;
-            }
-            if self.orphaning(&key).await?.is_none() {
-                return Ok(None);
+        let (mut released, mut failed, mut changed) = (0, None, false);
+        let mut results = pin!(
+            self.dependents(owner.identity.key())
+                .map(async |dependent| Ok(self.release_one(&owner.identity, dependent?).await?))
+                .buffer_unordered(PATCHES_AT_ONCE)
+        );
+        while let Some(result) = results.next().await {
+            match result {
+                Ok(()) => released += 1,
+                Err(Stopped::PolicyChanged) => changed = true,
+                Err(Stopped::Interrupted(interrupted)) => failed = Some(interrupted),
             }
         }
-        failed.map_or(Ok(Some(released)), Err)
+        match failed {
+            _ if changed => Ok(None),
+            Some(interrupted) => Err(interrupted),
+            None => Ok(Some(released)),
+        }
+    }
+
+    /// The dependents that the graph knows, page by page; before each but the first, the
+    /// owner must still be orphaning them. The next page is fetched when the last one of a
+    /// page has been taken, so that nobody waits for the slowest of each page.
+    fn dependents(&self, owner: Key) -> impl Stream<Item = Result<DependentView, Stopped>> {
+        let pages = stream::try_unfold(Some(None), move |next: Option<Option<Cursor>>| {
+            let owner = owner.clone();
+            async move {
+                let Some(after) = next else { return Ok(None) };
+                if after.is_some() && self.orphaning(&owner).await?.is_none() {
+                    return Err(Stopped::PolicyChanged);
+                }
+                let page = self.context.graph.dependents(&owner, after, PAGE).await?;
+                let dependents = stream::iter(page.dependents.into_iter().map(Ok));
+                Ok(Some((dependents, page.next.map(Some))))
+            }
+        });
+        pages.try_flatten()
     }
 
     async fn release_one(&self, owner: &Identity, dependent: DependentView) -> Result<(), Interrupted> {
@@ -166,6 +181,21 @@ impl OrphanWork {
             References::OfOwners(&[reference.uid])
         };
         release(&self.context, owner, &identity, references).await
+    }
+}
+
+/// Why dependents of an owner are not released.
+#[derive(Debug)]
+enum Stopped {
+    /// They are no longer to be.
+    PolicyChanged,
+    /// One, or what there is, could not be dealt with.
+    Interrupted(Interrupted),
+}
+
+impl<E: Into<Interrupted>> From<E> for Stopped {
+    fn from(error: E) -> Self {
+        Self::Interrupted(error.into())
     }
 }
 

@@ -82,7 +82,7 @@ async fn a_gate_that_closes_in_the_clients_queue_is_told_as_such() {
         let layer = crate::api::gate_layer::GateLayer(below.clone());
         kube::Client::new(layer.layer(transport), "default")
     };
-    let api = Api::from_clients(client(), client(), ApiSettings::default(), WriteGate::open());
+    let api = Api::from_clients(client(), ApiSettings::default(), WriteGate::open());
     let error = api.delete(&widget(), PropagationPolicy::Background, None).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::GateClosed);
 }

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 /// Where a window begins, and the most it grows to: more than can be configured
-/// (1000 workers that delete, 1000 that patch 16 dependents at a time), so that it
+/// (1000 workers that delete, 1000 that patch 20 dependents at a time), so that it
 /// holds up nobody before the first refusal.
 pub const CEILING: usize = 1 << 16;
 /// The step up to where it was refused last takes so many times the usual successes.
