@@ -1,6 +1,6 @@
 //! Deletes owners and measures what comes of it: the middle of most rows.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -9,7 +9,7 @@ use crate::contestants::limit::{self, WORKERS};
 use crate::figure::{Contestant, Figure, Target};
 use crate::objects::{Family, Mode, clear, make_family};
 use crate::observe::{Watch, emptied};
-use crate::proc::Memory;
+use crate::proc::{self, Memory};
 use crate::requests;
 use crate::row::Measured;
 use crate::stage::Stage;
@@ -23,6 +23,8 @@ pub struct Outcome {
     pub seconds: f64,
     /// The contestant's requests about ConfigMaps.
     pub requests: u64,
+    /// The time on a processor of the API server and its etcd, in seconds.
+    pub servers: f64,
     /// What the collector is like; the limit is none.
     pub collector: Option<Cost>,
 }
@@ -43,7 +45,7 @@ pub const fn figures(
     objects_per_second: &'static [Target],
     requests_per_object: &'static [Target],
     cpu_per_object: &'static [Target],
-) -> [Figure; 3] {
+) -> [Figure; 4] {
     [
         Figure {
             key: "objects_per_second",
@@ -66,12 +68,19 @@ pub const fn figures(
             digits: 3,
             targets: cpu_per_object,
         },
+        Figure {
+            key: "server_cpu_per_object",
+            title: "CPU of the API server and etcd per object",
+            unit: "ms",
+            digits: 3,
+            targets: &[],
+        },
     ]
 }
 
 impl Outcome {
-    /// The figures that most cascades have: `objects_per_second`, `requests_per_object` and
-    /// `cpu_per_object`, in milliseconds.
+    /// The figures that most cascades have: `objects_per_second`, `requests_per_object`, and
+    /// `cpu_per_object` and `server_cpu_per_object`, in milliseconds.
     pub fn measured(&self) -> Measured {
         let objects = count(self.objects);
         // A count; far below what a float holds exactly.
@@ -79,6 +88,7 @@ impl Outcome {
         let requests = self.requests as f64;
         let mut measured =
             vec![("objects_per_second", objects / self.seconds), ("requests_per_object", requests / objects)];
+        measured.push(("server_cpu_per_object", self.servers * 1e3 / objects));
         measured.extend(self.collector.map(|cost| ("cpu_per_object", cost.cpu * 1e3 / objects)));
         measured
     }
@@ -126,6 +136,7 @@ pub async fn run(
     let requests = requests::count(client).await?;
     let ours = client.sent();
 
+    let servers = servers_cpu(stage)?;
     let begun = Instant::now();
     let work = async {
         delete_owners(stage, &families, mode).await?;
@@ -141,6 +152,7 @@ pub async fn run(
         }
     };
     let ((), end) = futures::try_join!(work, end)?;
+    let servers = servers_cpu(stage)? - servers;
 
     let ours = client.sent() - ours;
     let after = match (&collector, before) {
@@ -163,6 +175,7 @@ pub async fn run(
         objects: owners * dependents,
         seconds: (end - begun).as_secs_f64(),
         requests,
+        servers: servers.as_secs_f64(),
         collector: after,
     })
 }
@@ -193,6 +206,11 @@ async fn last_deleted(watches: Vec<(Watch, String)>) -> Result<Instant> {
         last = last.max(watch.deleted(&name).await?);
     }
     Ok(last)
+}
+
+/// What the API server and its etcd have taken so far.
+fn servers_cpu(stage: &Stage) -> Result<Duration> {
+    stage.servers().into_iter().map(proc::cpu).sum()
 }
 
 /// What is faster because it does something else is not measured.
