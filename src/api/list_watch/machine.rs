@@ -96,6 +96,8 @@ pub(super) struct Machine {
     not_before: Option<Instant>,
     failures: u32,
     fruitless: u32,
+    /// Whether the next watch is the first one after a list.
+    just_listed: bool,
     /// When the watch began, how long it is to last, whether it showed anything.
     watch: (Option<Instant>, Duration, bool),
 }
@@ -115,6 +117,7 @@ impl Machine {
             not_before: None,
             failures: 0,
             fruitless: 0,
+            just_listed: false,
             watch: (None, Duration::ZERO, false),
         }
     }
@@ -198,6 +201,7 @@ impl Machine {
         self.from.clone_from(&version);
         self.plan = Plan::Watch;
         self.fruitless = 0;
+        self.just_listed = true;
         Some(Step::ListEnded { resource_version: version })
     }
 
@@ -254,6 +258,7 @@ impl Machine {
     /// The watch has ended, or could not begin.
     pub fn watch_ended(&mut self, end: End, now: Instant) -> Step {
         let (start, lasting, fruitful) = self.watch;
+        let just_listed = std::mem::take(&mut self.just_listed);
         let lived = start.map_or(Duration::ZERO, |start| now - start);
         // A store restored under a watch shows only in that the watch breaks;
         // resumed at a version that is yet to come, it would be silent for long.
@@ -278,7 +283,9 @@ impl Machine {
                 Step::WatchEnded
             }
             End::Failed(error) if matches!(error.class, ErrorClass::Expired) => {
-                self.plan = Plan::List { consistent: false };
+                // A cache whose own version is out of its watches' reach is behind, and
+                // would give the same version again: for a type that nobody changes, for ever.
+                self.plan = Plan::List { consistent: just_listed && !fruitful };
                 if !fruitful {
                     // Listed and expired at once, perhaps over and over.
                     self.not_before = Some(now + self.backoff());

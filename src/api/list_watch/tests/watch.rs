@@ -41,8 +41,25 @@ async fn expiry_in_any_form_lists_anew_and_not_behind_what_was_seen() {
     assert_eq!(seen[8..12], ["expired", "began", "items b", "listed 100"]);
     assert_eq!(
         kinds(&server)[..7],
-        ["list 0", "watch 10", "list 15", "watch 16", "list 16", "watch 100", "list 100"]
+        ["list 0", "watch 10", "list 15", "watch 16", "list store", "watch 100", "list store"]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_is_out_of_reach_of_its_own_watches_is_not_asked_again() {
+    let server = Server::answering(|seen| {
+        let version = seen.query("resourceVersion");
+        match seen.query("watch") {
+            Some(_) if version == Some("1") => Reply::status(410, "too old resource version: 1 (134)", "{}"),
+            Some(_) => Reply::stream([lines([&event("ADDED", "b", 135)])]),
+            None if version.is_some() => list(1, &["a"]),
+            None => list(134, &["a"]),
+        }
+    });
+    let mut watch = watch(&server);
+    let seen = steps(&mut watch, 8).await;
+    assert_eq!(seen, ["began", "items a", "listed 1", "expired", "began", "items a", "listed 134", "+b"]);
+    assert_eq!(kinds(&server), ["list 0", "watch 1", "list store", "watch 134"]);
 }
 
 #[tokio::test(start_paused = true)]
