@@ -14,6 +14,8 @@ mod intern;
 mod layout;
 mod links;
 mod lists;
+mod memory;
+mod names;
 mod node;
 mod observe;
 mod partition;
@@ -24,6 +26,7 @@ mod snapshot;
 mod store;
 #[cfg(test)]
 pub(crate) mod tests;
+mod versions;
 mod waiting;
 
 pub use deletion::Verification;
@@ -32,6 +35,7 @@ pub use dump::Dump;
 pub use effect::{Effects, Report};
 pub use event::{Change, DeletesProve, Epoch, Intake, Link, PeerMessage};
 pub use layout::Layout;
+pub use memory::Memory;
 pub use partition::{ExpectedChange, IntakeOutcome, Partition, Stats};
 pub use shown::Shown;
 pub use snapshot::{

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::object::{
-    DeletionState, Finalizers, Identity, Key, Namespace, OwnerReference, ResourceType, Scope, Uid,
+    DeletionState, Finalizers, Identity, Key, Namespace, OwnerReference, ResourceType, ResourceVersion,
+    Scope, Uid,
 };
 
 use super::arena::Arena;
@@ -15,7 +16,10 @@ use super::index::Index;
 use super::intern::{
     FixedMap, Interned, Interner, NamespaceId, ReferenceType, ReferenceTypeId, Types, hash_of,
 };
+use super::memory::Memory;
+use super::names::{Name, Names};
 use super::node::{Edge, EdgeId, Node, NodeId, NodeType, Presence, Role, Target};
+use super::versions::{Version, Versions};
 
 /// A few nodes; hardly ever more than one.
 pub(super) type Few = SmallVec<[NodeId; 2]>;
@@ -24,6 +28,8 @@ pub(super) type Few = SmallVec<[NodeId; 2]>;
 #[derive(Debug, Default)]
 pub(super) struct Store {
     pub(super) nodes: Arena<Node>,
+    names: Names,
+    versions: Versions,
     pub(super) edges: Arena<Edge>,
     /// Found by uid alone, so that all nodes with a uid can be found.
     index: Index<Node>,
@@ -32,8 +38,6 @@ pub(super) struct Store {
     pub(super) namespaces: Interner<Namespace>,
     pub(super) reference_types: Interner<ReferenceType>,
     pub(super) types: Types,
-    /// Bytes of all names, for the statistics.
-    name_bytes: usize,
     virtual_nodes: usize,
     /// Edges to owners whose kind leads to no type.
     unresolved_edges: usize,
@@ -89,8 +93,8 @@ impl Store {
     ) -> NodeId {
         let node = Node {
             uid: uid.clone(),
-            name: name.into(),
-            resource_version: None,
+            name: Name::default(),
+            version: Version::default(),
             namespace: namespace.map(|namespace| self.acquire_namespace(namespace)),
             node_type: match target {
                 Target::Served(id) => NodeType::Served { id, position: 0 },
@@ -106,9 +110,9 @@ impl Store {
             listed: false,
             shares_uid: false,
         };
-        self.name_bytes += name.len();
         self.virtual_nodes += usize::from(presence == Presence::Virtual);
         let id = self.nodes.insert(node);
+        self.add_name(id, name);
         if let NodeType::Served { id: type_id, position } = &mut self.nodes[id].node_type {
             let list = &mut self.types.entries[*type_id].nodes;
             // Not more than there are slots, whose numbers are 32 bits wide.
@@ -126,8 +130,9 @@ impl Store {
     pub(super) fn free(&mut self, id: NodeId) {
         let Self { nodes, index, .. } = self;
         index.remove(hash_of(&nodes[id].uid), id, |&id| hash_of(&nodes[id].uid));
+        self.set_version(id, None);
         let Some(node) = self.nodes.remove(id) else { return };
-        self.name_bytes -= node.name.len();
+        self.remove_name(id, node.name);
         self.virtual_nodes -= usize::from(node.presence == Presence::Virtual);
         if let Some(namespace) = node.namespace {
             self.namespaces.release(namespace);
@@ -179,9 +184,11 @@ impl Store {
                 self.namespaces.release(old);
             }
         }
-        if *self.nodes[id].name != *name {
-            self.name_bytes = self.name_bytes + name.len() - self.nodes[id].name.len();
-            let old = std::mem::replace(&mut self.nodes[id].name, name.into());
+        if self.name(id) != name {
+            let old: Box<str> = self.name(id).into();
+            let was = std::mem::take(&mut self.nodes[id].name);
+            self.remove_name(id, was);
+            self.add_name(id, name);
             let mut next = self.nodes[id].first_dependent;
             while let Some(edge) = next {
                 let written = self.own_names.remove(&edge).unwrap_or_else(|| old.clone());
@@ -189,6 +196,32 @@ impl Store {
                 next = self.edges[edge].next_dependent;
             }
         }
+    }
+
+    /// Names a node that has no name.
+    fn add_name(&mut self, id: NodeId, name: &str) {
+        let Self { nodes, names, .. } = self;
+        let name = names.insert(id.chunk(), name, nodes.chunk_mut(id).map(|node| &mut node.name));
+        nodes[id].name = name;
+    }
+
+    /// Forgets a name that no node has any more.
+    fn remove_name(&mut self, id: NodeId, name: Name) {
+        let Self { nodes, names, .. } = self;
+        names.remove(id.chunk(), name, nodes.chunk_mut(id).map(|node| &mut node.name));
+    }
+
+    pub(super) fn name(&self, id: NodeId) -> &str {
+        self.names.get(id.chunk(), self.nodes[id].name)
+    }
+
+    /// The resource version of a node.
+    pub(super) fn version(&self, id: NodeId) -> Option<ResourceVersion> {
+        self.versions.get(id, self.nodes[id].version)
+    }
+
+    pub(super) fn set_version(&mut self, id: NodeId, version: Option<&ResourceVersion>) {
+        self.versions.set(id, &mut self.nodes[id].version, version);
     }
 
     fn acquire_namespace(&mut self, namespace: &Namespace) -> NamespaceId {
@@ -232,7 +265,7 @@ impl Store {
         Identity {
             resource: Arc::clone(self.resource(id)),
             namespace: self.namespace(id).cloned(),
-            name: self.nodes[id].name.clone(),
+            name: self.name(id).into(),
             uid: self.nodes[id].uid.clone(),
         }
     }
@@ -341,7 +374,7 @@ impl Store {
     }
 
     fn set_name(&mut self, edge: EdgeId, owner: NodeId, name: &str) {
-        let own = *self.nodes[owner].name != *name;
+        let own = self.name(owner) != name;
         self.edges[edge].own_name = own;
         if own {
             self.own_names.insert(edge, name.into());
@@ -352,7 +385,7 @@ impl Store {
     pub(super) fn written_name(&self, edge: EdgeId) -> &str {
         let Edge { own_name, owner, .. } = self.edges[edge];
         let own = if own_name { self.own_names.get(&edge) } else { None };
-        own.unwrap_or(&self.nodes[owner].name)
+        own.map_or_else(|| self.name(owner), |name| name)
     }
 
     /// A reference as it was written.
@@ -415,16 +448,17 @@ impl Store {
             || self.nodes[owner].namespace == self.nodes[self.edges[edge].dependent].namespace
     }
 
-    /// What all this takes up, nearly.
-    pub(super) fn bytes(&self) -> usize {
-        let lists: usize =
-            self.types.entries.iter().map(|(_, entry)| entry.nodes.capacity() * size_of::<NodeId>()).sum();
-        self.nodes.bytes()
-            + self.edges.bytes()
-            + self.index.bytes()
-            + self.own_names.capacity() * size_of::<(EdgeId, Box<str>)>()
-            + self.name_bytes
-            + lists
+    /// What all this takes up, nearly: without what few or large objects have once.
+    pub(super) fn memory(&self) -> Memory {
+        let lists = self.types.entries.iter().map(|(_, entry)| entry.nodes.capacity() * size_of::<NodeId>());
+        Memory {
+            nodes: self.nodes.bytes(),
+            names: self.names.bytes(),
+            edges: self.edges.bytes(),
+            index: self.index.bytes(),
+            lists: lists.sum(),
+            rest: self.own_names.allocation_size() + self.versions.bytes(),
+        }
     }
 
     pub(super) const fn unresolved_edges(&self) -> usize {
