@@ -3,10 +3,10 @@
 // The benchmark's own files, of which not everything is needed.
 #![allow(dead_code, unused_imports)]
 
-#[path = "../benches/scale/cluster/mod.rs"]
-mod cluster;
 #[path = "../benches/allocations/graph.rs"]
 mod graph;
+#[path = "../benches/scale/cluster/mod.rs"]
+mod large;
 
 use std::num::NonZeroU16;
 

@@ -10,7 +10,7 @@ use kube_gc::object::{
     Catalog, GroupResource, ObjectFacts, ResourceType, ResourceVersion, Scope, ServedKind,
 };
 
-use crate::cluster::{Cluster, Number, Type, object};
+use crate::large::{Cluster, Number, Type, object};
 
 /// So many objects come at once, as from a monitor.
 const BATCH: usize = 500;

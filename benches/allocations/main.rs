@@ -4,12 +4,15 @@
 //! Apart from the benchmark of time, because an allocator that counts costs some.
 //! A block that grows in place counts as a new one of the new size.
 
-#[allow(dead_code, unused_imports, reason = "the benchmark of large clusters uses more of it")]
-#[path = "../scale/cluster/mod.rs"]
+#[expect(dead_code, reason = "the benchmark of time uses more of it")]
+#[path = "../core/cluster.rs"]
 mod cluster;
 #[path = "../core/documents.rs"]
 mod documents;
 mod graph;
+#[allow(dead_code, unused_imports, reason = "the benchmark of large clusters uses more of it")]
+#[path = "../scale/cluster/mod.rs"]
+mod large;
 
 use std::fmt::Write as _;
 use std::io::Write as _;

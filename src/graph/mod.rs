@@ -7,6 +7,7 @@ mod capacity;
 mod catalog;
 mod deletion;
 pub mod dump;
+mod edges;
 mod effect;
 mod event;
 mod index;
