@@ -30,8 +30,11 @@ struct Page {
     unused: usize,
 }
 
-/// Text grows by at least so much: the whole page has about 4,000 bytes.
-const STEP: usize = 256;
+/// Text grows by at least so much: a whole page has about 4,000 bytes.
+const STEP: usize = 128;
+/// A new page has room for as much as the one before, since names of one type follow each
+/// other; but not for more than this.
+const MOST: usize = 64 * STEP;
 
 impl Page {
     const fn used(&self) -> usize {
@@ -74,9 +77,11 @@ impl Names {
         if self.pages.len() <= chunk {
             self.pages.resize_with(chunk + 1, Page::default);
         }
+        let before = chunk.checked_sub(1).map_or(0, |before| self.pages[before].used());
         let page = &mut self.pages[chunk];
         if page.text.capacity() - page.text.len() < text.len() {
-            let room = text.len().max(STEP).max(page.used() / 8);
+            let usual = if page.text.capacity() == 0 { before.min(MOST) } else { page.used() / 8 };
+            let room = text.len().max(STEP).max(usual);
             if page.unused > page.text.len() / 8 {
                 page.tidy(others, room);
             } else {
