@@ -80,7 +80,7 @@ impl Names {
         let before = chunk.checked_sub(1).map_or(0, |before| self.pages[before].used());
         let page = &mut self.pages[chunk];
         if page.text.capacity() - page.text.len() < text.len() {
-            let usual = if page.text.capacity() == 0 { before.min(MOST) } else { page.used() / 8 };
+            let usual = if page.text.capacity() == 0 { before.min(MOST) } else { page.used() / 32 };
             let room = text.len().max(STEP).max(usual);
             if page.unused > page.text.len() / 8 {
                 page.tidy(others, room);
@@ -148,8 +148,8 @@ mod tests {
         while let Some(name) = used.pop() {
             names.remove(3, name, used.iter_mut());
             names.check();
-            let most = 2 * names.used() + STEP + names.pages.capacity() * size_of::<Page>();
-            assert!(names.bytes() <= most.max(full / 8), "{} for {}", names.bytes(), names.used());
+            let most = 2 * names.used() + STEP + full / 32 + names.pages.capacity() * size_of::<Page>();
+            assert!(names.bytes() <= most, "{} for {}", names.bytes(), names.used());
         }
         assert_eq!(names.pages[3].text.capacity(), 0);
         assert_eq!(names.get(3, Name::default()), "");
