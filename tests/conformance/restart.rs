@@ -43,7 +43,7 @@ async fn interrupt<S: Scene>() -> Result<()> {
         scene.step(cluster, step).await?;
         for _ in 0..INTERRUPTIONS {
             let before = states(cluster, &scene.all()).await?;
-            let collector = Collector::start(stage.plane, slow(4)).await?;
+            let collector = stage.start(slow(4)).await?;
             let mut over = false;
             poll("the collector to do something", async || {
                 over = scene.holds(cluster, step).await.is_ok();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::cluster::{create_all, poll};
 use crate::support::controller_manager::Frozen;
+use crate::support::deployment::{self, Standing};
 use crate::support::{
     Cluster, Collector, ControlPlane, ControllerManager, Crd, Ns, Obj, Options, Policy, Scope, Turn,
     controller_manager,
@@ -28,6 +29,8 @@ pub struct Stage {
     pub plane: &'static ControlPlane,
     /// The client.
     pub cluster: Cluster,
+    /// The installation, where it is the manifests that run the collector.
+    pub standing: Option<Standing>,
     _turn: Turn,
 }
 
@@ -49,8 +52,11 @@ impl Stage {
             ControllerManager::on(plane)?;
         }
         let cluster = Cluster::new(plane.client().await?);
-        let stage = Self { plane, cluster, _turn: turn };
+        let mut stage = Self { plane, cluster, standing: None, _turn: turn };
         stage.clear().await.context("cannot clear the stage")?;
+        if deployment::runs_the_collector() {
+            stage.standing = Some(Standing::on(plane).await?);
+        }
         Ok(stage)
     }
 
@@ -66,12 +72,20 @@ impl Stage {
     }
 
     /// Starts the collector with options.
-    /// Where Kubernetes' own collects, it only looks on.
     pub async fn collector_with(&self, options: Options) -> Result<Collector> {
-        let options = if controller_manager::collects() { options.looking_on() } else { options };
-        let collector = Collector::start(self.plane, options).await?;
+        let collector = self.start(options).await?;
         collector.ready().await?;
         Ok(collector)
+    }
+
+    /// Starts the collector, and does not wait until it is ready: as the manifests run it,
+    /// where they are tested. Where Kubernetes' own collects, it only looks on.
+    pub async fn start(&self, options: Options) -> Result<Collector> {
+        if let Some(standing) = &self.standing {
+            return standing.start(options).await;
+        }
+        let options = if controller_manager::collects() { options.looking_on() } else { options };
+        Collector::start(self.plane, options).await
     }
 
     /// Replaces the collector by a new one, and waits until that has settled.

@@ -6,11 +6,10 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::installation::{Installation, NAME};
-use crate::pod::Pod;
 use crate::scenes::{Scene, Scenes};
 use crate::support::ControlPlane;
 use crate::support::cluster::poll;
+use crate::support::deployment::{Installation, NAME, Pod};
 
 /// A file is read again at least once a minute, and work that was refused until then
 /// is tried again within twice that time.

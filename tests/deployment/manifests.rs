@@ -7,11 +7,10 @@ use anyhow::{Context as _, Result, ensure};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use kube_gc::config::Loader;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::installation::{Installation, NAME, overlays, plane};
-use crate::pod::Pod;
 use crate::support::cluster::poll;
+use crate::support::deployment::{Installation, NAME, Pod, overlays, plane};
 
 /// All that an overlay adds to what every installation has.
 const ADDED: [(&str, &[&str]); 5] = [
@@ -107,10 +106,8 @@ async fn the_probes_ask_what_the_collector_answers() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let spec = installation.deployment().await?["spec"]["template"]["spec"].clone();
     let container = &spec["containers"][0];
-    let configmap = spec["volumes"][0]["configMap"]["name"].as_str().context("no ConfigMap")?;
-    let config = installation.configmap(configmap).await?["data"]["config.toml"].clone();
     let file = tempfile::NamedTempFile::new()?;
-    std::fs::write(&file, config.as_str().context("no config.toml")?)?;
+    std::fs::write(&file, installation.configuration().await?)?;
     let settings = Loader::new().file(Some(file.path())).load()?;
     let port = &container["ports"][0];
     ensure!(port["containerPort"] == settings.http.listen.port(), "{port}");
@@ -131,11 +128,7 @@ async fn the_probes_ask_what_the_collector_answers() -> Result<()> {
 #[tokio::test]
 async fn another_configuration_is_another_template() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
-    let name = |deployment: &Value| {
-        let volumes = &deployment["spec"]["template"]["spec"]["volumes"];
-        volumes[0]["configMap"]["name"].as_str().map(str::to_owned).context("no ConfigMap")
-    };
-    let before = name(&installation.deployment().await?)?;
+    let before = installation.config_name().await?;
     let other = json!({
         "name": NAME,
         "namespace": NAME,
@@ -144,10 +137,10 @@ async fn another_configuration_is_another_template() -> Result<()> {
     });
     installation.add("configMapGenerator", json!([other]))?;
     installation.apply().await?;
-    let after = name(&installation.deployment().await?)?;
+    let after = installation.config_name().await?;
     ensure!(before != after, "still {after}");
-    let content = installation.configmap(&after).await?["data"]["config.toml"].clone();
-    ensure!(content.as_str().is_some_and(|text| text.contains("delete = 7")), "{content}");
+    let content = installation.configuration().await?;
+    ensure!(content.contains("delete = 7"), "{content}");
     Ok(())
 }
 

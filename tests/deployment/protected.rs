@@ -4,9 +4,8 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Pair};
-use crate::installation::{Installation, NAME, USER, plane};
-use crate::pod::Pod;
 use crate::support::cluster::poll;
+use crate::support::deployment::{Installation, NAME, Pod, USER, plane};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");

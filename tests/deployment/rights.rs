@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::installation::{Installation, grants, plane, role_path};
-use crate::pod::Pod;
 use crate::scenes::{Scene, Scenes};
 use crate::support::Collector;
 use crate::support::cluster::poll;
+use crate::support::deployment::{Installation, Pod, grants, plane, role_path};
 
 const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
 
@@ -206,27 +205,27 @@ async fn every_verb_of_the_role_is_needed() -> Result<()> {
     );
     for (verb, symptom) in &NEEDED {
         ensure!(has(verb));
-        let mut without = rules.clone();
-        for rule in &mut without {
-            if let Some(verbs) = rule["verbs"].as_array_mut() {
-                verbs.retain(|found| found != verb);
-            }
-        }
-        // A rule without verbs is none.
-        without.retain(|rule| rule["verbs"].as_array().is_some_and(|verbs| !verbs.is_empty()));
-        grant(&installation, &without, verb).await?;
+        grant(&installation, &rules, Some(verb)).await?;
         shows(&installation, verb, symptom).await.with_context(|| format!("without {verb}"))?;
     }
     Ok(())
 }
 
-/// Gives the role these rules, and waits until they take effect.
-async fn grant(installation: &Installation<'_>, rules: &[Value], without: &str) -> Result<()> {
+/// Gives the role these rules, perhaps without one verb, and waits until they take effect.
+pub async fn grant(installation: &Installation<'_>, rules: &[Value], without: Option<&str>) -> Result<()> {
+    let mut rules = rules.to_vec();
+    for rule in &mut rules {
+        if let Some(verbs) = rule["verbs"].as_array_mut() {
+            verbs.retain(|found| found.as_str() != without);
+        }
+    }
+    // A rule without verbs is none.
+    rules.retain(|rule| rule["verbs"].as_array().is_some_and(|verbs| !verbs.is_empty()));
     let patch = json!({ "rules": rules });
     installation.cluster.send("PATCH", &role_path(), MERGE_PATCH, Some(&patch)).await?;
     poll("the role to take effect", async || {
         for (verb, _) in &NEEDED {
-            if installation.may(verb, "", "events").await? == (*verb == without) {
+            if installation.may(verb, "", "events").await? == (Some(*verb) == without) {
                 return Ok(false);
             }
         }

@@ -1,5 +1,6 @@
 //! The collector: the real binary, as a child process.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
@@ -11,13 +12,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
-use tempfile::NamedTempFile;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::control_plane::ControlPlane;
+use super::deployment;
 
 mod idle;
 mod onlooker;
@@ -68,8 +69,11 @@ pub struct Collector {
     debug: String,
     ended: bool,
     looks_on: bool,
-    _config: Option<NamedTempFile>,
+    _needs: Option<Needs>,
 }
+
+/// What has to be there as long as a collector runs: its files.
+pub type Needs = Box<dyn Any + Send + Sync>;
 
 /// What the reader thread made of standard error.
 #[derive(Debug, Default)]
@@ -132,6 +136,7 @@ impl Collector {
 
     /// Starts one with any kubeconfig.
     pub async fn start_with(kubeconfig: &Path, options: Options) -> Result<Self> {
+        ensure!(!deployment::runs_the_collector(), "here it runs in its pod");
         let mut command = Command::new(env!("CARGO_BIN_EXE_kube-gc"));
         command.arg("run").arg("--kubeconfig").arg(kubeconfig);
         command.args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0", "--log-format", "json"]);
@@ -140,7 +145,7 @@ impl Collector {
                 let file = tempfile::Builder::new().prefix("kube-gc-").suffix(".toml").tempfile()?;
                 std::fs::write(&file, text)?;
                 command.arg("--config").arg(file.path());
-                Some(file)
+                Some(Box::new(file) as Needs)
             }
             None => None,
         };
@@ -152,7 +157,7 @@ impl Collector {
 
     /// Starts one by a command that becomes it, whose log is JSON and whose listeners
     /// are on loopback.
-    pub async fn spawn(mut command: Command, config: Option<NamedTempFile>) -> Result<Self> {
+    pub async fn spawn(mut command: Command, needs: Option<Needs>) -> Result<Self> {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -180,7 +185,7 @@ impl Collector {
             debug: String::new(),
             ended: false,
             looks_on: false,
-            _config: config,
+            _needs: needs,
         };
         let bound = {
             let mut log = collector.log.clone();

@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod collector;
 pub mod control_plane;
 pub mod controller_manager;
+pub mod deployment;
 pub mod etcd;
 pub mod proxy;
 pub mod webhook;

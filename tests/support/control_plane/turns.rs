@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use anyhow::{Result, anyhow};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::super::deployment;
 use super::{ControlPlane, Release, is_embedded};
 
 /// How many planes there are to take turns on. On the embedded server a scenario mostly
@@ -30,8 +31,9 @@ pub struct Turn {
 enum Held {
     /// One of those that serve any scenario.
     Shared { index: usize, _permit: SemaphorePermit<'static> },
-    /// The one for scenarios that need an old release.
-    Old { _turn: tokio::sync::MutexGuard<'static, ()> },
+    /// The only one of its kind: for scenarios that need an old release, and where it is
+    /// shared with the tests of the manifests.
+    Single { _turn: tokio::sync::MutexGuard<'static, ()> },
 }
 
 impl Turn {
@@ -48,6 +50,9 @@ impl Turn {
 
     async fn with_permits(count: usize) -> Result<Self> {
         static OPENED: OnceLock<()> = OnceLock::new();
+        if deployment::runs_the_collector() {
+            return Self::single(deployment::plane()?).await;
+        }
         OPENED.get_or_init(|| {
             // The first one first: a single scenario starts a single plane.
             free().extend((0..planes()).rev());
@@ -73,8 +78,11 @@ impl Turn {
         if !is_embedded() {
             return Self::take().await;
         }
-        let plane = started(&OLD, || ControlPlane::start_embedded(Some(Release::V1_20)))?;
-        Ok(Self { plane, held: Held::Old { _turn: plane.exclusive().await } })
+        Self::single(started(&OLD, || ControlPlane::start_embedded(Some(Release::V1_20)))?).await
+    }
+
+    async fn single(plane: &'static ControlPlane) -> Result<Self> {
+        Ok(Self { plane, held: Held::Single { _turn: plane.exclusive().await } })
     }
 
     /// The plane.

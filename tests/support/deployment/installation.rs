@@ -12,18 +12,21 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::sync::MutexGuard;
 
-use crate::support::cluster::poll;
-use crate::support::{Cluster, ControlPlane};
+use super::super::cluster::{Cluster, poll};
+use super::super::control_plane::ControlPlane;
+use super::standing;
 
 /// The name of all that the manifests make, and of their namespace.
 pub const NAME: &str = "kube-gc";
 /// The service account, as the API server knows it.
 pub const USER: &str = "system:serviceaccount:kube-gc:kube-gc";
+/// The file in the ConfigMap.
+const CONFIG: &str = "config.toml";
 /// The first minor release that serves all that the manifests are written for.
 const TODAY: u32 = 29;
 
-/// What an overlay has made of a control plane, for as long as it is this test's
-/// turn on that.
+/// What an overlay has made of a control plane, for as long as it is somebody's turn
+/// on that.
 pub struct Installation<'a> {
     /// The control plane.
     pub plane: &'a ControlPlane,
@@ -31,10 +34,11 @@ pub struct Installation<'a> {
     pub cluster: Cluster,
     // Where kubectl is sent to.
     directory: TempDir,
-    _turn: MutexGuard<'a, ()>,
+    // None where whoever asked for it has the turn.
+    _turn: Option<MutexGuard<'a, ()>>,
 }
 
-/// A control plane that all tests of this binary share. It is as strict about owner
+/// The control plane that all tests of the manifests share. It is as strict about owner
 /// references as API servers can be.
 pub fn plane() -> Result<&'static ControlPlane> {
     static PLANE: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
@@ -56,24 +60,35 @@ pub fn overlays() -> Result<BTreeSet<String>> {
 }
 
 impl<'a> Installation<'a> {
-    /// Applies an overlay, and waits until its role takes effect.
+    /// Waits for this test's turn, applies an overlay, and waits until its role takes
+    /// effect.
     pub async fn of(plane: &'a ControlPlane, overlay: &str) -> Result<Self> {
         let turn = plane.exclusive().await;
+        standing::forget();
+        let installation = Self { _turn: Some(turn), ..Self::found(plane).await? };
+        installation.install(overlay).await?;
+        Ok(installation)
+    }
+
+    /// What has been applied already, in somebody's turn.
+    pub(super) async fn found(plane: &'a ControlPlane) -> Result<Self> {
         let cluster = Cluster::new(plane.client().await?);
         let directory = tempfile::Builder::new().prefix("kube-gc-deploy-").tempdir()?;
-        let installation = Self { plane, cluster, directory, _turn: turn };
-        installation.kubectl(&["apply", "--filename"], &repository("tests/deployment/operator.yaml")).await?;
+        Ok(Self { plane, cluster, directory, _turn: None })
+    }
+
+    /// Applies an overlay, and waits until its role takes effect.
+    pub(super) async fn install(&self, overlay: &str) -> Result<()> {
+        self.kubectl(&["apply", "--filename"], &repository("tests/deployment/operator.yaml")).await?;
         let operator = repository("tests/deployment/operator.yaml");
-        installation.kubectl(&["wait", "--for=condition=Established", "--filename"], &operator).await?;
-        installation.customize(overlay)?;
-        installation.apply().await.with_context(|| format!("the overlay {overlay}"))?;
-        let may_delete = installation.role().await?.iter().any(|rule| grants(rule, "delete"));
+        self.kubectl(&["wait", "--for=condition=Established", "--filename"], &operator).await?;
+        self.customize(overlay)?;
+        self.apply().await.with_context(|| format!("the overlay {overlay}"))?;
+        let may_delete = self.role().await?.iter().any(|rule| grants(rule, "delete"));
         poll("the role to take effect", async || {
-            Ok(installation.may("list", "", "pods").await?
-                && installation.may("delete", "", "pods").await? == may_delete)
+            Ok(self.may("list", "", "pods").await? && self.may("delete", "", "pods").await? == may_delete)
         })
-        .await?;
-        Ok(installation)
+        .await
     }
 
     /// Writes a kustomization of this overlay as this server can take it.
@@ -135,6 +150,26 @@ impl<'a> Installation<'a> {
     /// A ConfigMap of the namespace.
     pub async fn configmap(&self, name: &str) -> Result<Value> {
         self.get(&format!("/api/v1/namespaces/{NAME}/configmaps/{name}")).await
+    }
+
+    /// The name of the ConfigMap that the Deployment refers to.
+    pub async fn config_name(&self) -> Result<String> {
+        let volumes = self.deployment().await?["spec"]["template"]["spec"]["volumes"].take();
+        volumes[0]["configMap"]["name"].as_str().map(str::to_owned).context("no ConfigMap")
+    }
+
+    /// The collector's configuration, as it is in that.
+    pub async fn configuration(&self) -> Result<String> {
+        let configmap = self.configmap(&self.config_name().await?).await?;
+        configmap["data"][CONFIG].as_str().map(str::to_owned).with_context(|| format!("no {CONFIG}"))
+    }
+
+    /// Changes it there, as a person can.
+    pub async fn configure(&self, text: &str) -> Result<()> {
+        let path = format!("/api/v1/namespaces/{NAME}/configmaps/{}", self.config_name().await?);
+        let patch = json!({ "data": { CONFIG: text } });
+        self.cluster.send("PATCH", &path, Some("application/merge-patch+json"), Some(&patch)).await?;
+        Ok(())
     }
 
     /// The rules of the ClusterRole.

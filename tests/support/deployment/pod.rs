@@ -5,6 +5,7 @@
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use base64::Engine as _;
@@ -12,15 +13,17 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::installation::{Installation, NAME};
-use crate::support::{Collector, ControlPlane};
+use super::super::collector::Collector;
+use super::super::control_plane::ControlPlane;
+use super::installation::{Installation, NAME};
 
 /// Where every client in a pod looks for the credentials.
 const CREDENTIALS: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
 /// The file system of a pod, and how the collector is started in it.
 pub struct Pod {
-    root: TempDir,
+    // As long as a collector runs in it, it stays.
+    root: Arc<TempDir>,
     container: Value,
     user: String,
     address: (String, String),
@@ -48,7 +51,7 @@ impl Pod {
         let address = (host.to_owned(), port.to_owned());
         let security = &spec["securityContext"];
         let user = format!("{}:{}", security["runAsUser"], security["runAsGroup"]);
-        let pod = Self { root, container, user, address };
+        let pod = Self { root: Arc::new(root), container, user, address };
         pod.install_image()?;
         pod.mount_volumes(installation, spec).await?;
         pod.mount(Path::new(CREDENTIALS), &credentials(installation.plane, token)?)?;
@@ -57,9 +60,16 @@ impl Pod {
 
     /// Starts the collector, with listeners on free ports of loopback.
     pub async fn start(&self) -> Result<Collector> {
+        self.start_with(&[], &[]).await
+    }
+
+    /// The same with further arguments and environment variables.
+    pub async fn start_with(&self, args: &[String], env: &[(String, String)]) -> Result<Collector> {
         let mut command = self.command()?;
         command.args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0"]);
-        Collector::spawn(command, None).await
+        command.args(args).envs(env.iter().map(|(name, value)| (name, value)));
+        let root = Arc::clone(&self.root);
+        Collector::spawn(command, Some(Box::new(root))).await
     }
 
     /// The container's command.

@@ -1,0 +1,50 @@
+//! That the scenarios are about the manifests.
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::policies::MixedChain;
+use crate::rights::grant;
+use crate::stage::{Scene as _, Stage};
+use crate::support::Options;
+use crate::support::deployment::USER;
+
+/// None of them could fail for its role, were the collector that they start not its own.
+#[tokio::test]
+async fn a_scenario_fails_where_the_role_lacks_a_verb() -> Result<()> {
+    for verb in ["delete", "patch"] {
+        let stage = Stage::set().await?;
+        let cluster = &stage.cluster;
+        let installation = stage.standing.as_ref().context("no installation")?.to_change();
+        let rules = installation.role().await?;
+        grant(installation, &rules, Some(verb)).await?;
+        let scene = MixedChain::plant(cluster).await?;
+        scene.step(cluster, 0).await?;
+        let collector = stage.collector().await?;
+        // In a line of JSON quotes are escaped.
+        collector.log_line(&format!("{USER}\\\" cannot {verb} resource")).await?;
+        collector.stop().await?;
+        ensure!(scene.holds(cluster, 0).await.is_err(), "it holds without {verb}");
+
+        grant(installation, &rules, None).await?;
+        let collector = stage.collector().await?;
+        cluster.settled(&collector).await?;
+        scene.holds(cluster, 0).await.with_context(|| format!("with {verb} again"))?;
+        collector.stop().await?;
+    }
+    Ok(())
+}
+
+/// What a scenario wants of the configuration is in the ConfigMap that the collector reads:
+/// what cannot be there does not let it start.
+#[tokio::test]
+async fn a_scenario_with_a_wrong_configuration_fails() -> Result<()> {
+    let stage = Stage::set().await?;
+    // The second is a table that the manifests have, too.
+    for config in ["[workers]\ndelete = \"many\"\n", "[log]\n"] {
+        let Err(error) = stage.start(Options::config(config)).await else {
+            bail!("it started with {config}")
+        };
+        ensure!(format!("{error:#}").contains("ended (exit status: 2)"), "{error:#}");
+    }
+    stage.collector().await?.stop().await
+}

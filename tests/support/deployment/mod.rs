@@ -1,0 +1,17 @@
+//! The manifests of `deploy/` on a real control plane, and the collector as they run it: in
+//! a file system that holds what its image and its volumes hold, as their user, with their
+//! service account.
+
+mod installation;
+mod pod;
+mod standing;
+
+pub use self::installation::{Installation, NAME, USER, grants, overlays, plane, role_path};
+pub use self::pod::Pod;
+pub use self::standing::Standing;
+
+/// Whether in this binary it is the manifests that run the collector: so it is by the
+/// binary's name.
+pub fn runs_the_collector() -> bool {
+    env!("CARGO_CRATE_NAME") == "deployment"
+}
