@@ -121,8 +121,8 @@ impl Store {
     /// The name that a reference was written with.
     pub(super) fn written_name(&self, edge: EdgeId) -> &str {
         let Edge { own_name, owner, .. } = self.edges[edge];
-        let own = if own_name { self.own_names.get(&edge) } else { None };
-        own.map_or_else(|| self.name(owner), |name| name)
+        let own = if own_name { self.own_names.get(&edge).map(|name| &**name) } else { None };
+        own.unwrap_or_else(|| self.name(owner))
     }
 
     /// A reference as it was written.

@@ -26,7 +26,7 @@ impl<T> Default for Index<T> {
 const fn part(hash: u64) -> usize {
     let middle = (hash >> 24) as usize;
     let (one, other) = (middle % TABLES, middle / TABLES % TABLES);
-    let is_third = (middle / (TABLES * TABLES)) as u16 % 3 == 0;
+    let is_third = (middle / (TABLES * TABLES)).is_multiple_of(3);
     if is_third && other > one { other } else { one }
 }
 

@@ -9,11 +9,11 @@ use super::{Effects, Partition};
 
 impl Partition {
     /// A list or a watch showed an object.
-    pub(super) fn seen(&mut self, type_id: TypeId, facts: ObjectFacts, out: &mut Effects) {
+    pub(super) fn seen(&mut self, type_id: TypeId, facts: &ObjectFacts, out: &mut Effects) {
         match self.store.find(&facts.uid, Target::Served(type_id)) {
             Some(id) if self.store.nodes[id].is_observed() => {
                 let was = self.store.version(id);
-                self.update(id, &facts, out);
+                self.update(id, facts, out);
                 // A list shows the last of what happened, and hides what came between: a
                 // finalizer that we took off may have come back. Whoever was done with
                 // the node relied on an event that never comes.
@@ -36,7 +36,7 @@ impl Partition {
     }
 
     /// A node that was not observed, or is new, becomes observed.
-    fn appear(&mut self, id: NodeId, facts: ObjectFacts, out: &mut Effects) {
+    fn appear(&mut self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) {
         let was = self.store.nodes[id].presence;
         let guess = (was == Presence::Absent).then(|| self.store.identity(id));
         if was == Presence::Remote {

@@ -160,7 +160,7 @@ impl Partition {
         for change in changes {
             match change {
                 Change::ListBegan => self.list_began(type_id),
-                Change::Seen(facts) => self.seen(type_id, facts, out),
+                Change::Seen(facts) => self.seen(type_id, &facts, out),
                 Change::Deleted(facts) => self.deleted(type_id, &facts, deletes_prove, out),
                 Change::ListEnded { resource_version } => {
                     self.list_ended(type_id, resource_version.as_ref(), deletes_prove, out);
