@@ -9,32 +9,41 @@
 mod cluster;
 #[path = "../core/documents.rs"]
 mod documents;
+mod graph;
+#[allow(dead_code, unused_imports, reason = "the benchmark of large clusters uses more of it")]
+#[path = "../scale/cluster/mod.rs"]
+mod large;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::num::NonZeroU16;
 
 use allocation_counter::{AllocationInfo, measure};
-use cluster::{BATCH, Cluster, batch, partition};
 use documents::{ITEMS, Shape};
+use graph::Graph;
 use kube_gc::benching;
-use kube_gc::graph::{Change, Effects, Partition};
+use kube_gc::graph::Memory;
 use kube_gc::object::ObjectFacts;
 use serde_json::{Value, json};
 
 /// A large cluster.
-const OBJECTS: usize = 1_000_000;
+const OBJECTS: u64 = 1_000_000;
 /// What HTTP hands on at once when there is much to read.
 const CHUNK: usize = 64 << 10;
 
 fn main() -> std::io::Result<()> {
-    let (decoding, graph) = (decoding(), graph());
+    let (decoding, graph) = (decoding(), graph_rows().map_err(std::io::Error::other)?);
     let report = if std::env::args().any(|argument| argument == "--json") {
         json!({ "decoding": decoding, "graph": graph }).to_string() + "\n"
     } else {
         let unit = "memory of decoding";
         let columns = ["bytes of JSON", "allocations", "bytes allocated", "bytes at the most", "bytes kept"];
         let mut text = table(unit, &columns, &decoding);
-        text += &table("memory of the graph", &["objects", "references", "bytes per object"], &graph);
+        text += &table(
+            "memory of the graph",
+            &["objects", "references", "bytes per object", "pieces per object"],
+            &graph,
+        );
         text
     };
     std::io::stdout().write_all(report.as_bytes())
@@ -71,47 +80,38 @@ fn counted(read: impl FnOnce() -> Result<Vec<ObjectFacts>, String>) -> Allocatio
 }
 
 /// The graph's own account, the allocator's, and what the process has got more.
-fn graph() -> Vec<Value> {
-    let cluster = Cluster::new(OBJECTS);
-    let mut partition = partition(&cluster);
+fn graph_rows() -> Result<Vec<Value>, String> {
     let before = resident();
-    let info = measure(|| build(&mut partition, &cluster));
+    let graph = Graph::new(OBJECTS, NonZeroU16::MIN.saturating_add(1))?;
     let grown = resident().zip(before).map(|(now, before)| now.saturating_sub(before));
-    let stats = partition.stats();
-    let names: usize =
-        cluster.types.iter().flat_map(|listing| &listing.objects).map(|facts| facts.name.len()).sum();
-    let row = |what: &str, bytes: Option<u64>| {
-        let each = bytes.map(|bytes| (bytes as f64 / stats.nodes as f64 * 10.0).round() / 10.0);
+    let each = |count: u64| (count as f64 / graph.objects as f64 * 10.0).round() / 10.0;
+    let row = |what: &str, bytes: Option<u64>, pieces: Option<u64>| {
         json!({
             "what": what,
-            "objects": stats.nodes,
-            "references": stats.edges,
-            "bytes per object": each,
+            "objects": graph.objects,
+            "references": graph.references(),
+            "bytes per object": bytes.map(each),
+            "pieces per object": pieces.map(each),
         })
     };
-    let live = info.bytes_current.unsigned_abs();
-    vec![
-        row("the names", Some(names as u64)),
-        row("by its own account", Some(stats.bytes as u64)),
-        row("by the allocator", Some(live)),
-        row("by the allocator, without the names", Some(live - names as u64)),
-        row("by the process (resident)", grown),
-    ]
-}
-
-fn build(partition: &mut Partition, cluster: &Cluster) {
-    let mut effects = Effects::default();
-    for listing in &cluster.types {
-        let mut apply = |changes: Vec<Change>| {
-            partition.intake(batch(&listing.resource, changes), &mut effects);
-            effects.clear();
-        };
-        apply(vec![Change::ListBegan]);
-        for page in listing.objects.chunks(BATCH) {
-            apply(page.iter().cloned().map(Change::Seen).collect());
-        }
-        apply(vec![Change::ListEnded { resource_version: None }]);
-    }
+    let memory = graph.memory();
+    let part = |what, bytes: usize| row(what, Some(bytes as u64), None);
+    let Memory { nodes, names, edges, index, lists, rest } = memory;
+    let live = graph.allocated.bytes_current.unsigned_abs();
+    let pieces = graph.allocated.count_current.unsigned_abs();
+    Ok(vec![
+        part("nodes", nodes),
+        part("their names", names),
+        part("references", edges),
+        part("index", index),
+        part("lists of the types", lists),
+        part("the rest", rest),
+        part("all that, its own account", memory.total()),
+        part("without the letters of the names", memory.total() - graph.names),
+        row("by the allocator", Some(live), Some(pieces)),
+        row("by the allocator, without the letters", Some(live - graph.names as u64), None),
+        row("by the process (resident)", grown, None),
+    ])
 }
 
 /// What the process has in memory, where `/proc` says so.

@@ -27,7 +27,7 @@ impl Partition {
         let (x, y) = (&self.store.nodes[a], &self.store.nodes[b]);
         x.uid == y.uid
             && x.namespace == y.namespace
-            && x.name == y.name
+            && self.store.name(a) == self.store.name(b)
             && self.store.resource(a).kind == self.store.resource(b).kind
     }
 

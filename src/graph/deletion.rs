@@ -82,8 +82,8 @@ impl Partition {
         self.expected.remove(&id);
         self.wake(&touched, out);
         self.store.set_presence(id, Presence::Virtual);
+        self.store.set_version(id, None);
         let node = &mut self.store.nodes[id];
-        node.resource_version = None;
         node.deletion = DeletionState::Live;
         node.finalizers = Finalizers::default();
         let was_grouped = std::mem::replace(&mut node.role, Role::Single) != Role::Single;
@@ -182,7 +182,7 @@ impl Partition {
     /// same for all, so namespace and name order them.
     fn rotate(&mut self, id: NodeId) {
         type Place<'a> = (Option<&'a Namespace>, &'a str);
-        let current: Place<'_> = (self.store.namespace(id), &self.store.nodes[id].name);
+        let current: Place<'_> = (self.store.namespace(id), self.store.name(id));
         let (mut first, mut next) = (None::<Place<'_>>, None::<Place<'_>>);
         for edge in self.store.dependents(id) {
             let place = (self.store.meant_namespace(edge), self.store.written_name(edge));

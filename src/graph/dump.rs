@@ -166,7 +166,7 @@ impl Partition {
             }
         };
         let namespace = self.store.namespace(id).map_or("", Namespace::as_str);
-        let name = node.name.to_string();
+        let name = self.store.name(id).to_owned();
         let label = if namespace.is_empty() {
             format!("{kind} {name}")
         } else {

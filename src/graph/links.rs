@@ -106,7 +106,7 @@ impl Partition {
             _ => return,
         }
         let touched = self.withdraw(id);
-        if self.store.namespace(id) != Some(&link.namespace) || self.store.nodes[id].name != link.name {
+        if self.store.namespace(id) != Some(&link.namespace) || self.store.name(id) != &*link.name {
             self.store.relocate(id, Some(&link.namespace), &link.name);
         }
         let node = &mut self.store.nodes[id];

@@ -47,8 +47,7 @@ impl Partition {
             .filter(|&id| self.store.nodes[id].is_observed() && !self.store.nodes[id].listed)
             .collect();
         for id in missing {
-            let node = &self.store.nodes[id];
-            let order = node.resource_version.as_ref().zip(version).and_then(|(a, b)| a.partial_cmp(b));
+            let order = self.store.version(id).zip(version).and_then(|(a, b)| a.partial_cmp(b));
             match order {
                 // Created after the list's version; unless the versions mean nothing.
                 Some(Ordering::Greater)

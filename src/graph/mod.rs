@@ -7,6 +7,7 @@ mod capacity;
 mod catalog;
 mod deletion;
 pub mod dump;
+mod edges;
 mod effect;
 mod event;
 mod index;
@@ -14,6 +15,8 @@ mod intern;
 mod layout;
 mod links;
 mod lists;
+mod memory;
+mod names;
 mod node;
 mod observe;
 mod partition;
@@ -24,6 +27,7 @@ mod snapshot;
 mod store;
 #[cfg(test)]
 pub(crate) mod tests;
+mod versions;
 mod waiting;
 
 pub use deletion::Verification;
@@ -32,6 +36,7 @@ pub use dump::Dump;
 pub use effect::{Effects, Report};
 pub use event::{Change, DeletesProve, Epoch, Intake, Link, PeerMessage};
 pub use layout::Layout;
+pub use memory::Memory;
 pub use partition::{ExpectedChange, IntakeOutcome, Partition, Stats};
 pub use shown::Shown;
 pub use snapshot::{

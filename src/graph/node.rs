@@ -1,9 +1,11 @@
 //! Nodes and edges, small: a large cluster has a million of each.
 
-use crate::object::{DeletionState, Finalizers, ResourceVersion, Uid};
+use crate::object::{DeletionState, Finalizers, Uid};
 
 use super::arena::Id;
 use super::intern::{NamespaceId, ReferenceTypeId, TypeId};
+use super::names::Name;
+use super::versions::Version;
 
 pub(super) type NodeId = Id<Node>;
 pub(super) type EdgeId = Id<Edge>;
@@ -60,8 +62,8 @@ pub(super) enum Target {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) uid: Uid,
-    pub(super) name: Box<str>,
-    pub(super) resource_version: Option<ResourceVersion>,
+    pub(super) name: Name,
+    pub(super) version: Version,
     pub(super) namespace: Option<NamespaceId>,
     pub(super) node_type: NodeType,
     /// The first of its references, in the order in which they were written.
@@ -127,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_million_objects_fit() {
-        assert_eq!((size_of::<Node>(), Arena::<Node>::SLOT), (88, 88));
+        assert_eq!((size_of::<Node>(), Arena::<Node>::SLOT), (64, 64));
         assert_eq!((size_of::<Edge>(), Arena::<Edge>::SLOT), (28, 28));
         assert_eq!(size_of::<Option<NodeId>>(), 4);
     }

@@ -9,17 +9,15 @@ use super::{Effects, Partition};
 
 impl Partition {
     /// A list or a watch showed an object.
-    pub(super) fn seen(&mut self, type_id: TypeId, facts: ObjectFacts, out: &mut Effects) {
+    pub(super) fn seen(&mut self, type_id: TypeId, facts: &ObjectFacts, out: &mut Effects) {
         match self.store.find(&facts.uid, Target::Served(type_id)) {
             Some(id) if self.store.nodes[id].is_observed() => {
-                let was = self.store.nodes[id].resource_version.clone();
-                self.update(id, &facts, out);
+                let was = self.store.version(id);
+                self.update(id, facts, out);
                 // A list shows the last of what happened, and hides what came between: a
                 // finalizer that we took off may have come back. Whoever was done with
                 // the node relied on an event that never comes.
-                if self.store.types.entries[type_id].is_listing()
-                    && self.store.nodes[id].resource_version != was
-                {
+                if self.store.types.entries[type_id].is_listing() && self.store.version(id) != was {
                     self.derive_work(id, out);
                     if self.store.nodes[id].is_deleting_dependents() {
                         // And its owner may have been solid for a while: whoever was kept for
@@ -38,7 +36,7 @@ impl Partition {
     }
 
     /// A node that was not observed, or is new, becomes observed.
-    fn appear(&mut self, id: NodeId, facts: ObjectFacts, out: &mut Effects) {
+    fn appear(&mut self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) {
         let was = self.store.nodes[id].presence;
         let guess = (was == Presence::Absent).then(|| self.store.identity(id));
         if was == Presence::Remote {
@@ -49,8 +47,8 @@ impl Partition {
         self.store.set_presence(id, Presence::Observed);
         out.present.extend(guess.filter(|guess| *guess == self.store.identity(id)));
         let deletion = facts.deletion_state();
+        self.store.set_version(id, facts.resource_version.as_ref());
         let node = &mut self.store.nodes[id];
-        node.resource_version = facts.resource_version;
         node.finalizers = facts.finalizers;
         node.deletion = deletion;
         node.listed = true;
@@ -67,21 +65,21 @@ impl Partition {
     /// An observed node is shown again: compared with the node, not with the
     /// event before, because an update may come without the one that preceded it.
     fn update(&mut self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) {
-        let node = &mut self.store.nodes[id];
-        node.listed = true;
-        let (known, shown) = (&node.resource_version, &facts.resource_version);
+        self.store.nodes[id].listed = true;
+        let (known, shown) = (&self.store.version(id), &facts.resource_version);
         if known.as_ref().zip(shown.as_ref()).is_some_and(|(known, shown)| known.is_after(shown)) {
             return;
         }
         let newer = known != shown;
-        let was = node.deletion;
-        node.resource_version = facts.resource_version.clone();
+        let was = self.store.nodes[id].deletion;
         if newer {
+            self.store.set_version(id, shown.as_ref());
             self.note_event(id, out);
         }
         let deletion = facts.deletion_state();
         let node = &self.store.nodes[id];
-        let moved = node.name != facts.name || self.store.namespace(id) != facts.namespace.as_ref();
+        let moved =
+            self.store.name(id) != &*facts.name || self.store.namespace(id) != facts.namespace.as_ref();
         let same_state = node.finalizers == facts.finalizers && was == deletion;
         if !moved && same_state && self.has_references(id, facts) {
             return;

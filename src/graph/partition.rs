@@ -160,7 +160,7 @@ impl Partition {
         for change in changes {
             match change {
                 Change::ListBegan => self.list_began(type_id),
-                Change::Seen(facts) => self.seen(type_id, facts, out),
+                Change::Seen(facts) => self.seen(type_id, &facts, out),
                 Change::Deleted(facts) => self.deleted(type_id, &facts, deletes_prove, out),
                 Change::ListEnded { resource_version } => {
                     self.list_ended(type_id, resource_version.as_ref(), deletes_prove, out);
@@ -195,9 +195,7 @@ impl Partition {
         };
         let shows = match change {
             ExpectedChange::Removed => false,
-            ExpectedChange::Version(version) => {
-                self.store.nodes[id].resource_version.as_ref().is_some_and(|seen| seen >= version)
-            }
+            ExpectedChange::Version(version) => self.store.version(id).is_some_and(|seen| seen >= *version),
         };
         if shows {
             return;
@@ -216,9 +214,9 @@ impl Partition {
     /// Called with every event of a node that has a newer version than it had.
     pub(super) fn note_event(&mut self, id: NodeId, out: &mut Effects) {
         let Some(expectation) = self.expected.get(&id) else { return };
-        let pending = match (&expectation.change, &self.store.nodes[id].resource_version) {
+        let pending = match (&expectation.change, self.store.version(id)) {
             // Versions that cannot be compared: any event will do.
-            (ExpectedChange::Version(version), Some(seen)) => version.is_after(seen),
+            (ExpectedChange::Version(version), Some(seen)) => version.is_after(&seen),
             _ => false,
         };
         if !pending && self.expected.remove(&id).is_some_and(|expectation| expectation.asked) {
@@ -240,7 +238,7 @@ impl Partition {
             virtual_nodes: self.store.virtual_nodes(),
             edges: self.store.edges.len(),
             unresolved: self.store.unresolved_edges(),
-            bytes: self.store.bytes(),
+            bytes: self.store.memory().total(),
             unseen_writes: self.expected.len(),
         }
     }

@@ -58,7 +58,7 @@ impl Partition {
         };
         ObjectSnapshot {
             identity: self.store.identity(id),
-            resource_version: node.resource_version.clone(),
+            resource_version: self.store.version(id),
             generation: Generation(node.generation),
             deletion: node.deletion,
             finalizers: node.finalizers,
@@ -155,14 +155,15 @@ impl Partition {
     fn state_of(&self, id: NodeId, identity: &Identity) -> OwnerState {
         let node = &self.store.nodes[id];
         let same_namespace = self.store.namespace(id) == identity.namespace.as_ref();
-        if node.name != identity.name || !(same_namespace || mutation::is(Mutation::IgnoreNamespace)) {
+        if self.store.name(id) != &*identity.name
+            || !(same_namespace || mutation::is(Mutation::IgnoreNamespace))
+        {
             return OwnerState::Unknown;
         }
         match node.presence {
-            Presence::Observed if self.store.is_synced(id) => OwnerState::Observed {
-                resource_version: node.resource_version.clone(),
-                deletion: node.deletion,
-            },
+            Presence::Observed if self.store.is_synced(id) => {
+                OwnerState::Observed { resource_version: self.store.version(id), deletion: node.deletion }
+            }
             Presence::Absent => OwnerState::Absent,
             _ => OwnerState::Unknown,
         }

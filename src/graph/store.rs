@@ -1,4 +1,4 @@
-//! Nodes, edges and how they hang together. Keeps the structure consistent and
+//! Nodes and edges; how these hang together is in `edges.rs`. Keeps the structure consistent and
 //! knows no rule of garbage collection.
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::object::{
-    DeletionState, Finalizers, Identity, Key, Namespace, OwnerReference, ResourceType, Scope, Uid,
+    DeletionState, Finalizers, Identity, Key, Namespace, ResourceType, ResourceVersion, Uid,
 };
 
 use super::arena::Arena;
@@ -15,7 +15,10 @@ use super::index::Index;
 use super::intern::{
     FixedMap, Interned, Interner, NamespaceId, ReferenceType, ReferenceTypeId, Types, hash_of,
 };
+use super::memory::Memory;
+use super::names::{Name, Names};
 use super::node::{Edge, EdgeId, Node, NodeId, NodeType, Presence, Role, Target};
+use super::versions::{Version, Versions};
 
 /// A few nodes; hardly ever more than one.
 pub(super) type Few = SmallVec<[NodeId; 2]>;
@@ -24,27 +27,25 @@ pub(super) type Few = SmallVec<[NodeId; 2]>;
 #[derive(Debug, Default)]
 pub(super) struct Store {
     pub(super) nodes: Arena<Node>,
+    names: Names,
+    versions: Versions,
     pub(super) edges: Arena<Edge>,
     /// Found by uid alone, so that all nodes with a uid can be found.
     index: Index<Node>,
     /// Names of references that differ from their owner node's: rare.
-    own_names: FixedMap<EdgeId, Box<str>>,
+    pub(super) own_names: FixedMap<EdgeId, Box<str>>,
     pub(super) namespaces: Interner<Namespace>,
     pub(super) reference_types: Interner<ReferenceType>,
     pub(super) types: Types,
-    /// Bytes of all names, for the statistics.
-    name_bytes: usize,
     virtual_nodes: usize,
     /// Edges to owners whose kind leads to no type.
-    unresolved_edges: usize,
+    pub(super) unresolved_edges: usize,
     /// Source of generations. One for all nodes: a node that was freed and made
     /// anew must not come back to a generation that some verdict still carries.
     clock: u32,
 }
 
 impl Store {
-    // --- Nodes ---
-
     pub(super) fn find(&self, uid: &Uid, target: Target) -> Option<NodeId> {
         let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target() == target;
         self.index.find(hash_of(uid), is)
@@ -89,8 +90,8 @@ impl Store {
     ) -> NodeId {
         let node = Node {
             uid: uid.clone(),
-            name: name.into(),
-            resource_version: None,
+            name: Name::default(),
+            version: Version::default(),
             namespace: namespace.map(|namespace| self.acquire_namespace(namespace)),
             node_type: match target {
                 Target::Served(id) => NodeType::Served { id, position: 0 },
@@ -106,9 +107,9 @@ impl Store {
             listed: false,
             shares_uid: false,
         };
-        self.name_bytes += name.len();
         self.virtual_nodes += usize::from(presence == Presence::Virtual);
         let id = self.nodes.insert(node);
+        self.add_name(id, name);
         if let NodeType::Served { id: type_id, position } = &mut self.nodes[id].node_type {
             let list = &mut self.types.entries[*type_id].nodes;
             // Not more than there are slots, whose numbers are 32 bits wide.
@@ -126,8 +127,9 @@ impl Store {
     pub(super) fn free(&mut self, id: NodeId) {
         let Self { nodes, index, .. } = self;
         index.remove(hash_of(&nodes[id].uid), id, |&id| hash_of(&nodes[id].uid));
+        self.set_version(id, None);
         let Some(node) = self.nodes.remove(id) else { return };
-        self.name_bytes -= node.name.len();
+        self.remove_name(id, node.name);
         self.virtual_nodes -= usize::from(node.presence == Presence::Virtual);
         if let Some(namespace) = node.namespace {
             self.namespaces.release(namespace);
@@ -179,9 +181,11 @@ impl Store {
                 self.namespaces.release(old);
             }
         }
-        if *self.nodes[id].name != *name {
-            self.name_bytes = self.name_bytes + name.len() - self.nodes[id].name.len();
-            let old = std::mem::replace(&mut self.nodes[id].name, name.into());
+        if self.name(id) != name {
+            let old: Box<str> = self.name(id).into();
+            let was = std::mem::take(&mut self.nodes[id].name);
+            self.remove_name(id, was);
+            self.add_name(id, name);
             let mut next = self.nodes[id].first_dependent;
             while let Some(edge) = next {
                 let written = self.own_names.remove(&edge).unwrap_or_else(|| old.clone());
@@ -189,6 +193,32 @@ impl Store {
                 next = self.edges[edge].next_dependent;
             }
         }
+    }
+
+    /// Names a node that has no name.
+    fn add_name(&mut self, id: NodeId, name: &str) {
+        let Self { nodes, names, .. } = self;
+        let name = names.insert(id.chunk(), name, nodes.chunk_mut(id).map(|node| &mut node.name));
+        nodes[id].name = name;
+    }
+
+    /// Forgets a name that no node has any more.
+    fn remove_name(&mut self, id: NodeId, name: Name) {
+        let Self { nodes, names, .. } = self;
+        names.remove(id.chunk(), name, nodes.chunk_mut(id).map(|node| &mut node.name));
+    }
+
+    pub(super) fn name(&self, id: NodeId) -> &str {
+        self.names.get(id.chunk(), self.nodes[id].name)
+    }
+
+    /// The resource version of a node.
+    pub(super) fn version(&self, id: NodeId) -> Option<ResourceVersion> {
+        self.versions.get(id, self.nodes[id].version)
+    }
+
+    pub(super) fn set_version(&mut self, id: NodeId, version: Option<&ResourceVersion>) {
+        self.versions.set(id, &mut self.nodes[id].version, version);
     }
 
     fn acquire_namespace(&mut self, namespace: &Namespace) -> NamespaceId {
@@ -232,199 +262,22 @@ impl Store {
         Identity {
             resource: Arc::clone(self.resource(id)),
             namespace: self.namespace(id).cloned(),
-            name: self.nodes[id].name.clone(),
+            name: self.name(id).into(),
             uid: self.nodes[id].uid.clone(),
         }
     }
 
-    // --- Edges ---
-
-    /// The references of a node, in order.
-    pub(super) fn owners(&self, id: NodeId) -> impl Iterator<Item = EdgeId> {
-        std::iter::successors(self.nodes[id].first_owner, |&edge| self.edges[edge].next_owner)
-    }
-
-    /// The references to a node.
-    pub(super) fn dependents(&self, id: NodeId) -> impl Iterator<Item = EdgeId> {
-        std::iter::successors(self.nodes[id].first_dependent, |&edge| self.edges[edge].next_dependent)
-    }
-
-    /// Finds or makes the shared text of a reference's type; the caller owns one use of it.
-    pub(super) fn acquire_reference_type(
-        &mut self,
-        reference: &OwnerReference,
-        resolve: impl FnOnce() -> Option<Arc<ResourceType>>,
-    ) -> ReferenceTypeId {
-        let OwnerReference { api_version, kind, .. } = reference;
-        self.reference_types.acquire(
-            ReferenceType::hash_parts(api_version, kind),
-            |other| other.api_version == *api_version && other.kind == *kind,
-            || ReferenceType { api_version: api_version.clone(), kind: kind.clone(), resolved: resolve() },
-        )
-    }
-
-    /// Makes the edge of a reference, among its owner's dependents but not yet
-    /// among its dependent's references ([`set_owners`](Self::set_owners)). Takes
-    /// over the caller's use of the reference type.
-    pub(super) fn hang(
-        &mut self,
-        dependent: NodeId,
-        owner: NodeId,
-        reference_type: ReferenceTypeId,
-        reference: &OwnerReference,
-    ) -> EdgeId {
-        let edge = self.edges.insert(Edge {
-            dependent,
-            owner,
-            reference_type,
-            next_owner: None,
-            next_dependent: None,
-            previous_dependent: None,
-            blocking: reference.block_owner_deletion,
-            controller: reference.controller,
-            own_name: false,
-        });
-        self.enlist(edge, owner);
-        self.set_name(edge, owner, &reference.name);
-        edge
-    }
-
-    /// Moves an edge to another owner node.
-    pub(super) fn rehang(&mut self, edge: EdgeId, owner: NodeId) {
-        let name: Box<str> = self.written_name(edge).into();
-        self.delist(edge);
-        self.own_names.remove(&edge);
-        self.edges[edge].owner = owner;
-        self.enlist(edge, owner);
-        self.set_name(edge, owner, &name);
-    }
-
-    /// Frees an edge that is no longer among its dependent's references.
-    pub(super) fn drop_edge(&mut self, edge: EdgeId) {
-        self.delist(edge);
-        self.own_names.remove(&edge);
-        if let Some(edge) = self.edges.remove(edge) {
-            self.reference_types.release(edge.reference_type);
+    /// What all this takes up, nearly: without what few or large objects have once.
+    pub(super) fn memory(&self) -> Memory {
+        let lists = self.types.entries.iter().map(|(_, entry)| entry.nodes.capacity() * size_of::<NodeId>());
+        Memory {
+            nodes: self.nodes.bytes(),
+            names: self.names.bytes(),
+            edges: self.edges.bytes(),
+            index: self.index.bytes(),
+            lists: lists.sum(),
+            rest: self.own_names.allocation_size() + self.versions.bytes(),
         }
-    }
-
-    /// Makes these edges the references of a node, in this order.
-    pub(super) fn set_owners(&mut self, dependent: NodeId, edges: impl DoubleEndedIterator<Item = EdgeId>) {
-        let mut next = None;
-        for edge in edges.rev() {
-            self.edges[edge].next_owner = next;
-            next = Some(edge);
-        }
-        self.nodes[dependent].first_owner = next;
-    }
-
-    fn enlist(&mut self, edge: EdgeId, owner: NodeId) {
-        self.unresolved_edges += usize::from(self.nodes[owner].is_unresolved());
-        let next = self.nodes[owner].first_dependent.replace(edge);
-        self.edges[edge].next_dependent = next;
-        self.edges[edge].previous_dependent = None;
-        if let Some(next) = next {
-            self.edges[next].previous_dependent = Some(edge);
-        }
-    }
-
-    fn delist(&mut self, edge: EdgeId) {
-        let Edge { owner, next_dependent: next, previous_dependent: previous, .. } = self.edges[edge];
-        self.unresolved_edges -= usize::from(self.nodes[owner].is_unresolved());
-        match previous {
-            Some(previous) => self.edges[previous].next_dependent = next,
-            None => self.nodes[owner].first_dependent = next,
-        }
-        if let Some(next) = next {
-            self.edges[next].previous_dependent = previous;
-        }
-    }
-
-    fn set_name(&mut self, edge: EdgeId, owner: NodeId, name: &str) {
-        let own = *self.nodes[owner].name != *name;
-        self.edges[edge].own_name = own;
-        if own {
-            self.own_names.insert(edge, name.into());
-        }
-    }
-
-    /// The name that a reference was written with.
-    pub(super) fn written_name(&self, edge: EdgeId) -> &str {
-        let Edge { own_name, owner, .. } = self.edges[edge];
-        let own = if own_name { self.own_names.get(&edge) } else { None };
-        own.unwrap_or(&self.nodes[owner].name)
-    }
-
-    /// A reference as it was written.
-    pub(super) fn written(&self, edge: EdgeId) -> OwnerReference {
-        let Edge { owner, reference_type, blocking, controller, .. } = self.edges[edge];
-        let ReferenceType { api_version, kind, .. } = self.reference_types.get(reference_type);
-        OwnerReference {
-            api_version: api_version.clone(),
-            kind: kind.clone(),
-            name: self.written_name(edge).into(),
-            uid: self.nodes[owner].uid.clone(),
-            controller,
-            block_owner_deletion: blocking,
-        }
-    }
-
-    /// Whether an edge is exactly this reference.
-    pub(super) fn is_written(&self, edge: EdgeId, reference: &OwnerReference) -> bool {
-        let Edge { owner, reference_type, blocking, controller, .. } = self.edges[edge];
-        let ReferenceType { api_version, kind, .. } = self.reference_types.get(reference_type);
-        self.nodes[owner].uid == reference.uid
-            && blocking == reference.block_owner_deletion
-            && controller == reference.controller
-            && *kind == reference.kind
-            && *api_version == reference.api_version
-            && *self.written_name(edge) == *reference.name
-    }
-
-    /// The namespace in which a reference looks for its owner: the dependent's,
-    /// unless the owner's kind has none.
-    pub(super) fn meant_namespace(&self, edge: EdgeId) -> Option<&Namespace> {
-        let Edge { dependent, owner, .. } = self.edges[edge];
-        match self.resource_of(owner) {
-            Some(resource) if resource.scope == Scope::Cluster => None,
-            _ => self.namespace(dependent),
-        }
-    }
-
-    /// The identity that a resolved reference means.
-    pub(super) fn meant(&self, edge: EdgeId) -> Identity {
-        let owner = self.edges[edge].owner;
-        Identity {
-            resource: Arc::clone(self.resource(owner)),
-            namespace: self.meant_namespace(edge).cloned(),
-            name: self.written_name(edge).into(),
-            uid: self.nodes[owner].uid.clone(),
-        }
-    }
-
-    /// Whether the owner node's coordinates are those that the reference means:
-    /// same name, and the owner cluster-scoped or in the dependent's namespace.
-    pub(super) fn matches(&self, edge: EdgeId) -> bool {
-        let Edge { own_name, owner, .. } = self.edges[edge];
-        !own_name && self.same_namespace(edge, owner)
-    }
-
-    /// Whether the owner is cluster-scoped or in the dependent's namespace.
-    pub(super) fn same_namespace(&self, edge: EdgeId, owner: NodeId) -> bool {
-        self.resource_of(owner).is_some_and(|resource| resource.scope == Scope::Cluster)
-            || self.nodes[owner].namespace == self.nodes[self.edges[edge].dependent].namespace
-    }
-
-    /// What all this takes up, nearly.
-    pub(super) fn bytes(&self) -> usize {
-        let lists: usize =
-            self.types.entries.iter().map(|(_, entry)| entry.nodes.capacity() * size_of::<NodeId>()).sum();
-        self.nodes.bytes()
-            + self.edges.bytes()
-            + self.index.bytes()
-            + self.own_names.capacity() * size_of::<(EdgeId, Box<str>)>()
-            + self.name_bytes
-            + lists
     }
 
     pub(super) const fn unresolved_edges(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
@@ -16,10 +17,12 @@ pub struct Uid(Repr);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Repr {
-    /// A UUID whose canonical text is the uid's text.
-    Uuid([u8; 16]),
-    /// Anything else, verbatim. Aggregated API servers may use any string.
-    Text(Arc<str>),
+    /// A UUID whose canonical text is the uid's text, in two halves. That the first is
+    /// not zero leaves room to tell the variants apart: 16 bytes for either.
+    Uuid(NonZeroU64, u64),
+    /// Anything else, verbatim. Aggregated API servers may use any string. A thin
+    /// pointer, because every node of the graph has room for one.
+    Text(Arc<String>),
 }
 
 impl Uid {
@@ -31,19 +34,24 @@ impl Uid {
             return None;
         }
         let mut canonical = [0_u8; uuid::fmt::Hyphenated::LENGTH];
-        match uuid::Uuid::try_parse(text) {
-            Ok(uuid) if uuid.hyphenated().encode_lower(&mut canonical) == text => {
-                Some(Self(Repr::Uuid(*uuid.as_bytes())))
-            }
-            _ => Some(Self(Repr::Text(text.into()))),
-        }
+        let halves = uuid::Uuid::try_parse(text)
+            .ok()
+            .filter(|uuid| uuid.hyphenated().encode_lower(&mut canonical) == text)
+            .map(|uuid| uuid.as_u64_pair());
+        Some(Self(match halves.and_then(|(high, low)| Some((NonZeroU64::new(high)?, low))) {
+            Some((high, low)) => Repr::Uuid(high, low),
+            None => Repr::Text(Arc::new(text.to_owned())),
+        }))
     }
 }
 
 impl Hash for Uid {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match &self.0 {
-            Repr::Uuid(bytes) => state.write(bytes),
+            Repr::Uuid(high, low) => {
+                state.write_u64(high.get());
+                state.write_u64(*low);
+            }
             Repr::Text(text) => text.hash(state),
         }
     }
@@ -52,7 +60,7 @@ impl Hash for Uid {
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Repr::Uuid(bytes) => uuid::Uuid::from_bytes(*bytes).hyphenated().fmt(f),
+            Repr::Uuid(high, low) => uuid::Uuid::from_u64_pair(high.get(), *low).hyphenated().fmt(f),
             Repr::Text(text) => f.write_str(text),
         }
     }
@@ -81,6 +89,9 @@ mod tests {
             "0B1E5C1E-9B1A-4B58-8B7E-0F4B7A7E9D10",
             "0b1e5c1e9b1a4b588b7e0f4b7a7e9d10",
             "{0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10}",
+            "00000000-0000-0000-8b7e-0f4b7a7e9d10",
+            "00000000-0000-0000-0000-000000000000",
+            "00000000-0000-0001-0000-000000000000",
             "not a uuid at all",
             "x",
         ] {
@@ -93,7 +104,11 @@ mod tests {
         let canonical = Uid::parse("0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10").unwrap();
         let upper = Uid::parse("0B1E5C1E-9B1A-4B58-8B7E-0F4B7A7E9D10").unwrap();
         assert_ne!(canonical, upper, "a uid is opaque: case is part of it");
-        assert!(size_of::<Uid>() <= 24);
+    }
+
+    #[test]
+    fn a_uid_is_small() {
+        assert_eq!(size_of::<Uid>(), 16);
     }
 
     #[test]

@@ -17,7 +17,6 @@ pub struct ResourceVersion(Repr);
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Repr {
     Number(u64),
-    /// A thin pointer, because every node of the graph has room for one.
     Text(Arc<String>),
 }
 
@@ -40,6 +39,15 @@ impl ResourceVersion {
     #[must_use]
     pub const fn number(number: u64) -> Self {
         Self(Repr::Number(number))
+    }
+
+    /// The number, of one that is numeric.
+    #[must_use]
+    pub const fn as_number(&self) -> Option<u64> {
+        match self.0 {
+            Repr::Number(number) => Some(number),
+            Repr::Text(_) => None,
+        }
     }
 
     /// True when it is known that `self` came after `other`. False when it did

@@ -1,5 +1,6 @@
 //! Whether the nodes and edges of a store fit together.
 
+use super::super::intern::FixedSet;
 use super::*;
 
 impl Store {
@@ -45,7 +46,13 @@ impl Store {
         let is_unresolved = |edge: &Edge| self.nodes[edge.owner].presence == Presence::Unresolved;
         let unresolved = self.edges.iter().filter(|(_, edge)| is_unresolved(edge)).count();
         assert_eq!(unresolved, self.unresolved_edges);
-        assert_eq!(self.nodes.iter().map(|(_, node)| node.name.len()).sum::<usize>(), self.name_bytes);
+        self.names.check();
+        assert_eq!(self.nodes.iter().map(|(id, _)| self.name(id).len()).sum::<usize>(), self.names.used());
+        let apart = self.nodes.iter().filter(|(_, node)| node.version.is_apart());
+        assert_eq!(
+            apart.map(|(id, _)| id).collect::<FixedSet<_>>(),
+            self.versions.ids().collect::<FixedSet<_>>()
+        );
         assert!(self.own_names.keys().all(|&edge| self.edges.iter().any(|(id, _)| id == edge)));
         self.namespaces.check(|id| self.nodes.iter().filter(|(_, node)| node.namespace == Some(id)).count());
         self.reference_types

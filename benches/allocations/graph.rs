@@ -1,0 +1,181 @@
+//! The graph of a cluster like the one that `make bench-scale` serves, built of its lists.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use allocation_counter::{AllocationInfo, measure};
+use kube_gc::benching;
+use kube_gc::graph::{Change, DeletesProve, Effects, Epoch, Intake, Layout, Memory, Partition, PartitionId};
+use kube_gc::object::{
+    Catalog, GroupResource, ObjectFacts, ResourceType, ResourceVersion, Scope, ServedKind,
+};
+
+use crate::large::{Cluster, Number, Type, object};
+
+/// So many objects come at once, as from a monitor.
+const BATCH: usize = 500;
+
+/// A graph, and what it costs.
+#[derive(Debug)]
+pub struct Graph {
+    /// The objects that the API server shows.
+    pub objects: usize,
+    /// How long their names are together.
+    pub names: usize,
+    /// Its partitions, that of the cluster-scoped objects first.
+    pub partitions: Vec<Partition>,
+    /// What building it has allocated.
+    pub allocated: AllocationInfo,
+}
+
+impl Graph {
+    /// With so many objects.
+    pub fn new(objects: u64, partitions: NonZeroU16) -> Result<Self, String> {
+        let cluster = Cluster::of(objects);
+        let mut built = Ok((Vec::new(), 0, 0));
+        let allocated = measure(|| built = build(&cluster, Layout::new(partitions)));
+        let (partitions, objects, names) = built?;
+        Ok(Self { objects, names, partitions, allocated })
+    }
+
+    /// By its own account.
+    pub fn memory(&self) -> Memory {
+        let mut sum = Memory::default();
+        for partition in &self.partitions {
+            let Memory { nodes, names, edges, index, lists, rest } = partition.memory();
+            sum.nodes += nodes;
+            sum.names += names;
+            sum.edges += edges;
+            sum.index += index;
+            sum.lists += lists;
+            sum.rest += rest;
+        }
+        sum
+    }
+
+    /// How many references it knows.
+    pub fn references(&self) -> usize {
+        self.partitions.iter().map(|partition| partition.stats().edges).sum()
+    }
+}
+
+type Built = (Vec<Partition>, usize, usize);
+
+fn build(cluster: &Cluster, layout: Layout) -> Result<Built, String> {
+    let types: Vec<(Type, Arc<ResourceType>)> = cluster
+        .types()
+        .filter(|kind| kind.called().plural != "events")
+        .map(|kind| (kind, resource(kind)))
+        .collect();
+    let mut catalog = Catalog::builder();
+    for (_, resource) in &types {
+        catalog.add(ServedKind { version: resource.version.clone(), resource: Arc::clone(resource) });
+    }
+    let catalog = Arc::new(catalog.build());
+    let partitions = layout.all().map(|id| Partition::new(id, layout, Arc::clone(&catalog))).collect();
+    let mut feeder = Feeder { layout, partitions, effects: Effects::default() };
+    let (mut objects, mut names) = (0, 0);
+    for (kind, resource) in &types {
+        feeder.start(resource);
+        let mut numbers = cluster.list(*kind, Number(0), cluster.end()).peekable();
+        while numbers.peek().is_some() {
+            let facts = page(cluster, numbers.by_ref().take(BATCH))?;
+            objects += facts.len();
+            names += facts.iter().map(|facts| facts.name.len()).sum::<usize>();
+            feeder.show(resource, facts);
+        }
+        feeder.end(resource, cluster.end().0 + 1);
+    }
+    Ok((feeder.partitions, objects, names))
+}
+
+fn resource(kind: Type) -> Arc<ResourceType> {
+    let called = kind.called();
+    let group_resource = if called.group.is_empty() {
+        GroupResource::parse(&called.plural)
+    } else {
+        GroupResource::parse(&format!("{}.{}", called.plural, called.group))
+    };
+    Arc::new(ResourceType {
+        group_resource,
+        version: called.version.into(),
+        kind: called.kind.as_str().into(),
+        scope: if called.namespaced { Scope::Namespaced } else { Scope::Cluster },
+    })
+}
+
+/// Part of a list, as it is read.
+fn page(cluster: &Cluster, numbers: impl Iterator<Item = Number>) -> Result<Vec<ObjectFacts>, String> {
+    let mut body = String::from(
+        r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1"},"items":["#,
+    );
+    for (index, number) in numbers.enumerate() {
+        if index > 0 {
+            body.push(',');
+        }
+        object(&mut body, cluster, number, number.0 + 1);
+    }
+    body.push_str("]}");
+    benching::list([body.as_bytes()].into_iter())
+}
+
+/// Brings what is shown to the partitions, and what these tell each other.
+struct Feeder {
+    layout: Layout,
+    partitions: Vec<Partition>,
+    effects: Effects,
+}
+
+impl Feeder {
+    fn start(&mut self, resource: &Arc<ResourceType>) {
+        for id in self.of(resource) {
+            let (resource, epoch) = (Arc::clone(resource), Epoch(1));
+            let deletes_prove = DeletesProve::Absence;
+            self.give(id, Intake::MonitorStarted { resource, epoch, deletes_prove });
+        }
+        self.all(resource, &Change::ListBegan);
+    }
+
+    fn show(&mut self, resource: &Arc<ResourceType>, facts: Vec<ObjectFacts>) {
+        let mut changes: Vec<Vec<Change>> = self.partitions.iter().map(|_| Vec::new()).collect();
+        for facts in facts {
+            let id = self.layout.of(facts.namespace.as_ref());
+            changes[usize::from(id.0)].push(Change::Seen(facts));
+        }
+        for (id, changes) in self.layout.all().zip(changes) {
+            if !changes.is_empty() {
+                self.give(id, Intake::Changes { resource: Arc::clone(resource), epoch: Epoch(1), changes });
+            }
+        }
+    }
+
+    fn end(&mut self, resource: &Arc<ResourceType>, version: u64) {
+        let resource_version = Some(ResourceVersion::number(version));
+        self.all(resource, &Change::ListEnded { resource_version });
+    }
+
+    fn all(&mut self, resource: &Arc<ResourceType>, change: &Change) {
+        for id in self.of(resource) {
+            let (resource, changes) = (Arc::clone(resource), vec![change.clone()]);
+            self.give(id, Intake::Changes { resource, epoch: Epoch(1), changes });
+        }
+    }
+
+    /// The partitions that have objects of a type.
+    fn of(&self, resource: &ResourceType) -> Vec<PartitionId> {
+        match resource.scope {
+            Scope::Cluster => vec![Layout::CLUSTER],
+            Scope::Namespaced => self.layout.all().filter(|&id| id != Layout::CLUSTER).collect(),
+        }
+    }
+
+    fn give(&mut self, PartitionId(id): PartitionId, intake: Intake) {
+        self.partitions[usize::from(id)].intake(intake, &mut self.effects);
+        while !self.effects.peers.is_empty() {
+            for (PartitionId(id), message) in std::mem::take(&mut self.effects.peers) {
+                self.partitions[usize::from(id)].receive(message, &mut self.effects);
+            }
+        }
+        self.effects.clear();
+    }
+}

@@ -1,0 +1,187 @@
+//! Owner references: how they hang between nodes, and what they say.
+
+use std::sync::Arc;
+
+use crate::object::{Identity, Namespace, OwnerReference, ResourceType, Scope};
+
+use super::intern::{ReferenceType, ReferenceTypeId};
+use super::node::{Edge, EdgeId, NodeId};
+use super::store::Store;
+
+impl Store {
+    /// The references of a node, in order.
+    pub(super) fn owners(&self, id: NodeId) -> impl Iterator<Item = EdgeId> {
+        std::iter::successors(self.nodes[id].first_owner, |&edge| self.edges[edge].next_owner)
+    }
+
+    /// The references to a node.
+    pub(super) fn dependents(&self, id: NodeId) -> impl Iterator<Item = EdgeId> {
+        std::iter::successors(self.nodes[id].first_dependent, |&edge| self.edges[edge].next_dependent)
+    }
+
+    /// Finds or makes the shared text of a reference's type; the caller owns one use of it.
+    pub(super) fn acquire_reference_type(
+        &mut self,
+        reference: &OwnerReference,
+        resolve: impl FnOnce() -> Option<Arc<ResourceType>>,
+    ) -> ReferenceTypeId {
+        let OwnerReference { api_version, kind, .. } = reference;
+        self.reference_types.acquire(
+            ReferenceType::hash_parts(api_version, kind),
+            |other| other.api_version == *api_version && other.kind == *kind,
+            || ReferenceType { api_version: api_version.clone(), kind: kind.clone(), resolved: resolve() },
+        )
+    }
+
+    /// Makes the edge of a reference, among its owner's dependents but not yet
+    /// among its dependent's references ([`set_owners`](Self::set_owners)). Takes
+    /// over the caller's use of the reference type.
+    pub(super) fn hang(
+        &mut self,
+        dependent: NodeId,
+        owner: NodeId,
+        reference_type: ReferenceTypeId,
+        reference: &OwnerReference,
+    ) -> EdgeId {
+        let edge = self.edges.insert(Edge {
+            dependent,
+            owner,
+            reference_type,
+            next_owner: None,
+            next_dependent: None,
+            previous_dependent: None,
+            blocking: reference.block_owner_deletion,
+            controller: reference.controller,
+            own_name: false,
+        });
+        self.enlist(edge, owner);
+        self.set_name(edge, owner, &reference.name);
+        edge
+    }
+
+    /// Moves an edge to another owner node.
+    pub(super) fn rehang(&mut self, edge: EdgeId, owner: NodeId) {
+        let name: Box<str> = self.written_name(edge).into();
+        self.delist(edge);
+        self.own_names.remove(&edge);
+        self.edges[edge].owner = owner;
+        self.enlist(edge, owner);
+        self.set_name(edge, owner, &name);
+    }
+
+    /// Frees an edge that is no longer among its dependent's references.
+    pub(super) fn drop_edge(&mut self, edge: EdgeId) {
+        self.delist(edge);
+        self.own_names.remove(&edge);
+        if let Some(edge) = self.edges.remove(edge) {
+            self.reference_types.release(edge.reference_type);
+        }
+    }
+
+    /// Makes these edges the references of a node, in this order.
+    pub(super) fn set_owners(&mut self, dependent: NodeId, edges: impl DoubleEndedIterator<Item = EdgeId>) {
+        let mut next = None;
+        for edge in edges.rev() {
+            self.edges[edge].next_owner = next;
+            next = Some(edge);
+        }
+        self.nodes[dependent].first_owner = next;
+    }
+
+    fn enlist(&mut self, edge: EdgeId, owner: NodeId) {
+        self.unresolved_edges += usize::from(self.nodes[owner].is_unresolved());
+        let next = self.nodes[owner].first_dependent.replace(edge);
+        self.edges[edge].next_dependent = next;
+        self.edges[edge].previous_dependent = None;
+        if let Some(next) = next {
+            self.edges[next].previous_dependent = Some(edge);
+        }
+    }
+
+    fn delist(&mut self, edge: EdgeId) {
+        let Edge { owner, next_dependent: next, previous_dependent: previous, .. } = self.edges[edge];
+        self.unresolved_edges -= usize::from(self.nodes[owner].is_unresolved());
+        match previous {
+            Some(previous) => self.edges[previous].next_dependent = next,
+            None => self.nodes[owner].first_dependent = next,
+        }
+        if let Some(next) = next {
+            self.edges[next].previous_dependent = previous;
+        }
+    }
+
+    pub(super) fn set_name(&mut self, edge: EdgeId, owner: NodeId, name: &str) {
+        let own = self.name(owner) != name;
+        self.edges[edge].own_name = own;
+        if own {
+            self.own_names.insert(edge, name.into());
+        }
+    }
+
+    /// The name that a reference was written with.
+    pub(super) fn written_name(&self, edge: EdgeId) -> &str {
+        let Edge { own_name, owner, .. } = self.edges[edge];
+        let own = if own_name { self.own_names.get(&edge).map(|name| &**name) } else { None };
+        own.unwrap_or_else(|| self.name(owner))
+    }
+
+    /// A reference as it was written.
+    pub(super) fn written(&self, edge: EdgeId) -> OwnerReference {
+        let Edge { owner, reference_type, blocking, controller, .. } = self.edges[edge];
+        let ReferenceType { api_version, kind, .. } = self.reference_types.get(reference_type);
+        OwnerReference {
+            api_version: api_version.clone(),
+            kind: kind.clone(),
+            name: self.written_name(edge).into(),
+            uid: self.nodes[owner].uid.clone(),
+            controller,
+            block_owner_deletion: blocking,
+        }
+    }
+
+    /// Whether an edge is exactly this reference.
+    pub(super) fn is_written(&self, edge: EdgeId, reference: &OwnerReference) -> bool {
+        let Edge { owner, reference_type, blocking, controller, .. } = self.edges[edge];
+        let ReferenceType { api_version, kind, .. } = self.reference_types.get(reference_type);
+        self.nodes[owner].uid == reference.uid
+            && blocking == reference.block_owner_deletion
+            && controller == reference.controller
+            && *kind == reference.kind
+            && *api_version == reference.api_version
+            && *self.written_name(edge) == *reference.name
+    }
+
+    /// The namespace in which a reference looks for its owner: the dependent's,
+    /// unless the owner's kind has none.
+    pub(super) fn meant_namespace(&self, edge: EdgeId) -> Option<&Namespace> {
+        let Edge { dependent, owner, .. } = self.edges[edge];
+        match self.resource_of(owner) {
+            Some(resource) if resource.scope == Scope::Cluster => None,
+            _ => self.namespace(dependent),
+        }
+    }
+
+    /// The identity that a resolved reference means.
+    pub(super) fn meant(&self, edge: EdgeId) -> Identity {
+        let owner = self.edges[edge].owner;
+        Identity {
+            resource: Arc::clone(self.resource(owner)),
+            namespace: self.meant_namespace(edge).cloned(),
+            name: self.written_name(edge).into(),
+            uid: self.nodes[owner].uid.clone(),
+        }
+    }
+
+    /// Whether the owner node's coordinates are those that the reference means:
+    /// same name, and the owner cluster-scoped or in the dependent's namespace.
+    pub(super) fn matches(&self, edge: EdgeId) -> bool {
+        let Edge { own_name, owner, .. } = self.edges[edge];
+        !own_name && self.same_namespace(edge, owner)
+    }
+
+    /// Whether the owner is cluster-scoped or in the dependent's namespace.
+    pub(super) fn same_namespace(&self, edge: EdgeId, owner: NodeId) -> bool {
+        self.resource_of(owner).is_some_and(|resource| resource.scope == Scope::Cluster)
+            || self.nodes[owner].namespace == self.nodes[self.edges[edge].dependent].namespace
+    }
+}

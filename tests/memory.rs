@@ -1,0 +1,31 @@
+//! What an object costs in memory, counted and not estimated: nobody makes it more unnoticed.
+
+// The benchmark's own files, of which not everything is needed.
+#![allow(dead_code, unused_imports)]
+
+#[path = "../benches/allocations/graph.rs"]
+mod graph;
+#[path = "../benches/scale/cluster/mod.rs"]
+mod large;
+
+use std::num::NonZeroU16;
+
+use self::graph::Graph;
+
+/// Enough that what is there once does not count.
+const OBJECTS: u64 = 50_000;
+
+#[test]
+fn an_object_takes_a_hundred_bytes_and_its_name() {
+    let Graph { objects, names, partitions, allocated } =
+        &Graph::new(OBJECTS, NonZeroU16::new(2).unwrap()).unwrap();
+    assert_eq!(*objects as u64, OBJECTS);
+    let each = |bytes: usize| bytes as f64 / *objects as f64;
+    let counted = usize::try_from(allocated.bytes_current).unwrap();
+    assert!(each(counted - names) <= 100.0, "{} bytes", each(counted - names));
+    // Many in one piece: an allocator adds something to every piece, and rounds it up.
+    let pieces = usize::try_from(allocated.count_current).unwrap();
+    assert!(each(pieces) < 0.1, "{} allocations", each(pieces));
+    let own: usize = partitions.iter().map(|partition| partition.stats().bytes).sum();
+    assert!(own <= counted && own > counted * 97 / 100, "{own} by its own account, but {counted} bytes");
+}
