@@ -117,7 +117,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// A monitor's [`task`].
+    /// Starts a monitor's task, which ends with the actor that waits for it.
     pub fn monitor<F>(&self, work: F) -> AbortOnDropHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
