@@ -10,7 +10,7 @@ use kube_gc::config::Loader;
 use serde_json::json;
 
 use crate::support::cluster::poll;
-use crate::support::deployment::{Installation, NAME, Pod, overlays, plane};
+use crate::support::deployment::{Installation, NAME, Pod, overlays, plane, repository};
 
 /// All that an overlay adds to what every installation has.
 const ADDED: [(&str, &[&str]); 5] = [
@@ -69,6 +69,25 @@ async fn every_overlay_can_be_applied_twice_and_has_all_its_objects() -> Result<
                 if path.contains("VERSION") { preferred(&installation, path).await? } else { (*path).into() };
             installation.get(&path).await.with_context(|| format!("{overlay} lacks it"))?;
         }
+    }
+    Ok(())
+}
+
+/// An operator's own configuration goes with every component: kustomize applies components
+/// after the operator's generators, and one with a `config.toml` would replace it in silence.
+#[tokio::test]
+async fn no_component_replaces_the_operators_configuration() -> Result<()> {
+    let installation = Installation::of(plane()?, "plain").await?;
+    let own = json!([{ "name": NAME, "namespace": NAME, "behavior": "merge",
+        "literals": ["config.toml=[brake]\ndeletions_per_minute = 5\n"] }]);
+    installation.add("configMapGenerator", own)?;
+    for component in std::fs::read_dir(repository("deploy/components"))? {
+        let component = format!("deploy/components/{}", component?.file_name().display());
+        installation.add("components", json!([component]))?;
+        let built = installation.built().await.with_context(|| component.clone())?;
+        ensure!(built.contains("deletions_per_minute = 5"), "{component} replaces it: {built}");
+        let two = component.ends_with("high-availability");
+        ensure!(built.contains("KUBE_GC__LEADER__ENABLED") == two, "{component}: who leads? {built}");
     }
     Ok(())
 }

@@ -112,6 +112,11 @@ impl<'a> Installation<'a> {
         Ok(())
     }
 
+    /// What `kubectl kustomize` makes of it.
+    pub async fn built(&self) -> Result<String> {
+        self.kubectl(&["kustomize"], self.directory.path()).await
+    }
+
     /// Adds to the kustomization that is applied the next time.
     pub fn add(&self, field: &str, value: Value) -> Result<()> {
         let path = self.directory.path().join("kustomization.yaml");

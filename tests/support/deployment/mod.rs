@@ -6,7 +6,7 @@ mod installation;
 mod pod;
 mod standing;
 
-pub use self::installation::{Installation, NAME, USER, grants, overlays, plane, role_path};
+pub use self::installation::{Installation, NAME, USER, grants, overlays, plane, repository, role_path};
 pub use self::pod::Pod;
 pub use self::standing::Standing;
 
