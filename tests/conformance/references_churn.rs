@@ -150,7 +150,9 @@ async fn churn_does_not_starve_collection() -> Result<()> {
 async fn churn_does_not_starve_a_collector_that_is_slower() -> Result<()> {
     let stage = Stage::set_alone().await?;
     let cluster = &stage.cluster;
-    let collector = stage.collector_with(slow(20)).await?;
+    // Before the DELETE goes by the uid alone, more time has passed than a confirmation that
+    // the owner waits is good for.
+    let collector = stage.collector_with(slow(10)).await?;
     for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
         let ns = cluster.namespace().await?;
         let owner = ns.configmap("owner").create().await?;

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::DeleteWork;
 use super::classify::Classified;
+use super::look_ups::LookedUp;
 use crate::actors::context::Interrupted;
 use crate::api::LookUp;
 use crate::graph::OwnerState;
@@ -69,18 +70,35 @@ impl Confirmations {
 impl DeleteWork {
     /// Right before a DELETE: every owner that was confirmed waiting must still be
     /// deleting dependents. A second DELETE of the owner with Orphan may have
-    /// changed everybody's fate meanwhile.
+    /// changed everybody's fate meanwhile. A confirmation that has become too old is made
+    /// anew, and the decision stands: where requests are slow and the object changes all
+    /// the time, one that began afresh would never get to its end.
     pub(super) async fn still_waiting(&self, classified: &[Classified]) -> Result<(), Interrupted> {
         for owner in classified.iter().filter(|owner| owner.class == ReferenceClass::Waiting) {
             let (Some(identity), Some(confirmed)) = (&owner.identity, &owner.confirmed) else {
                 return Err(Interrupted::Changed("a waiting owner was not confirmed"));
             };
             let state = self.context.graph.owner_state(identity).await?;
-            if !confirmed.stands(&state, self.confirmations.now()) {
-                return Err(Interrupted::Changed("an owner that was waiting has changed"));
+            if !confirmed.stands(&state, self.confirmations.now())
+                && self.confirmations.get(identity, &state).is_none()
+            {
+                self.confirm_waiting(identity, state).await?;
             }
         }
         Ok(())
+    }
+
+    /// Confirms by a live look that an owner is deleting its dependents, as far as the
+    /// graph does not know better.
+    async fn confirm_waiting(&self, owner: &Identity, state: OwnerState) -> Result<(), Interrupted> {
+        const CHANGED: Interrupted = Interrupted::Changed("an owner that was waiting has changed");
+        let LookedUp { sent, answer } = self.look_ups.look_up(owner).await;
+        let LookUp::Found(facts) = answer? else { return Err(CHANGED) };
+        let confirmed = self.confirmations.confirm(owner, state.clone(), &facts, self.confirmations.at(sent));
+        match confirmed {
+            Some(confirmed) if confirmed.stands(&state, self.confirmations.now()) => Ok(()),
+            _ => Err(CHANGED),
+        }
     }
 
     /// Before a waiting reference goes, one solid owner is confirmed live: without
