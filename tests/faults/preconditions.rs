@@ -19,6 +19,8 @@ async fn every_delete_names_the_object_and_the_version_decided_on() -> Result<()
     let mut objects = vec![ns.pod("pod").owned_by(&owner).create().await?];
     for count in 0..3 {
         let above = ns.secret(format!("level-1-{count}")).owned_by(&owner).blocking().create().await?;
+        // Types are watched one by one: an owner that is shown after its dependent is asked for.
+        stage.cluster.settled(&collector).await?;
         objects.push(ns.configmap(format!("level-2-{count}")).owned_by(&above).create().await?);
         objects.push(above);
     }
