@@ -11,6 +11,7 @@ use super::decision::DecisionObserver;
 use super::graph_handle::{GraphHandle, PartitionEnded};
 use super::health::TypeHealth;
 use super::memory::Memory;
+use super::orphan::Releases;
 use super::pool::{Outcome, RetryReason};
 use super::reporter::Reporter;
 use crate::api::{Api, ApiError, ErrorClass};
@@ -39,6 +40,8 @@ pub struct WorkerContext {
     pub health: Arc<TypeHealth>,
     /// What keeps it from deleting too much.
     pub brake: Brake,
+    /// How many dependents are released at a time.
+    pub releases: Releases,
     /// Who else hears of decisions.
     pub decisions: Arc<[Arc<dyn DecisionObserver>]>,
     located: Arc<DashMap<Uid, Located>>,
@@ -62,6 +65,7 @@ impl WorkerContext {
             reporter,
             health: Arc::default(),
             brake: Brake::new(Limits::default()),
+            releases: Releases::new(1),
             decisions: Arc::default(),
             located: Arc::default(),
         }
@@ -71,6 +75,13 @@ impl WorkerContext {
     #[must_use]
     pub fn braked(mut self, brake: Brake) -> Self {
         self.brake = brake;
+        self
+    }
+
+    /// With so many releases of dependents at a time.
+    #[must_use]
+    pub fn releasing(mut self, at_a_time: usize) -> Self {
+        self.releases = Releases::new(at_a_time);
         self
     }
 

@@ -41,6 +41,8 @@ pub struct ControllerSettings {
     pub delete_workers: usize,
     /// Workers of the orphan pool.
     pub orphan_workers: usize,
+    /// Dependents that these release at a time, all together.
+    pub releases: usize,
     /// Partitions for namespaced objects; cluster-scoped ones have one of their own.
     pub partitions: NonZeroU16,
     /// Where the partitions and the monitors run.
@@ -101,6 +103,7 @@ impl Controller {
         decisions.extend(comparison.clone().map(|comparison| Arc::new(comparison) as Arc<_>));
         let brake = Brake::new(settings.brake);
         let context = WorkerContext::new(api.clone(), graph.clone(), Arc::clone(&memory), reporter)
+            .releasing(settings.releases)
             .observed(decisions)
             .braked(brake.clone());
         let telling = brake::tell(brake.clone(), api.clone(), delete.clone().recipient(), ending.clone());

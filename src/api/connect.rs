@@ -168,13 +168,13 @@ impl Api {
                 .map(|builder| builder.with_layer(&GateLayer(gate.clone())).build())
                 .map_err(|error| ConnectError::Client { server: server.clone(), cause: chain(&error) })
         };
-        // Lists compress to a tenth. Watches are not compressed, and their
-        // connections are their own: no watch can hold up a DELETE. Writes stay with
-        // HTTP/1.1: on a shared connection, one lost packet would hold up all of them.
+        // Lists compress to a tenth, the rest is short. Watches have connections of their
+        // own: no watch can hold up a DELETE. Writes stay with HTTP/1.1: on a shared
+        // connection, one lost packet would hold up all of them.
         config.disable_compression = false;
-        let unary = client(config.clone())?;
         let lists = client(config.clone())?;
         config.disable_compression = true;
+        let unary = client(config.clone())?;
         let hindrance = match settings.watch_protocol {
             WatchProtocol::Http1 => Some("it is set so"),
             WatchProtocol::Http2 => multiplexed::hindrance(&config),

@@ -151,6 +151,7 @@ fn controller_settings(
     ControllerSettings {
         delete_workers: settings.workers.delete,
         orphan_workers: settings.workers.orphan,
+        releases: settings.workers.release,
         partitions: partitions.unwrap_or(NonZeroU16::MIN),
         placement: Placement::OwnThreads { monitors: threads.clone() },
         absent_owners: settings.graph.absent_owner_capacity,

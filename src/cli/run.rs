@@ -68,7 +68,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub debug_listen: Option<SocketAddr>,
 
-    /// Objects to work on at a time [default: 20]
+    /// Objects to work on at a time [default: 100]
     #[arg(long, value_name = "COUNT")]
     pub delete_workers: Option<u32>,
 
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn the_defaults_that_the_help_names_are_the_defaults() {
         let defaults = load(
-            "kube-gc run --listen 127.0.0.1:8080 --debug-listen 127.0.0.1:8081 --delete-workers 20 --orphan-workers 5 \
+            "kube-gc run --listen 127.0.0.1:8080 --debug-listen 127.0.0.1:8081 --delete-workers 100 --orphan-workers 5 \
              --discovery-interval 30s --log-format text",
         );
         assert_eq!(defaults.unwrap(), Settings::default());

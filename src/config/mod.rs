@@ -87,6 +87,8 @@ pub struct WorkerSettings {
     pub delete: usize,
     /// Workers of the orphan pool.
     pub orphan: usize,
+    /// Dependents that these release at a time, all together.
+    pub release: usize,
 }
 
 /// `[graph]`
@@ -345,7 +347,7 @@ impl Default for ComparisonSettings {
 
 impl Default for WorkerSettings {
     fn default() -> Self {
-        Self { delete: 20, orphan: 5 }
+        Self { delete: 100, orphan: 5, release: 100 }
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) const RULES: &[Rule] = &[
     rule("comparison.grace", TIMEOUT, |s| (millis(100)..=HOUR).contains(&s.comparison.grace)),
     rule("workers.delete", WORKERS, |s| (1..=1000).contains(&s.workers.delete)),
     rule("workers.orphan", WORKERS, |s| (1..=1000).contains(&s.workers.orphan)),
+    rule("workers.release", WORKERS, |s| (1..=1000).contains(&s.workers.release)),
     rule("graph.partitions", "a whole number from 0 (one for each core) to 1024", |s| {
         s.graph.partitions <= 1024
     }),

@@ -146,7 +146,7 @@ metrics! {
     REQUESTS = "kube_gc_requests_total", Kind::Counter, Count, ["verb", "resource", "code"];
     /// How long requests took, from sending to the end of the answer; of watches, to its beginning.
     REQUEST_DURATION = "kube_gc_request_duration_seconds", Kind::Histogram(REQUEST_SECONDS), Seconds, ["verb"];
-    /// How many requests about single objects may be under way at a time, as far as the API server has said by its 429; 0 while it has not refused any for having too much to do: no limit.
+    /// How many requests about single objects may be under way at a time: 20 at first, more with every answer while all of them are, and half as many when the API server says 429 for having too much to do.
     API_CONCURRENCY_LIMIT = "kube_gc_api_concurrency_limit", Kind::Gauge, Count, [];
     /// How often a 429 had the effect that fewer requests are sent at a time, or none for a moment where one at a time was refused; an aggregated API and the writing of events have limits of their own.
     API_CONCURRENCY_CUTS = "kube_gc_api_concurrency_cuts_total", Kind::Counter, Count, ["server"];

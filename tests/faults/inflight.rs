@@ -14,7 +14,7 @@ const OBJECTS: usize = 2000;
 /// How many writes the server takes at a time.
 const BEARS: usize = 2;
 
-/// Fails if 20 workers go on as if nothing were said: then most of what is sent is refused.
+/// Fails if all workers go on as if nothing were said: then most of what is sent is refused.
 ///
 /// The bound: at a server that frees a place when its answer is complete, one request in
 /// 16 windows of two would be refused. This one frees it a moment later, so the next

@@ -50,6 +50,7 @@ impl Collector {
         let settings = ControllerSettings {
             delete_workers: plan.workers,
             orphan_workers: plan.workers,
+            releases: 4 * plan.workers,
             partitions: NonZeroU16::new(plan.partitions).unwrap_or(NonZeroU16::MIN),
             placement: Placement::CallersThread,
             absent_owners: plan.remembered,

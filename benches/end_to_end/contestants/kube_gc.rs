@@ -51,12 +51,11 @@ pub fn version(program: &Path) -> Result<String> {
     Ok(said.trim().trim_start_matches("kube-gc ").to_owned())
 }
 
-/// How it is run: with its defaults, of which the number of workers is one that the others
-/// have, too.
+/// How it is run: with its defaults.
 pub fn command(program: &Path, kubeconfig: &Path) -> Command {
     let mut command = Command::new(program);
     command.arg("run").arg("--kubeconfig").arg(kubeconfig);
-    command.args(["--delete-workers", "20", "--log-format", "json"]);
+    command.args(["--log-format", "json"]);
     command.args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0"]);
     command
 }

@@ -1,5 +1,6 @@
 //! The orphan pool's work: cut an owner's dependents loose, then let it go.
 
+mod releases;
 mod rounds;
 mod unlistable;
 
@@ -18,14 +19,12 @@ use crate::mutation::{self, Mutation};
 use crate::object::{DeletionState, Identity, Key};
 use crate::telemetry::{Queue, StuckReason};
 
+pub use self::releases::Releases;
 pub use self::rounds::{Confirmed, RoundTypes, Rounds};
 
 /// Dependents of one owner that are taken from the graph at a time. Orphaning
 /// holds this many in memory, and those that are being patched, however many there are.
 const PAGE: usize = 128;
-/// Patches of one owner's dependents that are on their way at the same time: no fewer
-/// than the deletions of the delete pool, by default.
-pub(super) const PATCHES_AT_ONCE: usize = 20;
 
 /// Orphans the dependents of objects that are deleted with the orphan policy.
 #[derive(Debug)]
@@ -135,11 +134,11 @@ impl OrphanWork {
     /// changed by a second DELETE meanwhile: the rest is no longer to be released.
     async fn release_known(&self, owner: &ObjectSnapshot) -> Result<Option<usize>, Interrupted> {
         let (mut released, mut failed, mut changed) = (0, None, false);
-        let mut results = pin!(
-            self.dependents(owner.identity.key())
-                .map(async |dependent| Ok(self.release_one(&owner.identity, dependent?).await?))
-                .buffer_unordered(PATCHES_AT_ONCE)
-        );
+        let dependents = self.dependents(owner.identity.key());
+        let release = |dependent: Result<_, Stopped>| async {
+            Ok(self.release_one(&owner.identity, dependent?).await?)
+        };
+        let mut results = pin!(self.context.releases.each(dependents, release));
         while let Some(result) = results.next().await {
             match result {
                 Ok(()) => released += 1,

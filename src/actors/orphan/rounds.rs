@@ -17,7 +17,6 @@ use futures::StreamExt;
 use futures::stream;
 use tokio::sync::{oneshot, watch};
 
-use super::PATCHES_AT_ONCE;
 use super::unlistable::Unlistable;
 use crate::actors::context::{Interrupted, WorkerContext};
 use crate::actors::release::{Removal, release};
@@ -290,12 +289,9 @@ async fn release_in(
             }
         };
         context.api.list(resource, namespace, visit).await?;
-        let released: Vec<Found> = stream::iter(late)
-            .map(|facts| release_late(context, resource, facts, catalog, owners))
-            .buffer_unordered(PATCHES_AT_ONCE)
-            .collect::<Vec<_>>()
-            .await
-            .concat();
+        let release = |facts| release_late(context, resource, facts, catalog, owners);
+        let released = context.releases.each(stream::iter(late), release);
+        let released: Vec<Found> = released.collect::<Vec<_>>().await.concat();
         let all_released = released.iter().all(|(_, error)| error.is_none());
         found.extend(released);
         if !more || !all_released {

@@ -42,7 +42,11 @@ pub struct Place {
 
 impl Lane {
     pub fn new(side: ApiSide) -> Arc<Self> {
-        let state = State { window: Window::new(CEILING), queue: VecDeque::new(), not_before: None };
+        let window = Window::new(CEILING);
+        if side == ApiSide::Kubernetes {
+            record::api_concurrency(window.limit());
+        }
+        let state = State { window, queue: VecDeque::new(), not_before: None };
         Arc::new(Self { side, state: Mutex::new(state) })
     }
 

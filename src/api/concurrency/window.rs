@@ -1,15 +1,22 @@
 //! How many requests a server bears at a time, as far as it has said.
 //!
-//! Plain data: no clock, no waiting. Additive increase, multiplicative decrease,
-//! as TCP does it, with a memory of where it was refused last: a window that went
-//! straight back there would be refused once per climb, which at a server that
+//! Plain data: no clock, no waiting. As TCP does it: twice as wide with each round
+//! trip until it is refused for the first time; from then on additive increase,
+//! multiplicative decrease, with a memory of where it was refused last: a window that
+//! went straight back there would be refused once per climb, which at a server that
 //! bears one request is once for every two that it serves.
+//!
+//! Many requests under way cost the server less each, since etcd writes what comes
+//! together together. But each needs a connection, which costs the server as much as a
+//! request or two; that is why a window does not begin at its widest.
 
 use std::time::Duration;
 
-/// Where a window begins, and the most it grows to: more than can be configured
-/// (1000 workers that delete, 1000 that patch 20 dependents at a time), so that it
-/// holds up nobody before the first refusal.
+/// Where a window begins: what the built-in collector has under way
+/// (`--concurrent-gc-syncs`).
+pub const START: usize = 20;
+/// The most it grows to: more than can be configured (1000 workers that delete, 1000
+/// releases), so that it holds up nobody at a server that is willing.
 pub const CEILING: usize = 1 << 16;
 /// The step up to where it was refused last takes so many times the usual successes.
 const PATIENCE: usize = 16;
@@ -63,10 +70,10 @@ pub struct Window {
 }
 
 impl Window {
-    /// One that is as wide as it gets.
+    /// One that has not been refused yet.
     pub const fn new(ceiling: usize) -> Self {
         Self {
-            limit: ceiling,
+            limit: if ceiling < START { ceiling } else { START },
             ceiling,
             under_way: 0,
             heeded: 0,
@@ -125,7 +132,11 @@ impl Window {
     fn serve(&mut self) -> Change {
         self.served += 1;
         let next = self.limit + 1;
-        let needed = if self.refused_at == Some(next) { self.limit * PATIENCE } else { self.limit };
+        let needed = match self.refused_at {
+            _ if self.heeded == 0 => 1,
+            Some(refused_at) if refused_at == next => self.limit * PATIENCE,
+            Some(_) | None => self.limit,
+        };
         if self.served < needed || next > self.ceiling {
             return Change::None;
         }
@@ -155,6 +166,8 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -279,6 +292,38 @@ mod tests {
     #[test]
     fn a_willing_server_is_never_held_back() {
         assert_eq!(play(usize::MAX, 20, 10_000), (0, 500));
+        let mut window = Window::new(CEILING);
+        let mut under_way: VecDeque<_> = fill(&mut window).into();
+        assert_eq!(under_way.len(), START);
+        // Of 100 clients; as one is served, those who wait come.
+        for _ in START..100 {
+            let served = under_way.pop_front().expect("there are always some");
+            window.judge(served, Signal::Served, true);
+            window.leave();
+            under_way.extend(fill(&mut window));
+        }
+        assert_eq!(under_way.len(), 100);
+    }
+
+    #[test]
+    fn it_grows_fast_only_until_the_first_refusal_and_no_further_than_is_asked_for() {
+        let mut window = Window::new(CEILING);
+        for _ in 0..1000 {
+            let crowd: Vec<_> = (0..window.limit().min(30)).map(|_| window.begin()).collect();
+            for ticket in crowd {
+                window.judge(ticket, Signal::Served, false);
+                window.leave();
+            }
+        }
+        assert_eq!(window.limit(), 31);
+        let crowd = fill(&mut window);
+        window.judge(crowd[0], Signal::Refused, true);
+        crowd.iter().for_each(|_| window.leave());
+        assert_eq!(window.limit(), 15);
+        let crowd = fill(&mut window);
+        let changes: Vec<_> =
+            crowd.iter().map(|ticket| window.judge(*ticket, Signal::Served, true)).collect();
+        assert_eq!(changes.iter().filter(|change| **change == Change::Grown).count(), 1);
     }
 
     proptest! {

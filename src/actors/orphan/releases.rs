@@ -1,0 +1,84 @@
+//! How many dependents are released at a time, over all owners.
+
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt as _};
+use tokio::sync::Semaphore;
+
+/// Places for releases. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Releases {
+    places: Arc<Semaphore>,
+    count: usize,
+}
+
+impl Releases {
+    /// So many at a time.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(count)), count }
+    }
+
+    /// Releases each dependent as soon as it has a place. Nothing is taken from
+    /// `dependents` beyond the next one, and owners get places in turn: one with many
+    /// dependents does not hold up another.
+    pub fn each<D, F: Future>(
+        &self,
+        dependents: impl Stream<Item = D>,
+        release: impl Fn(D) -> F,
+    ) -> impl Stream<Item = F::Output> {
+        dependents
+            .then(move |dependent| async move { (self.places.acquire().await, dependent) })
+            .map(move |(place, dependent)| {
+                let release = release(dependent);
+                async move {
+                    let released = release.await;
+                    drop(place);
+                    released
+                }
+            })
+            .buffer_unordered(self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use futures::stream;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn owners_share_the_places_and_take_turns() {
+        let releases = Releases::new(4);
+        let (under_way, most, order) = (Cell::new(0), Cell::new(0), RefCell::new(Vec::new()));
+        let release = async |owner: char| {
+            under_way.set(under_way.get() + 1);
+            most.set(most.get().max(under_way.get()));
+            yield_now().await;
+            under_way.set(under_way.get() - 1);
+            order.borrow_mut().push(owner);
+        };
+        let of = |owner, count| releases.each(stream::iter(vec![owner; count]), &release).collect::<Vec<_>>();
+        let (many, few) = tokio::join!(of('m', 1000), of('f', 10));
+        assert_eq!((many.len(), few.len(), most.get()), (1000, 10, 4));
+        let last = order.borrow().iter().rposition(|owner| *owner == 'f').expect("it was released");
+        assert!(last < 100, "the few waited for {last}");
+    }
+
+    #[tokio::test]
+    async fn whoever_goes_away_gives_back_the_places() {
+        let releases = Releases::new(2);
+        let taken = Cell::new(0);
+        let dependents = stream::iter(0..100).inspect(|_| taken.set(taken.get() + 1));
+        let mut hanging = Box::pin(releases.each(dependents, async |_| std::future::pending::<()>().await));
+        assert!(futures::poll!(hanging.next()).is_pending());
+        assert!(taken.get() <= 3, "{} were taken for two places", taken.get());
+        let mut waiting = Box::pin(releases.each(stream::iter([()]), async |()| ()));
+        assert!(futures::poll!(waiting.next()).is_pending());
+        drop(hanging);
+        assert_eq!(waiting.next().await, Some(()));
+    }
+}
