@@ -347,7 +347,7 @@ impl Default for ComparisonSettings {
 
 impl Default for WorkerSettings {
     fn default() -> Self {
-        Self { delete: 100, orphan: 5, release: 100 }
+        Self { delete: 100, orphan: 5, release: 64 }
     }
 }
 

@@ -78,6 +78,10 @@ enum Plan {
 /// what stands at its version may be what the server stumbles over.
 const FRUITLESS_WATCHES: u32 = 3;
 
+/// A healthy API server waits for 3 s until its cache is as new as a list asks for, and then
+/// says that it is not (`blockTimeout` of its watch cache).
+const CACHE_WAITS: Duration = Duration::from_secs(5);
+
 /// The state of one type's list and watch.
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -89,6 +93,10 @@ pub(super) struct Machine {
     plan: Plan,
     /// Set by a refusal: this server knows no lists from its cache.
     only_consistent: bool,
+    /// The cache has given no list in time; until the store has given one.
+    cache_hangs: bool,
+    /// When the list under way was asked for.
+    asked: Option<Instant>,
     /// The version of the list under way, from its first page.
     listed: Option<ResourceVersion>,
     /// Where the watch goes on.
@@ -112,6 +120,8 @@ impl Machine {
             jitter: Jitter::new(seed),
             plan: Plan::List { consistent: false },
             only_consistent: false,
+            cache_hangs: false,
+            asked: None,
             listed: None,
             from: None,
             not_before: None,
@@ -129,8 +139,11 @@ impl Machine {
             _ => self.not_before = None,
         }
         match &self.plan {
-            Plan::List { consistent } if *consistent || self.only_consistent => Action::List(ListFrom::Store),
-            Plan::List { .. } => Action::List(self.seen().map_or(ListFrom::Cache, ListFrom::NotOlderThan)),
+            Plan::List { .. } => {
+                self.asked = Some(now);
+                let from_cache = || self.seen().map_or(ListFrom::Cache, ListFrom::NotOlderThan);
+                Action::List(if self.is_consistent() { ListFrom::Store } else { from_cache() })
+            }
             Plan::Page(token) => Action::List(ListFrom::Page(token.clone())),
             Plan::Check => Action::Check,
             Plan::Watch => {
@@ -160,7 +173,7 @@ impl Machine {
     /// True while the list under way is read from the store.
     fn is_consistent(&self) -> bool {
         match self.plan {
-            Plan::List { consistent } => consistent || self.only_consistent,
+            Plan::List { consistent } => consistent || self.only_consistent || self.cache_hangs,
             _ => true,
         }
     }
@@ -194,6 +207,7 @@ impl Machine {
             self.plan = Plan::Page(next);
             return None;
         }
+        self.cache_hangs = false;
         let version = self.listed.take();
         if let Some(version) = &version {
             self.high_water.advance(&self.resource.group_resource, version);
@@ -218,6 +232,11 @@ impl Machine {
                     self.only_consistent = true;
                     return None;
                 }
+                // A cache that cannot be filled never comes as far as it is to; the store
+                // says why, such as the words of a conversion webhook.
+                ErrorClass::Transient if self.seen().is_some() && self.waited(now) > CACHE_WAITS => {
+                    self.cache_hangs = true;
+                }
                 _ => {}
             }
         }
@@ -226,6 +245,11 @@ impl Machine {
         self.plan = Plan::List { consistent: false };
         self.listed = None;
         Some(self.failed(error, now))
+    }
+
+    /// How long ago the list was asked for.
+    fn waited(&self, now: Instant) -> Duration {
+        self.asked.map_or(Duration::ZERO, |asked| now - asked)
     }
 
     /// The present version is known.

@@ -134,6 +134,39 @@ async fn a_version_that_is_too_large_is_settled_by_a_consistent_read() {
     assert_eq!(steps(&mut watch, 3).await, ["began", "items a", "listed 8"]);
 }
 
+/// As with a custom resource whose new version cannot be converted to: its cache is never
+/// filled, and the server waits for it without a word.
+#[tokio::test(start_paused = true)]
+async fn where_the_cache_gives_no_answer_the_store_says_why_until_it_works() {
+    let high_water = HighWater::default();
+    high_water.advance(&widgets().group_resource, &ResourceVersion::number(50));
+    let why = || Reply::status(500, "conversion webhook failed: connection refused", "{}");
+    let server = Server::replying([Reply::never(), why(), why(), list(60, &["a"]), Reply::never()]);
+    let mut watch = server.api().watch(widgets(), start(&high_water));
+    let mut words = Vec::new();
+    for _ in 0..3 {
+        match watch.next().await {
+            Some(Step::Failed { error, .. }) => words.push(error.message),
+            step => panic!("{}", text(step)),
+        }
+    }
+    assert!(words[0].contains("no answer in time"), "{words:?}");
+    assert!(words[1..].iter().all(|words| words.contains("conversion webhook failed")), "{words:?}");
+    assert_eq!(steps(&mut watch, 3).await, ["began", "items a", "listed 60"]);
+    assert_eq!(kinds(&server)[..4], ["list 50", "list store", "list store", "list store"]);
+}
+
+/// A server that is down, or says that it is busy, is not asked for more than before.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_failed_at_once_is_asked_of_the_cache_again() {
+    let high_water = HighWater::default();
+    high_water.advance(&widgets().group_resource, &ResourceVersion::number(50));
+    let server = Server::replying([Reply::code(503, "not yet"), list(60, &[])]);
+    let mut watch = server.api().watch(widgets(), start(&high_water));
+    assert_eq!(steps(&mut watch, 3).await, ["failed transient", "began", "listed 60"]);
+    assert_eq!(kinds(&server)[..2], ["list 50", "list 50"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_cached_lists_is_read_in_pages() {
     let server = Server::replying([
