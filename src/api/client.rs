@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use dashmap::DashSet;
 use http::Response;
 use http::response::Parts;
 use http_body_util::BodyExt as _;
@@ -23,6 +22,7 @@ use super::gate::{GateClosed, Permit, WriteGate};
 use super::jitter::Jitter;
 use super::limiter::Limiter;
 use super::list_watch::HighWater;
+use super::patch::Trials;
 use super::settings::{ApiSettings, Verb};
 use crate::object::GroupResource;
 use crate::telemetry::{DeletionLag, record};
@@ -91,8 +91,7 @@ struct Inner {
     limiter: Limiter,
     concurrency: Concurrency,
     jitter: Jitter,
-    /// Types that answered 415 to a strategic merge patch: custom resources.
-    no_strategic_merge: DashSet<GroupResource>,
+    trials: Trials,
 }
 
 impl fmt::Debug for Api {
@@ -123,7 +122,7 @@ impl Api {
             gate,
             high_water: HighWater::default(),
             doubts: Doubts::default(),
-            no_strategic_merge: DashSet::new(),
+            trials: Trials::default(),
         };
         Self(Arc::new(inner), manner)
     }
@@ -178,9 +177,9 @@ impl Api {
         &self.0.jitter
     }
 
-    /// The types that take no strategic merge patch.
-    pub(super) fn no_strategic_merge(&self) -> &DashSet<GroupResource> {
-        &self.0.no_strategic_merge
+    /// Which types take strategic merge patches.
+    pub(super) fn trials(&self) -> &Trials {
+        &self.0.trials
     }
 
     /// Makes a unary call: waits for its turn and for a place if it is about a single

@@ -2,8 +2,8 @@
 //!
 //! A server that says 429 has too much to do, and who goes on with all workers makes
 //! it worse: each of them is told so, one object after the other. So the refusals are
-//! heard by all: see [`Window`](window::Window). While the server is willing nobody waits, and a place
-//! costs two short critical sections.
+//! heard by all: see [`Window`](window::Window). While the server is willing the window
+//! soon holds all workers, and a place costs two short critical sections.
 //!
 //! # What `Retry-After` means
 //!

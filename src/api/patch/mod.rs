@@ -1,5 +1,7 @@
 //! Patches of owner references.
 
+mod trial;
+
 use std::collections::HashSet;
 
 use serde::Serialize;
@@ -12,6 +14,8 @@ use super::live::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, STRATEGIC_MER
 use super::path;
 use crate::object::{GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};
 use crate::telemetry::record::{self, PatchConflict};
+
+pub(super) use self::trial::Trials;
 
 /// Which owner references are to go.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +62,7 @@ impl Api {
     #[must_use]
     pub fn requests_for_patch(&self, group_resource: &GroupResource) -> u32 {
         // A JSON merge patch is made of what is read for it.
-        if self.no_strategic_merge().contains(group_resource) { 2 } else { 1 }
+        if self.trials().is_refused(group_resource) { 2 } else { 1 }
     }
 
     /// Takes owner references off a dependent (semantics, section 6).
@@ -154,17 +158,23 @@ impl Api {
         entries: &[T],
         resource_version: Option<&ResourceVersion>,
     ) -> Result<Option<Patched>, ApiError> {
-        let group_resource = &dependent.resource.group_resource;
-        if entries.is_empty() || self.no_strategic_merge().contains(group_resource) {
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let trial = self.trials().of(&dependent.resource.group_resource);
+        let turn = trial.turn().await;
+        if trial.is_refused() {
             return Ok(None);
         }
         let patch = ListPatch { uid: &dependent.uid, resource_version, list: LIST, entries };
-        match self.patch(dependent, STRATEGIC_MERGE_PATCH, &patch).await {
+        let patched = self.patch(dependent, STRATEGIC_MERGE_PATCH, &patch).await;
+        if let Some(answered) = patched.as_ref().map_or_else(|error| error.code, |_| Some(200)) {
+            trial.ended(answered == 415);
+        }
+        drop(turn);
+        match patched {
             Ok(outcome) => Ok(Some(outcome.into())),
-            Err(error) if error.code == Some(415) => {
-                self.no_strategic_merge().insert(group_resource.clone());
-                Ok(None)
-            }
+            Err(error) if error.code == Some(415) => Ok(None),
             // When the reference has gone meanwhile, servers merge the entry in as
             // a new, incomplete reference, and refuse that. A live read tells.
             Err(ApiError { class: ErrorClass::Refused, code: Some(422), .. }) => Ok(None),

@@ -53,6 +53,37 @@ async fn a_strategic_patch_names_uid_version_and_owners() {
     );
 }
 
+/// How many strategic merge patches there were after twenty at once.
+async fn strategic_of_twenty(server: &Server) -> usize {
+    let (api, widget, owners) = (server.api(), widget(), [uid("ub")]);
+    let release = || api.remove_references(&widget, References::OfOwners(&owners), None);
+    futures::future::join_all((0..20).map(|_| release())).await;
+    server.seen().iter().filter(|seen| seen.header("content-type").contains("strategic")).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_patch_finds_out_for_all_that_are_under_way() {
+    let server = Server::answering(|seen| match seen.header("content-type") {
+        kind if kind.contains("strategic") => unsupported(),
+        _ => Reply::ok(widget_json(OWNERS)),
+    });
+    assert_eq!(strategic_of_twenty(&server).await, 1);
+    let server = Server::answering(|_| Reply::ok(widget_json("")));
+    assert_eq!(strategic_of_twenty(&server).await, 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_patch_that_hangs_holds_up_the_others_for_a_second() {
+    let mut first = true;
+    let server = Server::answering(move |_| {
+        if std::mem::take(&mut first) { Reply::never() } else { Reply::ok(widget_json("")) }
+    });
+    assert_eq!(strategic_of_twenty(&server).await, 20);
+    let seen = server.seen();
+    let waited: Vec<_> = seen[1..].iter().map(|later| (later.at - seen[0].at).as_millis()).collect();
+    assert!(waited.iter().all(|waited| (1000..1010).contains(waited)), "{waited:?}");
+}
+
 #[tokio::test]
 async fn custom_resources_get_the_rest_of_the_list_verbatim_and_are_remembered() {
     let live = || Reply::ok(widget_json(OWNERS));

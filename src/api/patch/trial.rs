@@ -1,0 +1,70 @@
+//! Which types know strategic merge patches, found out by one request.
+//!
+//! Nothing in discovery says it. Custom resources do not (415), built-in ones do, and an
+//! aggregated API may or may not. So the first patch of a type goes ahead of all others:
+//! without that, every release that is under way at once would find out by itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use dashmap::DashMap;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::timeout;
+
+use crate::object::GroupResource;
+
+/// How long others wait for the first one. It may hang, in a webhook for its object alone.
+const AHEAD: Duration = Duration::from_secs(1);
+
+/// What is known of all types that were patched.
+#[derive(Debug, Default)]
+pub struct Trials(DashMap<GroupResource, Arc<Trial>>);
+
+/// What is known of one type.
+#[derive(Debug, Default)]
+pub struct Trial {
+    first: Mutex<()>,
+    is_over: AtomicBool,
+    is_refused: AtomicBool,
+}
+
+impl Trials {
+    /// That of this type.
+    pub fn of(&self, resource: &GroupResource) -> Arc<Trial> {
+        if let Some(trial) = self.0.get(resource) {
+            return Arc::clone(&trial);
+        }
+        Arc::clone(&self.0.entry(resource.clone()).or_default())
+    }
+
+    /// Whether this type is known to refuse such patches.
+    pub fn is_refused(&self, resource: &GroupResource) -> bool {
+        self.0.get(resource).is_some_and(|trial| trial.is_refused())
+    }
+}
+
+impl Trial {
+    /// Whether the type has refused.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Acquire)
+    }
+
+    /// Waits for the first patch of the type, for a moment. Whoever is the first, holds
+    /// this until it has said what came of its own.
+    pub async fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        if self.is_over.load(Ordering::Acquire) {
+            return None;
+        }
+        let turn = timeout(AHEAD, self.first.lock()).await.ok();
+        turn.filter(|_| !self.is_over.load(Ordering::Acquire))
+    }
+
+    /// A patch has been answered, by which the type has refused it or not.
+    pub fn ended(&self, refused: bool) {
+        if refused {
+            self.is_refused.store(true, Ordering::Release);
+        }
+        self.is_over.store(true, Ordering::Release);
+    }
+}
