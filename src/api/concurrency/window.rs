@@ -6,9 +6,9 @@
 //! went straight back there would be refused once per climb, which at a server that
 //! bears one request is once for every two that it serves.
 //!
-//! Many requests under way cost the server less each, since etcd writes what comes
-//! together together. But each needs a connection, which costs the server as much as a
-//! request or two; that is why a window does not begin at its widest.
+//! Many DELETEs under way cost API server and etcd less processor time each (docs/benchmarks.md
+//! has figures). But each needs a connection with a TLS handshake of its own, which a small
+//! cascade should not pay for; that is why a window does not begin at its widest.
 
 use std::time::Duration;
 
