@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::outcome::Rest;
 use crate::stage::{Stage, slow};
-use crate::support::cluster::{create_all, is_status};
+use crate::support::cluster::{create_all, is_status, poll};
 use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy};
 
 /// How many objects a race is about.
@@ -27,6 +27,42 @@ enum Fared {
     TooLate,
 }
 
+/// How one race is run.
+struct Course {
+    /// The race's number: 0, 1 or 2.
+    round: usize,
+    /// How many changes are under way at a time.
+    at_a_time: usize,
+}
+
+impl Course {
+    /// The order in which the objects are changed.
+    fn in_order<'a>(&self, objects: &'a [Obj]) -> Vec<&'a Obj> {
+        match self.round {
+            0 => objects.iter().collect(),
+            1 => objects.iter().rev().collect(),
+            _ => (0..objects.len()).map(|number| &objects[number * 77 % objects.len()]).collect(),
+        }
+    }
+
+    /// Whether the changes pause, once the owner is deleted, until the collector
+    /// has begun: or it might lose to all of them.
+    fn gives_a_lead(&self) -> bool {
+        self.round == 1
+    }
+}
+
+/// Waits until one of the objects is being deleted, or gone.
+async fn first_deletion(cluster: &Cluster, raced: &[&Obj]) -> Result<()> {
+    let Some(any) = raced.first() else { bail!("nothing is raced for") };
+    poll("the first deletion", async || {
+        let there = cluster.list(&any.resource, any.namespace.as_deref()).await?;
+        let is_there = |object: &&Obj| there.iter().any(|now| now.uid == object.uid && !now.is_terminating());
+        Ok(!raced.iter().all(is_there))
+    })
+    .await
+}
+
 /// Sends every object a JSON patch, and deletes the owner when a quarter of
 /// them are under way.
 async fn race(
@@ -35,12 +71,15 @@ async fn race(
     policy: Policy,
     raced: &[&Obj],
     change: &Value,
-    at_a_time: usize,
+    course: &Course,
 ) -> Result<Vec<Fared>> {
     let quarter = raced.len() / 4;
     let send = async |(number, object): (usize, &&Obj)| {
         if number == quarter {
             cluster.delete(owner, policy).await?;
+            if course.gives_a_lead() {
+                first_deletion(cluster, &raced[quarter..]).await?;
+            }
         }
         match cluster.send("PATCH", &object.path(), Some(JSON_PATCH), Some(change)).await {
             Ok(answer) if answer["metadata"]["deletionTimestamp"].is_string() => Ok(Fared::Terminating),
@@ -49,16 +88,7 @@ async fn race(
             Err(error) => bail!("{object}: {error:#}"),
         }
     };
-    stream::iter(raced.iter().enumerate().map(send)).buffered(at_a_time).try_collect().await
-}
-
-/// The order in which a round of a race changes its objects.
-fn in_order_of(round: usize, objects: &[Obj]) -> Vec<&Obj> {
-    match round {
-        0 => objects.iter().collect(),
-        1 => objects.iter().rev().collect(),
-        _ => (0..objects.len()).map(|number| &objects[number * 77 % objects.len()]).collect(),
-    }
+    stream::iter(raced.iter().enumerate().map(send)).buffered(course.at_a_time).try_collect().await
 }
 
 /// A patch that adds to a list, which is there already or not.
@@ -117,6 +147,7 @@ async fn an_owner_added_in_time_saves_an_object() -> Result<()> {
         let collector = stage.collector_with(options).await?;
         let mut all = Vec::new();
         for round in 0..3 {
+            let course = Course { round, at_a_time };
             let ns = cluster.namespace().await?;
             let solid = ns.configmap("solid").create().await?;
             let owner = ns.configmap("owner").create().await?;
@@ -124,9 +155,9 @@ async fn an_owner_added_in_time_saves_an_object() -> Result<()> {
                 create_all((0..RACED).map(|n| ns.secret(format!("d-{n}")).owned_by(&owner))).await?;
             cluster.settled(&collector).await?;
 
-            let raced = in_order_of(round, &dependents);
+            let raced = course.in_order(&dependents);
             let change = add("ownerReferences", true, &solid.reference());
-            let fared = race(cluster, &owner, Policy::Background, &raced, &change, at_a_time).await?;
+            let fared = race(cluster, &owner, Policy::Background, &raced, &change, &course).await?;
             cluster.settled(&collector).await?;
             for (object, fared) in raced.into_iter().zip(&fared) {
                 match (cluster.get(object).await?, fared) {
@@ -159,6 +190,7 @@ async fn an_orphan_finalizer_added_in_time_is_honoured() -> Result<()> {
         let collector = stage.collector_with(options).await?;
         let mut all = Vec::new();
         for round in 0..3 {
+            let course = Course { round, at_a_time };
             let ns = cluster.namespace().await?;
             let owner = ns.configmap("owner").create().await?;
             let raced =
@@ -169,9 +201,9 @@ async fn an_orphan_finalizer_added_in_time_is_honoured() -> Result<()> {
             .await?;
             cluster.settled(&collector).await?;
 
-            let ordered = in_order_of(round, &raced);
+            let ordered = course.in_order(&raced);
             let change = add("finalizers", false, &json!("orphan"));
-            let fared = race(cluster, &owner, Policy::Background, &ordered, &change, at_a_time).await?;
+            let fared = race(cluster, &owner, Policy::Background, &ordered, &change, &course).await?;
             cluster.settled(&collector).await?;
             cluster.assert_gone(&raced).await?;
             for (middle, fared) in ordered.into_iter().zip(&fared) {
@@ -241,14 +273,15 @@ async fn an_owner_added_after_the_unblocking_patch_saves_an_object() -> Result<(
         let collector = stage.collector_with(options).await?;
         let mut all = Vec::new();
         for round in 0..3 {
+            let course = Course { round, at_a_time: at_a_time.min(4) };
             let ns = cluster.namespace().await?;
             let solid = ns.configmap("solid").create().await?;
             let Circles { owner, middles, leaves, held } =
                 Circles::make(&stage, &collector, &ns, RACED / 4).await?;
 
-            let raced = in_order_of(round, &middles);
+            let raced = course.in_order(&middles);
             let change = add("ownerReferences", true, &solid.reference());
-            let fared = race(cluster, &owner, Policy::Foreground, &raced, &change, at_a_time.min(4)).await?;
+            let fared = race(cluster, &owner, Policy::Foreground, &raced, &change, &course).await?;
             cluster.settled(&collector).await?;
             stream::iter(held.iter().map(async |held| cluster.set_finalizers(held, &[]).await.map(drop)))
                 .buffer_unordered(RACERS)
