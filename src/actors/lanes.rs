@@ -114,6 +114,12 @@ impl Lanes {
         }
     }
 
+    /// Whether what waits fits into one message.
+    #[must_use]
+    pub const fn is_short(&self) -> bool {
+        self.waiting < CHANGES_PER_MESSAGE
+    }
+
     /// Whether the watch may be read on.
     #[must_use]
     pub const fn has_room(&self) -> bool {

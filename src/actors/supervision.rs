@@ -9,6 +9,8 @@ use actix::Arbiter;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::api::Phase;
+
 /// The exit code after a part failed that cannot be restarted alone
 /// (`EX_SOFTWARE` of sysexits.h).
 pub const FATAL_EXIT_CODE: i32 = 70;
@@ -105,11 +107,13 @@ where
 /// Requests about single objects must not wait behind it, and it is to use all cores.
 #[derive(Clone, Debug)]
 pub enum Placement {
-    /// The partitions of the graph on threads of their own, and monitors on those of a
-    /// runtime.
+    /// The partitions of the graph on threads of their own, and monitors on those of two
+    /// runtimes.
     OwnThreads {
-        /// The runtime.
-        monitors: Handle,
+        /// For lists.
+        lists: Handle,
+        /// For watches.
+        watches: Handle,
     },
     /// All on the caller's: a simulation runs everything in one thread, since only then
     /// the same seed gives the same run.
@@ -117,14 +121,15 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Starts a monitor's task, which ends with the actor that waits for it.
-    pub fn monitor<F>(&self, work: F) -> AbortOnDropHandle<F::Output>
+    /// Starts a monitor's task for a phase, which ends with the actor that waits for it.
+    pub fn monitor<F>(&self, phase: Phase, work: F) -> AbortOnDropHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        match self {
-            Self::OwnThreads { monitors } => AbortOnDropHandle::new(monitors.spawn(work)),
-            Self::CallersThread => task(work),
+        match (self, phase) {
+            (Self::OwnThreads { lists, .. }, Phase::List) => AbortOnDropHandle::new(lists.spawn(work)),
+            (Self::OwnThreads { watches, .. }, Phase::Watch) => AbortOnDropHandle::new(watches.spawn(work)),
+            (Self::CallersThread, _) => task(work),
         }
     }
 }

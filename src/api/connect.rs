@@ -11,9 +11,9 @@ use super::decode::json_fault;
 use super::error::{ApiError, ErrorClass};
 use super::gate::WriteGate;
 use super::gate_layer::GateLayer;
-use super::multiplexed;
 use super::read::unusable;
-use super::settings::{ApiSettings, Verb, WatchProtocol};
+use super::settings::{ApiSettings, Verb};
+use super::transport;
 use crate::object::GroupResource;
 
 /// Why there is no way to an API server, for people.
@@ -175,17 +175,12 @@ impl Api {
         let lists = client(config.clone())?;
         config.disable_compression = true;
         let unary = client(config.clone())?;
-        let hindrance = match settings.watch_protocol {
-            WatchProtocol::Http1 => Some("it is set so"),
-            WatchProtocol::Http2 => multiplexed::hindrance(&config),
-        };
-        let watches = match hindrance {
-            None => multiplexed::client(&config, settings.request_timeout, gate.clone())
-                .map_err(|error| ConnectError::Client { server: server.clone(), cause: chain(&*error) })?,
-            Some(why) => {
-                tracing::debug!(server, "watches go over HTTP/1.1, each on a connection of its own: {why}");
-                client(config)?
-            }
+        let watches = if config.proxy_url.is_some() {
+            tracing::debug!(server, "watches go over HTTP/1.1: there is a proxy in between");
+            client(config)?
+        } else {
+            transport::client(&config, &settings, gate.clone())
+                .map_err(|error| ConnectError::Client { server: server.clone(), cause: chain(&*error) })?
         };
         Ok(Self::from_clients(Clients { unary, lists, watches }, settings, gate))
     }

@@ -26,12 +26,12 @@ mod jitter;
 mod limiter;
 mod list_watch;
 mod live;
-mod multiplexed;
 mod patch;
 mod path;
 mod read;
 mod review;
 mod settings;
+mod transport;
 
 #[cfg(test)]
 pub(crate) mod scripted;
@@ -49,7 +49,7 @@ pub use event::EventType;
 pub use finalizer::{Finalizer, FinalizerRemoval};
 pub use gate::{GateClosed, Permit, Standing, WriteGate};
 pub(crate) use jitter::Jitter;
-pub use list_watch::{HighWater, ListWatch, Sighting, Step, WatchStart};
+pub use list_watch::{HighWater, ListWatch, Phase, Sighting, Step, WatchStart};
 pub use patch::{Patched, References};
 pub use read::{Evidence, Listed, LookUp};
 pub use review::{Access, Bearer, ReviewError, Reviews, User};

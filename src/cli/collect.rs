@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
 use super::collector::{Collector, api_settings};
 use super::failure::Failure;
 use super::leading::{Candidacy, gate};
 use super::serving::{Protections, certificates};
-use super::system::{block_on, ended_by_signal};
+use super::system::{Threads, block_on, ended_by_signal};
 use super::{Exit, RunArgs};
 use crate::api::{Api, ApiError, ConnectError, ErrorClass, load_config};
 use crate::config::Settings;
@@ -34,7 +32,7 @@ pub fn run(args: &RunArgs) -> Exit {
     }
 }
 
-async fn collect(args: &RunArgs, settings: Settings, threads: Handle) -> Result<(), Failure> {
+async fn collect(args: &RunArgs, settings: Settings, threads: Threads) -> Result<(), Failure> {
     for warning in settings.warnings() {
         tracing::warn!("{warning}");
     }

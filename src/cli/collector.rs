@@ -5,7 +5,6 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -18,6 +17,7 @@ use crate::actors::{
 use crate::api::{Api, ApiSettings, Encoding, WatchProtocol, WatchSettings};
 use crate::brake::Limits;
 use crate::cli::Exit;
+use crate::cli::system::Threads;
 use crate::config::{self, Settings};
 use crate::http::{Introspection, Listener, bind, debug_router, health_router};
 use crate::leader::Notes;
@@ -36,14 +36,14 @@ pub struct Collector {
 
 impl Collector {
     /// Listens, and starts to collect. Its pages are served, and lists and watches read, on
-    /// the other `threads`.
+    /// the other threads.
     ///
     /// # Errors
     /// When an address cannot be had, or a thread.
     pub async fn start(
         api: Api,
         settings: &Settings,
-        threads: &Handle,
+        threads: &Threads,
         exporter: Exporter,
         mut decisions: Vec<Arc<dyn DecisionObserver>>,
         protections: Protections,
@@ -65,9 +65,9 @@ impl Collector {
         let (serving, closing) = (TaskTracker::new(), CancellationToken::new());
         let (health, debug) = (health.protected(protections.health), debug.protected(protections.debug));
         let pages = health_router(Arc::clone(&introspection), exporter);
-        serving.spawn_on(health.serve(pages, closing.clone()), threads);
+        serving.spawn_on(health.serve(pages, closing.clone()), &threads.lists);
         let pages = debug_router(Arc::clone(&introspection));
-        serving.spawn_on(debug.serve(pages, closing.clone()), threads);
+        serving.spawn_on(debug.serve(pages, closing.clone()), &threads.lists);
         serving.close();
         // Not one of the servers, by whose end it is known that none is left.
         protections.certificates.map(|certificates| tokio::spawn(certificates.keep(closing.clone())));
@@ -144,7 +144,7 @@ pub fn api_settings(settings: &Settings) -> ApiSettings {
 
 fn controller_settings(
     settings: &Settings,
-    threads: &Handle,
+    threads: &Threads,
     decisions: Vec<Arc<dyn DecisionObserver>>,
 ) -> ControllerSettings {
     let partitions = u16::try_from(settings.graph.partition_count()).ok().and_then(NonZeroU16::new);
@@ -153,7 +153,7 @@ fn controller_settings(
         orphan_workers: settings.workers.orphan,
         releases: settings.workers.release,
         partitions: partitions.unwrap_or(NonZeroU16::MIN),
-        placement: Placement::OwnThreads { monitors: threads.clone() },
+        placement: Placement::OwnThreads { lists: threads.lists.clone(), watches: threads.watches.clone() },
         absent_owners: settings.graph.absent_owner_capacity,
         backoff: Backoff { min: settings.retry.min, max: settings.retry.max },
         discovery: DiscoverySettings {

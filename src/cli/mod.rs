@@ -7,6 +7,7 @@ mod exit;
 mod failure;
 mod leading;
 mod request_metrics;
+mod rest;
 mod run;
 mod serving;
 mod system;
@@ -19,7 +20,7 @@ pub use run::RunArgs;
 pub(crate) use collector::{Collector, api_settings};
 pub(crate) use failure::Failure;
 pub(crate) use serving::Protections;
-pub(crate) use system::{block_on_all_threads, ended_by_signal};
+pub(crate) use system::{Threads, block_on_all_threads, ended_by_signal};
 
 use clap::{Parser, Subcommand};
 

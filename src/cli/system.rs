@@ -6,18 +6,44 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Exit;
 use super::failure::Failure;
+use super::rest;
+
+/// The threads for what takes long, next to the one that carries all else.
+#[derive(Clone, Debug)]
+pub struct Threads {
+    /// As many as there are cores: for lists that are read, and pages that are written.
+    pub lists: Handle,
+    /// One, which looks after watches, and rests when there is much to look after.
+    pub watches: Handle,
+}
+
+impl Threads {
+    /// Those of the runtime that this is called on, for all.
+    pub fn here() -> Self {
+        Self { lists: Handle::current(), watches: Handle::current() }
+    }
+}
 
 /// Runs this to its end on one thread, which carries the actors and all requests about
 /// single objects: each takes a few microseconds between its waits, and to hand it from
-/// thread to thread takes longer than to deal with it. What does take long gets the other
-/// threads that it is given: lists and watches that are read, pages that are written.
-pub fn block_on<F: Future>(future: impl FnOnce(Handle) -> F) -> F::Output {
-    let threads = or_exit(Builder::new_multi_thread().thread_name("monitors").enable_all().build());
-    let future = future(threads.handle().clone());
+/// thread to thread takes longer than to deal with it. So do most events of watches, which
+/// have one thread, too. What does take long gets as many as there are cores.
+pub fn block_on<F: Future>(future: impl FnOnce(Threads) -> F) -> F::Output {
+    let lists = or_exit(Builder::new_multi_thread().thread_name("lists").enable_all().build());
+    let watches = Builder::new_multi_thread()
+        .thread_name("watches")
+        .worker_threads(1)
+        .on_thread_unpark(rest::thread_wakes)
+        .on_thread_park(rest::thread_parks)
+        .enable_all()
+        .build();
+    let watches = or_exit(watches);
+    let future = future(Threads { lists: lists.handle().clone(), watches: watches.handle().clone() });
     let ended = System::with_tokio_rt(|| or_exit(Builder::new_current_thread().enable_all().build()))
         .block_on(future);
     // Nobody waits for what is left.
-    threads.shutdown_background();
+    lists.shutdown_background();
+    watches.shutdown_background();
     ended
 }
 

@@ -6,13 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::runtime::Handle;
-
 use super::recorder::Recorder;
 use super::story::Places;
 use super::user::User;
 use crate::api::{Api, WriteGate};
-use crate::cli::{Collector, DemoArgs, Exit, Failure, Protections, api_settings};
+use crate::cli::{Collector, DemoArgs, Exit, Failure, Protections, Threads, api_settings};
 use crate::config::Settings;
 use crate::embedded::http::{Scheme, Serving};
 use crate::embedded::{self, Embedded};
@@ -48,7 +46,7 @@ impl House {
         let collector = Collector::start(
             api,
             settings,
-            &Handle::current(),
+            &Threads::here(),
             exporter,
             vec![Arc::new(recorder.clone())],
             Protections::default(),

@@ -11,7 +11,7 @@ use kube::client::Body;
 use tokio::time::{Instant, sleep_until};
 
 use super::machine::{Action, End, ListFrom, Machine};
-use super::{Step, WatchStart};
+use super::{Phase, Step, WatchStart};
 use crate::api::accept::{METADATA_LIST, list_accept, watch_accept};
 use crate::api::client::{Api, Call};
 use crate::api::decode::{Encoding, Envelope, FactsReader, ListReader, WatchReader};
@@ -49,6 +49,17 @@ pub(super) enum Stage {
     Listing(Listing),
     OpeningWatch { deadline: Instant, opening: Opening },
     Watching { deadline: Instant, body: Body, events: WatchReader },
+}
+
+impl Stage {
+    /// The phase that this is a part of; what is between two is of either.
+    const fn phase(&self) -> Option<Phase> {
+        match self {
+            Self::Idle | Self::Waiting(_) | Self::Checking(_) => None,
+            Self::OpeningList { .. } | Self::Listing(_) => Some(Phase::List),
+            Self::OpeningWatch { .. } | Self::Watching { .. } => Some(Phase::Watch),
+        }
+    }
 }
 
 pub(super) type Opening = BoxFuture<'static, Result<Response<Body>, ApiError>>;
@@ -125,13 +136,32 @@ impl ListWatch {
     /// The next step; `None` when it has ended after [`drain`](Self::drain).
     /// Dropping the future before it is done loses nothing.
     pub async fn next(&mut self) -> Option<Step> {
+        let mut phase = Phase::List;
+        loop {
+            match self.next_in(phase).await {
+                Ok(step) => return step,
+                Err(other) => phase = other,
+            }
+        }
+    }
+
+    /// The same as long as it is in this phase. Nothing of the next one has begun when
+    /// that is returned, so that another thread can go on with it.
+    ///
+    /// # Errors
+    ///
+    /// The phase that it turns to.
+    pub async fn next_in(&mut self, phase: Phase) -> Result<Option<Step>, Phase> {
         loop {
             if let Some(step) = self.ready.pop_front() {
-                return Some(step);
+                return Ok(Some(step));
             }
             if self.draining && !matches!(self.stage, Stage::OpeningWatch { .. } | Stage::Watching { .. }) {
                 self.stage = Stage::Idle;
-                return None;
+                return Ok(None);
+            }
+            if let Some(other) = self.stage.phase().filter(|other| *other != phase) {
+                return Err(other);
             }
             match &mut self.stage {
                 Stage::Idle => self.begin(),

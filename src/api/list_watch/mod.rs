@@ -29,6 +29,16 @@ pub struct WatchStart {
     pub aggregated: bool,
 }
 
+/// Which of the two is being read. A list is long, and work for a while; a watch is
+/// next to no work for a long time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The list, or what comes before it.
+    List,
+    /// The watch.
+    Watch,
+}
+
 /// An object as a watch showed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sighting {

@@ -46,6 +46,30 @@ async fn expiry_in_any_form_lists_anew_and_not_behind_what_was_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_phase_ends_before_anything_of_the_next_one_is_sent() {
+    let server = Server::replying([
+        list(10, &["a"]),
+        Reply::stream([lines([&event("ADDED", "b", 15), GONE])]),
+        list(16, &["b"]),
+    ]);
+    let mut watch = watch(&server);
+    for said in ["began", "items a", "listed 10"] {
+        assert_eq!(text(watch.next_in(Phase::List).await.unwrap()), said);
+    }
+    for _ in 0..2 {
+        assert_eq!(watch.next_in(Phase::List).await, Err(Phase::Watch));
+    }
+    assert_eq!(kinds(&server), ["list 0"]);
+    for said in ["+b", "expired"] {
+        assert_eq!(text(watch.next_in(Phase::Watch).await.unwrap()), said);
+    }
+    assert_eq!(watch.next_in(Phase::Watch).await, Err(Phase::List));
+    assert_eq!(kinds(&server), ["list 0", "watch 10"]);
+    assert_eq!(text(watch.next_in(Phase::List).await.unwrap()), "began");
+    assert_eq!(kinds(&server), ["list 0", "watch 10", "list 15"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cache_that_is_out_of_reach_of_its_own_watches_is_not_asked_again() {
     let server = Server::answering(|seen| {
         let version = seen.query("resourceVersion");

@@ -53,6 +53,10 @@ pub struct Server {
 
 struct Seen {
     connections: AtomicUsize,
+    /// Connections that are open.
+    open: watch::Sender<usize>,
+    /// The first line's target and the header `host` of each request.
+    requests: Mutex<Vec<(String, Option<String>)>>,
     authorizations: Mutex<Vec<String>>,
     /// Streams on which as much as possible has been sent.
     flooded: watch::Sender<usize>,
@@ -80,6 +84,8 @@ impl Server {
         let port = listener.local_addr().unwrap().port();
         let seen = Arc::new(Seen {
             connections: AtomicUsize::new(0),
+            open: watch::channel(0).0,
+            requests: Mutex::default(),
             authorizations: Mutex::default(),
             flooded: watch::channel(0).0,
             cut: Mutex::default(),
@@ -90,8 +96,13 @@ impl Server {
                 let (stream, _) = listener.accept().await.unwrap();
                 let seen = Arc::clone(&shared);
                 let cut = seen.cut.lock().unwrap().clone();
+                let open = seen.open.clone();
                 let serving = serve(stream, tls.clone(), manners, seen);
-                tokio::spawn(async move { cut.run_until_cancelled(serving).await });
+                tokio::spawn(async move {
+                    open.send_modify(|open| *open += 1);
+                    cut.run_until_cancelled(serving).await;
+                    open.send_modify(|open| *open -= 1);
+                });
             }
         });
         Self { certificate: certificate.to_vec(), port, seen, _task: AbortOnDropHandle::new(task) }
@@ -106,6 +117,18 @@ impl Server {
     /// How many connections there ever were.
     pub fn connections(&self) -> usize {
         self.seen.connections.load(Ordering::SeqCst)
+    }
+
+    /// The target and the header `host` of each request.
+    pub fn requests(&self) -> Vec<(String, Option<String>)> {
+        self.seen.requests.lock().unwrap().clone()
+    }
+
+    /// Until so many connections are open.
+    pub async fn until_open(&self, count: usize) {
+        let mut open = self.seen.open.subscribe();
+        let all = open.wait_for(|open| *open == count);
+        tokio::time::timeout(super::SOON, all).await.expect("as many connections").unwrap();
     }
 
     /// The header of that name, of each request.
@@ -131,6 +154,8 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, manners: Manners, seen: Arc<
     // Who does not like the certificate ends it here.
     let Ok(stream) = tls.accept(stream).await else { return };
     let service = service_fn(|request: Request<Incoming>| {
+        let host = request.headers().get("host").map(|value| value.to_str().unwrap().to_owned());
+        seen.requests.lock().unwrap().push((request.uri().to_string(), host));
         let authorization = request.headers().get("authorization");
         let authorization = authorization.map(|value| value.to_str().unwrap().to_owned());
         seen.authorizations.lock().unwrap().extend(authorization);

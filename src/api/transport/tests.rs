@@ -17,7 +17,8 @@ use server::{Manners, Server};
 const SOON: Duration = Duration::from_secs(30);
 
 fn connect(config: &kube::Config, request_timeout: Duration) -> kube::Client {
-    client(config, request_timeout, WriteGate::open()).unwrap()
+    let settings = ApiSettings { request_timeout, ..ApiSettings::default() };
+    client(config, &settings, WriteGate::open()).unwrap()
 }
 
 async fn watch(client: &kube::Client, path: &str) -> Response<Body> {
@@ -60,6 +61,36 @@ async fn a_server_of_http_1_is_spoken_to_in_it() {
     }
     // It was asked once.
     assert_eq!(server.connections(), 11);
+}
+
+#[tokio::test]
+async fn an_answer_of_http_1_has_a_connection_and_ends_with_it() {
+    let server = Server::start(Manners { http2: false, ..Manners::default() }).await;
+    let client = connect(&server.config(), SOON);
+    let mut open = watches(&client, "/flood", 3).await;
+    for watch in &mut open {
+        let mut size = 0;
+        while size < 1 << 20 {
+            size += next(watch).await.unwrap().len();
+        }
+    }
+    // That which showed the server to be one of HTTP/1.1 is gone; one that is dropped goes.
+    server.until_open(3).await;
+    open.truncate(2);
+    server.until_open(2).await;
+    server.cut();
+    for watch in &mut open {
+        while next(watch).await.is_ok() {}
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_named_in_http_1() {
+    let server = Server::start(Manners { http2: false, ..Manners::default() }).await;
+    let client = connect(&server.config(), SOON);
+    let _open = watch(&client, "/hello?watch=1").await;
+    let host = server.config().cluster_url.authority().unwrap().to_string();
+    assert_eq!(server.requests(), [("/hello?watch=1".to_owned(), Some(host))]);
 }
 
 #[tokio::test]
@@ -153,7 +184,7 @@ async fn the_name_in_the_certificate_can_be_another() {
 #[tokio::test]
 async fn nothing_is_written_past_the_gate() {
     let server = Server::start(Manners::default()).await;
-    let client = client(&server.config(), SOON, WriteGate::dry_run()).unwrap();
+    let client = client(&server.config(), &ApiSettings::default(), WriteGate::dry_run()).unwrap();
     let request = Request::delete("/hello").body(Body::empty()).unwrap();
     client.send(request).await.map(|answer| answer.status()).unwrap_err();
     assert_eq!(server.connections(), 0);
@@ -161,10 +192,8 @@ async fn nothing_is_written_past_the_gate() {
 
 #[test]
 fn what_stands_in_the_way_is_said() {
-    let config = |server: &str| kube::Config::new(server.parse().unwrap());
-    assert_eq!(hindrance(&config("https://127.0.0.1:1")), None);
-    assert!(hindrance(&config("http://127.0.0.1:1")).unwrap().contains("without TLS"));
-    let mut behind = config("https://127.0.0.1:1");
-    behind.proxy_url = Some("http://127.0.0.1:2".parse().unwrap());
-    assert!(hindrance(&behind).unwrap().contains("proxy"));
+    let hindrance = |server: &str, protocol| hindrance(&kube::Config::new(server.parse().unwrap()), protocol);
+    assert_eq!(hindrance("https://127.0.0.1:1", WatchProtocol::Http2), None);
+    assert!(hindrance("http://127.0.0.1:1", WatchProtocol::Http2).unwrap().contains("without TLS"));
+    assert!(hindrance("https://127.0.0.1:1", WatchProtocol::Http1).unwrap().contains("set so"));
 }

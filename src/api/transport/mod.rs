@@ -1,4 +1,4 @@
-//! Watches that share connections, by HTTP/2.
+//! The connections of watches: by HTTP/2, several share one.
 //!
 //! A watch that has a connection of its own costs a handshake, a socket, and buffers at
 //! both ends; there are sixty on a plain cluster, and hundreds with many custom
@@ -10,8 +10,9 @@
 //!
 //! kube's client speaks HTTP/1.1 only. This is made of the same layers around a
 //! transport of its own; a server that does not choose HTTP/2 in the TLS handshake is
-//! spoken to in HTTP/1.1, with a connection for each watch.
+//! spoken to in HTTP/1.1, with a connection for each watch (`alone`).
 
+mod alone;
 mod connector;
 mod shards;
 
@@ -22,8 +23,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use http::uri::{Scheme, Uri};
 use http::{Request, Response};
-use http_body::{Frame, SizeHint};
+use http_body::Frame;
 use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -34,6 +36,8 @@ use tower::{BoxError, Layer as _, Service};
 
 use super::gate::WriteGate;
 use super::gate_layer::GateLayer;
+use super::settings::{ApiSettings, WatchProtocol};
+use alone::Alone;
 use connector::{OnlyHttp2, Refusal};
 use shards::{Place, Shards};
 
@@ -53,32 +57,32 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// … and is dead when no answer has come for this long.
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-type Http2 = Client<OnlyHttp2<HttpsConnector<HttpConnector>>, Body>;
-type Http1 = Client<HttpsConnector<HttpConnector>, Body>;
+type Connector = HttpsConnector<HttpConnector>;
+type Http2 = Client<OnlyHttp2<Connector>, Body>;
 
 /// Why watches cannot share connections to this server.
-pub(super) fn hindrance(config: &kube::Config) -> Option<&'static str> {
-    if config.proxy_url.is_some() {
-        Some("there is a proxy in between")
-    } else if config.cluster_url.scheme() != Some(&http::uri::Scheme::HTTPS) {
+fn hindrance(config: &kube::Config, protocol: WatchProtocol) -> Option<&'static str> {
+    if protocol == WatchProtocol::Http1 {
+        Some("it is set so")
+    } else if config.cluster_url.scheme() != Some(&Scheme::HTTPS) {
         Some("the server is reached without TLS, in which HTTP/2 would be agreed on")
     } else {
         None
     }
 }
 
-/// A client for watches, which share connections if the server speaks HTTP/2. For a
-/// server without a [`hindrance`].
+/// A client for watches, for a server without a proxy before it. Watches share
+/// connections if nothing stands against it and the server speaks HTTP/2.
 ///
 /// # Errors
 ///
 /// Certificates or credentials that cannot be used; what the reason is, for people.
 pub(super) fn client(
     config: &kube::Config,
-    request_timeout: Duration,
+    settings: &ApiSettings,
     gate: WriteGate,
 ) -> Result<kube::Client, BoxError> {
-    let transport = Transport::new(config, request_timeout)?;
+    let transport = Transport::new(config, settings)?;
     // In kube's own order. One layer for all connections: getting credentials may mean
     // to run a program, and a token that changes is read once.
     let service = config.extra_headers_layer()?.layer(transport);
@@ -92,13 +96,13 @@ pub(super) fn client(
 struct Transport(Arc<Inner>);
 
 struct Inner {
-    shards: Shards<Http2>,
-    http1: Http1,
-    refusal: Refusal,
+    /// Unless something stands against it.
+    http2: Option<(Shards<Http2>, Refusal)>,
+    http1: Connector,
 }
 
 impl Transport {
-    fn new(config: &kube::Config, request_timeout: Duration) -> Result<Self, BoxError> {
+    fn new(config: &kube::Config, settings: &ApiSettings) -> Result<Self, BoxError> {
         let tls = config.rustls_client_config()?;
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
@@ -106,7 +110,7 @@ impl Transport {
         // Small frames of several streams must not wait for each other's acknowledgement.
         tcp.set_nodelay(true);
         let builder = || {
-            let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_only();
+            let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
             Ok::<_, BoxError>(match &config.tls_server_name {
                 Some(name) => {
                     let name = FixedServerNameResolver::new(name.clone().try_into()?);
@@ -117,15 +121,25 @@ impl Transport {
         };
         let http1 = builder()?.enable_http1().wrap_connector(tcp.clone());
         let both = builder()?.enable_all_versions().wrap_connector(tcp);
-        let refusal = Refusal::default();
-        let only_http2 = OnlyHttp2::new(both, refusal.clone());
-        let shards = Shards::new(STREAMS as usize, request_timeout / 2, move || http2(only_http2.clone()));
-        let http1 = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(http1);
-        Ok(Self(Arc::new(Inner { shards, http1, refusal })))
+        let shared = || {
+            let refusal = Refusal::default();
+            let connector = OnlyHttp2::new(both, refusal.clone());
+            let patience = settings.request_timeout / 2;
+            (Shards::new(STREAMS as usize, patience, move || http2(connector.clone())), refusal)
+        };
+        let http2 = match hindrance(config, settings.watch_protocol) {
+            None => Some(shared()),
+            Some(why) => {
+                let server = config.cluster_url.to_string();
+                tracing::debug!(server, "watches go over HTTP/1.1, each on a connection of its own: {why}");
+                None
+            }
+        };
+        Ok(Self(Arc::new(Inner { http2, http1 })))
     }
 }
 
-fn http2(connector: OnlyHttp2<HttpsConnector<HttpConnector>>) -> Http2 {
+fn http2(connector: OnlyHttp2<Connector>) -> Http2 {
     Client::builder(TokioExecutor::new())
         // The connector has made sure of it. So there is one handshake at a time, and
         // whoever comes meanwhile waits for that connection.
@@ -144,23 +158,23 @@ impl Inner {
     async fn send(&self, request: Request<Body>) -> Result<Response<Stream>, BoxError> {
         let (head, _) = request.into_parts();
         let bodiless = |head| Request::from_parts(head, Body::empty());
-        if !self.refusal.is_known() {
-            let (client, mut place) = self.shards.place();
+        if let Some((shards, refusal)) = self.http2.as_ref().filter(|(_, refusal)| !refusal.is_known()) {
+            let (client, mut place) = shards.place();
             match client.request(bodiless(head.clone())).await {
                 Ok(response) => {
                     place.answered();
-                    return Ok(response.map(|body| Stream { body, _place: Some(place) }));
+                    return Ok(response.map(|body| Stream::Shared { body, _place: place }));
                 }
                 Err(error) => {
                     place.failed();
-                    if !(error.is_connect() && self.refusal.is_known()) {
+                    if !(error.is_connect() && refusal.is_known()) {
                         return Err(error.into());
                     }
                 }
             }
         }
-        let response = self.http1.request(bodiless(head)).await?;
-        Ok(response.map(|body| Stream { body, _place: None }))
+        let response = alone::send(self.http1.clone(), bodiless(head)).await?;
+        Ok(response.map(|answer| Stream::Alone(Box::new(answer))))
     }
 }
 
@@ -179,10 +193,12 @@ impl Service<Request<Body>> for Transport {
     }
 }
 
-/// An answer, which keeps its place on the connection until it is dropped.
-struct Stream {
-    body: Incoming,
-    _place: Option<Place<Http2>>,
+/// An answer.
+enum Stream {
+    /// One of several on a connection, which keeps its place there until it is dropped.
+    Shared { body: Incoming, _place: Place<Http2> },
+    /// One with a connection of its own.
+    Alone(Box<Alone<<Connector as Service<Uri>>::Response>>),
 }
 
 impl http_body::Body for Stream {
@@ -190,18 +206,13 @@ impl http_body::Body for Stream {
     type Error = hyper::Error;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match self.get_mut() {
+            Self::Shared { body, .. } => Pin::new(body).poll_frame(context),
+            Self::Alone(answer) => answer.poll_frame(context),
+        }
     }
 }
 

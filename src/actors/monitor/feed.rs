@@ -1,0 +1,301 @@
+//! The list and watch of one type on its way into the graph.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::MonitorContext;
+use super::progress::{Listed, Progress};
+use crate::actors::graph_handle::PartitionEnded;
+use crate::actors::lanes::{Envelope, Lanes};
+use crate::actors::messages::{
+    Expected, ServedTypesChanged, StoreRestored, SyncChanged, TakeIn, TypesListed,
+};
+use crate::api::{ListWatch, Phase, Sighting, Step, WatchStart};
+use crate::graph::{Change, DeletesProve, Epoch, Intake};
+use crate::object::{GroupResource, ObjectFacts, ResourceType};
+use crate::telemetry::record;
+
+/// How long the monitor of a type that is no longer served may go on: the last
+/// deletions of a deleted CRD's objects are still on their way.
+const DRAIN_AT_MOST: Duration = Duration::from_secs(30);
+
+/// What a feed is about.
+pub struct Subject {
+    /// What every monitor needs.
+    pub context: MonitorContext,
+    /// The type.
+    pub resource: Arc<ResourceType>,
+    /// Which monitor of the type this is.
+    pub epoch: Epoch,
+    /// What its DELETED events prove.
+    pub deletes_prove: DeletesProve,
+    /// Whether the type is no longer served.
+    pub draining: watch::Receiver<bool>,
+}
+
+/// The list and watch of one type on its way into the graph. Dropping it closes the
+/// watch.
+pub struct Feed {
+    context: MonitorContext,
+    resource: Arc<ResourceType>,
+    list_watch: ListWatch,
+    lanes: Lanes,
+    progress: Progress,
+    /// Whether there is something in the lanes that waits for what else comes.
+    gathering: bool,
+    draining: watch::Receiver<bool>,
+    /// Draining ends then.
+    deadline: Option<Instant>,
+}
+
+/// What has become of a feed.
+pub enum Fed {
+    /// It goes on in another phase, for which another thread may be better.
+    Turned(Phase, Box<Feed>),
+    /// It has been drained.
+    Drained,
+}
+
+impl Feed {
+    /// Tells the graph of a new monitor.
+    ///
+    /// # Errors
+    /// When a partition has ended.
+    pub async fn begin(subject: Subject) -> Result<Box<Self>, PartitionEnded> {
+        let Subject { context, resource, epoch, deletes_prove, draining } = subject;
+        let began = || {
+            let resource = Arc::clone(&resource);
+            TakeIn(vec![Intake::MonitorStarted { resource, epoch, deletes_prove }])
+        };
+        context.graph.take_in_everywhere(began).await?;
+        let envelope = Envelope { resource: Arc::clone(&resource), epoch };
+        let lanes = Lanes::new(context.graph.clone(), envelope, context.graph_queue.clone());
+        let start = WatchStart {
+            high_water: context.high_water.clone(),
+            aggregated: deletes_prove == DeletesProve::Nothing,
+        };
+        let list_watch = context.api.watch(Arc::clone(&resource), start);
+        Ok(Box::new(Self {
+            context,
+            resource,
+            list_watch,
+            lanes,
+            progress: Progress::default(),
+            gathering: false,
+            draining,
+            deadline: None,
+        }))
+    }
+
+    /// Goes on for as long as this phase lasts.
+    ///
+    /// # Errors
+    /// When a partition has ended.
+    pub async fn go_on(mut self: Box<Self>, phase: Phase) -> Result<Fed, PartitionEnded> {
+        loop {
+            tokio::select! {
+                biased;
+                result = self.lanes.next_applied() => {
+                    result?;
+                    self.applied();
+                }
+                true = asked_to_drain(&mut self.draining), if self.deadline.is_none() => {
+                    self.list_watch.drain();
+                    self.deadline = Some(Instant::now() + DRAIN_AT_MOST);
+                }
+                () = until(self.deadline) => {
+                    tracing::warn!(
+                        resource = %self.resource.group_resource,
+                        "the watch of a type that is no longer served did not end; it is closed"
+                    );
+                    break;
+                }
+                // Once nobody on this thread has anything to read: so that a partition is
+                // woken once for what has come of all types together.
+                () = tokio::task::yield_now(), if self.gathering => self.send(),
+                step = self.list_watch.next_in(phase), if self.lanes.has_room() => match step {
+                    Ok(Some(step)) => {
+                        self.step(step);
+                        self.gathering = phase == Phase::Watch && self.lanes.is_short();
+                        if !self.gathering {
+                            self.send();
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(other) => {
+                        self.send();
+                        return Ok(Fed::Turned(other, self));
+                    }
+                }
+            }
+        }
+        self.lanes.drain().await?;
+        Ok(Fed::Drained)
+    }
+
+    /// Sends on what is in the lanes.
+    fn send(&mut self) {
+        self.gathering = false;
+        self.lanes.flush();
+        self.applied();
+    }
+
+    /// Takes one step of the list and watch.
+    fn step(&mut self, step: Step) {
+        let at = self.list_watch.arrived();
+        let resource = &self.resource.group_resource;
+        match step {
+            Step::ListBegan => self.lanes.put(Change::ListBegan, at),
+            Step::Items(items) => {
+                self.notice_listed_types(&items);
+                for facts in items {
+                    self.lanes.put(Change::Seen(facts), at);
+                }
+            }
+            Step::ListEnded { resource_version } => {
+                self.lanes.put(Change::ListEnded { resource_version: resource_version.clone() }, at);
+                self.progress.list_ended(resource_version);
+            }
+            Step::Events(sightings) => {
+                self.goes_on();
+                for sighting in sightings {
+                    self.notice_served_types(&sighting);
+                    let (Sighting::Seen(facts) | Sighting::Deleted(facts)) = &sighting;
+                    if facts.resource_version.is_some() {
+                        self.progress.received.clone_from(&facts.resource_version);
+                    }
+                    let change = match sighting {
+                        Sighting::Seen(facts) => Change::Seen(facts),
+                        Sighting::Deleted(facts) => Change::Deleted(facts),
+                    };
+                    self.lanes.put(change, at);
+                }
+            }
+            // All is quiet: whatever went wrong is over. Who waits for this version to
+            // be seen need not wait for an event.
+            Step::Bookmark { resource_version } => {
+                self.goes_on();
+                let behind = self.progress.received.as_ref().zip(resource_version.as_ref());
+                if resource_version.is_some() && !behind.is_some_and(|(known, shown)| known.is_after(shown)) {
+                    self.progress.received = resource_version;
+                }
+            }
+            Step::WatchEnded => self.goes_on(),
+            // Until the list that follows, nobody knows what has happened. Nothing is
+            // wrong with that, but what was wrong is not over either.
+            Step::Expired { error } => {
+                self.progress.watch_failed(error.to_string());
+                self.context.registry.failed(resource, error.to_string());
+            }
+            Step::Failed { error, retry_in } => {
+                record::resource_sync_error(&resource.group, &self.resource.version, &resource.resource);
+                tracing::warn!(%resource, %error, ?retry_in, "list or watch failed");
+                if error.action != "LIST" {
+                    self.progress.watch_failed(error.to_string());
+                    self.context.registry.failed(resource, error.to_string());
+                } else {
+                    self.progress.list_failed();
+                    if self.context.registry.lost(resource, error.to_string()) {
+                        self.context.synced.do_send(SyncChanged(resource.clone()));
+                    }
+                }
+            }
+            Step::StoreRestored { seen, found } => {
+                // At once: until discovery gets to it, much could be written.
+                self.context.api.gate().pause();
+                let detail = format!("{resource}: the list is at version {found}, {seen} had been seen");
+                self.context.restored.do_send(StoreRestored { detail });
+            }
+        }
+    }
+
+    /// The watch goes on from where it was: whatever went wrong is over.
+    fn goes_on(&mut self) {
+        let resource = &self.resource.group_resource;
+        self.progress.goes_on();
+        if !self.progress.listed {
+            self.context.registry.update(resource, |state| state.last_error = None);
+        } else if self.context.registry.synced(resource, None) {
+            self.context.synced.do_send(SyncChanged(resource.clone()));
+        }
+    }
+
+    /// Notes how far the graph has come.
+    fn applied(&mut self) {
+        let resource = &self.resource.group_resource;
+        if self.lanes.lists_are_applied()
+            && let Some(Listed { failure }) = self.progress.list_applied()
+        {
+            self.context.registry.synced(resource, failure);
+            self.context.synced.do_send(SyncChanged(resource.clone()));
+        }
+        if self.lanes.is_empty() && self.progress.applied != self.progress.received {
+            self.progress.applied.clone_from(&self.progress.received);
+            self.context.registry.update(resource, |state| state.applied.clone_from(&self.progress.applied));
+        }
+    }
+
+    /// A CRD that came while nobody watched is in no event.
+    fn notice_listed_types(&self, items: &[ObjectFacts]) {
+        let defined =
+            items.iter().filter_map(|facts| match expected(&self.resource.group_resource, facts, false) {
+                Some(Expected::Served(resource)) => Some(resource),
+                _ => None,
+            });
+        let defined: Vec<_> = defined.collect();
+        if !defined.is_empty() {
+            self.context.types_listed.do_send(TypesListed(defined));
+        }
+    }
+
+    /// A CRD or an APIService changed: discovery should look at once.
+    fn notice_served_types(&self, sighting: &Sighting) {
+        if self.progress.applied.is_none() {
+            return;
+        }
+        let (facts, deleted) = match sighting {
+            Sighting::Seen(facts) => (facts, false),
+            Sighting::Deleted(facts) => (facts, true),
+        };
+        if let Some(expected) = expected(&self.resource.group_resource, facts, deleted) {
+            self.context.types_changed.do_send(ServedTypesChanged { expected });
+        }
+    }
+}
+
+/// Also true for a feed that starts anew while its type is being drained.
+async fn asked_to_drain(draining: &mut watch::Receiver<bool>) -> bool {
+    draining.wait_for(|draining| *draining).await.is_ok()
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What discovery will show once it knows of this change, if it is one of a type
+/// that defines others. A CRD is named `plural.group`, an APIService
+/// `version.group`.
+fn expected(resource: &GroupResource, facts: &ObjectFacts, deleted: bool) -> Option<Expected> {
+    match resource.to_string().as_str() {
+        "customresourcedefinitions.apiextensions.k8s.io" => {
+            let named = GroupResource::parse(&facts.name);
+            if deleted {
+                Some(Expected::NotServed(named))
+            } else {
+                // While it is being deleted its objects are, and the type is still served.
+                (!facts.being_deleted).then_some(Expected::Served(named))
+            }
+        }
+        "apiservices.apiregistration.k8s.io" => {
+            let (_, group) = facts.name.split_once('.')?;
+            Some(Expected::Changed { group: group.into() })
+        }
+        _ => None,
+    }
+}
