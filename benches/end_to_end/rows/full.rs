@@ -3,7 +3,6 @@
 use anyhow::{Context as _, Result};
 
 use crate::figure::{Contestant, Figure, Target};
-use crate::http::Call;
 use crate::objects::{config_map, make_all, make_namespace};
 use crate::row::Row;
 use crate::stage::{Stage, is_synced};
@@ -57,9 +56,6 @@ pub const ROW: Row = Row {
     prepare: |stage| Box::pin(prepare(stage)),
     measure: |stage, contestant, namespace| {
         Box::pin(async move {
-            // Whoever lists first finds a server that takes twice as long for it as it does
-            // for the next one.
-            stage.client.send(Call::get("/api/v1/configmaps?resourceVersion=0")).await?.success()?;
             let collector = stage.start_collector(contestant)?.context("the limit does not start")?;
             let (synced, _) = collector.logged(is_synced(contestant)).await?;
             let sync_cpu = collector.cpu()?;
