@@ -3,6 +3,9 @@
 //! To be woken for an event takes a thread several times as long as to deal with it. Where
 //! ten thousand come in a second, one by one, a thread that sleeps for four milliseconds
 //! finds forty, whichever watches they are of; where few come, none waits.
+//!
+//! Only for a thread that nothing runs on that somebody waits for: no request about an
+//! object, no decision, no page.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
