@@ -85,9 +85,9 @@ impl Subject {
         }
     }
 
-    /// What it says of its graph, when that has so many objects, and so many links between
-    /// partitions.
-    pub async fn graph(&self, objects: u64, links: u64) -> Result<Graph> {
+    /// What it says of its graph, when that has so many objects, so many references if they are
+    /// known, and so many links between partitions.
+    pub async fn graph(&self, objects: u64, edges: Option<u64>, links: u64) -> Result<Graph> {
         let nodes = objects + 2 * links;
         let began = Instant::now();
         loop {
@@ -96,10 +96,14 @@ impl Subject {
                 edges: self.collector.metric("kube_gc_graph_edges").await?,
                 bytes: self.collector.metric("kube_gc_graph_bytes").await?,
             };
-            if graph.nodes == nodes as f64 {
+            // They are told one after the other.
+            if graph.nodes == nodes as f64 && edges.is_none_or(|edges| graph.edges == edges as f64) {
                 return Ok(graph);
             }
-            ensure!(began.elapsed() < Duration::from_secs(30), "not {nodes} nodes, but {graph:?}");
+            ensure!(
+                began.elapsed() < Duration::from_secs(30),
+                "not {nodes} nodes and {edges:?} edges, but {graph:?}"
+            );
             sleep(POLL).await;
         }
     }

@@ -9,15 +9,13 @@ use serde_json::json;
 
 use super::control_plane::ControlPlane;
 
-async fn create(client: &kube::Client, count: usize) {
-    for _ in 0..count {
-        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "t-"}});
-        let request = http::Request::post("/api/v1/namespaces/default/configmaps")
-            .header("content-type", "application/json")
-            .body(body.to_string().into_bytes())
-            .unwrap();
-        client.request::<serde_json::Value>(request).await.unwrap();
-    }
+async fn create(client: &kube::Client) -> Result<serde_json::Value, kube::Error> {
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "t-"}});
+    let request = http::Request::post("/api/v1/namespaces/default/configmaps")
+        .header("content-type", "application/json")
+        .body(body.to_string().into_bytes())
+        .unwrap();
+    client.request(request).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,7 +42,15 @@ async fn a_restored_store_is_noticed() {
     let start = WatchStart { high_water: HighWater::default(), aggregated: false };
     let mut watch = api.watch(config_maps.into(), start);
     while !matches!(watch.next().await, Some(Step::ListEnded { .. })) {}
-    create(&client, 300).await;
+    // The API server returns to its store when it looks for it the next time.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while let Err(error) = create(&client).await {
+        assert!(Instant::now() < deadline, "{error}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for _ in 0..300 {
+        create(&client).await.unwrap();
+    }
     let mut events = 0;
     while events < 300 {
         if let Some(Step::Events(batch)) = watch.next().await {

@@ -45,6 +45,8 @@ async fn disputes(collector: &Collector, expected: &[(&Obj, &str)]) -> Result<()
     collector.idle(&[]).await?;
     let compared = collector.comparisons().await?;
     ensure!(compared.disagreed == f64::from(u32::try_from(count)?), "{count} expected: {compared:?}");
+    // The log comes by a pipe, and may be later than the page.
+    poll("the alarms", async || Ok(collector.alarms().len() >= count)).await?;
     let alarms = collector.alarms();
     ensure!(alarms.len() == count, "{count} alarms expected:\n{}", alarms.join("\n"));
     for (object, words) in expected {
@@ -135,6 +137,15 @@ async fn what_the_other_collector_hangs_on_is_a_disagreement() -> Result<()> {
     let nobody_else = stage.nobody_else()?;
     for object in ring.iter().chain([&selfish]) {
         cluster.delete(object, Policy::Foreground).await?;
+    }
+    // Watches are fed from the cache that answers this.
+    for object in ring.iter().chain([&selfish]) {
+        let path = object.path() + "?resourceVersion=0";
+        poll("the deletion to be told to watches", async || {
+            let shown = cluster.send("GET", &path, None, None).await?;
+            Ok(shown["metadata"]["deletionTimestamp"].is_string())
+        })
+        .await?;
     }
     drop(nobody_else);
     let collector = impatient(&stage).await?;

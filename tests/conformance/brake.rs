@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ApiResource;
 use serde_json::{Value, json};
@@ -31,22 +31,25 @@ impl Signs<'_> {
     /// Waits until the brake has engaged so many times, and holds so many.
     async fn engaged(&self, times: usize, held: usize) -> Result<()> {
         let held_line = format!("; {held} objects held; ");
-        poll(&format!("the brake to hold {held}"), async || {
+        let expected = (1.0, as_f64(times), as_f64(held));
+        let mut now = None;
+        let engaged = poll(&format!("the brake to hold {held}"), async || {
             let page = self.collector.get("/readyz?verbose").await?;
             ensure!(page.status == 200, "it is ready all the same: {}", page.body);
             let line = page
                 .body
                 .lines()
                 .find(|line| line.starts_with("[!]brake warning: deletion is paused since "));
-            Ok(line.is_some_and(|line| line.contains(&held_line)))
+            // What waits is counted once a second, and for the page before the metrics.
+            let metrics = self.collector.metrics().await?;
+            let value = |series: &str| metrics.get(series).copied().unwrap_or_default();
+            let engagements = value("kube_gc_brake_engagements_total{limit=\"deletions_per_minute\"}")
+                + value("kube_gc_brake_engagements_total{limit=\"percent\"}");
+            now = Some((value("kube_gc_brake_engaged"), engagements, value("kube_gc_brake_held_objects")));
+            Ok(now == Some(expected) && line.is_some_and(|line| line.contains(&held_line)))
         })
-        .await?;
-        let metrics = self.collector.metrics().await?;
-        let value = |series: &str| metrics.get(series).copied().unwrap_or_default();
-        let engagements = value("kube_gc_brake_engagements_total{limit=\"deletions_per_minute\"}")
-            + value("kube_gc_brake_engagements_total{limit=\"percent\"}");
-        let now = (value("kube_gc_brake_engaged"), engagements, value("kube_gc_brake_held_objects"));
-        ensure!(now == (1.0, as_f64(times), as_f64(held)), "{now:?}");
+        .await;
+        engaged.with_context(|| format!("{now:?}"))?;
         let warnings = || self.collector.logged("the brake has engaged");
         // The log comes by a pipe.
         poll("the warnings", async || Ok(warnings().len() >= self.inherited + times)).await?;
@@ -75,6 +78,23 @@ impl Signs<'_> {
         Ok(lease["metadata"]["annotations"][key].clone())
     }
 
+    /// Waits until the Lease and an event say that deletion is paused, and since when: they
+    /// are written aside. Returns what the Lease says.
+    async fn told(&self) -> Result<String> {
+        let mut note = String::new();
+        poll("the Lease and an event to say so", async || {
+            let on_the_lease = self.annotation("kube-gc.io/brake-engaged").await?;
+            on_the_lease.as_str().unwrap_or_default().clone_into(&mut note);
+            let Some((since, _)) = note.split_once(' ') else { return Ok(false) };
+            let events = self.events(self.ns.name(), "DeletionPaused").await?;
+            Ok(events
+                .iter()
+                .any(|event| event["message"].as_str().is_some_and(|message| message.contains(since))))
+        })
+        .await?;
+        Ok(note)
+    }
+
     /// The events of a reason in a namespace.
     async fn events(&self, namespace: &str, reason: &str) -> Result<Vec<Value>> {
         let path = format!("/api/v1/namespaces/{namespace}/events");
@@ -92,8 +112,9 @@ fn as_f64(count: usize) -> f64 {
 /// A collector that takes a Lease in this namespace.
 fn options(ns: &Ns, brake: &str) -> Options {
     let mut config = format!("[leader]\nenabled = true\nnamespace = \"{}\"\n", ns.name());
-    let _ =
-        write!(config, "lease_duration = \"5s\"\nrenew_deadline = \"3s\"\nretry_period = \"300ms\"\n{brake}");
+    // So long that nobody loses the lease who only has to wait for the processor.
+    let times = "lease_duration = \"15s\"\nrenew_deadline = \"12s\"\nretry_period = \"300ms\"\n";
+    let _ = write!(config, "{times}{brake}");
     Options::config(config)
 }
 
@@ -146,13 +167,12 @@ async fn of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed(
         Ok(())
     };
     let all = OBJECTS * OWNED;
-    left(&first, all - LIMIT).await?;
+    // First of all: no marker says whether the end of the type has been seen.
     signs.engaged(1, all - LIMIT).await?;
+    left(&first, all - LIMIT).await?;
     ensure!(signs.deleted("configmaps").await? == as_f64(LIMIT));
-    let note = signs.annotation("kube-gc.io/brake-engaged").await?;
-    let note = note.as_str().unwrap_or_default().to_owned();
+    let note = signs.told().await?;
     ensure!(note.ends_with("as many as deletions_per_minute allows"), "{note}");
-    poll("the event", async || Ok(!signs.events(ns.name(), "DeletionPaused").await?.is_empty())).await?;
     let events = signs.events(ns.name(), "DeletionPaused").await?;
     ensure!(events.len() == 1 && events[0]["involvedObject"]["kind"] == "Lease", "{events:?}");
     ensure!(events[0]["type"] == "Warning", "{events:?}");
@@ -186,6 +206,8 @@ async fn of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed(
         cluster.settled_with_parked(&collector).await?;
         signs.engaged(time, left).await?;
         ensure!(signs.deleted("configmaps").await? == as_f64(time * LIMIT));
+        // Of what is over before it was told, nobody tells.
+        signs.told().await?;
     }
     cluster.settled(&collector).await?;
     ensure!(configmaps(cluster, &ns).await? == others + 1, "something was lost");

@@ -140,7 +140,7 @@ async fn a_webhook_denies(verdict: &Verdict, message: &str) -> Result<()> {
     is_asked(cluster, &family.sole).await?;
     webhook.say(Verdict::Fine);
     // The collector is stopped over that: it would be quicker than the denial.
-    collector.signal("STOP")?;
+    collector.freeze().await?;
     family.delete_what_is_denied(cluster).await?;
     webhook.say(verdict.clone());
     cluster.delete(&family.owner, Policy::Background).await?;
@@ -179,6 +179,16 @@ fn rules(secrets: &[&str]) -> Value {
     ])
 }
 
+/// A client for a user, as soon as the API server knows that this may be read: it gets to
+/// know roles by and by.
+async fn known(user: &User, path: &str) -> Result<Cluster> {
+    let kubeconfig = Kubeconfig::read_from(user.kubeconfig())?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let theirs = Cluster::new(Client::try_from(config)?);
+    poll("the role to be known", async || Ok(theirs.send("GET", path, None, None).await.is_ok())).await?;
+    Ok(theirs)
+}
+
 /// 30: a role does not allow it.
 #[tokio::test]
 async fn what_a_role_does_not_allow_is_done_once_it_does() -> Result<()> {
@@ -187,6 +197,7 @@ async fn what_a_role_does_not_allow_is_done_once_it_does() -> Result<()> {
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
     let user = User::create(stage.plane, cluster, &ns, rules(&["list"])).await?;
+    known(&user, "/api/v1/secrets").await?;
     let family = Family::make(&ns).await?;
     let collector = Collector::start_with(user.kubeconfig(), Options::config(SOON)).await?;
     collector.ready().await?;
@@ -276,10 +287,7 @@ async fn what_no_role_allows_is_forbidden_in_the_same_words_for_every_request() 
     let only_get = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }]);
     let user = User::create(stage.plane, cluster, &ns, only_get).await?;
     let secret = ns.secret("x").create().await?;
-    let kubeconfig = Kubeconfig::read_from(user.kubeconfig())?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let theirs = Cluster::new(Client::try_from(config)?);
-    poll("the role to be known", async || Ok(theirs.get(&secret).await.is_ok())).await?;
+    let theirs = known(&user, &secret.path()).await?;
 
     let secrets = format!("/api/v1/namespaces/{}/secrets", ns.name());
     let node = "/api/v1/nodes/n/status";
@@ -330,6 +338,7 @@ async fn a_dependent_that_no_watch_has_shown_lives() -> Result<()> {
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch"] },
     ]);
     let user = User::create(stage.plane, cluster, &ns, rules).await?;
+    known(&user, "/api/v1/secrets").await?;
     let owner = ns.configmap("owner").create().await?;
     // The pauses after a failure are so long that none ends before the test does.
     let patient = "[startup]\nsync_timeout = \"1s\"\n[watch]\nmin_backoff = \"1h\"\nmax_backoff = \"1h\"\n";

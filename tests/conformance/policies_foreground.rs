@@ -1,10 +1,9 @@
 //! Foreground deletion: who is waited for, who is not, and until when.
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
 
 use crate::stage::{
-    FOREGROUND, HOLD, Scene, Stage, clear, configmaps, crowd, history, lives_with, many, play,
+    FOREGROUND, HOLD, Scene, Stage, clear, configmaps, crowd, gone_since, lives_with, many, play,
     terminating_with, untouched,
 };
 use crate::support::{Cluster, Ns, Obj, Policy};
@@ -258,12 +257,8 @@ impl Scene for Chain {
         }
         cluster.assert_gone(&self.levels).await?;
         let leaf = &self.levels[3];
-        let events = history(cluster, &leaf.resource, &self.ns, &leaf.resource_version).await?;
-        let gone: Vec<&str> = events
-            .iter()
-            .filter(|(kind, _)| kind == "DELETED")
-            .filter_map(|(_, object)| object["metadata"]["name"].as_str())
-            .collect();
+        let levels = self.levels.len();
+        let gone = gone_since(cluster, &leaf.resource, &self.ns, &leaf.resource_version, levels).await?;
         ensure!(gone == ["level-3", "level-2", "level-1", "level-0"], "gone in this order: {gone:?}");
         Ok(())
     }
@@ -352,12 +347,9 @@ async fn the_owner_of_a_thousand_blocking_dependents_goes_last() -> Result<()> {
     cluster.settled(&collector).await?;
     ensure!(configmaps(cluster, &ns).await? == 0);
 
-    let events = history(cluster, &owner.resource, &ns, &since).await?;
-    let name = |event: &Value| event["metadata"]["name"].as_str().map(str::to_owned);
-    let gone: Vec<_> =
-        events.iter().filter(|(kind, _)| kind == "DELETED").map(|(_, object)| name(object)).collect();
+    let gone = gone_since(cluster, &owner.resource, &ns, &since, dependents + 1).await?;
     ensure!(gone.len() == dependents + 1, "{} are gone", gone.len());
-    ensure!(gone[dependents].as_deref() == Some("owner"), "{:?} went last", gone[dependents]);
+    ensure!(gone[dependents] == "owner", "{} went last", gone[dependents]);
     clear(cluster, &ns).await?;
     collector.stop().await
 }

@@ -6,8 +6,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ServiceAccount;
 
 use crate::stage::{
-    Breakable, FOREGROUND, HOLD, ORPHAN, Scene, Stage, clear, configmaps, crowd, impatient, list_configmaps,
-    lives_with, many, midway, play, terminating_with, untouched,
+    Breakable, FOREGROUND, HOLD, LASTING, ORPHAN, Scene, Stage, clear, configmaps, crowd, impatient,
+    list_configmaps, lives_with, many, midway, play, seen, slow, terminating_with, untouched,
 };
 use crate::support::cluster::{create_all, poll};
 use crate::support::controller_manager::{Weakness, fails_at};
@@ -125,6 +125,12 @@ pub async fn unreleased(cluster: &Cluster, ns: &Ns) -> Result<usize> {
     Ok(all.iter().filter(|object| !object.owner_uids().is_empty()).count())
 }
 
+/// How many ConfigMaps of a namespace have no owner any more.
+async fn ownerless(cluster: &Cluster, ns: &Ns) -> Result<usize> {
+    let all = list_configmaps(cluster, ns).await?;
+    Ok(all.iter().filter(|object| object.owner_uids().is_empty()).count())
+}
+
 /// Scenario 8: dependents whose creation was answered before the DELETE was
 /// sent live too. Their watches race with the owner's: many owners, many types,
 /// no pause.
@@ -225,7 +231,7 @@ async fn orphan_while_broken(
 async fn orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
-    let collector = stage.collector().await?;
+    let collector = stage.collector_with(slow(LASTING)).await?;
     let ns = cluster.namespace().await?;
     let owner = ns.secret("owner").create().await?;
     let dependents = many(5000);
@@ -234,13 +240,15 @@ async fn orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest() -> Res
     midway(dependents, async || configmaps(cluster, &ns).await).await?;
     terminating_with(cluster, &owner, &[FOREGROUND]).await?;
     cluster.delete(&owner, Policy::Orphan).await?;
+    // The collector learns of it by its watch, behind what is on its way there.
+    seen(cluster, &collector, &owner.resource).await?;
     let left = configmaps(cluster, &ns).await?;
     cluster.settled(&collector).await?;
 
     let collector = stage.restarted(collector).await?;
     cluster.assert_gone([&owner]).await?;
     let saved = released(cluster, &ns).await?;
-    // The collector learns of it by its watch, behind what is on its way there.
+    // What was under way then has gone.
     ensure!(saved * 2 >= left && saved > 0, "of {left} dependents only {saved} live");
     clear(cluster, &ns).await?;
     collector.stop().await
@@ -252,7 +260,7 @@ async fn orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest() -> Res
 async fn a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
-    let collector = stage.collector().await?;
+    let collector = stage.collector_with(slow(LASTING)).await?;
     let ns = cluster.namespace().await?;
     let owner = ns.secret("owner").create().await?;
     let dependents = many(5000);
@@ -261,7 +269,9 @@ async fn a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest() -> Re
     midway(dependents, async || unreleased(cluster, &ns).await).await?;
     terminating_with(cluster, &owner, &[ORPHAN]).await?;
     cluster.delete(&owner, Policy::Foreground).await?;
-    let left = unreleased(cluster, &ns).await?;
+    // As above. Some may be gone by now, and were not released either.
+    seen(cluster, &collector, &owner.resource).await?;
+    let left = dependents - ownerless(cluster, &ns).await?;
     cluster.settled(&collector).await?;
 
     let collector = stage.restarted(collector).await?;

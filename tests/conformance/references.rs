@@ -250,13 +250,19 @@ async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_is_kept() -> Resu
         cluster.settled(&collector).await?;
         outcome.check(cluster).await?;
         cluster.assert_kept(&late).await?;
+        // It is told of aside.
         for object in of_live.iter().chain(&of_nobody).chain(&late) {
-            let lines = collector.logged("a cluster-scoped object cannot have an owner of a namespaced kind");
-            let named = lines.iter().filter(|line| line.contains(&object.name)).count();
-            ensure!(named > 0, "{object} is not in the log: {lines:?}");
+            poll(&format!("{object} to be in the log"), async || {
+                let lines =
+                    collector.logged("a cluster-scoped object cannot have an owner of a namespaced kind");
+                Ok(lines.iter().any(|line| line.contains(&object.name)))
+            })
+            .await?;
         }
-        let reported = collector.metric("kube_gc_invalid_references_total").await?;
-        ensure!(reported >= 5.0, "only {reported} invalid references were counted");
+        poll("five invalid references to be counted", async || {
+            Ok(collector.metric("kube_gc_invalid_references_total").await? >= 5.0)
+        })
+        .await?;
 
         // The owner is observed, so it is known that it is elsewhere.
         for object in of_live.iter().chain(&late) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::outcome::{
-    Outcome, Rest, in_both_orders, reference, reference_but, reported_as_failing, uids, unused_uid,
+    Outcome, Rest, Setting, in_both_orders, reference, reference_but, reported_as_failing, uids, unused_uid,
 };
 use crate::stage::Stage;
 use crate::support::cluster::{create_all, poll};
@@ -52,6 +52,16 @@ async fn serve(cluster: &Cluster, crd: &Crd, served: bool) -> Result<()> {
 /// Waits until a version of a type is no longer served.
 async fn unserved(cluster: &Cluster, path: &str) -> Result<()> {
     poll(&format!("{path} to go"), async || Ok(cluster.send("GET", path, None, None).await.is_err())).await
+}
+
+/// Waits until the collector, if there is one, knows that a version is no longer served,
+/// by what it says of an object whose only reference names that one.
+async fn noticed(scene: &Setting<'_>, object: &Obj, version: &str) -> Result<()> {
+    let Some(collector) = scene.collector() else { return Ok(()) };
+    poll(&format!("{version} to be missed"), async || {
+        Ok(reported_as_failing(collector, &[object], version).await.is_ok())
+    })
+    .await
 }
 
 /// 15: what refers to a kind that nobody knows is kept, reported, and collected
@@ -235,6 +245,7 @@ async fn objects_outlive_the_version_that_was_preferred() -> Result<()> {
 
         change(cluster, &widgets, json!([{ "op": "remove", "path": "/spec/versions/1" }])).await?;
         unserved(cluster, "/apis/example.com/v2/widgets").await?;
+        noticed(scene, &through_dropped, "example.com/v2").await?;
         let live = ns.object(widgets.resource(), "live").create().await?;
         let late = ns.object(widgets.resource(), "late").owned_by(&root).create().await?;
         let of_live = ns.configmap("of-live").owned_by(&live).create().await?;
@@ -292,6 +303,7 @@ async fn objects_move_to_a_new_version() -> Result<()> {
         cluster.send("PATCH", &status, Some("application/json-patch+json"), Some(&stored)).await?;
         change(cluster, &widgets, json!([{ "op": "remove", "path": "/spec/versions/0" }])).await?;
         unserved(cluster, "/apis/example.com/v1/widgets").await?;
+        noticed(scene, &through_old, "example.com/v1").await?;
         scene.caught_up().await?;
         cluster.assert_kept([&owned, &owner, &through_new, &through_old]).await?;
 

@@ -1,11 +1,10 @@
 //! Types that are removed with all their objects.
 
 use anyhow::{Context as _, Result, ensure};
-use kube::api::ApiResource;
 
 use crate::outcome::{Order, Outcome, Rest, reported_as_failing, uids};
-use crate::stage::Stage;
-use crate::support::cluster::{create_all, key, poll};
+use crate::stage::{Stage, seen};
+use crate::support::cluster::{create_all, poll};
 use crate::support::{Cluster, Collector, Crd, Ns, Obj, Scope};
 
 /// How many objects a type has when it is removed.
@@ -59,17 +58,14 @@ impl Family {
     }
 }
 
-/// Waits until the collector has seen all that there is of a type, whatever else it
-/// has to do.
-async fn seen(cluster: &Cluster, collector: &Collector, resource: &ApiResource) -> Result<()> {
-    let (key, version) = cluster
-        .seen()
-        .into_iter()
-        .find(|(seen, _)| *seen == key(resource))
-        .context("nothing was done with the type")?;
-    poll(&format!("{key} to be seen"), async || {
-        let report = collector.get_debug(&format!("/debug/idle?seen={key}%3D{version}")).await?.json()?;
-        Ok(report["not_seen"].as_array().is_some_and(Vec::is_empty))
+/// Removes a type, and returns when the collector has seen the last of it. Nothing else
+/// says when: there can be no marker of the type.
+async fn remove(widgets: &Crd, collector: &Collector) -> Result<()> {
+    widgets.remove().await?;
+    poll("the monitor of the type to end", async || {
+        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
+        let monitors = monitors.as_array().context("no list")?;
+        Ok(monitors.iter().all(|monitor| monitor["resource"] != "widgets"))
     })
     .await
 }
@@ -99,7 +95,7 @@ async fn dependents_of_a_removed_type_go_with_its_objects() -> Result<()> {
             // when it goes.
             Order::CollectorFirst => seen(cluster, &collector, widgets.resource()).await?,
         }
-        widgets.remove().await?;
+        remove(&widgets, &collector).await?;
         cluster.settled(&collector).await?;
         family.outcome().check(cluster).await?;
 
@@ -109,7 +105,7 @@ async fn dependents_of_a_removed_type_go_with_its_objects() -> Result<()> {
             let family = Family::make(cluster, &ns, &widgets, &gadgets).await?;
             cluster.settled(&collector).await?;
             cluster.assert_kept(family.sole.iter().chain(&family.shared).chain(&family.objects)).await?;
-            widgets.remove().await?;
+            remove(&widgets, &collector).await?;
             cluster.settled(&collector).await?;
             family.outcome().check(cluster).await?;
         }

@@ -51,9 +51,14 @@ impl Holdings {
 async fn forgotten(cluster: &Cluster, collector: &Collector) -> Result<()> {
     poll("all watches of the types to end", async || Ok(cluster.watches_of(GROUP).await? == 0.0)).await?;
     poll("all monitors of the types to go", async || Ok(monitors(collector).await?.is_empty())).await?;
-    let graph = collector.get_debug("/debug/graph?format=json").await?.body;
-    ensure!(!graph.contains(GROUP), "still in the graph: {graph}");
-    Ok(())
+    // It is told when a monitor has ended.
+    let mut graph = String::new();
+    let forgotten = poll("the graph to forget the types", async || {
+        graph = collector.get_debug("/debug/graph?format=json").await?.body;
+        Ok(!graph.contains(GROUP))
+    })
+    .await;
+    forgotten.with_context(|| format!("still in the graph: {graph}"))
 }
 
 /// The monitors of the types.

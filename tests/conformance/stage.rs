@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 
-use crate::support::cluster::{create_all, poll};
+use crate::support::cluster::{create_all, key, poll};
 use crate::support::controller_manager::Frozen;
 use crate::support::deployment::{self, Standing};
 use crate::support::{
@@ -241,14 +241,15 @@ pub async fn clear(cluster: &Cluster, ns: &Ns) -> Result<()> {
     cluster.delete_all(&left, Policy::Background).await
 }
 
-/// What has happened to the objects of one resource in a namespace since a
-/// resourceVersion: the type of each event, and the object.
-pub async fn history(
+/// The names of so many objects of one resource in a namespace that went since a
+/// resourceVersion, in the order in which they went.
+pub async fn gone_since(
     cluster: &Cluster,
     resource: &ApiResource,
     ns: &Ns,
     since: &str,
-) -> Result<Vec<(String, Value)>> {
+    count: usize,
+) -> Result<Vec<String>> {
     let root = if resource.group.is_empty() { "/api" } else { "/apis" };
     let path = format!(
         "{root}/{}/namespaces/{}/{}?watch=true&resourceVersion={since}&timeoutSeconds=1",
@@ -256,15 +257,37 @@ pub async fn history(
         ns.name(),
         resource.plural
     );
-    let request = http::Request::get(path).body(Vec::new())?;
-    let mut events = Vec::new();
-    for line in cluster.client().request_text(request).await?.lines() {
-        let mut event: Value = serde_json::from_str(line)?;
-        ensure!(event["type"] != "ERROR", "no history since {since}: {event}");
-        let kind = event["type"].as_str().unwrap_or_default().to_owned();
-        events.push((kind, event["object"].take()));
-    }
-    Ok(events)
+    let mut gone = Vec::new();
+    // A watch may be over before it has shown everything.
+    poll(&format!("{count} deletions in the history"), async || {
+        gone.clear();
+        let request = http::Request::get(&path).body(Vec::new())?;
+        for line in cluster.client().request_text(request).await?.lines() {
+            let event: Value = serde_json::from_str(line)?;
+            ensure!(event["type"] != "ERROR", "no history since {since}: {event}");
+            if event["type"] == "DELETED" {
+                gone.push(event["object"]["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+            }
+        }
+        Ok(gone.len() >= count)
+    })
+    .await?;
+    Ok(gone)
+}
+
+/// Waits until the collector has seen all that there is of a type, whatever else it
+/// has to do.
+pub async fn seen(cluster: &Cluster, collector: &Collector, resource: &ApiResource) -> Result<()> {
+    let (key, version) = cluster
+        .seen()
+        .into_iter()
+        .find(|(seen, _)| *seen == key(resource))
+        .context("nothing was done with the type")?;
+    poll(&format!("{key} to be seen"), async || {
+        let report = collector.get_debug(&format!("/debug/idle?seen={key}%3D{version}")).await?.json()?;
+        Ok(report["not_seen"].as_array().is_some_and(Vec::is_empty))
+    })
+    .await
 }
 
 /// A custom resource that can be made impossible to list: its objects are
@@ -325,6 +348,10 @@ pub fn impatient() -> Options {
         "[startup]\nsync_timeout = \"1s\"\n[watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n",
     )
 }
+
+/// So many requests a second make the middle of thousands last: nine tenths to one
+/// tenth of 5,000 take more than six seconds, and whoever looks at it may be late.
+pub const LASTING: u32 = 600;
 
 /// A configuration for a collector that is easily interrupted: so many requests
 /// a second, and those that still wait for their turn in the end are abandoned.

@@ -2,10 +2,11 @@
 //! the other.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// How far times of one thing may be apart on the two servers, in seconds: they
 /// are cut to seconds, and the servers are asked one after the other.
-const TOLERANCE: i64 = 3;
+const TOLERANCE: u64 = 3;
 
 /// What is known to belong together. The first time that two values meet makes
 /// them a pair; from then on neither may meet another.
@@ -16,6 +17,9 @@ pub struct Mapping {
     versions: BTreeMap<u64, u64>,
     /// When the run began on each server, in seconds.
     began: (i64, i64),
+    /// How long the longest request has taken: one server may have answered it at once, and
+    /// the other in the end.
+    longest: Duration,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -42,6 +46,11 @@ impl Mapping {
     /// Nothing is known but when the run began on each server.
     pub fn new(began: (i64, i64)) -> Self {
         Self { began, ..Self::default() }
+    }
+
+    /// Notes how long a request has taken until both have answered.
+    pub fn took(&mut self, time: Duration) {
+        self.longest = self.longest.max(time);
     }
 
     /// Whether two uids may be the same.
@@ -84,7 +93,8 @@ impl Mapping {
     /// Whether two times are equally long after the beginning.
     pub fn time(&self, left: &str, right: &str) -> bool {
         let (Some(left), Some(right)) = (seconds(left), seconds(right)) else { return left == right };
-        ((left - self.began.0) - (right - self.began.1)).abs() <= TOLERANCE
+        let apart = ((left - self.began.0) - (right - self.began.1)).unsigned_abs();
+        apart <= TOLERANCE + self.longest.as_secs()
     }
 
     /// A text with what differs for good reason taken out of it: what was on the
@@ -135,6 +145,15 @@ mod tests {
         assert_eq!(seconds("2026-01-01T00:00:00Z"), Some(1_767_225_600));
         assert_eq!(seconds("2024-02-29T12:34:56Z"), Some(1_709_210_096));
         assert_eq!(seconds("never"), None);
+    }
+
+    #[test]
+    fn times_may_be_as_far_apart_as_a_request_was_long() {
+        let mut mapping = Mapping::new((100, 200));
+        let same = |mapping: &Mapping| mapping.time("1970-01-01T00:01:45Z", "1970-01-01T00:03:20Z");
+        assert!(!same(&mapping));
+        mapping.took(Duration::from_millis(2900));
+        assert!(same(&mapping));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
@@ -96,7 +96,14 @@ impl<'a> Run<'a> {
     /// A run whose names begin with this.
     pub fn new(left: &'a Side, right: &'a Side, name: &str) -> Self {
         let now = |side: &Side| (side.now)().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-        let began = (i64::try_from(now(left)).unwrap(), i64::try_from(now(right)).unwrap());
+        // At the same time, or nothing that comes later would be.
+        let began = loop {
+            let before = Instant::now();
+            let began = (i64::try_from(now(left)).unwrap(), i64::try_from(now(right)).unwrap());
+            if before.elapsed() < Duration::from_millis(100) {
+                break began;
+            }
+        };
         let answers = Answers { run: name.to_owned(), bodies: Vec::new() };
         Self {
             sides: [left, right],
@@ -112,6 +119,7 @@ impl<'a> Run<'a> {
         let [left, right] = self.sides;
         let [left_answers, right_answers] = &self.answers;
         let mut existing = None;
+        let sent = Instant::now();
         let (request, answers) = match step {
             Step::Send(request) => {
                 let both = futures::future::join(
@@ -161,6 +169,9 @@ impl<'a> Run<'a> {
                 (request, (answer(left_events), answer(right_events)))
             }
         };
+        if matches!(step, Step::Send(_) | Step::Until(..)) {
+            self.mapping.took(sent.elapsed());
+        }
         self.compared(index, &request, answers, existing, tally)
     }
 

@@ -106,15 +106,18 @@ async fn a_conflict_without_a_visible_cause_is_backed_off() -> Result<()> {
     let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &dependent));
     stage.cluster.delete(&owner, Policy::Background).await?;
 
+    let mut changed = dependent.clone();
     for count in 0..5 {
-        churn(&stage, &dependent, count, deletes.next().await?).await?;
+        (changed, _) = churn(&stage, &dependent, count, deletes.next().await?).await?;
     }
     let uid_alone = deletes.next().await?;
     ensure!(uid_alone.request.precondition_version().is_none(), "{}", uid_alone.request);
+    // Or the new decision would rest on an older version, and its conflict have a cause.
+    stage.seen(&collector, &changed).await?;
     uid_alone.end(How::Instead(Reply::conflict()));
     let afresh = deletes.next().await?;
-    ensure!(afresh.request.precondition_version().is_some(), "{}", afresh.request);
     // The version is right, and the answer is 409 all the same.
+    ensure!(afresh.request.precondition_version() == Some(&changed.resource_version), "{}", afresh.request);
     afresh.end(How::Instead(Reply::conflict()));
     let again = deletes.next().await?;
     ensure!(again.request.precondition_version().is_some(), "{}", again.request);

@@ -217,6 +217,8 @@ async fn a_type_that_came_in_a_gap_of_the_watch_is_found_by_the_list() -> Result
     // Or the group's APIService, which is watched too, would tell.
     let gadgets = cluster.crd("gadgets.example.com", Scope::Namespaced, &["v1"]).await?;
     let collector = stage.collector_with(Options::config("[discovery]\ninterval = \"1h\"\n")).await?;
+    // It has been listed, and nothing of it has been seen since.
+    stage.proxy.watching(CRDS).await?;
     let mut lists = stage.proxy.hold(On::verb(Verb::List).of(CRDS));
     ensure!(stage.proxy.cut(Some(CRDS), Cut::Expired) == 1);
     let list = lists.next().await?;

@@ -28,7 +28,8 @@ async fn orphaning_fifty_owners_at_once_costs_a_few_rounds() -> Result<()> {
     let dependents =
         create_all(owners.iter().map(|owner| ns.configmap(owner.name.clone()).owned_by(owner))).await?;
     stage.cluster.settled(&collector).await?;
-    // No round comes to its end before all deletions have been seen.
+    // No round comes to its end before all deletions have been seen, and everybody is
+    // about to ask for one.
     let mut lists = stage.proxy.hold(stage.here(Verb::List));
     stage.cluster.delete_all(&owners, Policy::Orphan).await?;
     let first = lists.next().await?;
@@ -36,6 +37,7 @@ async fn orphaning_fifty_owners_at_once_costs_a_few_rounds() -> Result<()> {
         let owner = stage.cluster.fresh(owner).await?;
         stage.seen(&collector, &owner).await?;
     }
+    stage.proxy.answered(OWNERS, &stage.here(Verb::Patch).of("configmaps")).await?;
     first.pass();
     drop(lists);
     stage.cluster.settled(&collector).await?;

@@ -49,6 +49,8 @@ async fn deletes_of_a_foreground_deletion_name_object_and_version_too() -> Resul
     let owner = ns.configmap("owner").create().await?;
     let middle = ns.secret("middle").owned_by(&owner).blocking().create().await?;
     let leaf = ns.configmap("leaf").owned_by(&middle).blocking().create().await?;
+    // Types are watched one by one: an owner waits for those dependents that have been shown.
+    stage.cluster.settled(&collector).await?;
     stage.cluster.delete(&owner, Policy::Foreground).await?;
     stage.cluster.settled(&collector).await?;
 

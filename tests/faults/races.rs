@@ -21,7 +21,10 @@ async fn an_owner_that_comes_between_decision_and_delete_saves_the_object() -> R
     stage.cluster.delete(&goes, Policy::Background).await?;
 
     let held = deletes.next().await?;
-    stage.cluster.set_owner_references(&dependent, &[goes.reference(), saviour.reference()]).await?;
+    let owners = [goes.reference(), saviour.reference()];
+    let saved = stage.cluster.set_owner_references(&dependent, &owners).await?;
+    // Or it may be decided afresh on what the graph still shows, and refused once more.
+    stage.seen(&collector, &saved).await?;
     held.pass();
     drop(deletes);
     stage.cluster.settled(&collector).await?;
@@ -69,7 +72,9 @@ async fn an_orphan_finalizer_that_comes_between_decision_and_delete_is_honoured(
 
     let held = deletes.next().await?;
     ensure!(held.request.policy() == "Background", "{}", held.request);
-    stage.cluster.set_finalizers(&middle, &["orphan"]).await?;
+    let orphaning = stage.cluster.set_finalizers(&middle, &["orphan"]).await?;
+    // Or it may be decided afresh on what the graph still shows, and refused once more.
+    stage.seen(&collector, &orphaning).await?;
     held.pass();
     drop(deletes);
     stage.cluster.settled(&collector).await?;
@@ -111,11 +116,10 @@ impl Circle {
     }
 
     /// A solid owner is added to `middle`.
-    async fn save(&self, stage: &Stage, blocking: bool) -> Result<()> {
+    async fn save(&self, stage: &Stage, blocking: bool) -> Result<Obj> {
         let mut owner = self.owner.reference();
         owner["blockOwnerDeletion"] = blocking.into();
-        stage.cluster.set_owner_references(&self.middle, &[owner, self.saviour.reference()]).await?;
-        Ok(())
+        stage.cluster.set_owner_references(&self.middle, &[owner, self.saviour.reference()]).await
     }
 
     async fn check_and_clear(&self, stage: &Stage, collector: &Collector) -> Result<()> {
@@ -169,7 +173,9 @@ async fn an_owner_that_comes_after_the_unblock_patch_saves_the_object() -> Resul
     ensure!(unblocked.owner_references()?[0].block_owner_deletion == Some(false), "{}", unblocked.raw);
     ensure!(held.request.precondition_version() == Some(&unblocked.resource_version), "{}", held.request);
     ensure!(held.request.policy() == "Foreground", "{}", held.request);
-    circle.save(&stage, false).await?;
+    let saved = circle.save(&stage, false).await?;
+    // Or it may be decided afresh on what the graph still shows, and refused once more.
+    stage.seen(&collector, &saved).await?;
     held.pass();
     drop(deletes);
     circle.check_and_clear(&stage, &collector).await?;

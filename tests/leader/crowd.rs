@@ -4,10 +4,11 @@ use anyhow::Result;
 
 use crate::replica::{Replica, Stage};
 use crate::support::cluster::{create_all, poll};
+use crate::support::proxy::{On, Verb};
 use crate::support::{Obj, Policy};
 
 /// How many dependents: seconds of work for a replica of this stage.
-const DEPENDENTS: usize = 200;
+pub const DEPENDENTS: usize = 200;
 
 /// An owner and many dependents.
 pub struct Crowd {
@@ -23,11 +24,14 @@ impl Crowd {
         Ok(Self { owner, dependents })
     }
 
-    /// Deletes the owner and waits until this replica is in the middle of what follows.
+    /// Deletes the owner and waits until this replica is in the middle of what follows: by
+    /// its proxy, which runs on the test's own thread. While that rests, nobody gets on.
     pub async fn dispersing(&self, stage: &Stage, by: &Replica) -> Result<()> {
-        let before = by.writes()?.len();
+        let deletions = On::verb(Verb::Delete).of("secrets");
+        let before = by.proxy.all(&deletions).len();
         stage.cluster.delete(&self.owner, Policy::Background).await?;
-        by.has_written(10, before).await
+        let what = format!("{} to delete ten", by.name);
+        poll(&what, async || Ok(by.proxy.all(&deletions).len() >= before + 10)).await
     }
 
     /// Waits until all of them are gone.

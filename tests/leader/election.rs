@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use futures::TryStreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, WatchEvent, WatchParams};
@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::replica::Stage;
+use crate::support::cluster::poll;
 
 /// Who held the lease from when on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,10 +60,17 @@ impl Election {
         self.terms.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Who has held the lease, one after the other; nobody is "-".
-    pub fn holders(&self) -> Vec<String> {
-        let terms = self.terms().into_iter();
-        terms.map(|term| term.holder.unwrap_or_else(|| "-".to_owned())).collect()
+    /// Fails unless these have held the lease, one after the other; nobody is "-". The watch
+    /// shows it a little later than it is so.
+    pub async fn went_to(&self, expected: &[&str]) -> Result<()> {
+        poll("the terms to be shown", async || {
+            Ok(self.terms().len() >= expected.len() || self.watching.is_finished())
+        })
+        .await?;
+        let terms = self.terms();
+        let holders = terms.iter().map(|term| term.holder.as_deref().unwrap_or("-"));
+        ensure!(holders.eq(expected.iter().copied()), "{terms:?}");
+        Ok(())
     }
 
     /// Ends the watch, and says why it had ended before, if it had.

@@ -81,7 +81,9 @@ impl Stage {
         let cluster = Cluster::new(plane.client().await?);
         let ns = cluster.namespace().await?;
         let faults = Faults::make(plane, &cluster, &ns).await?;
-        let load = Load::create(&ns, [300, 60, 60]).await?;
+        // 28 seconds of work, at 20 objects a second: KubeGcSlow waits for ten, and may have to
+        // begin anew.
+        let load = Load::create(&ns, [440, 60, 60]).await?;
         // Not before, or it would miss the collectors.
         let prometheus = Prometheus::start(&shortened()?).await?;
         let (begun, targets) = (unix_now()?, Mutex::default());
@@ -229,6 +231,13 @@ async fn restarted(stage: &Stage, replica: &mut Replica) -> Result<()> {
 
 /// Somebody else takes the lease again and again, and does not renew it.
 async fn flapped(stage: &Stage, replica: &Replica) -> Result<()> {
+    // Prometheus comes to know a target seconds later, and what was counted before is no
+    // increase.
+    let query = "kube_gc_leader_transitions_total{pod=\"flapping\",transition=\"acquired\"}";
+    poll("Prometheus to see the first term", async || {
+        Ok(stage.prometheus.now(query).await?.iter().any(|one| one.samples[0].1 >= 1.0))
+    })
+    .await?;
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/flapping", stage.ns.name());
     for round in 1..=6 {
         replica.reaches(ACQUIRED, f64::from(round)).await?;
@@ -244,9 +253,15 @@ async fn flapped(stage: &Stage, replica: &Replica) -> Result<()> {
 async fn loaded(stage: &Stage, one: &mut Replica, two: &mut Replica) -> Result<()> {
     stage.load.begin(&stage.cluster).await?;
     stage.fires("KubeGcSlow", "kube-gc").await?;
-    let leads = one.value("kube_gc_leader").await? == 1.0;
-    let (leader, other) = if leads { (one, two) } else { (two, one) };
-    let before = other.value(ACQUIRED).await?;
+    // First what they have counted: who leads after that is succeeded by one that counts more.
+    let counted = (one.value(ACQUIRED).await?, two.value(ACQUIRED).await?);
+    let mut leads = false;
+    poll("one of them to lead", async || {
+        leads = one.value("kube_gc_leader").await? == 1.0;
+        Ok(leads || two.value("kube_gc_leader").await? == 1.0)
+    })
+    .await?;
+    let (leader, other, before) = if leads { (one, two, counted.1) } else { (two, one, counted.0) };
     leader.kill()?;
     stage.scrape(leader)?;
     other.reaches(ACQUIRED, before + 1.0).await?;

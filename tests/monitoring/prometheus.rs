@@ -85,8 +85,9 @@ impl Prometheus {
         std::fs::write(path("prometheus.yaml"), CONFIG)?;
         std::fs::write(path("kube-gc.rules.yaml"), rules)?;
         std::fs::write(path("targets.json"), "[]")?;
-        // It cannot be asked for any free port.
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        // It cannot be asked for any free port, and takes its time until it listens: so it has an
+        // address where nobody else looks for one.
+        let address = TcpListener::bind("127.0.0.2:0")?.local_addr()?.to_string();
         let log = File::create(path("log"))?;
         let child = Command::new("sh")
             .args(["-c", RUN, "sh"])

@@ -25,11 +25,16 @@ async fn the_metrics_count_what_happens() -> Result<()> {
     let cluster = Cluster::new(plane.client().await?);
     let collector = Collector::start(plane, Options::default()).await?;
     collector.ready().await?;
-    // The sizes are sampled.
+    // The sizes are sampled, one after the other.
     poll("the size of the graph", async || Ok(collector.metric("kube_gc_graph_nodes").await? > 0.0)).await?;
-    all_that_needs_no_event_is_there(&collector.metrics().await?)?;
-
+    let there = poll("all that needs no event", async || {
+        Ok(all_that_needs_no_event_is_there(&collector.metrics().await?).is_ok())
+    })
+    .await;
     let before = collector.metrics().await?;
+    all_that_needs_no_event_is_there(&before)?;
+    there?;
+
     one_namespace_after_the_other(&cluster, &collector, 1).await?;
     let first = collector.metrics().await?;
     it_was_counted(&before, &first)?;

@@ -113,9 +113,16 @@ impl Backend {
     pub async fn go_up(&mut self) -> Result<()> {
         match &mut self.link {
             Link::Address(address, serving) => {
-                if serving.is_none() {
-                    *serving = Some(self.server.serve(*address, Scheme::Https).await?);
-                }
+                // Somebody's connection may have come to begin at this address meanwhile, and
+                // has to end first.
+                let server = &self.server;
+                poll("the backend's address", async || {
+                    if serving.is_none() {
+                        *serving = server.serve(*address, Scheme::Https).await.ok();
+                    }
+                    Ok(serving.is_some())
+                })
+                .await?;
             }
             Link::Embedded(front, service) => front.connect(service, &self.server),
         }

@@ -22,6 +22,7 @@ use super::deployment;
 
 mod idle;
 mod onlooker;
+mod process;
 
 /// How often a condition is looked at.
 const POLL: Duration = Duration::from_millis(20);
@@ -268,53 +269,6 @@ impl Collector {
             Ok(Err(_)) | Err(_) => None,
         };
         found.with_context(|| format!("the collector did not log {text:?}"))
-    }
-
-    /// Sends a signal by its name: `STOP`, `CONT`.
-    pub fn signal(&self, name: &str) -> Result<()> {
-        // The shell's own `kill`: neither unsafe code nor a crate for it.
-        let status = Command::new("sh")
-            .args(["-c", r#"kill -s "$1" "$2""#, "sh", name, &self.pid.to_string()])
-            .status()?;
-        ensure!(status.success(), "cannot send SIG{name} to the collector");
-        Ok(())
-    }
-
-    /// Stops it with SIGTERM, and fails unless it exits with code 0.
-    pub async fn stop(mut self) -> Result<()> {
-        if self.looks_on {
-            self.agrees().await.context("beside another collector")?;
-        }
-        self.signal("TERM")?;
-        let status = self.wait().await?;
-        ensure!(status.success(), "the collector ended with {status} on SIGTERM");
-        self.ended = true;
-        Ok(())
-    }
-
-    /// Kills it with SIGKILL.
-    pub fn kill(mut self) -> Result<()> {
-        self.child().kill()?;
-        self.child().wait()?;
-        self.ended = true;
-        Ok(())
-    }
-
-    /// Waits for the end of the process.
-    pub async fn wait(&self) -> Result<ExitStatus> {
-        let deadline = Instant::now() + DEADLINE;
-        loop {
-            if let Some(status) = self.child().try_wait()? {
-                return Ok(status);
-            }
-            ensure!(Instant::now() < deadline, "the collector does not end");
-            sleep(POLL).await;
-        }
-    }
-
-    // A panic elsewhere says nothing about the process.
-    fn child(&self) -> MutexGuard<'_, Child> {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn poll_until_ok(&self, address: &str, path: &str, within: Duration) -> Result<Response> {

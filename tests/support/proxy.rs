@@ -285,7 +285,7 @@ async fn answer(shared: Shared, client: Client, incoming: http::Request<Incoming
         }
     };
     if inside.is_some() {
-        tokio::time::sleep(crowd::SERVICE).await;
+        shared.deal_with_it().await;
     }
 
     let mut forwarded = http::Request::builder()

@@ -44,7 +44,7 @@ pub async fn churn(subject: &Subject, lasting: Duration) -> Result<Churn> {
     let last = feeder.create().await;
     subject.seen(Some(last)).await?;
     let (took, cpu) = (began.elapsed().as_secs_f64(), subject.cpu()?.since(before));
-    subject.graph(feeder.cluster.objects() + 1, feeder.cluster.links()).await?;
+    subject.graph(feeder.cluster.objects() + 1, None, feeder.cluster.links()).await?;
     let slope = slope(&course.resident[course.resident.len() / 4..]) * 3600.0;
     Ok(Churn { seconds: took, pods, cores: cpu.all.as_secs_f64() / took, course, slope })
 }

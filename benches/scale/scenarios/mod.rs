@@ -36,17 +36,20 @@ where
     let began = Instant::now();
     let mut done = 0;
     let mut step = 0;
-    while began.elapsed() < lasting {
-        step += 1;
-        sleep_until(began + STEP * step).await;
-        // From the clock, so that a late step is made up for.
-        let due = (began.elapsed().min(lasting).as_secs_f64() * per_second as f64) as u64;
+    loop {
+        // From the clock, so that a late step is made up for, the last one too.
+        let elapsed = began.elapsed().min(lasting);
+        let due = (elapsed.as_secs_f64() * per_second as f64) as u64;
         while done < due {
             turn(done).await;
             done += 1;
         }
+        if elapsed == lasting {
+            return done;
+        }
+        step += 1;
+        sleep_until(began + STEP * step).await;
     }
-    done
 }
 
 /// Memory over time.

@@ -62,7 +62,7 @@ pub async fn namespace(subject: &Subject, after: Duration) -> Result<Deletion> {
         failed = course.follow(subject, EVERY) => match failed? {},
     };
     let cluster = &feeder.cluster;
-    let graph = subject.graph(cluster.objects() - objects, cluster.links() - cluster.merged).await?;
+    let graph = subject.graph(cluster.objects() - objects, None, cluster.links() - cluster.merged).await?;
     course.resident.push((began.elapsed().as_secs_f64(), subject.resident()?));
     Ok(Deletion {
         objects,

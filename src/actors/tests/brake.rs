@@ -82,7 +82,10 @@ async fn one_that_meets_conflicts_and_is_tried_again_counts_once() {
 /// The words are hyper's, and might change with it.
 #[tokio::test]
 async fn what_could_not_even_be_connected_had_no_effect() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // Bound as long as the test goes on, or another one might come to listen there.
+    let deaf = tokio::net::TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = deaf.local_addr().unwrap().port();
     let config = kube::Config::new(format!("http://127.0.0.1:{port}").parse().unwrap());
     let settings = crate::api::ApiSettings::default();
     let api = crate::api::Api::connect(config, settings, crate::api::WriteGate::open()).unwrap();

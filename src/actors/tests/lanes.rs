@@ -2,11 +2,12 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{identity, in_system, layout, start_partition};
+use super::{identity, in_system, layout, start_partition_on};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::lanes::{Envelope, Lanes};
 use crate::actors::messages::TakeIn;
+use crate::actors::supervision::Threads;
 use crate::graph::{Change, DeletesProve, Epoch, Intake, PartitionId};
 use crate::object::{Finalizers, ObjectFacts, ResourceType, ResourceVersion};
 
@@ -31,7 +32,9 @@ async fn start() -> Lanes {
     let resource: Arc<ResourceType> = identity("a", "any").resource;
     let epoch = Epoch(1);
     let layout = layout();
-    let partitions = (0..layout.count()).map(|id| start_partition(PartitionId(id))).collect();
+    // One thread for both: neither has answered all of its messages before the other has begun.
+    let thread = Threads::default().start("graph partitions").unwrap();
+    let partitions = (0..layout.count()).map(|id| start_partition_on(&thread, PartitionId(id))).collect();
     let graph = GraphHandle::new(layout, partitions);
     let started = || {
         let resource = Arc::clone(&resource);

@@ -11,7 +11,7 @@ mod quiet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use actix::{Actor, Addr, Context, Handler, System};
+use actix::{Actor, Addr, ArbiterHandle, Context, Handler, System};
 
 use super::graph::{GraphActor, Outlets};
 use super::memory::Memory;
@@ -55,6 +55,12 @@ fn layout() -> Layout {
 
 /// A partition of a small graph, on a thread of its own.
 fn start_partition(id: PartitionId) -> Addr<GraphActor> {
+    let thread = Threads::default().start(&format!("graph partition {}", id.0)).unwrap();
+    start_partition_on(&thread, id)
+}
+
+/// A partition of a small graph, on this thread.
+fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Addr<GraphActor> {
     let layout = layout();
     let partition = Partition::new(id, layout, Arc::new(Catalog::default()));
     let sink = Sink.start();
@@ -64,8 +70,7 @@ fn start_partition(id: PartitionId) -> Addr<GraphActor> {
         memory: Arc::new(Memory::new(10)),
         reporter: Reporter::silent(),
     };
-    let thread = Threads::default().start(&format!("graph partition {}", id.0)).unwrap();
-    GraphActor::start_in_arbiter(&thread, move |_| GraphActor::new(id, partition, outlets))
+    GraphActor::start_in_arbiter(thread, move |_| GraphActor::new(id, partition, outlets))
 }
 
 /// Takes keys and does nothing.

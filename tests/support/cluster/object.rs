@@ -49,11 +49,17 @@ impl Ns {
     /// Ends a deletion of the namespace the way the namespace controller does
     /// once all in it is gone.
     pub async fn finalize(&self) -> Result<()> {
-        // As it is now: the finalizers in its metadata are not this controller's.
-        let mut body = self.cluster.send("GET", &self.object.path(), None, None).await?;
-        body["spec"]["finalizers"] = json!([]);
-        self.cluster.send("PUT", &(self.object.path() + "/finalize"), None, Some(&body)).await?;
-        Ok(())
+        poll("the namespace to be finalized", async || {
+            // As it is now: the finalizers in its metadata are not this controller's.
+            let mut body = self.cluster.send("GET", &self.object.path(), None, None).await?;
+            body["spec"]["finalizers"] = json!([]);
+            match self.cluster.send("PUT", &(self.object.path() + "/finalize"), None, Some(&body)).await {
+                // The collector has written in between.
+                Err(error) if is_status(&error, 409) => Ok(false),
+                answer => answer.map(|_| true),
+            }
+        })
+        .await
     }
 }
 

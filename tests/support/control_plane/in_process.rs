@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process;
 use std::sync::Mutex;
 use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 use kube_gc::embedded::object::Key;
@@ -17,6 +19,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::super::cluster::Obj;
 use super::{Info, lock};
+
+/// How long somebody else may use the address of a server that was shut.
+const DEADLINE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
 
 /// A running embedded server. It has threads of its own: tests come and go.
 #[derive(Debug)]
@@ -95,10 +101,17 @@ impl InProcess {
         }
     }
 
-    /// Listens again on the same address.
+    /// Listens again on the same address. Somebody's connection may have come to begin there
+    /// meanwhile, and has to end first.
     pub(super) fn open(&self) -> Result<()> {
         let runtime = self.runtime.as_ref().context("it has ended")?;
-        let serving = serve(runtime, &self.server, self.address)?;
+        let deadline = Instant::now() + DEADLINE;
+        let serving = loop {
+            match serve(runtime, &self.server, self.address) {
+                Err(_) if Instant::now() < deadline => thread::sleep(POLL),
+                serving => break serving?,
+            }
+        };
         *lock(&self.serving) = Some(serving);
         Ok(())
     }

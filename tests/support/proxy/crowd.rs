@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep_until};
+
 use super::request::{Request, Verb};
 use super::rules::Reply;
 use super::{Proxy, Shared};
 
-/// How long it takes for one: so that requests that are sent together also meet.
-pub(super) const SERVICE: Duration = Duration::from_millis(5);
+/// How long it takes for one, counted from when the last one came: so that requests that
+/// are sent together also meet, however busy the machine is.
+const SERVICE: Duration = Duration::from_millis(5);
 
 /// How many are inside, and how many may be.
 #[derive(Debug, Default)]
@@ -15,6 +18,8 @@ pub(super) struct Crowd {
     bears: Option<usize>,
     inside: usize,
     most: usize,
+    /// When the last one came, be it let in or not.
+    last: Option<Instant>,
 }
 
 /// A request that is inside, until this is dropped.
@@ -51,7 +56,8 @@ impl Shared {
         let is_about_an_object =
             matches!(request.verb, Verb::Get | Verb::Delete | Verb::Patch) && request.name.is_some();
         self.with(|state| match &mut state.crowd {
-            Crowd { bears: Some(bears), inside, most } if is_about_an_object => {
+            Crowd { bears: Some(bears), inside, most, last } if is_about_an_object => {
+                *last = Some(Instant::now());
                 if *inside >= *bears {
                     return Err(
                         Reply::text(429, "Too many requests, please try again later.\n").retry_after(1)
@@ -63,5 +69,14 @@ impl Shared {
             }
             _ => Ok(None),
         })
+    }
+
+    /// Resolves when a request that is inside has been dealt with.
+    pub(super) async fn deal_with_it(&self) {
+        while let Some(end) = self.look(|state| state.crowd.last).map(|last| last + SERVICE)
+            && end > Instant::now()
+        {
+            sleep_until(end).await;
+        }
     }
 }

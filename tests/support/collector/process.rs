@@ -1,0 +1,70 @@
+//! The process: signals, and its end.
+
+use super::super::cluster::poll;
+use super::*;
+
+impl Collector {
+    /// Stops it in the middle of what it does, until the signal `CONT`.
+    pub async fn freeze(&self) -> Result<()> {
+        self.signal("STOP")?;
+        // The signal alone takes effect when one of the threads gets to it.
+        poll("every thread of the collector to stand still", async || {
+            let mut all = true;
+            for thread in std::fs::read_dir(format!("/proc/{}/task", self.pid))? {
+                // One that cannot be read has just ended.
+                let stat = std::fs::read_to_string(thread?.path().join("stat")).unwrap_or_default();
+                // The state follows the name, in which anything may be.
+                all &= stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'));
+            }
+            Ok(all)
+        })
+        .await
+    }
+
+    /// Sends a signal by its name: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        // The shell's own `kill`: neither unsafe code nor a crate for it.
+        let status = Command::new("sh")
+            .args(["-c", r#"kill -s "$1" "$2""#, "sh", name, &self.pid.to_string()])
+            .status()?;
+        ensure!(status.success(), "cannot send SIG{name} to the collector");
+        Ok(())
+    }
+
+    /// Stops it with SIGTERM, and fails unless it exits with code 0.
+    pub async fn stop(mut self) -> Result<()> {
+        if self.looks_on {
+            self.agrees().await.context("beside another collector")?;
+        }
+        self.signal("TERM")?;
+        let status = self.wait().await?;
+        ensure!(status.success(), "the collector ended with {status} on SIGTERM");
+        self.ended = true;
+        Ok(())
+    }
+
+    /// Kills it with SIGKILL.
+    pub fn kill(mut self) -> Result<()> {
+        self.child().kill()?;
+        self.child().wait()?;
+        self.ended = true;
+        Ok(())
+    }
+
+    /// Waits for the end of the process.
+    pub async fn wait(&self) -> Result<ExitStatus> {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            if let Some(status) = self.child().try_wait()? {
+                return Ok(status);
+            }
+            ensure!(Instant::now() < deadline, "the collector does not end");
+            sleep(POLL).await;
+        }
+    }
+
+    // A panic elsewhere says nothing about the process.
+    pub(super) fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
