@@ -104,6 +104,7 @@ async fn story(
         collector: house.collector(),
         narrator,
         uids: BTreeMap::new(),
+        shown: BTreeMap::new(),
     };
     let drawn = theatre.build().await?;
     theatre.narrator.shop(&drawn);

@@ -15,6 +15,7 @@ use super::story;
 use super::things::{Kind, Thing};
 use super::user::{Answered, User};
 use crate::http::{IdleQuery, Introspection};
+use crate::object::{GroupResource, ResourceVersion};
 
 /// After this long, an act has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,6 +31,8 @@ pub struct Theatre<'a> {
     pub narrator: &'a mut Narrator,
     /// Of everything that was created.
     pub uids: BTreeMap<Thing, String>,
+    /// The last version of each type that the user was shown.
+    pub shown: BTreeMap<GroupResource, ResourceVersion>,
 }
 
 impl Theatre<'_> {
@@ -67,7 +70,16 @@ impl Theatre<'_> {
         let created = self.user.create(item.thing, &body).await?;
         let uid = created.body["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         self.uids.insert(item.thing, uid);
+        self.was_shown(item.thing, &created);
         Ok(created)
+    }
+
+    /// Notes the version in an answer about a thing, if there is one.
+    fn was_shown(&mut self, thing: Thing, answered: &Answered) {
+        let version = answered.body["metadata"]["resourceVersion"].as_str();
+        if let Some(version) = version.and_then(ResourceVersion::parse) {
+            self.shown.insert(thing.kind.group_resource(), version);
+        }
     }
 
     /// Plays one act.
@@ -92,6 +104,9 @@ impl Theatre<'_> {
             Deed::Release(thing, _) => self.user.release(*thing).await?,
             Deed::Create(item) => self.create(item).await?,
         };
+        if let Deed::Delete(thing, _) | Deed::Release(thing, _) = &scene.deed {
+            self.was_shown(*thing, &answered);
+        }
         let mut steps = Vec::new();
         self.wait(&scene.then, &mut steps).await?;
         self.settle().await?;
@@ -145,10 +160,10 @@ impl Theatre<'_> {
         Ok(())
     }
 
-    /// Waits until the collector has nothing left to do.
+    /// Waits until the collector has seen what the user has, and has nothing left to do.
     pub async fn settle(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
-        let query = IdleQuery { parked_ok: true, ..IdleQuery::default() };
+        let query = IdleQuery { seen: self.shown.clone().into_iter().collect(), parked_ok: true };
         loop {
             let report = self.collector.idle(query.clone()).await;
             if report.idle {

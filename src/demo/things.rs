@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::object::GroupResource;
+
 /// The kinds that the shop has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -40,6 +42,12 @@ impl Kind {
 
     pub const fn kubectl(self) -> &'static str {
         self.names().3
+    }
+
+    /// The type, as the collector names it.
+    pub fn group_resource(self) -> GroupResource {
+        let (_, api_version, plural, _) = self.names();
+        GroupResource::new(api_version.split_once('/').map_or("", |(group, _)| group), plural)
     }
 
     /// The path of the collection.

@@ -96,6 +96,7 @@ async fn an_act_that_does_not_end_as_it_must_is_an_error() {
         collector: &Idler,
         narrator: &mut narrator,
         uids: BTreeMap::new(),
+        shown: BTreeMap::new(),
     };
     let [namespace, ..] = ground();
     for item in [namespace, Item::new(WEB), Item::new(WEB_NEW).owned_by(WEB)] {
