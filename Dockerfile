@@ -5,7 +5,7 @@
 # deploy/build-image makes the same with buildah and without a registry; `make image`
 # does that and runs what came out.
 FROM docker.io/library/rust:1.95-slim-bookworm AS build
-RUN apt-get update && apt-get install --yes --no-install-recommends musl-tools && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install --yes --no-install-recommends make musl-tools && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
 RUN install -D "$(deploy/build-static)" /image/kube-gc

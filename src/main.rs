@@ -5,6 +5,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use kube_gc::cli::{Cli, Command};
 
+/// Not the system's: `Cargo.toml` says why, `.cargo/config.toml` how it is set.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => kube_gc::cli::run(&args).into(),

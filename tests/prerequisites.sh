@@ -2,7 +2,8 @@
 # Installs what a machine with nothing but Rust lacks for building and testing,
 # and says so. When nothing is missing, it does and says nothing.
 #
-#   cc         links, and compiles the assembler and C of ring (TLS)
+#   cc         links, and compiles the C of ring (TLS) and jemalloc
+#   make       builds jemalloc
 #   curl       asks the test control plane whether it is ready
 #   openssl    makes the test control plane's keys
 #
@@ -26,6 +27,7 @@ look_for() {
 }
 look_for <<'TOOLS'
 cc gcc libc6-dev
+make make
 curl curl ca-certificates
 openssl openssl
 TOOLS

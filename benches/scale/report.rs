@@ -142,7 +142,7 @@ impl Results {
                     deletion.seconds,
                     grouped(deletion.by_requests)
                 ),
-                given_back >= 0.4 * deletion.before,
+                given_back >= 0.5 * (deletion.graph_before - deletion.graph_after),
             );
         }
     }
