@@ -90,6 +90,19 @@ fn scripts_can_be_run_and_stop_at_the_first_error() -> Result<()> {
     Ok(())
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn no_image_is_made_of_a_binary_that_needs_a_c_library() -> Result<()> {
+    // This test is such a binary.
+    let answer = std::process::Command::new(root().join("deploy/build-image"))
+        .arg("kube-gc:test")
+        .env("KUBE_GC_BINARY", std::env::current_exe()?)
+        .output()?;
+    let says = String::from_utf8_lossy(&answer.stderr);
+    ensure!(!answer.status.success() && says.contains("is not static"), "{answer:?}");
+    Ok(())
+}
+
 /// Fails if a scenario is played on one of the two servers only, without a word of
 /// why.
 #[test]
