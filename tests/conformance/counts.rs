@@ -7,7 +7,7 @@ use kube::api::ApiResource;
 
 use crate::policies_orphan::released;
 use crate::stage::{Stage, clear, configmaps, crowd};
-use crate::support::{Collector, Ns, Policy, RequestCounts};
+use crate::support::{Collector, Ns, Options, Policy, RequestCounts};
 
 /// What every owner here has of dependents.
 const DEPENDENTS: usize = 5000;
@@ -138,7 +138,11 @@ async fn a_foreground_deletion_costs_one_request_for_each_dependent() -> Result<
 async fn orphaning_costs_one_patch_for_each_dependent_and_no_memory() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
-    let collector = stage.collector().await?;
+    // What is free stays with the process. Else how much of it is given back to the system
+    // depends on how long the test takes, and is needed again.
+    let collector = stage
+        .collector_with(Options::env("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,narenas:1,tcache:false"))
+        .await?;
     let mut rises = Vec::new();
     // The first time touches code and fills pools and buffers.
     for dependents in [500, 500, DEPENDENTS] {

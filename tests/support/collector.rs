@@ -50,6 +50,11 @@ impl Options {
         Self { config: Some(text.into()), ..Self::default() }
     }
 
+    /// With an environment variable.
+    pub fn env(name: &str, value: &str) -> Self {
+        Self { env: vec![(name.to_owned(), value.to_owned())], ..Self::default() }
+    }
+
     /// With one more argument of `kube-gc run`.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
