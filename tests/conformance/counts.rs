@@ -14,16 +14,16 @@ const DEPENDENTS: usize = 5000;
 /// What may be needed once, whatever the number of dependents.
 const HANDFUL: u64 = 5;
 /// Lists of one confirmation round, and of a monitor that has to start again:
-/// ten pages of 500 each.
-const LISTS: u64 = 2 * 11;
+/// at most twenty pages of 500 each.
+const LISTS: u64 = 2 * 21;
 
-/// How much higher, in KiB, the peak above the start may be with ten times the
+/// How much higher, in KiB, the peak above the start may be with twenty times the
 /// dependents: less than half a KiB for each dependent more. One patch under way
 /// takes many times that (its future, its request, its answer), so
 /// this fails when they are started all at once, and also when what the graph
 /// says of the dependents is copied as a whole. The rest is room for buffers that
 /// happen to be fuller and for the heap's fragments.
-const ALLOWANCE: u64 = 2048;
+const ALLOWANCE: u64 = 4096;
 
 /// Two percent more than a number.
 const fn almost(count: usize) -> u64 {
@@ -145,7 +145,7 @@ async fn orphaning_costs_one_patch_for_each_dependent_and_no_memory() -> Result<
         .await?;
     let mut rises = Vec::new();
     // The first time touches code and fills pools and buffers.
-    for dependents in [500, 500, DEPENDENTS] {
+    for dependents in [500, 500, 2 * DEPENDENTS] {
         let cost = cost_of(&stage, &collector, Policy::Orphan, dependents, true).await?;
         rises.push(cost.rise);
         ensure!(released(cluster, &cost.ns).await? == dependents);
@@ -158,6 +158,6 @@ async fn orphaning_costs_one_patch_for_each_dependent_and_no_memory() -> Result<
     }
     eprintln!("peaks above the start, in KiB: {rises:?}");
     let more = rises[2].saturating_sub(rises[1]);
-    ensure!(more <= ALLOWANCE, "{more} KiB more for ten times the dependents: {rises:?}");
+    ensure!(more <= ALLOWANCE, "{more} KiB more for twenty times the dependents: {rises:?}");
     collector.stop().await
 }
