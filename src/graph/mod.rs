@@ -1,5 +1,6 @@
 //! The graph of owners and dependents: pure, no I/O, no clock, no actors.
 
+mod ahead;
 mod alias;
 mod arena;
 mod attach;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::object::{Catalog, DeletionState, GroupResource, Key, ResourceType, ResourceVersion};
 
+use super::ahead::AT_ONCE;
 use super::intern::{FixedMap, FixedSet, MonitorState};
 use super::node::{NodeId, Presence};
 use super::progress::Progress;
@@ -108,7 +109,7 @@ impl Partition {
             Intake::MonitorStarted { resource, epoch, deletes_prove } => {
                 self.monitor_started(&resource, epoch, deletes_prove)
             }
-            Intake::Changes { resource, epoch, changes } => self.changes(&resource, epoch, changes, out),
+            Intake::Changes { resource, epoch, changes } => self.changes(&resource, epoch, &changes, out),
             Intake::TypeRemoved { resource, epoch } => self.type_removed(&resource, epoch, out),
         }
     }
@@ -143,7 +144,7 @@ impl Partition {
         &mut self,
         resource: &ResourceType,
         epoch: Epoch,
-        changes: Vec<Change>,
+        changes: &[Change],
         out: &mut Effects,
     ) -> IntakeOutcome {
         let Some(type_id) = self.store.types.find(&resource.group_resource) else {
@@ -157,13 +158,16 @@ impl Partition {
         else {
             return IntakeOutcome::Stale;
         };
-        for change in changes {
-            match change {
-                Change::ListBegan => self.list_began(type_id),
-                Change::Seen(facts) => self.seen(type_id, &facts, out),
-                Change::Deleted(facts) => self.deleted(type_id, &facts, deletes_prove, out),
-                Change::ListEnded { resource_version } => {
-                    self.list_ended(type_id, resource_version.as_ref(), deletes_prove, out);
+        for changes in changes.chunks(AT_ONCE) {
+            self.store.read_ahead(changes);
+            for change in changes {
+                match change {
+                    Change::ListBegan => self.list_began(type_id),
+                    Change::Seen(facts) => self.seen(type_id, facts, out),
+                    Change::Deleted(facts) => self.deleted(type_id, facts, deletes_prove, out),
+                    Change::ListEnded { resource_version } => {
+                        self.list_ended(type_id, resource_version.as_ref(), deletes_prove, out);
+                    }
                 }
             }
         }

@@ -57,6 +57,11 @@ impl Store {
         self.find(&key.uid, Target::Served(target))
     }
 
+    /// A node that may have a uid of this hash; read of it is nothing.
+    pub(super) fn first_with(&self, hash: u64) -> Option<NodeId> {
+        self.index.with_hash(hash).next()
+    }
+
     /// The nodes with a uid.
     pub(super) fn with_uid(&self, uid: &Uid) -> impl Iterator<Item = NodeId> {
         self.index.with_hash(hash_of(uid)).filter(move |&id| self.nodes[id].uid == *uid)
