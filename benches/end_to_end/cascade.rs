@@ -1,6 +1,6 @@
 //! Deletes owners and measures what comes of it: the middle of most rows.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -9,7 +9,7 @@ use crate::contestants::limit::{self, WORKERS};
 use crate::figure::{Contestant, Figure, Target};
 use crate::objects::{Family, Mode, clear, make_family};
 use crate::observe::{Watch, emptied};
-use crate::proc::{self, Memory};
+use crate::proc::Memory;
 use crate::requests;
 use crate::row::Measured;
 use crate::stage::Stage;
@@ -126,6 +126,7 @@ pub async fn run(
     }
     let watches = watch_owners(stage, &families, mode).await?;
     client.warm_up(WORKERS).await?;
+    stage.collect_garbage().await?;
     let before = match &collector {
         Some(process) => {
             process.forget_peak()?;
@@ -136,7 +137,7 @@ pub async fn run(
     let requests = requests::count(client).await?;
     let ours = client.sent();
 
-    let servers = servers_cpu(stage)?;
+    let servers = stage.servers_cpu()?;
     let begun = Instant::now();
     let work = async {
         delete_owners(stage, &families, mode).await?;
@@ -147,12 +148,14 @@ pub async fn run(
     };
     let end = async {
         match mode {
-            Mode::Background => emptied(client, namespace, owners * (dependents + 1)).await,
-            Mode::Foreground | Mode::Orphan => last_deleted(watches).await,
+            Mode::Background | Mode::Foreground => {
+                emptied(client, namespace, owners * (dependents + 1)).await
+            }
+            Mode::Orphan => last_deleted(watches).await,
         }
     };
     let ((), end) = futures::try_join!(work, end)?;
-    let servers = servers_cpu(stage)? - servers;
+    let servers = stage.servers_cpu()? - servers;
 
     let ours = client.sent() - ours;
     let after = match (&collector, before) {
@@ -188,10 +191,10 @@ async fn delete_owners(stage: &Stage, families: &[Family], mode: Mode) -> Result
         .await
 }
 
-/// One watch for each owner that will wait for its dependents.
+/// One watch for each owner that goes while its dependents stay.
 async fn watch_owners(stage: &Stage, families: &[Family], mode: Mode) -> Result<Vec<(Watch, String)>> {
     let mut watches = Vec::new();
-    if mode != Mode::Background {
+    if mode == Mode::Orphan {
         for family in families {
             let watch = Watch::object(&stage.client, &family.owner).await?;
             watches.push((watch, family.owner.name.clone()));
@@ -206,11 +209,6 @@ async fn last_deleted(watches: Vec<(Watch, String)>) -> Result<Instant> {
         last = last.max(watch.deleted(&name).await?);
     }
     Ok(last)
-}
-
-/// What the API server and its etcd have taken so far.
-fn servers_cpu(stage: &Stage) -> Result<Duration> {
-    stage.servers().into_iter().map(proc::cpu).sum()
 }
 
 /// What is faster because it does something else is not measured.

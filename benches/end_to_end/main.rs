@@ -17,6 +17,7 @@ mod pages;
 mod proc;
 mod report;
 mod requests;
+mod rest;
 mod row;
 mod rows;
 mod stage;
@@ -110,45 +111,57 @@ struct MeasuredRow {
     others: f64,
 }
 
-/// Measures a row on a control plane of its own. The contestants take turns within a round,
-/// and each round begins with another one.
+/// Measures a row. The contestants take turns within a round, on one control plane, and each
+/// round begins with another one of them, on a control plane of its own.
 async fn measure_row(row: &'static Row, programs: &Programs, scale: Scale) -> Result<MeasuredRow> {
     let about = (row.about)(scale.objects);
     progress(&format!("{}: {about}", row.name));
+    let figures = row.figures.iter().map(|figure| (figure, Samples::default())).collect();
+    let result = report::Result { name: row.name, about, figures };
+    let mut measured = MeasuredRow { result, api_server: String::new(), others: 0.0 };
+    for round in 0..scale.rounds {
+        measure_round(row, programs, scale, round, &mut measured)
+            .await
+            .with_context(|| format!("{}, round {}", row.name, round + 1))?;
+    }
+    Ok(measured)
+}
+
+async fn measure_round(
+    row: &'static Row,
+    programs: &Programs,
+    scale: Scale,
+    round: usize,
+    measured: &mut MeasuredRow,
+) -> Result<()> {
     let stage = Stage::start(programs, scale)?;
+    stage.version().clone_into(&mut measured.api_server);
     warm_up(&stage).await?;
     (row.prepare)(&stage).await?;
-    let mut figures: Vec<_> = row.figures.iter().map(|figure| (figure, Samples::default())).collect();
+    stage.servers_at_rest().await?;
     let contestants: Vec<_> = row
         .contestants
         .iter()
         .filter(|contestant| **contestant != Contestant::Peer || programs.peer.is_some())
         .collect();
-    let mut others = 0.0_f64;
-    for round in 0..scale.rounds {
-        for turn in 0..contestants.len() {
-            let contestant = *contestants[(round + turn) % contestants.len()];
-            let namespace = format!("{}-{round}-{}", row.name, contestant.name());
-            make_namespace(&stage.client, &namespace).await?;
-            let before = Others::begin(&stage.servers())?;
-            let measured = (row.measure)(&stage, contestant, &namespace).await;
-            let measured = measured
-                .with_context(|| format!("{}, round {}, {}", row.name, round + 1, contestant.name()))?;
-            let mut line = format!("  round {} of {}: {:8}", round + 1, scale.rounds, contestant.name());
-            for (key, value) in measured {
-                let figure = figures.iter_mut().find(|(figure, _)| figure.key == key);
-                let (figure, samples) =
-                    figure.with_context(|| format!("{} has no figure {key}", row.name))?;
-                samples.add(round, contestant, value);
-                line += &format!("  {} {value:.*} {}", figure.title, figure.digits, figure.unit);
-            }
-            let taken = before.end(&stage.servers())?;
-            others = others.max(taken);
-            progress(&format!("{line}  (others took {:.0} % of the machine)", taken * 100.0));
+    for turn in 0..contestants.len() {
+        let contestant = *contestants[(round + turn) % contestants.len()];
+        let namespace = format!("{}-{}", row.name, contestant.name());
+        make_namespace(&stage.client, &namespace).await?;
+        let before = Others::begin(&stage.servers())?;
+        let figures = (row.measure)(&stage, contestant, &namespace).await;
+        let mut line = format!("  round {} of {}: {:8}", round + 1, scale.rounds, contestant.name());
+        for (key, value) in figures.context(contestant.name())? {
+            let figure = measured.result.figures.iter_mut().find(|(figure, _)| figure.key == key);
+            let (figure, samples) = figure.with_context(|| format!("{} has no figure {key}", row.name))?;
+            samples.add(round, contestant, value);
+            line += &format!("  {} {value:.*} {}", figure.title, figure.digits, figure.unit);
         }
+        let taken = before.end(&stage.servers())?;
+        measured.others = measured.others.max(taken);
+        progress(&format!("{line}  (others took {:.0} % of the machine)", taken * 100.0));
     }
-    let result = report::Result { name: row.name, about, figures };
-    Ok(MeasuredRow { result, api_server: stage.version().to_owned(), others })
+    Ok(())
 }
 
 /// A server that has just started is slower than it will be: to nobody's cost but its own.

@@ -12,7 +12,7 @@ pub type Step<'a, T> = LocalBoxFuture<'a, Result<T>>;
 /// What one contestant measured in one round: by the figure's key.
 pub type Measured = Vec<(&'static str, f64)>;
 
-/// A row. Each has a control plane of its own.
+/// A row. Each of its rounds has a control plane of its own.
 pub struct Row {
     /// What `--rows` calls it.
     pub name: &'static str,

@@ -2,18 +2,26 @@
 
 use std::cell::Cell;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::arguments::Scale;
 use crate::contestants::kube_gc;
 use crate::contestants::peer::{self, Peer};
 use crate::contestants::process::Process;
 use crate::figure::Contestant;
-use crate::http::Client;
+use crate::http::{Call, Client};
 use crate::objects::{Mode, make_family};
 use crate::observe::Watch;
+use crate::proc;
+use crate::rest::at_rest;
 use crate::support::ControlPlane;
+
+/// What the servers take in 150 ms when nobody asks anything of them, and some more.
+const SERVERS_AT_REST: Duration = Duration::from_millis(30);
+/// How long they may take to come to rest.
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The programs.
 #[derive(Clone, Debug)]
@@ -52,6 +60,30 @@ impl Stage {
     pub fn servers(&self) -> Vec<u32> {
         let info = self.plane.info();
         [info.apiserver_pid, info.etcd_pid].into_iter().flatten().collect()
+    }
+
+    /// The time on a processor that the servers have taken so far.
+    pub fn servers_cpu(&self) -> Result<Duration> {
+        self.servers().into_iter().map(proc::cpu).sum()
+    }
+
+    /// Waits until the servers have nothing left to do: neither of their start nor of what was
+    /// asked of them.
+    pub async fn servers_at_rest(&self) -> Result<()> {
+        let rest = at_rest(|| self.servers_cpu(), SERVERS_AT_REST, DEADLINE).await;
+        rest.context("the servers do not come to rest")
+    }
+
+    /// Has the API server collect its garbage, so that nobody's turn contains the removal of
+    /// what was left by those before; of what a contestant leaves itself, it does.
+    ///
+    /// # Errors
+    ///
+    /// The API server does not let itself be profiled.
+    pub async fn collect_garbage(&self) -> Result<()> {
+        // Go collects before it tells what is on the heap, if it is asked to; it answers then.
+        self.client.send(Call::get("/debug/pprof/heap?gc=1")).await?.success()?;
+        Ok(())
     }
 
     /// Connections of the limit's own.

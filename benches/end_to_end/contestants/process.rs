@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::proc::{self, CPU_STEP, Memory};
+use crate::rest::at_rest;
 
 /// How long a collector may take to do what it is expected to.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -97,19 +98,8 @@ impl Process {
 
     /// Waits until it does nothing any more, as far as its processor time can tell.
     pub async fn quiet(&self) -> Result<()> {
-        let begun = Instant::now();
-        let mut before = self.cpu()?;
-        let mut quiet = 0;
-        while quiet < 3 {
-            if begun.elapsed() > DEADLINE {
-                bail!("the collector does not come to rest:\n{}", self.tail());
-            }
-            sleep(Duration::from_millis(150)).await;
-            let now = self.cpu()?;
-            quiet = if now - before <= CPU_STEP { quiet + 1 } else { 0 };
-            before = now;
-        }
-        Ok(())
+        let rest = at_rest(|| self.cpu(), CPU_STEP, DEADLINE).await;
+        rest.with_context(|| format!("the collector does not come to rest:\n{}", self.tail()))
     }
 
     /// The end of its log.

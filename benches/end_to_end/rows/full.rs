@@ -56,6 +56,7 @@ pub const ROW: Row = Row {
     prepare: |stage| Box::pin(prepare(stage)),
     measure: |stage, contestant, namespace| {
         Box::pin(async move {
+            stage.collect_garbage().await?;
             let collector = stage.start_collector(contestant)?.context("the limit does not start")?;
             let (synced, _) = collector.logged(is_synced(contestant)).await?;
             let sync_cpu = collector.cpu()?;
