@@ -12,6 +12,7 @@ use actix::{
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::graph_queue::Arrival;
 use super::memory::Memory;
 use super::messages::{
     AskOwner, AskPopulation, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer, Identify,
@@ -214,6 +215,8 @@ impl Handler<TakeInChanges> for GraphActor {
     fn handle(&mut self, message: TakeInChanges, ctx: &mut Self::Context) -> Self::Result {
         let TakeInChanges { resource, epoch, arrivals } = message;
         let mut list_ended = false;
+        let alone = arrivals.iter().map(Arrival::changes).filter(|changes| changes.len() == 1);
+        self.partition.read_ahead(alone.flatten());
         for arrival in arrivals {
             let at = arrival.at();
             let (changes, _applying) = arrival.begin(self.id);

@@ -9,10 +9,9 @@ use std::hint::black_box;
 
 use smallvec::SmallVec;
 
-use super::Change;
 use super::intern::hash_of;
 use super::node::NodeId;
-use super::store::Store;
+use super::{Change, Partition};
 
 /// So many changes are read for at a time: all that they need stays in the nearest cache until
 /// they have been dealt with, some ten lines of 64 bytes each.
@@ -20,26 +19,27 @@ pub(super) const AT_ONCE: usize = 32;
 
 type Batch<T> = SmallVec<[T; AT_ONCE]>;
 
-impl Store {
-    /// Reads what dealing with these changes will read, most likely. Changes nothing, and
-    /// nothing depends on it.
-    pub(super) fn read_ahead(&self, changes: &[Change]) {
-        // Alone, it would be waited for as long.
-        if changes.len() < 2 {
-            return;
-        }
+impl Partition {
+    /// Reads what dealing with these changes will read, most likely. It changes nothing, and
+    /// nothing depends on it. [`intake`](Self::intake) does it for changes that come together;
+    /// for those that come one by one, whoever has several can.
+    pub fn read_ahead<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
+        let store = &self.store;
         let nodes: Batch<NodeId> = changes
-            .iter()
             .filter_map(|change| match change {
-                Change::Seen(facts) | Change::Deleted(facts) => self.first_with(hash_of(&facts.uid)),
+                Change::Seen(facts) | Change::Deleted(facts) => store.first_with(hash_of(&facts.uid)),
                 Change::ListBegan | Change::ListEnded { .. } => None,
             })
             .collect();
-        let edges: Batch<_> = nodes.iter().filter_map(|&id| self.nodes[id].first_owner).collect();
-        let owners: Batch<_> = edges.iter().map(|&edge| self.edges[edge].owner).collect();
-        let owned = owners.iter().filter(|&&owner| self.nodes[owner].is_observed()).count();
+        // Alone, it would be waited for as long.
+        if nodes.len() < 2 {
+            return;
+        }
+        let edges: Batch<_> = nodes.iter().filter_map(|&id| store.nodes[id].first_owner).collect();
+        let owners: Batch<_> = edges.iter().map(|&edge| store.edges[edge].owner).collect();
+        let owned = owners.iter().filter(|&&owner| store.nodes[owner].is_observed()).count();
         let letters = |ids: &[NodeId]| {
-            let first = ids.iter().filter_map(|&id| self.name(id).as_bytes().first());
+            let first = ids.iter().filter_map(|&id| store.name(id).as_bytes().first());
             first.fold(0, |sum: u8, letter| sum ^ letter)
         };
         black_box((owned, letters(&nodes), letters(&owners)));

@@ -159,7 +159,9 @@ impl Partition {
             return IntakeOutcome::Stale;
         };
         for changes in changes.chunks(AT_ONCE) {
-            self.store.read_ahead(changes);
+            if changes.len() > 1 {
+                self.read_ahead(changes.iter());
+            }
             for change in changes {
                 match change {
                     Change::ListBegan => self.list_began(type_id),
