@@ -25,10 +25,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use ::kube_gc::benching;
+use anyhow::{Context as _, Error, Result, ensure};
 use serde_json::Value;
 
-use self::cluster::{BLOCK, Cluster, Custom, Number, POD, Type, number_of, object};
+use self::cluster::{BLOCK, Cluster, Custom, Number, POD, Type, event, number_of, object, protobuf};
+use self::feeder::WatchEncoding;
 use self::subject::Subject;
 
 /// Three namespaces, of which one has two blocks, and some custom objects.
@@ -76,6 +78,23 @@ fn objects_are_metadata_whose_references_lead_to_other_objects() -> Result<()> {
     }
     assert_eq!(edges, CLUSTER.edges());
     assert_eq!(all(&CLUSTER).count() as u64 - LATER, CLUSTER.objects());
+    Ok(())
+}
+
+/// As the collector reads them; what it leaves aside may differ.
+#[test]
+fn events_say_the_same_in_both_encodings() -> Result<()> {
+    for number in all(&CLUSTER) {
+        for happened in ["ADDED", "MODIFIED", "DELETED"] {
+            let (mut json, mut frame) = (String::new(), Vec::new());
+            event(&mut json, &CLUSTER, number, happened, 7);
+            protobuf::event(&mut frame, &CLUSTER, number, happened, 7);
+            let of_json = benching::watch([json.as_bytes()].into_iter()).map_err(Error::msg)?;
+            let of_frame = benching::watch_protobuf([&*frame].into_iter()).map_err(Error::msg)?;
+            assert_eq!(of_json.len(), 1);
+            assert_eq!(of_json, of_frame, "{json}");
+        }
+    }
     Ok(())
 }
 
@@ -129,14 +148,21 @@ fn every_pod_is_a_victim_once() {
 /// The binary that the tests are built with: what is measured does not matter here.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kube-gc");
 
-async fn start(cluster: Cluster) -> Result<Subject> {
-    Subject::start(Path::new(PROGRAM), cluster, Some(3)).await
+async fn start(cluster: Cluster, encoding: WatchEncoding) -> Result<Subject> {
+    Subject::start(Path::new(PROGRAM), cluster, encoding, Some(3)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_holds_what_is_shown_and_follows_what_happens() -> Result<()> {
+    for encoding in [WatchEncoding::Protobuf, WatchEncoding::Json] {
+        holds_and_follows(encoding).await.with_context(|| format!("{encoding:?}"))?;
+    }
+    Ok(())
+}
+
+async fn holds_and_follows(encoding: WatchEncoding) -> Result<()> {
     let cluster = Cluster { merged: 0, ..CLUSTER };
-    let subject = start(cluster).await?;
+    let subject = start(cluster, encoding).await?;
     // Both compare the graph with what is in the cluster.
     let size = scenarios::size(&subject).await?;
     assert_eq!((size.objects, size.edges), (cluster.objects(), cluster.edges()));
@@ -154,7 +180,7 @@ async fn a_collector_holds_what_is_shown_and_follows_what_happens() -> Result<()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_lets_go_of_a_namespace() -> Result<()> {
     let cluster = Cluster { blocks: 20, merged: 10, ..Cluster::default() };
-    let subject = start(cluster).await?;
+    let subject = start(cluster, WatchEncoding::default()).await?;
     scenarios::size(&subject).await?;
     let deletion = scenarios::namespace(&subject, Duration::ZERO).await?;
     assert_eq!(deletion.objects, 10 * (BLOCK - 2) + 1);
@@ -167,7 +193,7 @@ const NOTHING: Type = Type(0);
 
 #[tokio::test]
 async fn what_is_asked_for_in_vain_is_told() -> Result<()> {
-    let feeder = feeder::Feeder::start(Cluster::of(BLOCK)).await?;
+    let feeder = feeder::Feeder::start(Cluster::of(BLOCK), WatchEncoding::default()).await?;
     feeder.understood_all()?;
     let kubeconfig = feeder.kubeconfig();
     let server =

@@ -112,33 +112,46 @@ struct MeasuredRow {
 }
 
 /// Measures a row. The contestants take turns within a round, on one control plane, and each
-/// round begins with another one of them, on a control plane of its own.
+/// round begins with another one of them.
 async fn measure_row(row: &'static Row, programs: &Programs, scale: Scale) -> Result<MeasuredRow> {
     let about = (row.about)(scale.objects);
     progress(&format!("{}: {about}", row.name));
     let figures = row.figures.iter().map(|figure| (figure, Samples::default())).collect();
     let result = report::Result { name: row.name, about, figures };
     let mut measured = MeasuredRow { result, api_server: String::new(), others: 0.0 };
+    let mut stage = None;
     for round in 0..scale.rounds {
-        measure_round(row, programs, scale, round, &mut measured)
+        let stage = match &mut stage {
+            Some(stage) if row.prepare.is_some() => stage,
+            // What happened in a round is not to weigh on the next.
+            stage => stage.insert(set_up(row, programs, scale).await?),
+        };
+        stage.version().clone_into(&mut measured.api_server);
+        measure_round(row, stage, programs, round, &mut measured)
             .await
             .with_context(|| format!("{}, round {}", row.name, round + 1))?;
     }
     Ok(measured)
 }
 
+/// A control plane that has all that the row needs, and is at rest.
+async fn set_up(row: &Row, programs: &Programs, scale: Scale) -> Result<Stage> {
+    let stage = Stage::start(programs, scale)?;
+    warm_up(&stage).await?;
+    if let Some(prepare) = row.prepare {
+        prepare(&stage).await?;
+    }
+    stage.servers_at_rest().await?;
+    Ok(stage)
+}
+
 async fn measure_round(
     row: &'static Row,
+    stage: &Stage,
     programs: &Programs,
-    scale: Scale,
     round: usize,
     measured: &mut MeasuredRow,
 ) -> Result<()> {
-    let stage = Stage::start(programs, scale)?;
-    stage.version().clone_into(&mut measured.api_server);
-    warm_up(&stage).await?;
-    (row.prepare)(&stage).await?;
-    stage.servers_at_rest().await?;
     let contestants: Vec<_> = row
         .contestants
         .iter()
@@ -146,11 +159,11 @@ async fn measure_round(
         .collect();
     for turn in 0..contestants.len() {
         let contestant = *contestants[(round + turn) % contestants.len()];
-        let namespace = format!("{}-{}", row.name, contestant.name());
+        let namespace = format!("{}-{round}-{}", row.name, contestant.name());
         make_namespace(&stage.client, &namespace).await?;
         let before = Others::begin(&stage.servers())?;
-        let figures = (row.measure)(&stage, contestant, &namespace).await;
-        let mut line = format!("  round {} of {}: {:8}", round + 1, scale.rounds, contestant.name());
+        let figures = (row.measure)(stage, contestant, &namespace).await;
+        let mut line = format!("  round {} of {}: {:8}", round + 1, stage.scale.rounds, contestant.name());
         for (key, value) in figures.context(contestant.name())? {
             let figure = measured.result.figures.iter_mut().find(|(figure, _)| figure.key == key);
             let (figure, samples) = figure.with_context(|| format!("{} has no figure {key}", row.name))?;

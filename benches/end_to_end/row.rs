@@ -12,7 +12,7 @@ pub type Step<'a, T> = LocalBoxFuture<'a, Result<T>>;
 /// What one contestant measured in one round: by the figure's key.
 pub type Measured = Vec<(&'static str, f64)>;
 
-/// A row. Each of its rounds has a control plane of its own.
+/// A row.
 pub struct Row {
     /// What `--rows` calls it.
     pub name: &'static str,
@@ -22,14 +22,10 @@ pub struct Row {
     pub figures: &'static [Figure],
     /// Who can take part.
     pub contestants: &'static [Contestant],
-    /// What there is before anybody is measured.
-    pub prepare: fn(&Stage) -> Step<'_, ()>,
+    /// What there is before anybody is measured, if it has to be made. As that takes long, such
+    /// a row has one control plane for all of its rounds; of another one, each round has one.
+    pub prepare: Option<fn(&Stage) -> Step<'_, ()>>,
     /// Measures one contestant, which starts for it and ends with it; in a namespace of its
     /// own, which exists.
     pub measure: for<'a> fn(&'a Stage, Contestant, &'a str) -> Step<'a, Measured>,
-}
-
-/// For rows that need nothing beforehand.
-pub fn nothing(_: &Stage) -> Step<'_, ()> {
-    Box::pin(async { Ok(()) })
 }

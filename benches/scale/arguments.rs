@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 
+use crate::feeder::WatchEncoding;
+
 /// Measures what kube-gc takes for a large cluster: memory, time and CPU.
 ///
 /// A feeder inside this program takes the place of the API server. It serves as many objects
@@ -39,6 +41,10 @@ pub struct Arguments {
     /// Partitions of the graph [default: those of the program, one for each core]
     #[arg(long, value_name = "COUNT")]
     pub partitions: Option<u16>,
+
+    /// How watches are written
+    #[arg(long, value_name = "ENCODING", value_enum, default_value_t)]
+    pub watch_encoding: WatchEncoding,
 
     /// The kube-gc to measure; by default the one that
     /// `cargo build --release --locked --bin kube-gc` makes

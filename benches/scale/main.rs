@@ -73,7 +73,9 @@ async fn measure(arguments: &Arguments, scale: &Scale, program: &Path) -> Result
         if !arguments.has(Part::Sizes) && !is_main {
             continue;
         }
-        let subject = Subject::start(program, Cluster::of(objects), arguments.partitions).await?;
+        let subject =
+            Subject::start(program, Cluster::of(objects), arguments.watch_encoding, arguments.partitions)
+                .await?;
         let measured = size(&subject).await?;
         progress(&format!("{measured:?}"));
         results.sizes.push(measured);
@@ -86,7 +88,8 @@ async fn measure(arguments: &Arguments, scale: &Scale, program: &Path) -> Result
         && let Some(objects) = main_size
     {
         let cluster = Cluster { merged: objects / 2 / BLOCK, ..Cluster::of(objects) };
-        let subject = Subject::start(program, cluster, arguments.partitions).await?;
+        let subject =
+            Subject::start(program, cluster, arguments.watch_encoding, arguments.partitions).await?;
         progress(&format!("half in one namespace: {:?}", size(&subject).await?));
         let measured = namespace(&subject, scale.after).await?;
         progress(&format!("{measured:?}"));

@@ -8,7 +8,7 @@ use anyhow::{Result, bail, ensure};
 use tokio::time::sleep;
 
 use crate::cluster::{Cluster, Type};
-use crate::feeder::Feeder;
+use crate::feeder::{Feeder, WatchEncoding};
 use crate::kube_gc;
 use crate::linux::memory;
 use crate::proc::{Cpu, cpu};
@@ -39,8 +39,13 @@ pub struct Graph {
 
 impl Subject {
     /// Starts one, with its defaults unless a number of partitions is given.
-    pub async fn start(program: &Path, cluster: Cluster, partitions: Option<u16>) -> Result<Self> {
-        let feeder = Feeder::start(cluster).await?;
+    pub async fn start(
+        program: &Path,
+        cluster: Cluster,
+        encoding: WatchEncoding,
+        partitions: Option<u16>,
+    ) -> Result<Self> {
+        let feeder = Feeder::start(cluster, encoding).await?;
         let kubeconfig = tempfile::NamedTempFile::new()?;
         std::fs::write(&kubeconfig, feeder.kubeconfig())?;
         let mut command = kube_gc::command(program, kubeconfig.path());

@@ -26,7 +26,23 @@ pub fn list<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ObjectFact
 ///
 /// It cannot be read.
 pub fn watch<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ObjectFacts>, String> {
-    let (mut events, mut reader) = (WatchReader::new(Encoding::Json), FactsReader::default());
+    objects_of(WatchReader::new(Encoding::Json), chunks)
+}
+
+/// The same of a watch in protobuf.
+///
+/// # Errors
+///
+/// It cannot be read.
+pub fn watch_protobuf<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ObjectFacts>, String> {
+    objects_of(WatchReader::new(Encoding::Protobuf), chunks)
+}
+
+fn objects_of<'a>(
+    mut events: WatchReader,
+    chunks: impl Iterator<Item = &'a [u8]>,
+) -> Result<Vec<ObjectFacts>, String> {
+    let mut reader = FactsReader::default();
     let mut batch = Vec::new();
     for chunk in chunks {
         events.feed(chunk);

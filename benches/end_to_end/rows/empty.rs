@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 
 use crate::figure::{Contestant, Figure};
-use crate::row::{Row, nothing};
+use crate::row::Row;
 
 /// The row.
 pub const ROW: Row = Row {
@@ -14,7 +14,7 @@ pub const ROW: Row = Row {
         Figure { key: "peak", title: "peak", unit: "MiB", digits: 1, targets: &[] },
     ],
     contestants: &[Contestant::Peer, Contestant::KubeGc],
-    prepare: nothing,
+    prepare: None,
     measure: |stage, contestant, namespace| {
         Box::pin(async move {
             let collector = stage.collector_at_rest(contestant, namespace).await?;

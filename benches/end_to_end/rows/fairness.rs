@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use crate::figure::{Contestant, Figure, Target};
 use crate::objects::{Mode, clear, make_family, make_namespace, remaining};
 use crate::observe::emptied;
-use crate::row::{Measured, Row, nothing};
+use crate::row::{Measured, Row};
 use crate::stage::Stage;
 
 /// How many dependents the small one has.
@@ -34,7 +34,7 @@ pub const ROW: Row = Row {
         targets: &[Target::AtMost(1.0)],
     }],
     contestants: &[Contestant::Peer, Contestant::KubeGc],
-    prepare: nothing,
+    prepare: None,
     measure: |stage, contestant, namespace| Box::pin(measure(stage, contestant, namespace)),
 };
 

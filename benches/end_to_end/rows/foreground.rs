@@ -3,7 +3,7 @@
 use crate::cascade;
 use crate::figure::{Contestant, Target};
 use crate::objects::Mode;
-use crate::row::{Row, nothing};
+use crate::row::Row;
 
 /// The row.
 pub const ROW: Row = Row {
@@ -15,7 +15,7 @@ pub const ROW: Row = Row {
         &[Target::AtMost(0.2)],
     ),
     contestants: &Contestant::ALL,
-    prepare: nothing,
+    prepare: None,
     measure: |stage, contestant, namespace| {
         Box::pin(async move {
             let objects = stage.scale.objects;

@@ -13,7 +13,7 @@ use crate::figure::{Contestant, Figure, Target};
 use crate::objects::{Family, Mode, make_family};
 use crate::observe::Watch;
 use crate::pages::buckets;
-use crate::row::{Measured, Row, nothing};
+use crate::row::{Measured, Row};
 use crate::stage::{Stage, is_synced};
 use crate::statistics::{bucket_of_percentile, percentile};
 
@@ -47,7 +47,7 @@ pub const ROW: Row = Row {
         milliseconds("own_p99", "event to DELETE on the wire, p99, at most", 2, &[Target::AtMost(5.0)]),
     ],
     contestants: &Contestant::ALL,
-    prepare: nothing,
+    prepare: None,
     measure: |stage, contestant, namespace| Box::pin(measure(stage, contestant, namespace)),
 };
 

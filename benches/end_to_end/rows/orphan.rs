@@ -3,7 +3,7 @@
 use crate::cascade;
 use crate::figure::{Contestant, Target};
 use crate::objects::Mode;
-use crate::row::{Row, nothing};
+use crate::row::Row;
 
 /// The row.
 pub const ROW: Row = Row {
@@ -11,7 +11,7 @@ pub const ROW: Row = Row {
     about: |objects| format!("orphan, {objects} ConfigMaps"),
     figures: &cascade::figures(&[Target::OfLimit(0.9), Target::TimesPeer(2.0)], &[Target::AtMost(1.02)], &[]),
     contestants: &Contestant::ALL,
-    prepare: nothing,
+    prepare: None,
     measure: |stage, contestant, namespace| {
         Box::pin(async move {
             let objects = stage.scale.objects;

@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use crate::cascade;
 use crate::figure::{Contestant, Figure, Target};
 use crate::objects::Mode;
-use crate::row::{Row, nothing};
+use crate::row::Row;
 
 /// How many: 5,000 at the usual size.
 const fn dependents(objects: usize) -> usize {
@@ -27,7 +27,7 @@ pub const ROW: Row = Row {
         },
     ],
     contestants: &[Contestant::Peer, Contestant::KubeGc],
-    prepare: nothing,
+    prepare: None,
     measure: |stage, contestant, namespace| {
         Box::pin(async move {
             let dependents = dependents(stage.scale.objects);

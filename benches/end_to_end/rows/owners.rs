@@ -3,7 +3,7 @@
 use crate::cascade;
 use crate::figure::{Contestant, Target};
 use crate::objects::Mode;
-use crate::row::{Row, nothing};
+use crate::row::Row;
 
 /// How many dependents each has.
 const DEPENDENTS: usize = 10;
@@ -19,7 +19,7 @@ pub const ROW: Row = Row {
     about: |objects| format!("{} owners × {DEPENDENTS} dependents", owners(objects)),
     figures: &cascade::figures(&[], &[], &[Target::AtMost(0.25)]),
     contestants: &Contestant::ALL,
-    prepare: nothing,
+    prepare: None,
     measure: |stage, contestant, namespace| {
         Box::pin(async move {
             let owners = owners(stage.scale.objects);

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::names::{app, hex, mix, name, namespace, uid};
+use super::content::{Created, annotations, api_version, created, labels};
+use super::names::{name, namespace, uid};
 use super::shape::BUILT_IN;
-use super::{Cluster, Number, Place, Type};
+use super::{Cluster, Number, Type};
 
 /// What a type is called.
 #[derive(Clone, Debug)]
@@ -40,7 +41,12 @@ impl Type {
         }
     }
 
-    fn is_namespaced(self) -> bool {
+    /// Whether it is none of the custom ones.
+    pub fn is_built_in(self) -> bool {
+        self.0 < BUILT_IN.len()
+    }
+
+    pub(super) fn is_namespaced(self) -> bool {
         BUILT_IN.get(self.0).is_none_or(|built_in| built_in.namespaced)
     }
 }
@@ -52,6 +58,13 @@ pub fn event(out: &mut String, cluster: &Cluster, number: Number, happened: &str
     out.push_str(r#"","object":"#);
     object(out, cluster, number, version);
     out.push_str("}\n");
+}
+
+/// A bookmark: how far the store has come.
+pub fn bookmark(version: u64) -> String {
+    format!(
+        r#"{{"type":"BOOKMARK","object":{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{{"resourceVersion":"{version}","creationTimestamp":null}}}}}}"#
+    ) + "\n"
 }
 
 /// Appends the metadata of an object at a version.
@@ -66,44 +79,27 @@ pub fn object(out: &mut String, cluster: &Cluster, number: Number, version: u64)
     uid(out, number);
     out.push_str(r#"","resourceVersion":""#);
     let _ = write!(out, "{version}");
-    let random = mix(number.0);
-    let (hour, minute, second) = (random % 24, random / 32 % 60, random / 2048 % 60);
+    let Created { day, hour, minute, second } = created(number);
     let _ = write!(
         out,
-        r#"","generation":1,"creationTimestamp":"2026-03-{:02}T{hour:02}:{minute:02}:{second:02}Z""#,
-        random % 28 + 1
+        r#"","generation":1,"creationTimestamp":"2026-03-{day:02}T{hour:02}:{minute:02}:{second:02}Z""#
     );
-    labels(out, cluster, number, version);
-    annotations(out, number);
+    map(out, "labels", |put| labels(cluster, number, version, put));
+    map(out, "annotations", |put| annotations(number, put));
     references(out, cluster, number);
     out.push_str("}}");
 }
 
-/// The label of the version changes with every update: what nobody but its owner looks at.
-fn labels(out: &mut String, cluster: &Cluster, number: Number, version: u64) {
-    let (block, index) = match cluster.place(number) {
-        Place::Block { block, index, .. }
-        | Place::Custom { block, index, .. }
-        | Place::Later { block, index } => (block, index),
-    };
-    out.push_str(r#","labels":{"app.kubernetes.io/instance":""#);
-    app(out, cluster, block, index % 8);
-    out.push_str(r#"","app.kubernetes.io/managed-by":"Helm","app.kubernetes.io/name":""#);
-    app(out, cluster, block, index % 8);
-    let _ = write!(out, r#"","app.kubernetes.io/version":"1.{}.{}""#, version / 1000 % 1000, version % 1000);
-    out.push_str(r#","helm.sh/chart":"service-4.12.0","pod-template-hash":""#);
-    hex(out, mix(block), 10);
-    out.push_str(r#"","team":"platform"}"#);
-}
-
-fn annotations(out: &mut String, Number(number): Number) {
-    out.push_str(r#","annotations":{"checksum/config":""#);
-    for part in 0..4 {
-        hex(out, mix(number ^ part << 60), 16);
-    }
-    out.push_str(
-        r#"","meta.helm.sh/release-name":"service","meta.helm.sh/release-namespace":"default","prometheus.io/scrape":"true"}"#,
-    );
+fn map(out: &mut String, name: &str, entries: impl FnOnce(&mut dyn FnMut(&str, &str))) {
+    let mut opening = "{\"";
+    let _ = write!(out, r#","{name}":"#);
+    entries(&mut |key, value| {
+        for part in [opening, key, "\":\"", value, "\""] {
+            out.push_str(part);
+        }
+        opening = ",\"";
+    });
+    out.push('}');
 }
 
 fn references(out: &mut String, cluster: &Cluster, number: Number) {
@@ -113,11 +109,7 @@ fn references(out: &mut String, cluster: &Cluster, number: Number) {
         out.push_str(if is_first { r#","ownerReferences":["# } else { "," });
         let owners = &BUILT_IN[cluster.resource(owner).0];
         out.push_str(r#"{"apiVersion":""#);
-        if !owners.group.is_empty() {
-            out.push_str(owners.group);
-            out.push('/');
-        }
-        out.push_str(owners.version);
+        api_version(out, owners);
         out.push_str(r#"","kind":""#);
         out.push_str(owners.kind);
         out.push_str(r#"","name":""#);

@@ -1,12 +1,14 @@
 //! A cluster that nobody has to remember: each object is a function of its number.
 
+mod content;
 mod json;
 mod names;
+pub mod protobuf;
 mod shape;
 
 use std::ops::Range;
 
-pub use self::json::{event, object};
+pub use self::json::{bookmark, event, object};
 use self::names::mix;
 pub use self::names::{name, namespace, number_of};
 pub use self::shape::{APPS, BLOCK, BUILT_IN, FAMILIES};

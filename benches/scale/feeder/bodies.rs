@@ -12,9 +12,9 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Frame;
 use tokio::time::{Instant, interval_at, sleep_until};
 
-use super::Feeder;
-use super::events::Reader;
-use crate::cluster::{Number, Type, event, object};
+use super::events::{Reader, Record};
+use super::{Feeder, WatchEncoding};
+use crate::cluster::{Number, Type, bookmark, event, object, protobuf};
 
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -33,8 +33,8 @@ pub fn whole(text: impl Into<Bytes>) -> Body {
     Full::new(text.into()).boxed_unsync()
 }
 
-fn streamed(pieces: impl Stream<Item = String> + Send + 'static) -> Body {
-    StreamBody::new(pieces.map(|piece| Ok(Frame::data(Bytes::from(piece))))).boxed_unsync()
+fn streamed(pieces: impl Stream<Item = impl Into<Bytes>> + Send + 'static) -> Body {
+    StreamBody::new(pieces.map(|piece| Ok(Frame::data(piece.into())))).boxed_unsync()
 }
 
 /// A list of a type from a number on, of at most so many objects.
@@ -85,11 +85,12 @@ struct Watch {
     ends: Instant,
     bookmarks: tokio::time::Interval,
     /// Events that are written one by one.
-    ready: std::vec::IntoIter<String>,
+    ready: std::vec::IntoIter<Vec<u8>>,
+    encoding: WatchEncoding,
 }
 
 /// A watch of a type for so long.
-pub fn watch(feeder: &Arc<Feeder>, reader: Reader, lasting: Duration) -> Body {
+pub fn watch(feeder: &Arc<Feeder>, reader: Reader, lasting: Duration, encoding: WatchEncoding) -> Body {
     let now = Instant::now();
     let watch = Watch {
         feeder: Arc::clone(feeder),
@@ -97,6 +98,7 @@ pub fn watch(feeder: &Arc<Feeder>, reader: Reader, lasting: Duration) -> Body {
         ends: now + lasting,
         bookmarks: interval_at(now + BOOKMARK_EVERY, BOOKMARK_EVERY),
         ready: Vec::new().into_iter(),
+        encoding,
     };
     let pieces = stream::unfold(watch, |mut watch| async move {
         let piece = watch.next().await?;
@@ -106,7 +108,7 @@ pub fn watch(feeder: &Arc<Feeder>, reader: Reader, lasting: Duration) -> Body {
 }
 
 impl Watch {
-    async fn next(&mut self) -> Option<String> {
+    async fn next(&mut self) -> Option<Vec<u8>> {
         if let Some(piece) = self.ready.next() {
             return Some(piece);
         }
@@ -117,15 +119,9 @@ impl Watch {
                 Ok(records) => {
                     let few = records.len() < FEW;
                     let mut pieces = Vec::new();
-                    let mut piece = String::with_capacity(if few { 1536 } else { records.len() * 1024 });
+                    let mut piece = Vec::with_capacity(if few { 1536 } else { records.len() * 1024 });
                     for record in records {
-                        event(
-                            &mut piece,
-                            &self.feeder.cluster,
-                            record.number,
-                            record.happened.name(),
-                            record.version,
-                        );
+                        self.event(&mut piece, record);
                         if few {
                             pieces.push(std::mem::take(&mut piece));
                         }
@@ -141,12 +137,32 @@ impl Watch {
             tokio::select! {
                 () = news => {}
                 () = sleep_until(self.ends) => return None,
-                _ = self.bookmarks.tick() => {
-                    return Some(format!(
-                        "{{\"type\":\"BOOKMARK\",\"object\":{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{{\"resourceVersion\":\"{present}\",\"creationTimestamp\":null}}}}}}\n",
-                    ));
-                }
+                _ = self.bookmarks.tick() => return Some(self.bookmark(present)),
             }
         }
+    }
+
+    /// Appends an event.
+    fn event(&self, piece: &mut Vec<u8>, record: Record) {
+        let Record { version, number, happened } = record;
+        let (cluster, happened) = (&self.feeder.cluster, happened.name());
+        match self.encoding {
+            WatchEncoding::Protobuf => protobuf::event(piece, cluster, number, happened, version),
+            WatchEncoding::Json => {
+                let mut text = String::with_capacity(1536);
+                event(&mut text, cluster, number, happened, version);
+                piece.extend_from_slice(text.as_bytes());
+            }
+        }
+    }
+
+    /// How far the store has come.
+    fn bookmark(&self, version: u64) -> Vec<u8> {
+        let mut piece = Vec::new();
+        match self.encoding {
+            WatchEncoding::Protobuf => protobuf::bookmark(&mut piece, version),
+            WatchEncoding::Json => piece.extend_from_slice(bookmark(version).as_bytes()),
+        }
+        piece
     }
 }

@@ -17,10 +17,21 @@ use crate::cluster::{Cluster, Number, Type};
 
 pub use self::events::Happened;
 
+/// How watches are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum WatchEncoding {
+    /// As protobuf for whoever asks for it; custom types as JSON
+    #[default]
+    Protobuf,
+    /// All as JSON
+    Json,
+}
+
 /// The state of the server.
 #[derive(Debug)]
 pub struct Feeder {
     pub cluster: Cluster,
+    encoding: WatchEncoding,
     address: String,
     version: AtomicU64,
     gone: RwLock<Gone>,
@@ -57,10 +68,11 @@ impl Gone {
 
 impl Feeder {
     /// Starts one, on the runtime that this is called on.
-    pub async fn start(cluster: Cluster) -> Result<Arc<Self>> {
+    pub async fn start(cluster: Cluster, encoding: WatchEncoding) -> Result<Arc<Self>> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let feeder = Arc::new(Self {
             cluster,
+            encoding,
             address: listener.local_addr()?.to_string(),
             // Objects have the versions below.
             version: AtomicU64::new(cluster.end().0 + 1000),

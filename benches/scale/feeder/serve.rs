@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::{Method, Request, Response, StatusCode};
+use http::header::ACCEPT;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -15,9 +16,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::bodies::{self, Body, whole};
-use super::{Feeder, discovery};
+use super::{Feeder, WatchEncoding, discovery};
 use crate::cluster::{Number, Type, name, namespace, number_of};
 
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Answers until the runtime ends.
@@ -75,7 +77,9 @@ async fn answer(feeder: &Arc<Feeder>, request: Request<Incoming>) -> Response<Bo
             json_reply(StatusCode::OK, &discovery::services(&feeder.cluster))
         }
         (&Method::GET, _) => match collection(feeder, path) {
-            Some(resource) => read(feeder, resource, head.uri.query().unwrap_or_default()),
+            Some(resource) => {
+                read(feeder, resource, head.uri.query().unwrap_or_default(), wants_protobuf(&head.headers))
+            }
             None => unexpected(feeder, &head.method, path),
         },
         (&Method::DELETE, _) => match body.collect().await {
@@ -115,7 +119,13 @@ fn collection(feeder: &Feeder, path: &str) -> Option<Type> {
     feeder.cluster.types().find(|&resource| of_type(resource, path) == Some(""))
 }
 
-fn read(feeder: &Arc<Feeder>, resource: Type, query: &str) -> Response<Body> {
+/// Whether it is what is asked for first.
+fn wants_protobuf(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.starts_with(PROTOBUF))
+}
+
+fn read(feeder: &Arc<Feeder>, resource: Type, query: &str, protobuf: bool) -> Response<Body> {
     let parameter = |name: &str| {
         query
             .split('&')
@@ -130,8 +140,14 @@ fn read(feeder: &Arc<Feeder>, resource: Type, query: &str) -> Response<Body> {
         return reply(StatusCode::OK, "application/json", body);
     }
     let lasting = Duration::from_secs(number("timeoutSeconds").unwrap_or(300));
+    let (encoding, content_type) = match feeder.encoding {
+        WatchEncoding::Protobuf if protobuf && resource.is_built_in() => {
+            (WatchEncoding::Protobuf, "application/vnd.kubernetes.protobuf;stream=watch")
+        }
+        WatchEncoding::Protobuf | WatchEncoding::Json => (WatchEncoding::Json, "application/json"),
+    };
     match feeder.reader(resource, number("resourceVersion").unwrap_or_default()) {
-        Some(reader) => reply(StatusCode::OK, "application/json", bodies::watch(feeder, reader, lasting)),
+        Some(reader) => reply(StatusCode::OK, content_type, bodies::watch(feeder, reader, lasting, encoding)),
         None => status(StatusCode::GONE, "Expired", "too old resource version"),
     }
 }
