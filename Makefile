@@ -33,6 +33,7 @@ image: control-plane ## build the static binary and the image, and run what is i
 lint: prerequisites ## formatting, clippy, documentation; warnings are errors
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets --locked -- -D warnings
+	$(CARGO) clippy --bench scale --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items --locked
 
 fmt: ## format the sources

@@ -22,7 +22,7 @@ pub fn event(out: &mut Vec<u8>, cluster: &Cluster, number: Number, happened: &st
     let is_namespaced = cluster.resource(number).is_namespaced();
     put(&mut metadata, 3, &|out| {
         if is_namespaced {
-            namespace(out, cluster, number)
+            namespace(out, cluster, number);
         }
     });
     bytes(&mut metadata, 4, b"");
