@@ -17,9 +17,12 @@ mod peer;
 mod proc;
 #[path = "../benches/end_to_end/report/mod.rs"]
 mod report;
+#[path = "../benches/end_to_end/rest.rs"]
+mod rest;
 #[path = "../benches/end_to_end/statistics.rs"]
 mod statistics;
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use figure::{Contestant, Figure, Samples, Target};
@@ -200,6 +203,26 @@ fn our_own_process_can_be_measured() -> anyhow::Result<()> {
     proc::cpu(pid)?;
     let memory = proc::memory(pid)?;
     assert!(memory.resident > 0.0 && memory.peak >= memory.resident, "{memory:?}");
+    Ok(())
+}
+
+/// A reading for each look, the last one for all that follow.
+async fn at_rest_after(readings: &[u64]) -> anyhow::Result<usize> {
+    let looks = Cell::new(0);
+    let cpu = || {
+        let reading = readings[looks.get().min(readings.len() - 1)];
+        looks.set(looks.get() + 1);
+        Ok(Duration::from_millis(reading))
+    };
+    rest::at_rest(cpu, Duration::from_millis(10), Duration::from_secs(300)).await?;
+    Ok(looks.get())
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_rest_is_who_takes_little_three_times_in_a_row() -> anyhow::Result<()> {
+    assert_eq!(at_rest_after(&[50]).await?, 4, "one look, and three intervals");
+    assert_eq!(at_rest_after(&[0, 10, 20, 30]).await?, 4);
+    assert_eq!(at_rest_after(&[0, 10, 20, 31, 31]).await?, 7, "anew after the third");
     Ok(())
 }
 

@@ -111,25 +111,37 @@ struct MeasuredRow {
     others: f64,
 }
 
-/// Measures a row. The contestants take turns within a round, on one control plane, and each
-/// round begins with another one of them.
+/// Measures a row. The contestants take turns within a round, and each round begins with
+/// another one of them.
 async fn measure_row(row: &'static Row, programs: &Programs, scale: Scale) -> Result<MeasuredRow> {
     let about = (row.about)(scale.objects);
     progress(&format!("{}: {about}", row.name));
     let figures = row.figures.iter().map(|figure| (figure, Samples::default())).collect();
     let result = report::Result { name: row.name, about, figures };
     let mut measured = MeasuredRow { result, api_server: String::new(), others: 0.0 };
-    let mut stage = None;
+    let contestants: Vec<_> = row
+        .contestants
+        .iter()
+        .filter(|contestant| **contestant != Contestant::Peer || programs.peer.is_some())
+        .collect();
+    let mut kept = None;
     for round in 0..scale.rounds {
-        let stage = match &mut stage {
-            Some(stage) if row.prepare.is_some() => stage,
-            // What happened in a round is not to weigh on the next.
-            stage => stage.insert(set_up(row, programs, scale).await?),
-        };
-        stage.version().clone_into(&mut measured.api_server);
-        measure_round(row, stage, programs, round, &mut measured)
-            .await
-            .with_context(|| format!("{}, round {}", row.name, round + 1))?;
+        for turn in 0..contestants.len() {
+            let contestant = *contestants[(round + turn) % contestants.len()];
+            let stage = match kept.take() {
+                Some(stage) if row.prepare.is_some() => stage,
+                before => {
+                    // What happened in a turn is not to weigh on the next.
+                    drop(before);
+                    set_up(row, programs, scale).await?
+                }
+            };
+            stage.version().clone_into(&mut measured.api_server);
+            measure_turn(row, &stage, contestant, round, &mut measured)
+                .await
+                .with_context(|| format!("{}, round {}, {}", row.name, round + 1, contestant.name()))?;
+            kept = Some(stage);
+        }
     }
     Ok(measured)
 }
@@ -145,35 +157,27 @@ async fn set_up(row: &Row, programs: &Programs, scale: Scale) -> Result<Stage> {
     Ok(stage)
 }
 
-async fn measure_round(
+async fn measure_turn(
     row: &'static Row,
     stage: &Stage,
-    programs: &Programs,
+    contestant: Contestant,
     round: usize,
     measured: &mut MeasuredRow,
 ) -> Result<()> {
-    let contestants: Vec<_> = row
-        .contestants
-        .iter()
-        .filter(|contestant| **contestant != Contestant::Peer || programs.peer.is_some())
-        .collect();
-    for turn in 0..contestants.len() {
-        let contestant = *contestants[(round + turn) % contestants.len()];
-        let namespace = format!("{}-{round}-{}", row.name, contestant.name());
-        make_namespace(&stage.client, &namespace).await?;
-        let before = Others::begin(&stage.servers())?;
-        let figures = (row.measure)(stage, contestant, &namespace).await;
-        let mut line = format!("  round {} of {}: {:8}", round + 1, stage.scale.rounds, contestant.name());
-        for (key, value) in figures.context(contestant.name())? {
-            let figure = measured.result.figures.iter_mut().find(|(figure, _)| figure.key == key);
-            let (figure, samples) = figure.with_context(|| format!("{} has no figure {key}", row.name))?;
-            samples.add(round, contestant, value);
-            line += &format!("  {} {value:.*} {}", figure.title, figure.digits, figure.unit);
-        }
-        let taken = before.end(&stage.servers())?;
-        measured.others = measured.others.max(taken);
-        progress(&format!("{line}  (others took {:.0} % of the machine)", taken * 100.0));
+    let namespace = format!("{}-{round}-{}", row.name, contestant.name());
+    make_namespace(&stage.client, &namespace).await?;
+    let before = Others::begin(&stage.servers())?;
+    let figures = (row.measure)(stage, contestant, &namespace).await?;
+    let mut line = format!("  round {} of {}: {:8}", round + 1, stage.scale.rounds, contestant.name());
+    for (key, value) in figures {
+        let figure = measured.result.figures.iter_mut().find(|(figure, _)| figure.key == key);
+        let (figure, samples) = figure.with_context(|| format!("{} has no figure {key}", row.name))?;
+        samples.add(round, contestant, value);
+        line += &format!("  {} {value:.*} {}", figure.title, figure.digits, figure.unit);
     }
+    let taken = before.end(&stage.servers())?;
+    measured.others = measured.others.max(taken);
+    progress(&format!("{line}  (others took {:.0} % of the machine)", taken * 100.0));
     Ok(())
 }
 

@@ -23,7 +23,7 @@ pub struct Row {
     /// Who can take part.
     pub contestants: &'static [Contestant],
     /// What there is before anybody is measured, if it has to be made. As that takes long, such
-    /// a row has one control plane for all of its rounds; of another one, each round has one.
+    /// a row has one control plane for all of its turns; of another one, each turn has its own.
     pub prepare: Option<fn(&Stage) -> Step<'_, ()>>,
     /// Measures one contestant, which starts for it and ends with it; in a namespace of its
     /// own, which exists.
