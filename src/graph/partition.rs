@@ -159,6 +159,7 @@ impl Partition {
             return IntakeOutcome::Stale;
         };
         for changes in changes.chunks(AT_ONCE) {
+            // One that is alone has been read for by whoever had several of these.
             if changes.len() > 1 {
                 self.read_ahead(changes.iter());
             }

@@ -57,7 +57,7 @@ impl Store {
         self.find(&key.uid, Target::Served(target))
     }
 
-    /// A node that may have a uid of this hash; read of it is nothing.
+    /// A node whose uid may have this hash. The node itself is not read.
     pub(super) fn first_with(&self, hash: u64) -> Option<NodeId> {
         self.index.with_hash(hash).next()
     }
