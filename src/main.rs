@@ -4,14 +4,17 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use kube_gc::cli::{Cli, Command};
+use kube_gc::telemetry::logging;
 
 /// Not the system's: `Cargo.toml` says why, `.cargo/config.toml` how it is set.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
-        Command::Run(args) => kube_gc::cli::run(&args).into(),
-        Command::Demo(args) => kube_gc::demo::run(&args).into(),
-    }
+    let exit = match Cli::parse().command {
+        Command::Run(args) => kube_gc::cli::run(&args),
+        Command::Demo(args) => kube_gc::demo::run(&args),
+    };
+    logging::flush();
+    exit.into()
 }

@@ -11,7 +11,9 @@ use super::discovery::Failing;
 use super::supervision::task;
 use super::view::View;
 use crate::object::GroupResource;
-use crate::telemetry::{Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, record};
+use crate::telemetry::{
+    Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
+};
 
 /// How often the gauges are set. Prometheus scrapes less often than this.
 const EVERY: Duration = Duration::from_secs(1);
@@ -136,6 +138,7 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
     record::ready(view.is_ready());
     record::lease_age(view.gate().lease_age().unwrap_or_default());
     record::tasks(Handle::current().metrics().num_alive_tasks());
+    record::log_waiting(logging::waiting());
     record::absent_owner_entries(view.memory().absent.len());
     record::orphaned_owner_entries(view.memory().orphaned.len());
 }

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::api::Phase;
+use crate::telemetry::logging;
 
 /// The exit code after a part failed that cannot be restarted alone
 /// (`EX_SOFTWARE` of sysexits.h).
@@ -71,6 +72,7 @@ pub fn die(why: &Fatal) {
         return;
     }
     tracing::error!(exit_code = FATAL_EXIT_CODE, "ending: {why}; a restart rebuilds the graph");
+    logging::flush();
     say(why);
     std::process::exit(FATAL_EXIT_CODE)
 }

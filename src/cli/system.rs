@@ -7,6 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::Exit;
 use super::failure::Failure;
 use super::rest;
+use crate::telemetry::logging;
 
 /// The threads for what takes long, next to the one that carries all else.
 #[derive(Clone, Debug)]
@@ -57,6 +58,7 @@ fn or_exit(runtime: std::io::Result<Runtime>) -> Runtime {
         Ok(runtime) => runtime,
         Err(error) => {
             tracing::error!(%error, "the operating system gives no threads");
+            logging::flush();
             std::process::exit(i32::from(Exit::Failure.code()))
         }
     }

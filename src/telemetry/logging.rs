@@ -1,13 +1,18 @@
 //! The log: `tracing` to standard error, for people or for machines.
 
 use std::io::IsTerminal as _;
+use std::sync::OnceLock;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::fmt::{MakeWriter, SubscriberBuilder};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
+use super::lines::Lines;
 use crate::config::{LogFormat, LogSettings};
+
+/// The way of this process's lines to standard error.
+static LINES: OnceLock<Lines> = OnceLock::new();
 
 /// Why there is no log.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +23,9 @@ pub enum LogError {
     /// There is a log already.
     #[error("the log cannot be started: {0}")]
     Init(#[from] TryInitError),
+    /// The operating system gives no thread.
+    #[error("the log cannot be started: {0}")]
+    Thread(#[from] std::io::Error),
 }
 
 /// Starts the log of this process.
@@ -31,8 +39,25 @@ pub enum LogError {
 pub fn init(settings: &LogSettings) -> Result<(), LogError> {
     let colours =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    subscriber(settings, colours, std::io::stderr)?.try_init()?;
+    let lines = Lines::to(std::io::stderr())?;
+    subscriber(settings, colours, lines.clone())?.try_init()?;
+    // There is one log, or the line above has failed.
+    let _ = LINES.set(lines);
     Ok(())
+}
+
+/// Waits until all that was logged before is written, if there is a log: whoever ends the process
+/// calls it.
+pub fn flush() {
+    if let Some(lines) = LINES.get() {
+        lines.flush();
+    }
+}
+
+/// How many bytes wait to be written.
+#[must_use]
+pub fn waiting() -> usize {
+    LINES.get().map_or(0, Lines::waiting)
 }
 
 type Boxed = Box<dyn tracing::Subscriber + Send + Sync>;

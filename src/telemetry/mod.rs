@@ -8,6 +8,7 @@ mod docs;
 mod exporter;
 mod histogram;
 pub mod labels;
+mod lines;
 pub mod logging;
 pub mod names;
 pub mod record;

@@ -222,6 +222,8 @@ metrics! {
 
     /// Asynchronous tasks that have not ended.
     TASKS = "kube_gc_tasks", Kind::Gauge, Count, [];
+    /// Bytes of the log that wait to be read from standard error; at 262144 whoever logs waits, too.
+    LOG_WAITING = "kube_gc_log_waiting_bytes", Kind::Gauge, Bytes, [];
     /// 1 while /readyz says yes, 0 while it does not.
     READY = "kube_gc_ready", Kind::Gauge, Count, [];
     /// Always 1; its labels say what is running. The revision is unknown unless the build was told KUBE_GC_REVISION.

@@ -38,7 +38,7 @@ pub use leadership::{
     LeaseTransition, election, gate_refused, lease_age, lease_error, lease_remaining, lease_transition,
 };
 pub(super) use process::build_info;
-pub use process::tasks;
+pub use process::{log_waiting, tasks};
 pub use queues::{Queue, QueueMetrics, QueueSample, worker_restarted};
 pub use readiness::ready;
 pub use requests::{ApiSide, api_concurrency, api_concurrency_cut, request};
@@ -136,6 +136,7 @@ pub(super) mod tests {
         discovery_error();
         undiscovered("apps", None, true);
         tasks(1);
+        log_waiting(1);
         decision("keep", "parked", &GroupResource::parse("pods"));
         delete_conflict("backoff");
         worker_restarted(Queue::AttemptToDelete);

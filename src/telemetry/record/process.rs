@@ -7,6 +7,11 @@ pub fn tasks(count: usize) {
     gauge(&names::TASKS, []).set(float(count));
 }
 
+/// How many bytes of the log wait to be written.
+pub fn log_waiting(bytes: usize) {
+    gauge(&names::LOG_WAITING, []).set(float(bytes));
+}
+
 /// What is running.
 pub(in crate::telemetry) fn build_info() {
     let version = Value::Static(env!("CARGO_PKG_VERSION"));
