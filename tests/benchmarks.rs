@@ -107,6 +107,7 @@ fn circumstances() -> report::Circumstances {
         processors: "2 × Some".to_owned(),
         memory_mib: 1024,
         others: 0.02,
+        contestants: "somebody",
         api_server: "v1.20.2".to_owned(),
         peer: Some("1.20.2".to_owned()),
         kube_gc: "0.1.0".to_owned(),
@@ -119,7 +120,7 @@ fn circumstances() -> report::Circumstances {
 fn the_table_has_a_line_for_each_figure_with_all_its_numbers() {
     let result = result(samples(&[(1000.0, 500.0, 900.0), (500.0, 250.0, 500.0)]));
     let page = report::markdown::page(&circumstances(), &[result]);
-    assert!(page.contains("2 rounds of 4000 objects"), "{page}");
+    assert!(page.contains("as somebody; 2 rounds of 4000 objects"), "{page}");
     let line = page.lines().last().unwrap_or_default();
     assert_eq!(
         line,
@@ -227,7 +228,7 @@ async fn at_rest_is_who_takes_little_three_times_in_a_row() -> anyhow::Result<()
 }
 
 #[test]
-fn requests_about_config_maps_are_counted_without_watches() {
+fn requests_about_config_maps_are_counted_refused_ones_too_and_without_watches() {
     let page = r#"# TYPE apiserver_request_total counter
 apiserver_request_total{code="200",component="apiserver",resource="configmaps",scope="resource",verb="DELETE",version="v1"} 4000
 apiserver_request_total{code="409",component="apiserver",resource="configmaps",scope="resource",verb="DELETE",version="v1"} 2
@@ -235,10 +236,13 @@ apiserver_request_total{code="200",component="apiserver",resource="configmaps",s
 apiserver_request_total{code="0",component="apiserver",resource="configmaps",scope="cluster",verb="WATCH",version="v1"} 9
 apiserver_request_total{code="200",component="apiserver",resource="secrets",scope="resource",verb="DELETE",version="v1"} 7
 apiserver_request_total_other{resource="configmaps",verb="DELETE"} 11
+apiserver_request_terminations_total{code="429",component="apiserver",resource="configmaps",scope="resource",verb="PATCH",version="v1"} 40
+apiserver_request_terminations_total{code="504",component="apiserver",resource="configmaps",scope="resource",verb="PATCH",version="v1"} 13
 "#;
     let counts = pages::requests(page);
     assert_eq!(counts.get("DELETE"), Some(&4002));
-    assert_eq!(counts.values().sum::<u64>(), 4005);
+    assert_eq!(counts.get("PATCH"), Some(&40), "what was refused, not what took too long");
+    assert_eq!(counts.values().sum::<u64>(), 4045);
 }
 
 #[test]

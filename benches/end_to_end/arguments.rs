@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use crate::identity::Identity;
+
 /// Measures kube-gc on a real API server, next to a bare client and the garbage collector of
 /// kube-controller-manager.
 ///
@@ -41,6 +43,11 @@ pub struct Arguments {
     #[arg(long)]
     pub no_peer: bool,
 
+    /// Let all contestants be in `system:masters`, whose requests the server's priority and
+    /// fairness lets pass, and not what the cluster's own collector is
+    #[arg(long)]
+    pub exempt: bool,
+
     /// The kube-gc to measure; by default the one that
     /// `cargo build --release --locked --bin kube-gc` makes
     #[arg(long, value_name = "PATH")]
@@ -65,6 +72,11 @@ pub struct Scale {
 }
 
 impl Arguments {
+    /// Who the contestants are to the API server.
+    pub fn identity(&self) -> Identity {
+        if self.exempt { Identity::Exempt } else { Identity::Collector }
+    }
+
     /// How large and how often.
     pub fn scale(&self) -> Scale {
         if self.quick {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -75,6 +75,8 @@ impl Answer {
 pub struct Client {
     address: SocketAddr,
     tls: TlsConnector,
+    /// The header with it.
+    token: Option<HeaderValue>,
     idle: RefCell<Vec<Sender>>,
     sent: Cell<u64>,
 }
@@ -82,22 +84,28 @@ pub struct Client {
 type Sender = SendRequest<Full<Bytes>>;
 
 impl Client {
-    /// One in `system:masters`.
-    pub fn new(plane: &Info) -> Result<Self> {
+    /// One with a token; without one, the administrator, who is in `system:masters`.
+    pub fn new(plane: &Info, token: Option<&str>) -> Result<Self> {
         let address = plane.url.strip_prefix("https://").context("not by HTTPS")?.parse()?;
         let mut roots = RootCertStore::empty();
         for root in CertificateDer::pem_file_iter(plane.dir.join("ca.crt"))? {
             roots.add(root?)?;
         }
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(plane.dir.join("admin.crt"))?.collect();
-        let key = PrivateKeyDer::from_pem_file(plane.dir.join("admin.key"))?;
         let provider = Arc::new(crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_client_auth_cert(chain?, key)?;
+            .with_root_certificates(roots);
+        let tls = match token {
+            Some(_) => tls.with_no_client_auth(),
+            None => {
+                let chain = CertificateDer::pem_file_iter(plane.dir.join("admin.crt"))?;
+                let key = PrivateKeyDer::from_pem_file(plane.dir.join("admin.key"))?;
+                tls.with_client_auth_cert(chain.collect::<Result<_, _>>()?, key)?
+            }
+        };
+        let token = token.map(|token| HeaderValue::try_from(format!("Bearer {token}"))).transpose()?;
         let tls = TlsConnector::from(Arc::new(tls));
-        Ok(Self { address, tls, idle: RefCell::default(), sent: Cell::new(0) })
+        Ok(Self { address, tls, token, idle: RefCell::default(), sent: Cell::new(0) })
     }
 
     /// Sends a request and reads the whole answer.
@@ -115,6 +123,12 @@ impl Client {
             anyhow::Ok(Answer { status, body })
         };
         exchange.await.with_context(|| format!("{} {}", what.0, what.1))
+    }
+
+    /// Has something made, and says what came of it.
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        let answer = self.send(Call::with(Method::POST, path, body)).await?.json();
+        answer.with_context(|| format!("POST {path}"))
     }
 
     /// Sends a request and hands on the answer as it comes.
@@ -144,13 +158,16 @@ impl Client {
     }
 
     async fn begin(&self, call: Call) -> Result<(Sender, http::Response<Incoming>)> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(call.method)
             .uri(call.path)
             .header(header::HOST, self.address.to_string())
             .header(header::ACCEPT, JSON)
             .header(header::CONTENT_TYPE, call.content_type)
             .body(Full::new(call.body))?;
+        if let Some(token) = &self.token {
+            request.headers_mut().insert(header::AUTHORIZATION, token.clone());
+        }
         let mut sender = self.connection().await?;
         let answer = sender.send_request(request).await?;
         Ok((sender, answer))

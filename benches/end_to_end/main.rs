@@ -9,6 +9,7 @@ mod cascade;
 mod contestants;
 mod figure;
 mod http;
+mod identity;
 mod machine;
 mod objects;
 mod observe;
@@ -73,6 +74,7 @@ async fn measure(arguments: &Arguments, rows: &[&'static Row]) -> Result<()> {
         processors: machine::processors()?,
         memory_mib: machine::memory_mib()?,
         others: 0.0,
+        contestants: programs.identity.user(),
         api_server: String::new(),
         peer: programs.peer.as_ref().map(|peer| peer.version.clone()),
         kube_gc: kube_gc::version(&programs.kube_gc)?,
@@ -148,7 +150,7 @@ async fn measure_row(row: &'static Row, programs: &Programs, scale: Scale) -> Re
 
 /// A control plane that has all that the row needs, and is at rest.
 async fn set_up(row: &Row, programs: &Programs, scale: Scale) -> Result<Stage> {
-    let stage = Stage::start(programs, scale)?;
+    let stage = Stage::start(programs, scale).await?;
     warm_up(&stage).await?;
     if let Some(prepare) = row.prepare {
         prepare(&stage).await?;
@@ -206,7 +208,7 @@ fn programs(arguments: &Arguments) -> Result<Programs> {
             Some(Peer::at(support::controller_manager::binaries(&[name])?.join(name))?)
         }
     };
-    Ok(Programs { kube_gc, peer })
+    Ok(Programs { identity: arguments.identity(), kube_gc, peer })
 }
 
 /// A place in the target directory: this program is in one of its directories.

@@ -12,6 +12,7 @@ use crate::contestants::peer::{self, Peer};
 use crate::contestants::process::Process;
 use crate::figure::Contestant;
 use crate::http::{Call, Client};
+use crate::identity::{Credentials, Identity};
 use crate::objects::{Mode, make_family};
 use crate::observe::Watch;
 use crate::proc;
@@ -23,9 +24,11 @@ const SERVERS_AT_REST: Duration = Duration::from_millis(30);
 /// How long they may take to come to rest.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The programs.
+/// The programs, and who they are to the API server.
 #[derive(Clone, Debug)]
 pub struct Programs {
+    /// All of them, and the limit.
+    pub identity: Identity,
     /// kube-gc.
     pub kube_gc: PathBuf,
     /// The peer, unless it is left out.
@@ -36,6 +39,7 @@ pub struct Programs {
 pub struct Stage {
     plane: ControlPlane,
     programs: Programs,
+    credentials: Credentials,
     /// The observer's connections, which also make the objects.
     pub client: Client,
     /// How large things are.
@@ -45,10 +49,12 @@ pub struct Stage {
 
 impl Stage {
     /// With a control plane of its own.
-    pub fn start(programs: &Programs, scale: Scale) -> Result<Self> {
+    pub async fn start(programs: &Programs, scale: Scale) -> Result<Self> {
         let plane = ControlPlane::start_with(None, &[])?;
-        let client = Client::new(plane.info())?;
-        Ok(Self { plane, programs: programs.clone(), client, scale, sentinels: Cell::new(0) })
+        let client = Client::new(plane.info(), None)?;
+        let credentials = Credentials::of(programs.identity, plane.info(), &client).await?;
+        let programs = programs.clone();
+        Ok(Self { plane, programs, credentials, client, scale, sentinels: Cell::new(0) })
     }
 
     /// The API server's release.
@@ -88,12 +94,12 @@ impl Stage {
 
     /// Connections of the limit's own.
     pub fn another_client(&self) -> Result<Client> {
-        Client::new(self.plane.info())
+        Client::new(self.plane.info(), self.credentials.token.as_deref())
     }
 
     /// Starts a collector; `None` for the limit, which is none.
     pub fn start_collector(&self, contestant: Contestant) -> Result<Option<Process>> {
-        let kubeconfig = self.plane.kubeconfig();
+        let kubeconfig = &self.credentials.kubeconfig;
         let command = match (contestant, &self.programs.peer) {
             (Contestant::Limit, _) => return Ok(None),
             (Contestant::Peer, Some(peer)) => peer.command(kubeconfig)?,

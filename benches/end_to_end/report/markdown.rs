@@ -12,12 +12,22 @@ const WARNING: &str = " **The machine was not quiet: these figures are not to be
 
 /// The whole page.
 pub fn page(circumstances: &Circumstances, results: &[Result]) -> String {
-    let Circumstances { date, processors, memory_mib, others, api_server, peer, kube_gc, objects, rounds } =
-        circumstances;
+    let Circumstances {
+        date,
+        processors,
+        memory_mib,
+        others,
+        contestants,
+        api_server,
+        peer,
+        kube_gc,
+        objects,
+        rounds,
+    } = circumstances;
     let peer = peer.as_ref().map_or("none".to_owned(), |peer| format!("kube-controller-manager {peer}"));
     let mut page = format!(
         "kube-gc {kube_gc}, measured {date} on {processors}, {memory_mib} MiB of memory; others took \
-         {:.0} % of the processors at most during a turn; kube-apiserver {api_server}; peer: {peer}; {rounds} rounds of {objects} objects. \
+         {:.0} % of the processors at most during a turn; kube-apiserver {api_server}; peer: {peer}; all contestants as {contestants}; {rounds} rounds of {objects} objects. \
          Each cell is the median, with the least and the greatest; ratios are of numbers of the same round.{}\n\n\
          | | target | limit | peer | kube-gc | of the limit | of the peer | met |\n\
          |---|---|--:|--:|--:|--:|--:|---|\n",

@@ -27,6 +27,8 @@ pub struct Circumstances {
     pub memory_mib: u64,
     /// The greatest part of the processors' time that anybody else took during a turn, of 1.
     pub others: f64,
+    /// Who the contestants were to the API server.
+    pub contestants: &'static str,
     /// The API server's release.
     pub api_server: String,
     /// The peer's.

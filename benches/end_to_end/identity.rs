@@ -1,0 +1,109 @@
+//! Who the contestants are to the API server: all of them the same.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use http::StatusCode;
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use crate::http::{Call, Client};
+use crate::support::Info;
+
+/// The service account that the cluster's own garbage collector has where
+/// kube-controller-manager is run with `--use-service-account-credentials`, as kubeadm does. The
+/// API server itself makes its role, and the FlowSchema that it falls under.
+const NAMESPACE: &str = "kube-system";
+const NAME: &str = "generic-garbage-collector";
+/// How long a token is asked for: longer than anything is measured on one control plane.
+const TOKEN_SECONDS: u32 = 24 * 3600;
+/// How long the API server may take until it knows the role.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// How long after a refusal it is asked again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// The service account of the cluster's own garbage collector, whose requests the server
+    /// puts into the queues of its priority and fairness like anybody's.
+    Collector,
+    /// A user in `system:masters`, whose requests it lets pass.
+    Exempt,
+}
+
+impl Identity {
+    /// The user, as it stands above the table.
+    pub const fn user(self) -> &'static str {
+        match self {
+            Self::Collector => "system:serviceaccount:kube-system:generic-garbage-collector",
+            Self::Exempt => "a user in system:masters",
+        }
+    }
+}
+
+/// What they prove it with.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// For programs.
+    pub kubeconfig: PathBuf,
+    /// For the limit; none if a certificate says it.
+    pub token: Option<String>,
+}
+
+impl Credentials {
+    /// Those of an identity on a control plane. `client` may do everything there.
+    pub async fn of(identity: Identity, plane: &Info, client: &Client) -> Result<Self> {
+        match identity {
+            Identity::Exempt => Ok(Self { kubeconfig: plane.kubeconfig.clone(), token: None }),
+            Identity::Collector => {
+                let token = token(client).await.context("no token for the contestants")?;
+                let kubeconfig = plane.dir.join("contestants.kubeconfig");
+                write(&kubeconfig, plane, &token)?;
+                let known = until_allowed(plane, &token);
+                timeout(DEADLINE, known).await.with_context(|| format!("{NAME} is not let in"))??;
+                Ok(Self { kubeconfig, token: Some(token) })
+            }
+        }
+    }
+}
+
+/// Makes the service account, and asks for a token of it.
+async fn token(client: &Client) -> Result<String> {
+    let accounts = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}});
+    client.post(&accounts, &account).await?;
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": {"expirationSeconds": TOKEN_SECONDS},
+    });
+    let answer = client.post(&format!("{accounts}/{NAME}/token"), &request).await?;
+    answer["status"]["token"].as_str().map(str::to_owned).context("none in the answer")
+}
+
+fn write(path: &Path, plane: &Info, token: &str) -> Result<()> {
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "contestants",
+        "clusters": [{"name": "test", "cluster": {
+            "server": plane.url, "certificate-authority": plane.dir.join("ca.crt"),
+        }}],
+        "users": [{"name": NAME, "user": {"token": token}}],
+        "contexts": [{"name": "contestants", "context": {"cluster": "test", "user": NAME}}],
+    });
+    // JSON is YAML.
+    std::fs::write(path, kubeconfig.to_string()).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The server makes the role when it starts, and knows it a little later.
+async fn until_allowed(plane: &Info, token: &str) -> Result<()> {
+    let client = Client::new(plane, Some(token))?;
+    loop {
+        let answer = client.send(Call::get("/api/v1/configmaps?limit=1")).await?;
+        if answer.status != StatusCode::FORBIDDEN {
+            answer.success()?;
+            return Ok(());
+        }
+        sleep(PAUSE).await;
+    }
+}
