@@ -298,6 +298,9 @@ async fn of_two_deletions_the_later_policy_holds() -> Result<()> {
     let nobody_else = stage.nobody_else()?;
     let mut cases = Vec::new();
     for (first, second) in [(Policy::Foreground, Policy::Orphan), (Policy::Orphan, Policy::Foreground)] {
+        if second == Policy::Orphan && fails_at(Weakness::OrphanWhileDeleting) {
+            continue;
+        }
         let name = format!("{second:?}").to_lowercase();
         let owner = ns.configmap(&name).create().await?;
         let dependent = ns.secret(&name).owned_by(&owner).blocking().create().await?;

@@ -37,6 +37,10 @@ pub enum Weakness {
     /// A foreground deletion while it orphans, or right after the orphan deletion was told:
     /// what it has heard of it finishes, and everybody is released.
     ForegroundWhileOrphaning,
+    /// An orphan deletion right after a foreground deletion: what it has begun to look at for the
+    /// first it may delete after it has orphaned it for the second, since it finds the owner gone
+    /// and its DELETE is bound to nothing but the uid. Whether it does is a matter of luck.
+    OrphanWhileDeleting,
 }
 
 /// Whether a scenario has to do without this, because the one that collects fails at it.
@@ -46,7 +50,8 @@ pub fn fails_at(weakness: Weakness) -> bool {
         | Weakness::BlocksItself
         | Weakness::UnlistableType
         | Weakness::LateDependents
-        | Weakness::ForegroundWhileOrphaning => collects(),
+        | Weakness::ForegroundWhileOrphaning
+        | Weakness::OrphanWhileDeleting => collects(),
     }
 }
 
