@@ -207,7 +207,7 @@ mod tests {
         let (lines, written, writes) = lines();
         drop(writes);
         lines.0.add(b"last words\n");
-        lines.flush();
+        lines.flush_within(Duration::MAX);
         assert_eq!(written.try_recv().unwrap(), b"last words\n");
     }
 
@@ -238,7 +238,7 @@ mod tests {
         }
         drop(writes);
         adds.join().unwrap();
-        lines.flush();
+        lines.flush_within(Duration::MAX);
         bytes += written.try_iter().map(|written| written.len()).sum::<usize>();
         assert_eq!(bytes, MANY * LINE.len());
     }
