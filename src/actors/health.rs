@@ -10,7 +10,8 @@ use crate::object::GroupResource;
 
 /// A failure that took this long has held up a worker.
 const SLOW: Duration = Duration::from_secs(2);
-/// How long a type is left alone after its first slow failure; doubled with each.
+/// How long a type is left alone after its first slow failure; doubled with each try
+/// that fails slowly, too.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest time that a type is left alone.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -26,6 +27,7 @@ pub struct TypeHealth {
 
 #[derive(Debug)]
 struct Slow {
+    since: Instant,
     until: Instant,
     wait: Duration,
     error: ApiError,
@@ -63,14 +65,15 @@ impl TypeHealth {
         let now = Instant::now();
         match error {
             Some(error) if error.class == ErrorClass::Transient && now - began >= SLOW => {
-                let mut slow = self.slow.entry(resource.clone()).or_insert_with(|| Slow {
-                    until: now,
-                    wait: FIRST_WAIT / 2,
-                    error: error.clone(),
-                });
-                slow.wait = (slow.wait * 2).min(LONGEST_WAIT);
-                slow.until = now + slow.wait;
-                slow.error = error.clone();
+                let wait = match self.slow.get(resource) {
+                    // It hung together with the one for which the type is left alone: all that
+                    // were under way in an outage are one failure.
+                    Some(slow) if began < slow.since => return,
+                    Some(slow) => (slow.wait * 2).min(LONGEST_WAIT),
+                    None => FIRST_WAIT,
+                };
+                let slow = Slow { since: now, until: now + wait, wait, error: error.clone() };
+                self.slow.insert(resource.clone(), slow);
             }
             // It answers, be it with a refusal.
             _ => {
@@ -128,6 +131,32 @@ mod tests {
         );
         assert!(first.is_err() && second.is_err());
         assert_eq!(sent.get(), 2, "the second did not wait for a worker's time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_hang_together_are_one_failure() {
+        let (health, sent) = (TypeHealth::default(), Cell::new(0));
+        let all = (0..100).map(|_| slow_failure(&health, "widgets.example.com", &sent));
+        assert!(futures::future::join_all(all).await.iter().all(Result::is_err));
+        assert_eq!(sent.get(), 100, "all were under way before one had failed");
+        tokio::time::advance(FIRST_WAIT).await;
+        let widgets = GroupResource::parse("widgets.example.com");
+        assert_eq!(health.request(&widgets, async { Ok(()) }).await, Ok(()), "after the first wait");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_try_that_hangs_doubles_the_wait() {
+        let (health, sent) = (TypeHealth::default(), Cell::new(0));
+        let mut wait = FIRST_WAIT;
+        for tries in 1..=10 {
+            assert!(slow_failure(&health, "widgets.example.com", &sent).await.is_err());
+            assert_eq!(sent.get(), tries);
+            tokio::time::advance(wait - Duration::from_millis(1)).await;
+            assert!(slow_failure(&health, "widgets.example.com", &sent).await.is_err());
+            assert_eq!(sent.get(), tries, "not yet");
+            tokio::time::advance(Duration::from_millis(1)).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
     }
 
     #[tokio::test(start_paused = true)]
