@@ -82,7 +82,7 @@ async fn servers_come_back_with_address_and_data() -> Result<()> {
     let down = plane.kill(Server::KubeApiserver)?;
     ensure!(down.apiserver_pid.is_none() && down.etcd_pid == plane.info().etcd_pid, "{down:?}");
     ensure!(cluster.get(&kept).await.is_err(), "it answers");
-    let up = plane.restart(Server::KubeApiserver)?;
+    let up = plane.restart(Server::KubeApiserver).await?;
     ensure!(up.apiserver_pid.is_some() && up.url == plane.info().url, "{up:?}");
     cluster.assert_kept([&kept]).await
 }

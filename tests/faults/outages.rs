@@ -90,12 +90,12 @@ async fn a_cascade_outlives_the_api_server() -> Result<()> {
 
     crowd.progress(&stage, DEPENDENTS / 5).await?;
     plane.kill(Server::KubeApiserver)?;
-    plane.restart(Server::KubeApiserver)?;
+    plane.restart(Server::KubeApiserver).await?;
     crowd.progress(&stage, DEPENDENTS / 2).await?;
     plane.kill(Server::KubeApiserver)?;
     plane.kill(Server::Etcd)?;
-    plane.restart(Server::Etcd)?;
-    plane.restart(Server::KubeApiserver)?;
+    plane.restart(Server::Etcd).await?;
+    plane.restart(Server::KubeApiserver).await?;
     stage.answers().await?;
 
     crowd.is_over(&stage, &collector).await?;

@@ -131,7 +131,7 @@ async fn nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup() -
     let ns = cluster.namespace().await?;
     let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
     let family = Family::make(&ns, &widgets).await?;
-    plane.back_up()?;
+    plane.back_up().await?;
 
     let collector = Collector::start(&plane, Options::config(NO_REGULAR_LOOK)).await?;
     collector.ready().await?;
@@ -141,7 +141,7 @@ async fn nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup() -
     cluster.settled(&collector).await?;
     ensure!(collector.metric("kube_gc_store_restored_total").await? == 0.0, "nothing was restored yet");
 
-    plane.restore()?;
+    plane.restore().await?;
     // One that knows nothing of versions that are yet to come.
     let cluster = Cluster::new(plane.client().await?);
     collector.log_line("store went back in time").await?;
@@ -172,7 +172,7 @@ async fn nothing_is_written_to_a_restored_store_before_its_version_is_known() ->
     let (plane, ns) = (stage.plane()?, &stage.ns);
     let owner = ns.configmap("owner").create().await?;
     let child = ns.secret("child").owned_by(&owner).create().await?;
-    plane.back_up()?;
+    plane.back_up().await?;
     stage.answers().await?;
 
     let collector = stage.collector_with(Options::config(SOON)).await?;
@@ -185,7 +185,7 @@ async fn nothing_is_written_to_a_restored_store_before_its_version_is_known() ->
     let looks = || On::verb(Verb::List).when(is_look);
     let first = stage.proxy.always(looks().of("namespaces"), How::Instead(Reply::broken()));
     let others = stage.proxy.always(looks(), How::Instead(Reply::broken()));
-    plane.restore()?;
+    plane.restore().await?;
     // The collector has seen its watches break. It is not kept from writing any more.
     others.hit(1).await?;
     deletes.remove();

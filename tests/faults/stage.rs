@@ -62,17 +62,22 @@ impl Stage {
         for watch in self.proxy.since(mark, &On::verb(Verb::Watch)) {
             *expired.entry(watch.request.resource).or_default() += usize::from(watch.expired);
         }
-        let mut lists = BTreeMap::<String, Vec<Request>>::new();
+        let mut lists = BTreeMap::<String, Vec<Exchange>>::new();
         // One that failed, or a further page, is no list of its own.
         let first = |request: &Request| request.is_full_list() && !request.query.contains("continue=");
         for list in self.proxy.since(mark, &On::verb(Verb::List).when(first)) {
             if list.status == Some(200) {
-                lists.entry(list.request.resource.clone()).or_default().push(list.request);
+                lists.entry(list.request.resource.clone()).or_default().push(list);
             }
         }
         for (resource, lists) in lists {
             let needed = expired.get(&resource).copied().unwrap_or_default();
-            ensure!(lists.len() <= needed, "{needed} watches of {resource} were too old: {lists:#?}");
+            let watches = || self.proxy.since(mark, &On::verb(Verb::Watch).of(&resource));
+            ensure!(
+                lists.len() <= needed,
+                "{needed} watches of {resource} were too old: {lists:#?}, after {:#?}",
+                watches()
+            );
         }
         Ok(expired.into_iter().filter(|(_, times)| *times > 0).map(|(resource, _)| resource).collect())
     }

@@ -141,7 +141,7 @@ async fn the_cluster_says_who_may_read_what() -> Result<()> {
     plane.kill(Server::KubeApiserver)?;
     let answer = client.get(health, "/metrics", Some(&later)).await;
     let probe = client.get(health, "/livez", None).await;
-    plane.restart(Server::KubeApiserver)?;
+    plane.restart(Server::KubeApiserver).await?;
     let answer = answer?;
     ensure!(answer.status == 503 && answer.head.contains("retry-after: "), "{answer:?}");
     ensure!(probe?.status == 200);

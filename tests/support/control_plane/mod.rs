@@ -9,13 +9,14 @@ mod script;
 mod turns;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use kube_gc::embedded::Release;
 use serde::Deserialize;
+use tokio::task::spawn_blocking;
 
 use self::in_process::InProcess;
 use self::script::Script;
@@ -79,8 +80,8 @@ pub struct ControlPlane {
 
 #[derive(Debug)]
 enum Kind {
-    Real(Mutex<Script>),
-    Embedded(InProcess),
+    Real(Arc<Mutex<Script>>),
+    Embedded(Arc<InProcess>),
 }
 
 impl ControlPlane {
@@ -97,14 +98,14 @@ impl ControlPlane {
 
     fn start_embedded(release: Option<Release>) -> Result<Self> {
         let (server, info) = InProcess::start(release)?;
-        Ok(Self { kind: Kind::Embedded(server), info, turn: tokio::sync::Mutex::new(()) })
+        Ok(Self { kind: Kind::Embedded(Arc::new(server)), info, turn: tokio::sync::Mutex::new(()) })
     }
 
     /// Starts a real one with further flags for kube-apiserver. A directory that
     /// is given is kept, and used again with the same data, keys and ports.
     pub fn start_with(dir: Option<&Path>, apiserver_flags: &[&str]) -> Result<Self> {
         let (script, info) = Script::start(dir, apiserver_flags)?;
-        Ok(Self { kind: Kind::Real(Mutex::new(script)), info, turn: tokio::sync::Mutex::new(()) })
+        Ok(Self { kind: Kind::Real(Arc::new(Mutex::new(script))), info, turn: tokio::sync::Mutex::new(()) })
     }
 
     /// The plane that all tests of this binary share, started by the first
@@ -169,13 +170,18 @@ impl ControlPlane {
     }
 
     /// Starts a server that was killed, with the same address and data, and
-    /// returns when it is ready.
-    pub fn restart(&self, server: Server) -> Result<Info> {
+    /// returns when it is ready. That takes seconds, in which a proxy on this
+    /// thread goes on: whoever asks it meanwhile is refused, not left to wait.
+    pub async fn restart(&self, server: Server) -> Result<Info> {
         match &self.kind {
-            Kind::Real(script) => lock(script).command("start", server),
+            Kind::Real(script) => {
+                let script = Arc::clone(script);
+                spawn_blocking(move || lock(&script).command("start", server)).await?
+            }
             Kind::Embedded(embedded) => {
                 if server == Server::KubeApiserver {
-                    embedded.open()?;
+                    let embedded = Arc::clone(embedded);
+                    spawn_blocking(move || embedded.open()).await??;
                 }
                 Ok(self.info.clone())
             }
@@ -191,14 +197,14 @@ impl ControlPlane {
         }
         etcd::compact(self).await?;
         self.kill(Server::KubeApiserver)?;
-        self.restart(Server::KubeApiserver)?;
+        self.restart(Server::KubeApiserver).await?;
         Ok(())
     }
 
     /// Copies the store. The API server is down meanwhile.
-    pub fn back_up(&self) -> Result<()> {
+    pub async fn back_up(&self) -> Result<()> {
         match &self.kind {
-            Kind::Real(_) => self.while_down(copy),
+            Kind::Real(_) => self.while_down(copy).await,
             Kind::Embedded(embedded) => {
                 embedded.back_up();
                 Ok(())
@@ -207,16 +213,20 @@ impl ControlPlane {
     }
 
     /// Puts the copy in place of the store. The API server is down meanwhile.
-    pub fn restore(&self) -> Result<()> {
+    pub async fn restore(&self) -> Result<()> {
         match &self.kind {
-            Kind::Real(_) => self.while_down(|data, backup| {
-                std::fs::remove_dir_all(data)?;
-                copy(backup, data)
-            }),
+            Kind::Real(_) => {
+                self.while_down(|data, backup| {
+                    std::fs::remove_dir_all(data)?;
+                    copy(backup, data)
+                })
+                .await
+            }
             Kind::Embedded(embedded) => {
                 embedded.shut();
                 embedded.restore()?;
-                embedded.open()
+                self.restart(Server::KubeApiserver).await?;
+                Ok(())
             }
         }
     }
@@ -230,12 +240,12 @@ impl ControlPlane {
         }
     }
 
-    fn while_down(&self, act: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<()> {
+    async fn while_down(&self, act: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<()> {
         self.kill(Server::KubeApiserver)?;
         self.kill(Server::Etcd)?;
         act(&self.info.dir.join("etcd"), &self.info.dir.join("etcd.backup"))?;
-        self.restart(Server::Etcd)?;
-        self.restart(Server::KubeApiserver)?;
+        self.restart(Server::Etcd).await?;
+        self.restart(Server::KubeApiserver).await?;
         Ok(())
     }
 
