@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::concurrency::{Concurrency, Signal};
 use super::decode::{Encoding, Status};
+use super::delete::Readers;
 use super::discovery::Watchable;
 use super::doubt::Doubts;
 use super::error::{ApiError, ErrorClass, says_too_busy};
@@ -92,6 +93,7 @@ struct Inner {
     concurrency: Concurrency,
     jitter: Jitter,
     trials: Trials,
+    readers: Readers,
 }
 
 impl fmt::Debug for Api {
@@ -123,6 +125,7 @@ impl Api {
             high_water: HighWater::default(),
             doubts: Doubts::default(),
             trials: Trials::default(),
+            readers: Readers::default(),
         };
         Self(Arc::new(inner), manner)
     }
@@ -180,6 +183,11 @@ impl Api {
     /// Which types take strategic merge patches.
     pub(super) fn trials(&self) -> &Trials {
         &self.0.trials
+    }
+
+    /// Which types can be written to in protobuf.
+    pub(super) fn readers(&self) -> &Readers {
+        &self.0.readers
     }
 
     /// Makes a unary call: waits for its turn and for a place if it is about a single
@@ -312,6 +320,7 @@ impl Api {
         }
         let response = response?;
         if is_ok {
+            self.readers().answered(call.resource, Encoding::of(response.headers()));
             return Ok(response);
         }
         let (parts, body) = response.into_parts();

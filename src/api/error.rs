@@ -95,6 +95,12 @@ impl ApiError {
         matches!(self.code, Some(406 | 415))
     }
 
+    /// Whether a request may have been refused because of how its body was written: it is
+    /// said so, or it could not be read by somebody in between.
+    pub(super) fn may_be_about_the_encoding(&self) -> bool {
+        self.says_not_acceptable() || self.code == Some(400)
+    }
+
     /// Whether the request may have had its effect all the same: it was sent, and nobody
     /// knows what became of it.
     #[must_use]

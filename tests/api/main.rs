@@ -6,6 +6,7 @@
 
 mod connections;
 mod control_plane;
+mod deletions;
 mod encodings;
 mod restore;
 
@@ -150,6 +151,7 @@ async fn the_api_room_agrees_with_a_real_server() {
     warning(&bench).await;
     listing(&bench).await;
     encodings::agree(&bench).await;
+    deletions::agree(&bench).await;
     connections::are_shared(&bench).await;
 }
 

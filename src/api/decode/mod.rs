@@ -26,6 +26,7 @@ pub(super) use keyed::{Keyed, keyed_or_default};
 pub(super) use lines::LineSplitter;
 pub(super) use list::{Envelope, ListError, ListScanner};
 pub(super) use object::{FactsReader, ObjectView, reference};
+pub(super) use protobuf::{MAGIC as PROTOBUF_MAGIC, MEDIA_TYPE as PROTOBUF};
 pub(super) use text::Text;
 pub(super) use watch::{EventError, WatchEvent};
 

@@ -27,7 +27,7 @@ pub(super) use watch::read_event;
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 /// What every message begins with.
-const MAGIC: &[u8] = b"k8s\0";
+pub const MAGIC: &[u8] = b"k8s\0";
 
 /// The group and version of what only shows metadata.
 const METADATA_VERSION: &str = "meta.k8s.io/v1";

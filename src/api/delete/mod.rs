@@ -1,0 +1,211 @@
+//! DELETE, with its preconditions.
+
+mod options;
+mod readers;
+
+use http::Method;
+
+use super::client::{Answer, Api, Call};
+use super::decode::Encoding;
+use super::error::{ApiError, ErrorClass};
+use super::read::read_object;
+use super::settings::Verb;
+use crate::mutation::{self, Mutation};
+use crate::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};
+use options::{DeleteOptions, Preconditions};
+
+pub(super) use readers::Readers;
+
+/// What a DELETE did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// The object is gone.
+    Removed,
+    /// It is being deleted, held by finalizers or by its grace period.
+    Pending(ObjectFacts),
+    /// It was gone before.
+    AlreadyGone,
+}
+
+impl Api {
+    /// Deletes an object if it still has this uid and, when one is given, this
+    /// resource version (semantics, section 4: what was decided on is what is
+    /// deleted).
+    ///
+    /// # Errors
+    ///
+    /// [`Conflict`](ErrorClass::Conflict) when a precondition does not hold;
+    /// the gate's refusal; anything else that a request can meet.
+    pub async fn delete(
+        &self,
+        identity: &Identity,
+        policy: PropagationPolicy,
+        resource_version: Option<&ResourceVersion>,
+    ) -> Result<Deleted, ApiError> {
+        #[derive(serde::Deserialize)]
+        struct Kind<'a> {
+            #[serde(borrow, default)]
+            kind: super::decode::Text<'a>,
+            #[serde(borrow, default, rename = "apiVersion")]
+            api_version: super::decode::Text<'a>,
+        }
+        let preconditions = Preconditions {
+            uid: Some(&identity.uid).filter(|_| !mutation::is(Mutation::DeleteWithoutUid)),
+            resource_version: resource_version.filter(|_| !mutation::is(Mutation::DeleteWithoutVersion)),
+        };
+        let options = DeleteOptions::new(policy, preconditions);
+        let answer = match self.send_delete(identity, &options).await {
+            Ok(answer) => answer,
+            Err(error) if error.class == ErrorClass::Absent => return Ok(Deleted::AlreadyGone),
+            Err(error) => return Err(error),
+        };
+        // Some types answer a removal with a `Status`, some with the object as it
+        // was; one that is still there is always answered with the object.
+        let is_status = serde_json::from_slice::<Kind<'_>>(&answer.body)
+            .is_ok_and(|answer| &*answer.kind == "Status" && &*answer.api_version == "v1");
+        if is_status {
+            return Ok(Deleted::Removed);
+        }
+        let object = read_object("DELETE", identity, &answer)?;
+        Ok(if object.is_held { Deleted::Pending(object.facts) } else { Deleted::Removed })
+    }
+
+    /// In protobuf where the type's server reads it: of the CPU that kube-apiserver 1.20 takes
+    /// for a DELETE, reading its body in JSON is 4 %. Whoever refuses it has deleted nothing,
+    /// and gets it in JSON.
+    async fn send_delete(
+        &self,
+        identity: &Identity,
+        options: &DeleteOptions<'_>,
+    ) -> Result<Answer, ApiError> {
+        let resource = &identity.resource.group_resource;
+        let encoding = self.readers().of(resource);
+        match self.send_delete_in(encoding, identity, options).await {
+            Err(error) if encoding == Encoding::Protobuf && error.may_be_about_the_encoding() => {
+                self.readers().refused(resource);
+                self.send_delete_in(Encoding::Json, identity, options).await
+            }
+            result => result,
+        }
+    }
+
+    async fn send_delete_in(
+        &self,
+        encoding: Encoding,
+        identity: &Identity,
+        options: &DeleteOptions<'_>,
+    ) -> Result<Answer, ApiError> {
+        let mut call = Call::object(Verb::Delete, Method::DELETE, "DELETE", identity)?;
+        let body = options.write(encoding);
+        call.body = Some(body.map_err(|error| call.error(ErrorClass::Refused, error.to_string(), None))?);
+        self.call(call).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::scripted::{Reply, Server, widget, widget_json};
+
+    async fn delete(reply: Reply) -> Result<Deleted, ApiError> {
+        let server = Server::replying([reply]);
+        server.api().delete(&widget(), PropagationPolicy::Background, None).await
+    }
+
+    #[tokio::test]
+    async fn preconditions_and_policy_go_with_it() {
+        let server =
+            Server::replying([Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#)]);
+        let version = ResourceVersion::number(7);
+        let deleted = server.api().delete(&widget(), PropagationPolicy::Orphan, Some(&version)).await;
+        assert_eq!(deleted, Ok(Deleted::Removed));
+        let request = &server.seen()[0];
+        assert_eq!(request.line(), "DELETE /apis/example.com/v1/namespaces/ns/widgets/w");
+        assert_eq!(
+            request.json(),
+            json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan",
+                   "preconditions": {"uid": "u", "resourceVersion": "7"}})
+        );
+        assert!(request.header("accept").contains("as=PartialObjectMetadata;"));
+    }
+
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+    #[tokio::test]
+    async fn a_type_that_is_answered_in_protobuf_is_also_written_to_in_it() {
+        let server = Server::answering(|seen| match seen.header("content-type") {
+            PROTOBUF => Reply::not_found(),
+            _ => Reply::status(409, "the UID in the precondition", "{}"),
+        });
+        let api = server.api();
+        let widget = widget();
+        let delete = || api.delete(&widget, PropagationPolicy::Background, None);
+        assert_eq!(delete().await.unwrap_err().class, ErrorClass::Conflict);
+        api.readers().answered(&widget.resource.group_resource, Encoding::Json);
+        assert_eq!(delete().await.unwrap_err().class, ErrorClass::Conflict);
+        api.readers().answered(&widget.resource.group_resource, Encoding::Protobuf);
+        assert_eq!(delete().await, Ok(Deleted::AlreadyGone));
+        let request = &server.seen()[2];
+        assert_eq!(request.body.as_bytes()[..4], *b"k8s\0");
+        assert!(request.header("accept").starts_with("application/json;as=PartialObjectMetadata;"));
+    }
+
+    #[tokio::test]
+    async fn whoever_refuses_protobuf_gets_json_at_once_and_from_then_on() {
+        for code in [400, 406, 415] {
+            let server = Server::answering(move |seen| match seen.header("content-type") {
+                PROTOBUF => Reply::status(code, "what is that?", "{}"),
+                _ => Reply::not_found(),
+            });
+            let api = server.api();
+            let resource = &widget().resource.group_resource;
+            api.readers().answered(resource, Encoding::Protobuf);
+            for _ in 0..2 {
+                let deleted = api.delete(&widget(), PropagationPolicy::Background, None).await;
+                assert_eq!(deleted, Ok(Deleted::AlreadyGone));
+                api.readers().answered(resource, Encoding::Protobuf);
+            }
+            let types: Vec<_> =
+                server.seen().iter().map(|seen| seen.header("content-type").to_owned()).collect();
+            assert_eq!(types, [PROTOBUF, "application/json", "application/json"], "{code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn another_refusal_is_not_repeated_in_json() {
+        for (code, class) in [(409, ErrorClass::Conflict), (500, ErrorClass::Transient)] {
+            let server = Server::answering(move |_| Reply::status(code, "no", "{}"));
+            let api = server.api();
+            api.readers().answered(&widget().resource.group_resource, Encoding::Protobuf);
+            let deleted = api.delete(&widget(), PropagationPolicy::Background, None).await;
+            assert_eq!((deleted.unwrap_err().class, server.seen().len()), (class, 1));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answered_object_is_pending_only_while_something_holds_it() {
+        let held =
+            delete(Reply::ok(widget_json(r#","deletionTimestamp":"t","finalizers":["foregroundDeletion"]"#)))
+                .await;
+        assert!(matches!(held, Ok(Deleted::Pending(facts)) if facts.finalizers.foreground));
+        assert_eq!(delete(Reply::ok(widget_json(""))).await, Ok(Deleted::Removed));
+        assert_eq!(delete(Reply::not_found()).await, Ok(Deleted::AlreadyGone));
+    }
+
+    #[tokio::test]
+    async fn what_says_nothing_is_an_error() {
+        for (reply, class) in [
+            (Reply::code(404, "404 page not found"), ErrorClass::NotServed),
+            (Reply::status(409, "the UID in the precondition", "{}"), ErrorClass::Conflict),
+            (
+                Reply::ok(r#"{"kind":"Widget","metadata":{"name":"w","namespace":"ns"}}"#),
+                ErrorClass::Unusable,
+            ),
+            (Reply::ok("<html>"), ErrorClass::Unusable),
+        ] {
+            assert_eq!(delete(reply).await.unwrap_err().class, class);
+        }
+    }
+}
