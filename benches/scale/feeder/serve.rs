@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::header::ACCEPT;
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -45,7 +45,7 @@ pub async fn serve(listener: TcpListener, feeder: Arc<Feeder>) {
 fn reply(code: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = code;
-    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
     response
 }
 
@@ -83,7 +83,12 @@ async fn answer(feeder: &Arc<Feeder>, request: Request<Incoming>) -> Response<Bo
             None => unexpected(feeder, &head.method, path),
         },
         (&Method::DELETE, _) => match body.collect().await {
-            Ok(body) => delete(feeder, path, &body.to_bytes()).await,
+            Ok(body) => {
+                let is_protobuf = head.headers.get(CONTENT_TYPE).is_some_and(|value| value == PROTOBUF);
+                let body = body.to_bytes();
+                let uid = if is_protobuf { uid_in_protobuf(&body) } else { uid_in_json(&body) };
+                delete(feeder, path, &uid.unwrap_or_default()).await
+            }
             Err(_) => unexpected(feeder, &head.method, path),
         },
         (method, _) => unexpected(feeder, method, path),
@@ -152,10 +157,33 @@ fn read(feeder: &Arc<Feeder>, resource: Type, query: &str, protobuf: bool) -> Re
     }
 }
 
+fn uid_in_json(options: &[u8]) -> Option<String> {
+    let options: Value = serde_json::from_slice(options).ok()?;
+    Some(options["preconditions"]["uid"].as_str()?.to_owned())
+}
+
+/// In the `DeleteOptions` of an envelope, the preconditions are the second field, and in
+/// them the uid is the first.
+fn uid_in_protobuf(envelope: &[u8]) -> Option<String> {
+    let options = field(envelope.strip_prefix(b"k8s\0")?, 2)?;
+    Some(str::from_utf8(field(field(options, 2)?, 1)?).ok()?.to_owned())
+}
+
+/// A field of a message that has nothing in it but texts and messages, each shorter than
+/// 128 bytes.
+fn field(mut message: &[u8], number: u8) -> Option<&[u8]> {
+    loop {
+        let (&[tag, length], rest) = message.split_first_chunk()?;
+        let (content, rest) = rest.split_at_checked(usize::from(length)).filter(|_| length < 0x80)?;
+        if tag == number << 3 | 2 {
+            return Some(content);
+        }
+        message = rest;
+    }
+}
+
 /// The object is found by the uid of its precondition, and must be the one that the path names.
-async fn delete(feeder: &Arc<Feeder>, path: &str, body: &[u8]) -> Response<Body> {
-    let options: Value = serde_json::from_slice(body).unwrap_or_default();
-    let uid = options["preconditions"]["uid"].as_str().unwrap_or_default();
+async fn delete(feeder: &Arc<Feeder>, path: &str, uid: &str) -> Response<Body> {
     let Some(number) = number_of(uid).filter(|&number| path_of(feeder, number) == path) else {
         return unexpected(feeder, &Method::DELETE, path);
     };
