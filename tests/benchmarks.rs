@@ -76,6 +76,19 @@ fn ratios_are_of_numbers_of_the_same_round() {
 }
 
 #[test]
+fn the_number_of_a_round_is_the_median_of_its_turns() {
+    let mut samples = Samples::default();
+    for (peer, kube_gc) in [(50.0, 90.0), (40.0, 100.0), (60.0, 20.0)] {
+        samples.add(0, Contestant::Peer, peer);
+        samples.add(0, Contestant::KubeGc, kube_gc);
+    }
+    samples.add(1, Contestant::KubeGc, 70.0);
+    assert_eq!(samples.of(Contestant::KubeGc), [90.0, 70.0]);
+    assert_eq!(samples.ratios(Contestant::Peer), [1.8], "one a round, whatever the turns");
+    assert_eq!(samples.turns(Contestant::Peer), [&[50.0, 40.0, 60.0][..], &[]]);
+}
+
+#[test]
 fn the_limit_is_reached_in_the_median_and_the_peer_is_beaten_every_time() {
     let samples = samples(&[(100.0, 50.0, 90.0), (100.0, 50.0, 96.0), (100.0, 60.0, 97.0)]);
     assert_eq!(samples.meets(Target::OfLimit(0.95)), Some(true));
@@ -113,6 +126,7 @@ fn circumstances() -> report::Circumstances {
         kube_gc: "0.1.0".to_owned(),
         objects: 4000,
         rounds: 2,
+        turns: 1,
     }
 }
 
@@ -120,12 +134,18 @@ fn circumstances() -> report::Circumstances {
 fn the_table_has_a_line_for_each_figure_with_all_its_numbers() {
     let result = result(samples(&[(1000.0, 500.0, 900.0), (500.0, 250.0, 500.0)]));
     let page = report::markdown::page(&circumstances(), &[result]);
-    assert!(page.contains("as somebody; 2 rounds of 4000 objects"), "{page}");
+    assert!(page.contains("as somebody; 2 rounds of 4000 objects. Each cell"), "{page}");
     let line = page.lines().last().unwrap_or_default();
     assert_eq!(
         line,
         "| a row: objects per second (1/s) | ≥ 0.9 × limit; ≥ 1.6 × peer in every round \
          | 750 (500–1000) | 375 (250–500) | 700 (500–900) | 0.95 (0.90–1.00) | 1.90 (1.80–2.00) | yes |"
+    );
+    let several = report::Circumstances { turns: 3, ..circumstances() };
+    let head = report::markdown::page(&several, &[]);
+    assert!(
+        head.contains("4000 objects, in each of which a number is the median of 3 turns. Each"),
+        "{head}"
     );
     let columns = |line: &str| line.matches('|').count();
     let lines: Vec<_> = page.lines().filter(|line| line.starts_with('|')).collect();
@@ -150,6 +170,7 @@ fn the_json_has_every_number() {
     assert_eq!(document["circumstances"]["rounds"], 2);
     let figure = &document["rows"][0]["figures"][0];
     assert_eq!(figure["contestants"]["kube-gc"]["samples"], serde_json::json!([900.0, 500.0]));
+    assert_eq!(figure["turns"]["peer"], serde_json::json!([[500.0], [250.0]]));
     assert_eq!(figure["kube-gc over"]["peer"]["spread"]["min"], 1.8);
     assert_eq!(figure["targets"][0]["met"], true);
 }

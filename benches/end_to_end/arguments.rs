@@ -26,12 +26,17 @@ pub struct Arguments {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub rounds: u16,
 
+    /// How many turns each contestant has in a round, of which the median counts: for a machine
+    /// whose speed changes from one minute to the next
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=99))]
+    pub turns: u16,
+
     /// How many dependents a cascade has; the other sizes are in proportion to it
     #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
     pub objects: u32,
 
     /// Two rounds with 1000 objects: to see that it works, not to judge by
-    #[arg(long, conflicts_with_all = ["rounds", "objects"])]
+    #[arg(long, conflicts_with_all = ["rounds", "turns", "objects"])]
     pub quick: bool,
 
     /// The kube-controller-manager to compare with; by default the one that
@@ -69,6 +74,8 @@ pub struct Scale {
     pub objects: usize,
     /// Rounds of each row.
     pub rounds: usize,
+    /// Turns of each contestant in a round.
+    pub turns: usize,
 }
 
 impl Arguments {
@@ -80,8 +87,8 @@ impl Arguments {
     /// How large and how often.
     pub fn scale(&self) -> Scale {
         if self.quick {
-            return Scale { objects: 1000, rounds: 2 };
+            return Scale { objects: 1000, rounds: 2, turns: 1 };
         }
-        Scale { objects: self.objects as usize, rounds: self.rounds.into() }
+        Scale { objects: self.objects as usize, rounds: self.rounds.into(), turns: self.turns.into() }
     }
 }

@@ -70,31 +70,37 @@ impl Target {
     }
 }
 
-/// Numbers of one figure: for each round one, or none where nobody measured it.
+/// Numbers of one figure. That of a round is the median of its turns; there is none where
+/// nobody measured it.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
-    /// Each contestant's, by round.
-    rounds: Vec<[Option<f64>; 3]>,
+    /// Each contestant's turns, by round.
+    rounds: Vec<[Vec<f64>; 3]>,
 }
 
 impl Samples {
-    /// Adds what a contestant measured in a round.
+    /// Adds what a contestant measured in a turn of a round.
     pub fn add(&mut self, round: usize, contestant: Contestant, value: f64) {
         if self.rounds.len() <= round {
-            self.rounds.resize(round + 1, [None; 3]);
+            self.rounds.resize(round + 1, [const { Vec::new() }; 3]);
         }
-        self.rounds[round][contestant as usize] = Some(value);
+        self.rounds[round][contestant as usize].push(value);
     }
 
     /// What a contestant measured, in the order of the rounds.
     pub fn of(&self, contestant: Contestant) -> Vec<f64> {
-        self.rounds.iter().filter_map(|round| round[contestant as usize]).collect()
+        self.rounds.iter().filter_map(|round| in_round(round, contestant)).collect()
+    }
+
+    /// All that a contestant measured: the turns of each round.
+    pub fn turns(&self, contestant: Contestant) -> Vec<&[f64]> {
+        self.rounds.iter().map(|round| round[contestant as usize].as_slice()).collect()
     }
 
     /// kube-gc's number over another one's, in each round that has both.
     pub fn ratios(&self, to: Contestant) -> Vec<f64> {
         let pairs = self.rounds.iter().filter_map(|round| {
-            let (ours, other) = (round[Contestant::KubeGc as usize]?, round[to as usize]?);
+            let (ours, other) = (in_round(round, Contestant::KubeGc)?, in_round(round, to)?);
             (other != 0.0).then(|| ours / other)
         });
         pairs.collect()
@@ -117,4 +123,8 @@ impl Samples {
             }
         }
     }
+}
+
+fn in_round(round: &[Vec<f64>; 3], contestant: Contestant) -> Option<f64> {
+    Spread::of(&round[contestant as usize]).map(|turns| turns.median)
 }

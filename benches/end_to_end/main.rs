@@ -80,6 +80,7 @@ async fn measure(arguments: &Arguments, rows: &[&'static Row]) -> Result<()> {
         kube_gc: kube_gc::version(&programs.kube_gc)?,
         objects: scale.objects,
         rounds: scale.rounds,
+        turns: scale.turns,
     };
     let json = arguments.json.clone().unwrap_or_else(|| beside(&programs.kube_gc));
     let mut results = Vec::new();
@@ -114,7 +115,7 @@ struct MeasuredRow {
 }
 
 /// Measures a row. The contestants take turns within a round, and each round begins with
-/// another one of them.
+/// another one of them; so does what follows within a round, if each has several turns.
 async fn measure_row(row: &'static Row, programs: &Programs, scale: Scale) -> Result<MeasuredRow> {
     let about = (row.about)(scale.objects);
     progress(&format!("{}: {about}", row.name));
@@ -128,8 +129,9 @@ async fn measure_row(row: &'static Row, programs: &Programs, scale: Scale) -> Re
         .collect();
     let mut kept = None;
     for round in 0..scale.rounds {
-        for turn in 0..contestants.len() {
-            let contestant = *contestants[(round + turn) % contestants.len()];
+        for turn in 0..scale.turns * contestants.len() {
+            let (again, place) = (turn / contestants.len(), turn % contestants.len());
+            let contestant = *contestants[(round + again + place) % contestants.len()];
             let stage = match kept.take() {
                 Some(stage) if row.prepare.is_some() => stage,
                 before => {
@@ -139,7 +141,7 @@ async fn measure_row(row: &'static Row, programs: &Programs, scale: Scale) -> Re
                 }
             };
             stage.version().clone_into(&mut measured.api_server);
-            measure_turn(row, &stage, contestant, round, &mut measured)
+            measure_turn(row, &stage, contestant, (round, again), &mut measured)
                 .await
                 .with_context(|| format!("{}, round {}, {}", row.name, round + 1, contestant.name()))?;
             kept = Some(stage);
@@ -163,10 +165,10 @@ async fn measure_turn(
     row: &'static Row,
     stage: &Stage,
     contestant: Contestant,
-    round: usize,
+    (round, again): (usize, usize),
     measured: &mut MeasuredRow,
 ) -> Result<()> {
-    let namespace = format!("{}-{round}-{}", row.name, contestant.name());
+    let namespace = format!("{}-{round}-{again}-{}", row.name, contestant.name());
     make_namespace(&stage.client, &namespace).await?;
     let before = Others::begin(&stage.servers())?;
     let figures = (row.measure)(stage, contestant, &namespace).await?;

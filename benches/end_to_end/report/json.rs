@@ -23,9 +23,12 @@ fn one(figure: &Figure, samples: &Samples) -> Value {
     let contestants = Contestant::ALL.iter();
     let contestants: Map<_, _> =
         contestants.map(|one| (one.name().to_owned(), numbers(&samples.of(*one)))).collect();
+    let turns = Contestant::ALL.iter();
+    let turns: Map<_, _> = turns.map(|one| (one.name().to_owned(), json!(samples.turns(*one)))).collect();
     json!({
         "key": figure.key, "title": figure.title, "unit": figure.unit, "targets": targets,
         "contestants": contestants,
+        "turns": turns,
         "kube-gc over": {
             "limit": numbers(&samples.ratios(Contestant::Limit)),
             "peer": numbers(&samples.ratios(Contestant::Peer)),

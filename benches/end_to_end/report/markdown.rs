@@ -23,11 +23,16 @@ pub fn page(circumstances: &Circumstances, results: &[Result]) -> String {
         kube_gc,
         objects,
         rounds,
+        turns,
     } = circumstances;
     let peer = peer.as_ref().map_or("none".to_owned(), |peer| format!("kube-controller-manager {peer}"));
+    let turns = match turns {
+        1 => String::new(),
+        several => format!(", in each of which a number is the median of {several} turns"),
+    };
     let mut page = format!(
         "kube-gc {kube_gc}, measured {date} on {processors}, {memory_mib} MiB of memory; others took \
-         {:.0} % of the processors at most during a turn; kube-apiserver {api_server}; peer: {peer}; all contestants as {contestants}; {rounds} rounds of {objects} objects. \
+         {:.0} % of the processors at most during a turn; kube-apiserver {api_server}; peer: {peer}; all contestants as {contestants}; {rounds} rounds of {objects} objects{turns}. \
          Each cell is the median, with the least and the greatest; ratios are of numbers of the same round.{}\n\n\
          | | target | limit | peer | kube-gc | of the limit | of the peer | met |\n\
          |---|---|--:|--:|--:|--:|--:|---|\n",

@@ -39,4 +39,6 @@ pub struct Circumstances {
     pub objects: usize,
     /// Rounds of each row.
     pub rounds: usize,
+    /// Turns of each contestant in a round.
+    pub turns: usize,
 }
