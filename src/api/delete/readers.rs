@@ -5,10 +5,11 @@ use dashmap::DashMap;
 use crate::api::decode::Encoding;
 use crate::object::GroupResource;
 
-/// In which encoding to write to each type, found out by what is read of it: a server
-/// that answers a list or a watch in protobuf also reads it, as all built on
-/// Kubernetes' own library do. One that refuses it all the same is written JSON to, for
-/// good: somebody in between may look into bodies. Bounded by the number of types.
+/// In which encoding to write to each type, found out by what is read of it: one that
+/// answers a list or a watch in protobuf is taken to read it as well, as kube-apiserver
+/// does for built-in and for custom types. One that refuses it all the same is written
+/// JSON to, for good: somebody in between may look into bodies. Bounded by the number of
+/// types.
 #[derive(Debug, Default)]
 pub struct Readers(DashMap<GroupResource, Encoding>);
 
