@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::poll;
+use support::collector::GRAPH_THREADS;
 use support::proxy::{On, Proxy, Verb};
 use support::{Cluster, Collector, ControlPlane, Options, Policy};
 use tempfile::NamedTempFile;
@@ -251,6 +252,29 @@ async fn the_monitors_are_listed() -> Result<()> {
     ensure!(find("apps", "deployments").context("no deployments")?["version"] == "v1");
     ensure!(find("", "events").is_none() && find("events.k8s.io", "events").is_none(), "{answer}");
     collector.stop().await
+}
+
+/// The partitions of the graph have threads of their own, or none, as it is set.
+#[tokio::test]
+async fn the_graph_runs_where_it_is_told_to() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    // One more than there are partitions: for cluster-scoped objects.
+    for (threads, of_the_graph) in [("own", 3), ("shared", 0)] {
+        let mut options = Options::env(GRAPH_THREADS, threads);
+        options.config = Some("[graph]\npartitions = 2\n".to_owned());
+        let collector = Collector::start(plane, options).await?;
+        collector.ready().await?;
+        let mut found = 0;
+        for thread in std::fs::read_dir(format!("/proc/{}/task", collector.pid()))? {
+            // What actix calls the threads that it starts.
+            found +=
+                usize::from(std::fs::read_to_string(thread?.path().join("comm"))?.starts_with("actix-rt|"));
+        }
+        ensure!(found == of_the_graph, "{found} threads of the graph with {threads:?}, not {of_the_graph}");
+        collector.stop().await?;
+    }
+    Ok(())
 }
 
 /// `/debug/graph`: DOT, JSON, and the connected component of given uids.

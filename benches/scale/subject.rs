@@ -38,7 +38,8 @@ pub struct Graph {
 }
 
 impl Subject {
-    /// Starts one, with its defaults unless a number of partitions is given.
+    /// Starts one, with its defaults unless a number of partitions is given; but the graph
+    /// has threads of its own on any machine, so that its time can be told from the rest.
     pub async fn start(
         program: &Path,
         cluster: Cluster,
@@ -49,6 +50,7 @@ impl Subject {
         let kubeconfig = tempfile::NamedTempFile::new()?;
         std::fs::write(&kubeconfig, feeder.kubeconfig())?;
         let mut command = kube_gc::command(program, kubeconfig.path());
+        command.env("KUBE_GC__GRAPH__THREADS", "own");
         if let Some(partitions) = partitions {
             command.env("KUBE_GC__GRAPH__PARTITIONS", partitions.to_string());
         }

@@ -25,7 +25,7 @@ use super::orphan::{OrphanWork, RoundTypes, Rounds};
 use super::pool::{Pool, Work};
 use super::registry::Registry;
 use super::reporter::Reporter;
-use super::supervision::{Placement, Threads};
+use super::supervision::{GraphThreads, Placement, Threads};
 use super::view::View;
 use crate::api::Api;
 use crate::brake::Limits;
@@ -184,12 +184,12 @@ fn start_partitions(
     let mut partitions = Vec::new();
     for id in layout.all() {
         let actor = GraphActor::new(id, Partition::new(id, layout, Arc::clone(&catalog)), outlets.clone());
-        partitions.push(match placement {
-            Placement::OwnThreads { .. } => {
+        partitions.push(match placement.graph() {
+            GraphThreads::Each => {
                 let thread = threads.start(&format!("graph partition {}", id.0))?;
                 GraphActor::start_in_arbiter(&thread, |_| actor)
             }
-            Placement::CallersThread => actor.start(),
+            GraphThreads::Callers => actor.start(),
         });
     }
     for partition in &partitions {

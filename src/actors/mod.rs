@@ -53,5 +53,5 @@ pub use journal::{Journal, JournalEntry};
 pub use pool::{Failing, PoolStatus, RetryReason};
 pub use registry::MonitorState;
 pub use reporter::OWNER_REF_INVALID_NAMESPACE;
-pub use supervision::{FATAL_EXIT_CODE, Placement, hear_last_words};
+pub use supervision::{FATAL_EXIT_CODE, GraphThreads, Placement, hear_last_words};
 pub use view::View;

@@ -109,9 +109,10 @@ where
 /// Requests about single objects must not wait behind it, and it is to use all cores.
 #[derive(Clone, Debug)]
 pub enum Placement {
-    /// The partitions of the graph on threads of their own, and monitors on those of two
-    /// runtimes.
+    /// Monitors on the threads of two runtimes.
     OwnThreads {
+        /// For the partitions of the graph.
+        graph: GraphThreads,
         /// For lists.
         lists: Handle,
         /// For watches.
@@ -122,7 +123,27 @@ pub enum Placement {
     CallersThread,
 }
 
+/// What the partitions of the graph run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphThreads {
+    /// A thread each. What comes in is then worked on side by side.
+    Each,
+    /// The caller's. To wake another thread and to be woken by it, several times for each
+    /// object, takes longer than what either has to do about it; only where there are
+    /// cores to spare does that come back.
+    Callers,
+}
+
 impl Placement {
+    /// What the partitions of the graph run on.
+    #[must_use]
+    pub const fn graph(&self) -> GraphThreads {
+        match self {
+            Self::OwnThreads { graph, .. } => *graph,
+            Self::CallersThread => GraphThreads::Callers,
+        }
+    }
+
     /// Starts a monitor's task for a phase, which ends with the actor that waits for it.
     pub fn monitor<F>(&self, phase: Phase, work: F) -> AbortOnDropHandle<F::Output>
     where

@@ -12,7 +12,8 @@ use super::failure::Failure;
 use super::request_metrics::RequestMetrics;
 use super::serving::Protections;
 use crate::actors::{
-    Controller, ControllerSettings, DecisionObserver, DiscoverySettings, Introspected, Journal, Placement,
+    Controller, ControllerSettings, DecisionObserver, DiscoverySettings, GraphThreads, Introspected, Journal,
+    Placement,
 };
 use crate::api::{Api, ApiSettings, Encoding, WatchProtocol, WatchSettings};
 use crate::brake::Limits;
@@ -153,7 +154,11 @@ fn controller_settings(
         orphan_workers: settings.workers.orphan,
         releases: settings.workers.release,
         partitions: partitions.unwrap_or(NonZeroU16::MIN),
-        placement: Placement::OwnThreads { lists: threads.lists.clone(), watches: threads.watches.clone() },
+        placement: Placement::OwnThreads {
+            graph: if settings.graph.has_own_threads() { GraphThreads::Each } else { GraphThreads::Callers },
+            lists: threads.lists.clone(),
+            watches: threads.watches.clone(),
+        },
         absent_owners: settings.graph.absent_owner_capacity,
         backoff: Backoff { min: settings.retry.min, max: settings.retry.max },
         discovery: DiscoverySettings {

@@ -97,6 +97,8 @@ pub struct WorkerSettings {
 pub struct GraphSettings {
     /// Partitions; 0 means one for each core. See [`GraphSettings::partition_count`].
     pub partitions: u16,
+    /// What they run on. See [`GraphSettings::has_own_threads`].
+    pub threads: GraphThreads,
     /// How many identities proved absent are remembered.
     pub absent_owner_capacity: usize,
 }
@@ -110,6 +112,34 @@ impl GraphSettings {
             count => count.into(),
         }
     }
+
+    /// Whether each partition is to have a thread of its own on this machine.
+    #[must_use]
+    pub fn has_own_threads(&self) -> bool {
+        match self.threads {
+            GraphThreads::Auto => {
+                std::thread::available_parallelism().is_ok_and(|cores| cores.get() > FEW_CORES)
+            }
+            GraphThreads::Own => true,
+            GraphThreads::Shared => false,
+        }
+    }
+}
+
+/// So many have enough to do with reading what the API server sends.
+const FEW_CORES: usize = 2;
+
+/// What the partitions of the graph run on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GraphThreads {
+    /// Threads of their own where there are more than two cores.
+    #[default]
+    Auto,
+    /// A thread each.
+    Own,
+    /// The one that carries the actors and the requests about single objects.
+    Shared,
 }
 
 /// `[discovery]`
@@ -353,7 +383,7 @@ impl Default for WorkerSettings {
 
 impl Default for GraphSettings {
     fn default() -> Self {
-        Self { partitions: 0, absent_owner_capacity: 500 }
+        Self { partitions: 0, threads: GraphThreads::default(), absent_owner_capacity: 500 }
     }
 }
 

@@ -44,6 +44,7 @@ pub(super) const RULES: &[Rule] = &[
     rule("graph.partitions", "a whole number from 0 (one for each core) to 1024", |s| {
         s.graph.partitions <= 1024
     }),
+    rule("graph.threads", r#""auto", "own" or "shared""#, |_| true),
     rule("graph.absent_owner_capacity", "a whole number from 1 to 10000000", |s| {
         (1..=10_000_000).contains(&s.graph.absent_owner_capacity)
     }),

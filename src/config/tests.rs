@@ -174,6 +174,7 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         ("[workers]\ndelete = true", "workers.delete", ": true;"),
         ("[workers]\ndelete = \"5\"", "workers.delete", ": \"5\";"),
         ("[graph]\npartitions = 100000", "graph.partitions", ": 100000;"),
+        ("[graph]\nthreads = \"many\"", "graph.threads", "many"),
         ("dry_run = \"yes\"", "dry_run", ": \"yes\";"),
         ("[discovery]\ninterval = 30", "discovery.interval", ": 30;"),
         ("[discovery]\ninterval = \"30\"", "discovery.interval", "\"30\""),
@@ -220,6 +221,14 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         assert!(error.contains(value), "{text}: {error}");
         assert!(error.contains("it must be "), "{text}: {error}");
     }
+}
+
+#[test]
+fn the_graph_has_threads_of_its_own_where_there_are_cores_for_them() {
+    let threads = |threads| GraphSettings { threads, ..GraphSettings::default() }.has_own_threads();
+    assert!(threads(GraphThreads::Own) && !threads(GraphThreads::Shared));
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(threads(GraphThreads::Auto), cores > 2);
 }
 
 #[test]

@@ -28,6 +28,8 @@ mod process;
 const POLL: Duration = Duration::from_millis(20);
 /// How long anything may take before the test fails.
 const DEADLINE: Duration = Duration::from_secs(60);
+/// The variable that says what the graph runs on.
+pub const GRAPH_THREADS: &str = "KUBE_GC__GRAPH__THREADS";
 /// How much of the log a failure shows.
 const TAIL: usize = 80;
 
@@ -135,8 +137,11 @@ impl Response {
 
 impl Collector {
     /// Starts one on a control plane, and returns when both its listeners are
-    /// bound.
-    pub async fn start(plane: &ControlPlane, options: Options) -> Result<Self> {
+    /// bound. On the embedded server its graph has threads of its own, on a real one it
+    /// has not, whatever machine this is: what is tested on both is tested with both.
+    pub async fn start(plane: &ControlPlane, mut options: Options) -> Result<Self> {
+        let threads = if plane.embedded().is_some() { "own" } else { "shared" };
+        options.env.insert(0, (GRAPH_THREADS.to_owned(), threads.to_owned()));
         Self::start_with(plane.kubeconfig(), options).await
     }
 
