@@ -63,7 +63,11 @@ impl<W: Work> Handler<Assign> for Worker<W> {
         let (work, assigned) = (Arc::clone(&self.work), key.clone());
         let place = Place::new(self.index, self.pool.clone().recipient());
         let measured = lag.clone();
-        let task = task(async move { DeletionLag::scope(measured, work.work(assigned, place)).await });
+        let task = task(async move {
+            // Boxed: a task is moved whole when it is spawned, and again when it ends.
+            let work = Box::pin(work.work(assigned, place));
+            DeletionLag::scope(measured, work).await
+        });
         let end = task.into_actor(self).map(move |result, worker, ctx| {
             let (outcome, broken) = match result {
                 Ok(outcome) => (outcome, false),

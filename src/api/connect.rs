@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use tower::BoxError;
 
 use super::accept::{JSON, METADATA_LIST};
 use super::client::{Api, Call, Clients, chain};
@@ -174,13 +175,14 @@ impl Api {
         config.disable_compression = false;
         let lists = client(config.clone())?;
         config.disable_compression = true;
-        let unary = client(config.clone())?;
-        let watches = if config.proxy_url.is_some() {
+        let (unary, watches) = if config.proxy_url.is_some() {
             tracing::debug!(server, "watches go over HTTP/1.1: there is a proxy in between");
-            client(config)?
+            (client(config.clone())?, client(config)?)
         } else {
-            transport::client(&config, &settings, gate.clone())
-                .map_err(|error| ConnectError::Client { server: server.clone(), cause: chain(&*error) })?
+            let unusable =
+                |error: BoxError| ConnectError::Client { server: server.clone(), cause: chain(&*error) };
+            let unary = transport::unary::client(&config, gate.clone()).map_err(unusable)?;
+            (unary, transport::client(&config, &settings, gate.clone()).map_err(unusable)?)
         };
         Ok(Self::from_clients(Clients { unary, lists, watches }, settings, gate))
     }

@@ -1,4 +1,5 @@
-//! The connections of watches: by HTTP/2, several share one.
+//! The connections of watches: by HTTP/2, several share one. (Those of requests that are
+//! answered in one piece are in [`unary`].)
 //!
 //! A watch that has a connection of its own costs a handshake, a socket, and buffers at
 //! both ends; there are sixty on a plain cluster, and hundreds with many custom
@@ -15,6 +16,7 @@
 mod alone;
 mod connector;
 mod shards;
+pub(super) mod unary;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use http::uri::{Scheme, Uri};
 use http::{Request, Response};
 use http_body::Frame;
 use hyper::body::Incoming;
+use hyper_rustls::builderstates::WantsProtocols1;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -82,13 +85,45 @@ pub(super) fn client(
     settings: &ApiSettings,
     gate: WriteGate,
 ) -> Result<kube::Client, BoxError> {
-    let transport = Transport::new(config, settings)?;
+    with_layers(config, Transport::new(config, settings)?, gate)
+}
+
+/// A client that sends through this what kube's own would send.
+fn with_layers<S, B>(config: &kube::Config, transport: S, gate: WriteGate) -> Result<kube::Client, BoxError>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError, Future: Send>
+        + Clone
+        + Send
+        + 'static,
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
     // In kube's own order. One layer for all connections: getting credentials may mean
     // to run a program, and a token that changes is read once.
     let service = config.extra_headers_layer()?.layer(transport);
     let service = tower::util::option_layer(config.auth_layer()?).layer(service);
     let service = config.base_uri_layer().layer(service);
     Ok(ClientBuilder::new(service, config.default_namespace.clone()).with_layer(&GateLayer(gate)).build())
+}
+
+/// What opens sockets. Small frames must not wait for each other's acknowledgement.
+fn tcp(config: &kube::Config) -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_connect_timeout(config.connect_timeout);
+    tcp.set_nodelay(true);
+    tcp
+}
+
+/// What makes TLS of it, in the protocols that are still to be chosen.
+fn tls(config: &kube::Config) -> Result<HttpsConnectorBuilder<WantsProtocols1>, BoxError> {
+    let builder =
+        HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
+    Ok(match &config.tls_server_name {
+        Some(name) => {
+            builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone().try_into()?))
+        }
+        None => builder,
+    })
 }
 
 /// Sends requests that have no body.
@@ -103,24 +138,8 @@ struct Inner {
 
 impl Transport {
     fn new(config: &kube::Config, settings: &ApiSettings) -> Result<Self, BoxError> {
-        let tls = config.rustls_client_config()?;
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_connect_timeout(config.connect_timeout);
-        // Small frames of several streams must not wait for each other's acknowledgement.
-        tcp.set_nodelay(true);
-        let builder = || {
-            let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
-            Ok::<_, BoxError>(match &config.tls_server_name {
-                Some(name) => {
-                    let name = FixedServerNameResolver::new(name.clone().try_into()?);
-                    builder.with_server_name_resolver(name)
-                }
-                None => builder,
-            })
-        };
-        let http1 = builder()?.enable_http1().wrap_connector(tcp.clone());
-        let both = builder()?.enable_all_versions().wrap_connector(tcp);
+        let http1 = tls(config)?.enable_http1().wrap_connector(tcp(config));
+        let both = tls(config)?.enable_all_versions().wrap_connector(tcp(config));
         let shared = || {
             let refusal = Refusal::default();
             let connector = OnlyHttp2::new(both, refusal.clone());

@@ -1,0 +1,87 @@
+//! The connections of requests that are answered in one piece, by HTTP/1.1.
+//!
+//! kube's own client with what these have no use for left out, because there may be
+//! thousands of them in a second: their answers are short and not compressed, each request
+//! has a time limit of its own around all of it, and who sends it logs and counts it.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::Uri;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use kube::client::Body;
+use tower::{BoxError, Service, ServiceExt as _};
+
+use super::super::gate::WriteGate;
+use super::{tcp, tls, with_layers};
+
+/// A client for a server without a proxy before it.
+///
+/// # Errors
+///
+/// Certificates or credentials that cannot be used; what the reason is, for people.
+pub(in super::super) fn client(config: &kube::Config, gate: WriteGate) -> Result<kube::Client, BoxError> {
+    let connector = tls(config)?.enable_http1().wrap_connector(tcp(config));
+    let connector = Timely { inner: connector, limit: config.connect_timeout };
+    let transport = Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
+    with_layers(config, transport.map_err(BoxError::from), gate)
+}
+
+/// A connector that gives up: also during the TLS handshake, and also where nobody waits for
+/// the connection any more.
+#[derive(Clone, Debug)]
+struct Timely<C> {
+    inner: C,
+    limit: Option<Duration>,
+}
+
+impl<C> Service<Uri> for Timely<C>
+where
+    C: Service<Uri, Error = BoxError>,
+    C::Future: Send + 'static,
+{
+    type Response = C::Response;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<C::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, server: Uri) -> Self::Future {
+        let (connecting, limit) = (self.inner.call(server), self.limit);
+        Box::pin(async move {
+            let Some(limit) = limit else { return connecting.await };
+            let connected = tokio::time::timeout(limit, connecting).await;
+            connected.unwrap_or_else(|_| Err(format!("no connection within {limit:?}").into()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tower::service_fn;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_handshake_that_hangs_is_given_up() {
+        let hanging = service_fn(|_: Uri| pending::<Result<(), BoxError>>());
+        let connector = Timely { inner: hanging, limit: Some(Duration::from_secs(30)) };
+        let error = connector.oneshot(Uri::from_static("https://localhost")).await.unwrap_err();
+        assert_eq!(error.to_string(), "no connection within 30s");
+    }
+
+    #[tokio::test]
+    async fn a_connection_in_time_is_handed_on() {
+        let connecting = service_fn(|_: Uri| async { Ok::<_, BoxError>("connection") });
+        for limit in [None, Some(Duration::from_secs(30))] {
+            let connector = Timely { inner: connecting, limit };
+            assert_eq!(connector.oneshot(Uri::from_static("https://localhost")).await.unwrap(), "connection");
+        }
+    }
+}
