@@ -66,6 +66,9 @@ mutations! {
     FinalizeByName,
     /// The orphan finalizer goes without a look for late dependents.
     SkipOrphanRound,
+    /// The orphan finalizer of an owner of many goes before the graph knows what that look
+    /// has shown.
+    OrphanBeforeCatchingUp,
     /// That an owner was orphaned is not remembered.
     ForgetOrphaned,
     /// Nobody wakes an owner when its last blocking dependent goes.

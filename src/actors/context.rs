@@ -13,6 +13,7 @@ use super::health::TypeHealth;
 use super::memory::Memory;
 use super::orphan::Releases;
 use super::pool::{Outcome, RetryReason};
+use super::registry::Registry;
 use super::reporter::Reporter;
 use crate::api::{Api, ApiError, ErrorClass};
 use crate::brake::Limits;
@@ -40,6 +41,8 @@ pub struct WorkerContext {
     pub health: Arc<TypeHealth>,
     /// What keeps it from deleting too much.
     pub brake: Brake,
+    /// How far the monitors are.
+    pub registry: Registry,
     /// How many dependents are released at a time.
     pub releases: Releases,
     /// Who else hears of decisions.
@@ -65,6 +68,7 @@ impl WorkerContext {
             reporter,
             health: Arc::default(),
             brake: Brake::new(Limits::default()),
+            registry: Registry::default(),
             releases: Releases::new(1),
             decisions: Arc::default(),
             located: Arc::default(),
@@ -75,6 +79,13 @@ impl WorkerContext {
     #[must_use]
     pub fn braked(mut self, brake: Brake) -> Self {
         self.brake = brake;
+        self
+    }
+
+    /// With these monitors.
+    #[must_use]
+    pub fn monitored(mut self, registry: Registry) -> Self {
+        self.registry = registry;
         self
     }
 

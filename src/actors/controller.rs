@@ -43,6 +43,8 @@ pub struct ControllerSettings {
     pub orphan_workers: usize,
     /// Dependents that these release at a time, all together.
     pub releases: usize,
+    /// Dependents of one owner that these take from the graph at a time.
+    pub orphan_page: usize,
     /// Partitions for namespaced objects; cluster-scoped ones have one of their own.
     pub partitions: NonZeroU16,
     /// Where the partitions and the monitors run.
@@ -103,6 +105,7 @@ impl Controller {
         decisions.extend(comparison.clone().map(|comparison| Arc::new(comparison) as Arc<_>));
         let brake = Brake::new(settings.brake);
         let context = WorkerContext::new(api.clone(), graph.clone(), Arc::clone(&memory), reporter)
+            .monitored(registry.clone())
             .releasing(settings.releases)
             .observed(decisions)
             .braked(brake.clone());
@@ -112,7 +115,7 @@ impl Controller {
         let rounds = Rounds::start(context.clone(), round_types);
         let deciders = Deciders {
             delete: Arc::new(DeleteWork::new(context.clone())),
-            orphan: Arc::new(OrphanWork::new(context, rounds)),
+            orphan: Arc::new(OrphanWork::new(context, rounds).paged(settings.orphan_page)),
         };
         let work = Arc::clone(&deciders.delete);
         delete_context.run(Pool::new(work, settings.delete_workers, settings.backoff));

@@ -50,6 +50,7 @@ pub use delete::Evidence;
 pub use discovery::{DiscoverySettings, DiscoveryStatus, Phase};
 pub use introspection::Introspected;
 pub use journal::{Journal, JournalEntry};
+pub use orphan::PAGE as ORPHAN_PAGE;
 pub use pool::{Failing, PoolStatus, RetryReason};
 pub use registry::MonitorState;
 pub use reporter::OWNER_REF_INVALID_NAMESPACE;

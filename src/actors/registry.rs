@@ -1,8 +1,11 @@
 //! What the monitors say of themselves, for readiness, metrics and debugging.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
+
+use tokio::sync::Notify;
 
 use crate::object::{GroupResource, ResourceType, ResourceVersion};
 
@@ -23,15 +26,21 @@ pub struct MonitorState {
     pub draining: bool,
 }
 
-/// The state of every monitor. Written by the monitors, read by whoever asks; it
-/// decides nothing.
+/// The state of every monitor. Written by the monitors, read by whoever asks.
 #[derive(Clone, Debug, Default)]
-pub struct Registry(Arc<Mutex<BTreeMap<GroupResource, MonitorState>>>);
+pub struct Registry(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    monitors: Mutex<BTreeMap<GroupResource, MonitorState>>,
+    /// Something about one of them is different.
+    changed: Notify,
+}
 
 impl Registry {
     fn entries(&self) -> MutexGuard<'_, BTreeMap<GroupResource, MonitorState>> {
         // Each entry is replaced whole, so a panic elsewhere leaves none half written.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.monitors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A monitor begins.
@@ -45,11 +54,13 @@ impl Registry {
             draining: false,
         };
         self.entries().insert(resource.group_resource.clone(), state);
+        self.0.changed.notify_waiters();
     }
 
     /// A monitor has ended.
     pub fn ended(&self, resource: &GroupResource) {
         self.entries().remove(resource);
+        self.0.changed.notify_waiters();
     }
 
     /// Changes what is known of a monitor, if it runs.
@@ -57,6 +68,12 @@ impl Registry {
         if let Some(state) = self.entries().get_mut(resource) {
             change(state);
         }
+        self.0.changed.notify_waiters();
+    }
+
+    /// The graph has come so far with what this monitor has read.
+    pub fn applied_up_to(&self, resource: &GroupResource, version: Option<ResourceVersion>) {
+        self.update(resource, |state| state.applied = version);
     }
 
     /// A monitor has all of its list in the graph, or goes on from there. `failure` is
@@ -99,6 +116,27 @@ impl Registry {
     #[must_use]
     pub fn applied(&self, resource: &GroupResource) -> Option<ResourceVersion> {
         self.entries().get(resource)?.applied.clone()
+    }
+
+    /// Waits until everything up to this version of a resource is in the graph. False when
+    /// that will not be known: it has no monitor, or one that is not synced, or whose
+    /// versions cannot be compared with this one.
+    pub async fn reached(&self, resource: &GroupResource, version: &ResourceVersion) -> bool {
+        loop {
+            // Before the look: what changes after it is not missed.
+            let changed = self.0.changed.notified();
+            let order = match self.entries().get(resource) {
+                Some(MonitorState { synced: true, applied: Some(applied), .. }) => {
+                    applied.partial_cmp(version)
+                }
+                _ => None,
+            };
+            match order {
+                None => return false,
+                Some(Ordering::Equal | Ordering::Greater) => return true,
+                Some(Ordering::Less) => changed.await,
+            }
+        }
     }
 
     /// Whether this resource has a monitor.

@@ -7,7 +7,7 @@ use super::decision::DecisionLine;
 use crate::api::{ErrorClass, Patched, References};
 use crate::graph::{ExpectedChange, ObjectSnapshot};
 use crate::mutation::{self, Mutation};
-use crate::object::{Identity, ObjectFacts, OwnerReference, Uid};
+use crate::object::{Identity, ObjectFacts, OwnerReference, ResourceVersion, Uid};
 
 /// How often one dependent is tried before its owner is put back into the queue.
 const TRIES: u32 = 3;
@@ -46,7 +46,8 @@ impl Removal {
 }
 
 /// Takes references to an owner out of a dependent, whatever else has changed
-/// about it: only its uid must be the same.
+/// about it: only its uid must be the same. Returns the version that it has now, if
+/// the patch changed it.
 ///
 /// # Errors
 /// When the API server refuses or fails. A dependent that is gone is none.
@@ -55,7 +56,7 @@ pub async fn release(
     owner: &Identity,
     dependent: &Identity,
     references: References<'_>,
-) -> Result<(), Interrupted> {
+) -> Result<Option<ResourceVersion>, Interrupted> {
     let line = DecisionLine::new(context, dependent, "orphan").owner(owner);
     let mut tries = 0;
     let patched = loop {
@@ -70,14 +71,13 @@ pub async fn release(
     line.finish(&patched);
     if patched.as_ref().is_err_and(|error| error.class == ErrorClass::DryRun) {
         // As good as released: what follows from it is to be decided as well.
-        return Ok(());
+        return Ok(None);
     }
-    if let Patched::Changed(facts) = patched?
-        && let Some(version) = facts.resource_version
-    {
-        context.graph.expect(&dependent.key(), ExpectedChange::Version(version));
-    }
-    Ok(())
+    let Patched::Changed(ObjectFacts { resource_version: Some(version), .. }) = patched? else {
+        return Ok(None);
+    };
+    context.graph.expect(&dependent.key(), ExpectedChange::Version(version.clone()));
+    Ok(Some(version))
 }
 
 /// What to expect after one of our finalizers was removed: the object's end if

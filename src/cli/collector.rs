@@ -13,7 +13,7 @@ use super::request_metrics::RequestMetrics;
 use super::serving::Protections;
 use crate::actors::{
     Controller, ControllerSettings, DecisionObserver, DiscoverySettings, GraphThreads, Introspected, Journal,
-    Placement,
+    ORPHAN_PAGE, Placement,
 };
 use crate::api::{Api, ApiSettings, Encoding, WatchProtocol, WatchSettings};
 use crate::brake::Limits;
@@ -153,6 +153,7 @@ fn controller_settings(
         delete_workers: settings.workers.delete,
         orphan_workers: settings.workers.orphan,
         releases: settings.workers.release,
+        orphan_page: ORPHAN_PAGE,
         partitions: partitions.unwrap_or(NonZeroU16::MIN),
         placement: Placement::OwnThreads {
             graph: if settings.graph.has_own_threads() { GraphThreads::Each } else { GraphThreads::Callers },

@@ -13,6 +13,7 @@ mod disorder;
 mod foreground;
 mod hanging;
 mod orphan_late;
+mod orphan_many;
 mod orphan_rounds;
 mod outages;
 mod patches;

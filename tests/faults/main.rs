@@ -17,6 +17,7 @@ mod foreground;
 mod hanging;
 mod inflight;
 mod orphan_late;
+mod orphan_many;
 mod orphan_rounds;
 mod outages;
 mod patches;

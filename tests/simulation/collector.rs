@@ -51,6 +51,7 @@ impl Collector {
             delete_workers: plan.workers,
             orphan_workers: plan.workers,
             releases: 4 * plan.workers,
+            orphan_page: plan.orphan_page,
             partitions: NonZeroU16::new(plan.partitions).unwrap_or(NonZeroU16::MIN),
             placement: Placement::CallersThread,
             absent_owners: plan.remembered,

@@ -66,6 +66,8 @@ pub enum Action {
     UnseenOrphan,
     /// A type is listed anew, by a server that has not seen its newest owner yet.
     BehindTheTimes,
+    /// An orphan deletion of an owner of some, of which one is late.
+    LateAmongMany,
     /// Nothing can be reached for a while.
     Blackout,
     /// Another replica takes the lease for a while.
@@ -83,7 +85,7 @@ pub enum Action {
 }
 
 /// Every action, with its weight where it is enabled.
-const ACTIONS: [(Action, u32); 35] = [
+const ACTIONS: [(Action, u32); 36] = [
     (Action::CreateTree, 30),
     (Action::Create, 60),
     (Action::CreateCycle, 12),
@@ -119,6 +121,7 @@ const ACTIONS: [(Action, u32); 35] = [
     (Action::BackUp, 40),
     (Action::Restore, 12),
     (Action::LoseLease, 30),
+    (Action::LateAmongMany, 30),
 ];
 
 /// What can happen to a request, in a thousand.
@@ -176,6 +179,8 @@ pub struct Plan {
     pub history: usize,
     /// Objects per page.
     pub page: u32,
+    /// Dependents of an owner that are taken from the graph at a time.
+    pub orphan_page: usize,
     /// Absent owners that are remembered.
     pub remembered: usize,
     /// Whether namespaces are emptied when they are deleted.
@@ -197,6 +202,8 @@ impl Plan {
         let quiet = random.chance(100);
         let (is_restored, is_delayed) = (rare.chance(200), rare.chance(250));
         let is_leased = Random::new(seed).split("lease", 0).chance(250);
+        let orphaning = &mut Random::new(seed).split("orphaning", 0);
+        let is_orphaning = orphaning.chance(250);
         let weights = ACTIONS
             .iter()
             .map(|(action, weight)| match action {
@@ -205,6 +212,7 @@ impl Plan {
                 action if quiet && action.is_fault() => 0,
                 Action::BackUp | Action::Restore => *weight * u32::from(is_restored),
                 Action::LoseLease => *weight * u32::from(is_leased),
+                Action::LateAmongMany => *weight * u32::from(is_orphaning),
                 _ => [0, *weight, *weight, *weight * 4].get(random.below(4)).copied().unwrap_or_default(),
             })
             .collect();
@@ -243,6 +251,7 @@ impl Plan {
             watches: Duration::from_secs(one_of(&[20, 60, 300])),
             history: one_of(&[20, 100, 10_000, 10_000]) as usize,
             page: one_of(&[1, 3, 500, 500]) as u32,
+            orphan_page: orphaning.pick(&[1, 2, 128]).copied().unwrap_or(1),
             remembered: one_of(&[64, 500]) as usize,
             namespace_controller: one_of(&[0, 1, 1]) == 1,
             old_release: one_of(&[0, 0, 1]) == 1,
@@ -270,6 +279,7 @@ impl Action {
                 | Self::ChangeOfMind
                 | Self::UnseenOrphan
                 | Self::BehindTheTimes
+                | Self::LateAmongMany
                 | Self::Blackout
                 | Self::LoseLease
                 | Self::BackUp

@@ -8,7 +8,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use super::{Discovery, Phase, Running, worth_of_deletes};
 use crate::actors::messages::{Drain, Stop, TakeIn};
 use crate::actors::monitor::{Monitor, MonitorContext};
-use crate::actors::orphan::RoundTypes;
+use crate::actors::orphan::{Followed, RoundType, RoundTypes};
 use crate::graph::{DeletesProve, Epoch, Intake};
 use crate::object::{GroupResource, ResourceType};
 
@@ -139,9 +139,16 @@ impl Discovery {
             .monitors
             .iter()
             .filter(|(_, running)| !running.draining)
-            .map(|(name, running)| (Arc::clone(&running.resource), self.means.registry.is_synced(name)))
+            .map(|(name, running)| {
+                let followed = match running.deletes_prove {
+                    _ if !self.means.registry.is_synced(name) => Followed::Not,
+                    DeletesProve::Nothing => Followed::Somehow,
+                    DeletesProve::Absence => Followed::ByVersion,
+                };
+                RoundType { resource: Arc::clone(&running.resource), followed }
+            })
             .collect();
-        let all = !types.is_empty() && types.iter().all(|(_, synced)| *synced);
+        let all = !types.is_empty() && types.iter().all(|of| of.followed != Followed::Not);
         self.round_types.send_replace(Arc::new(RoundTypes { types, catalog: catalog.unwrap_or_default() }));
         if all {
             self.open("synced");

@@ -234,7 +234,7 @@ impl Feed {
         }
         if self.lanes.is_empty() && self.progress.applied != self.progress.received {
             self.progress.applied.clone_from(&self.progress.received);
-            self.context.registry.update(resource, |state| state.applied.clone_from(&self.progress.applied));
+            self.context.registry.applied_up_to(resource, self.progress.applied.clone());
         }
     }
 

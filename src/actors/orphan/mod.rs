@@ -1,10 +1,14 @@
 //! The orphan pool's work: cut an owner's dependents loose, then let it go.
 
+mod horizon;
+mod look;
 mod releases;
 mod rounds;
 mod unlistable;
 
 use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
@@ -16,21 +20,25 @@ use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, References};
 use crate::graph::{Cursor, DependentView, ObjectSnapshot, Snapshot};
 use crate::mailbox::Completion;
 use crate::mutation::{self, Mutation};
-use crate::object::{DeletionState, Identity, Key};
+use crate::object::{DeletionState, Identity, Key, ResourceVersion};
 use crate::telemetry::{Queue, StuckReason};
 
+use self::horizon::Horizon;
 pub use self::releases::Releases;
-pub use self::rounds::{Confirmed, RoundTypes, Rounds};
+pub use self::rounds::{Confirmed, Followed, RoundType, RoundTypes, Rounds, Stage};
 
-/// Dependents of one owner that are taken from the graph at a time. Orphaning
-/// holds this many in memory, and those that are being patched, however many there are.
-const PAGE: usize = 128;
+/// Dependents of one owner that are taken from the graph at a time, unless told otherwise.
+pub const PAGE: usize = 128;
+/// How long the graph may take to come to know what a round has seen. Where its watches are
+/// later than that, another round does not rely on them.
+const CATCH_UP_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Orphans the dependents of objects that are deleted with the orphan policy.
 #[derive(Debug)]
 pub struct OrphanWork {
     context: WorkerContext,
     rounds: Rounds,
+    page: usize,
 }
 
 impl Work for OrphanWork {
@@ -55,7 +63,15 @@ impl OrphanWork {
     /// The work, on these means.
     #[must_use]
     pub const fn new(context: WorkerContext, rounds: Rounds) -> Self {
-        Self { context, rounds }
+        Self { context, rounds, page: PAGE }
+    }
+
+    /// With so many dependents of one owner taken from the graph at a time: orphaning
+    /// holds this many in memory, and those that are being patched, however many there are.
+    #[must_use]
+    pub const fn paged(mut self, page: usize) -> Self {
+        self.page = page;
+        self
     }
 
     async fn attempt(&self, key: &Key, place: &Place) -> Result<(), Interrupted> {
@@ -66,17 +82,28 @@ impl OrphanWork {
         if identity.namespace.is_none() {
             self.context.graph.fence().await?;
         }
-        let Some(released) = self.release_known(&owner).await? else {
+        // There a round would find all those again that nobody has released.
+        let is_dry_run = self.context.api.gate().is_dry_run();
+        let mut round = None;
+        let mut goes_well = |released| {
+            if released == self.page && !is_dry_run {
+                round = Some(self.rounds.begin(identity, Stage::Releasing));
+            }
+        };
+        let Some(mut released) = self.release_known(&owner, &mut goes_well).await? else {
             return Ok(());
         };
-        let round = if self.context.api.gate().is_dry_run() {
-            // It would find all those again that nobody has released.
-            Confirmed::default()
+        let confirmed = if is_dry_run {
+            Some(Confirmed::default())
         } else {
             // Or a round would serve no more owners than there are workers.
             place.step_aside();
-            self.rounds.confirm(identity).await?
+            match round {
+                Some(round) => self.confirm_many(&owner, &mut released, round.await?).await?,
+                None => Some(self.rounds.begin(identity, Stage::Released).await?),
+            }
         };
+        let Some(confirmed) = confirmed else { return Ok(()) };
         // The policy may have been changed by a second DELETE meanwhile.
         if self.orphaning(key).await?.is_none() {
             return Ok(());
@@ -99,9 +126,9 @@ impl OrphanWork {
         let removal = removal?;
         tracing::info!(
             object = %identity,
-            dependents = released,
-            late_dependents = round.late,
-            skipped_types = ?round.skipped,
+            dependents = released.count,
+            late_dependents = confirmed.late,
+            skipped_types = ?confirmed.skipped,
             "orphaned"
         );
         if let FinalizerRemoval::Removed(facts) = removal {
@@ -129,19 +156,65 @@ impl OrphanWork {
         })
     }
 
-    /// Releases every dependent that the graph knows. One that fails does not stop the
-    /// others; what was done stays done when the owner is retried. `None` if the policy was
-    /// changed by a second DELETE meanwhile: the rest is no longer to be released.
-    async fn release_known(&self, owner: &ObjectSnapshot) -> Result<Option<usize>, Interrupted> {
-        let (mut released, mut failed, mut changed) = (0, None, false);
+    /// What a round that began while dependents were being released comes to, now that they
+    /// are. Once the graph knows all that the round has seen, and what the releases have
+    /// changed, those that it still has are late. `None` as in
+    /// [`release_known`](Self::release_known).
+    async fn confirm_many(
+        &self,
+        owner: &ObjectSnapshot,
+        released: &mut Released,
+        round: Confirmed,
+    ) -> Result<Option<Confirmed>, Interrupted> {
+        released.horizon.include_all(&round.shown);
+        if !self.caught_up(&released.horizon).await? {
+            return Ok(Some(self.rounds.begin(&owner.identity, Stage::Released).await?));
+        }
+        let late = self.release_known(owner, &mut |_| {}).await?;
+        Ok(late.map(|late| Confirmed { late: late.count, ..round }))
+    }
+
+    /// Waits until the graph knows all of this, for a while.
+    async fn caught_up(&self, horizon: &Horizon) -> Result<bool, Interrupted> {
+        if mutation::is(Mutation::OrphanBeforeCatchingUp) {
+            return Ok(true);
+        }
+        let reached = horizon.reached(&self.context.registry);
+        let reached = tokio::time::timeout(CATCH_UP_AT_MOST, reached).await.unwrap_or(false);
+        // What one partition has to tell another belongs to it.
+        self.context.graph.fence().await?;
+        Ok(reached)
+    }
+
+    /// Releases every dependent that the graph knows, and says how many there are so far
+    /// after each, as long as none has failed. One that fails does not stop the others; what
+    /// was done stays done when the owner is retried. `None` if the policy was changed by a
+    /// second DELETE meanwhile: the rest is no longer to be released.
+    async fn release_known(
+        &self,
+        owner: &ObjectSnapshot,
+        goes_well: &mut (impl FnMut(usize) + Send),
+    ) -> Result<Option<Released>, Interrupted> {
+        let (mut released, mut failed, mut changed) = (Released::default(), None, false);
         let dependents = self.dependents(owner.identity.key());
         let release = |dependent: Result<_, Stopped>| async {
-            Ok(self.release_one(&owner.identity, dependent?).await?)
+            let dependent: DependentView = dependent?;
+            let resource = Arc::clone(&dependent.identity.resource);
+            let version = self.release_one(&owner.identity, dependent).await?;
+            Ok((resource, version))
         };
         let mut results = pin!(self.context.releases.each(dependents, release));
         while let Some(result) = results.next().await {
             match result {
-                Ok(()) => released += 1,
+                Ok((resource, version)) => {
+                    released.count += 1;
+                    if let Some(version) = version {
+                        released.horizon.include(&resource.group_resource, Some(&version));
+                    }
+                    if failed.is_none() {
+                        goes_well(released.count);
+                    }
+                }
                 Err(Stopped::PolicyChanged) => changed = true,
                 Err(Stopped::Interrupted(interrupted)) => failed = Some(interrupted),
             }
@@ -164,7 +237,7 @@ impl OrphanWork {
                 if after.is_some() && self.orphaning(&owner).await?.is_none() {
                     return Err(Stopped::PolicyChanged);
                 }
-                let page = self.context.graph.dependents(&owner, after, PAGE).await?;
+                let page = self.context.graph.dependents(&owner, after, self.page).await?;
                 let dependents = stream::iter(page.dependents.into_iter().map(Ok));
                 Ok(Some((dependents, page.next.map(Some))))
             }
@@ -172,7 +245,11 @@ impl OrphanWork {
         pages.try_flatten()
     }
 
-    async fn release_one(&self, owner: &Identity, dependent: DependentView) -> Result<(), Interrupted> {
+    async fn release_one(
+        &self,
+        owner: &Identity,
+        dependent: DependentView,
+    ) -> Result<Option<ResourceVersion>, Interrupted> {
         let DependentView { identity, reference, shares_uid } = dependent;
         let references = if shares_uid {
             References::Exactly(&[reference])
@@ -181,6 +258,14 @@ impl OrphanWork {
         };
         release(&self.context, owner, &identity, references).await
     }
+}
+
+/// Dependents of one owner that were released.
+#[derive(Debug, Default)]
+struct Released {
+    count: usize,
+    /// What this has changed.
+    horizon: Horizon,
 }
 
 /// Why dependents of an owner are not released.

@@ -83,6 +83,21 @@ pub async fn change_of_mind(world: &mut World, random: &mut Random) {
     stage.dependent(world, &owner, &[]).await;
 }
 
+/// The collector knows some dependents of an owner, the watch of their type stands still,
+/// and another one comes before the owner is to be orphaned.
+pub async fn late_among_many(world: &mut World, random: &mut Random) {
+    let Some(stage) = Stage::find(world, random) else { return };
+    let Some(owner) = stage.owner(world).await else { return };
+    for _ in 0..3 {
+        stage.dependent(world, &owner, &[]).await;
+    }
+    wait(random, 500, 2_000).await;
+    world.network.stall(stage.of_dependents.plural, random.millis(1_000, 10_000));
+    stage.dependent(world, &owner, &[]).await;
+    stage.delete(world, &owner, "Orphan").await;
+    wait(random, 100, 5_000).await;
+}
+
 /// The collector does not know of a dependent, cannot list its type, and is to orphan
 /// it all the same. Then it can.
 pub async fn unseen_orphan(world: &mut World, random: &mut Random) {

@@ -1,0 +1,94 @@
+//! Dependents that turn up late for the orphaning of an owner of many. There a round begins
+//! while the others are still being released.
+
+use anyhow::{Result, ensure};
+
+use crate::stage::{Stage, requests};
+use crate::support::cluster::create_all;
+use crate::support::proxy::{On, Verb};
+use crate::support::{Collector, Obj, Policy};
+
+/// More than are taken from the graph at a time.
+const KNOWN: usize = 200;
+
+/// An owner in front of its orphaning, and one more dependent of it whose event is late.
+struct Late {
+    stage: Stage,
+    collector: Collector,
+    owner: Obj,
+    known: Vec<Obj>,
+}
+
+impl Late {
+    async fn set() -> Result<Self> {
+        let stage = Stage::set().await?;
+        let ns = &stage.ns;
+        let collector = stage.collector().await?;
+        let owner = ns.secret("owner").create().await?;
+        let known = (0..KNOWN).map(|n| ns.configmap(format!("known-{n}")).owned_by(&owner));
+        let known = create_all(known).await?;
+        stage.cluster.settled(&collector).await?;
+        Ok(Self { stage, collector, owner, known })
+    }
+
+    /// How many rounds there were.
+    fn rounds(&self) -> usize {
+        requests(self.stage.proxy.all(&self.stage.here(Verb::List).of("secrets"))).len()
+    }
+
+    async fn assert_released(&self, late: &Obj) -> Result<()> {
+        for dependent in self.known.iter().chain([late]) {
+            self.stage.assert_owners(dependent, &[]).await?;
+        }
+        ensure!(self.stage.of(Verb::Delete, late).is_empty());
+        self.collector.log_line(r#""late_dependents":1"#).await?;
+        Ok(())
+    }
+}
+
+/// Semantics, section 5: the watch stands still. Fails if the finalizer goes when the round
+/// has seen the late dependent and nobody has released it.
+#[tokio::test]
+async fn a_late_dependent_of_many_is_released_while_its_watch_stands_still() -> Result<()> {
+    let scene = Late::set().await?;
+    let (stage, ns) = (&scene.stage, &scene.stage.ns);
+    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()).named("late"));
+    let late = ns.configmap("late").owned_by(&scene.owner).create().await?;
+    events.caught().await?;
+    stage.cluster.delete(&scene.owner, Policy::Orphan).await?;
+    stage.gone(&scene.owner).await?;
+
+    stage.assert_owners(&late, &[]).await?;
+    events.release();
+    stage.cluster.settled(&scene.collector).await?;
+    scene.assert_released(&late).await?;
+    ensure!(scene.rounds() == 2, "{} rounds", scene.rounds());
+    scene.collector.stop().await
+}
+
+/// The same when the watch has shown it by the end of the round. Fails if only those are
+/// released that the graph had when the releases began, and if they are listed twice though
+/// the graph knows all of them.
+#[tokio::test]
+async fn a_late_dependent_of_many_that_turns_up_needs_no_other_round() -> Result<()> {
+    let scene = Late::set().await?;
+    let (stage, ns) = (&scene.stage, &scene.stage.ns);
+    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()).named("late"));
+    let late = ns.configmap("late").owned_by(&scene.owner).create().await?;
+    events.caught().await?;
+    let mut lists = stage.proxy.hold(stage.here(Verb::List).of("configmaps"));
+    stage.cluster.delete(&scene.owner, Policy::Orphan).await?;
+    let list = lists.next().await?;
+    stage.proxy.answered(KNOWN, &stage.here(Verb::Patch).of("configmaps")).await?;
+    stage.assert_owners(&late, &[&scene.owner]).await?;
+    events.release();
+    stage.seen(&scene.collector, &late).await?;
+    list.pass();
+    drop(lists);
+    stage.gone(&scene.owner).await?;
+
+    stage.cluster.settled(&scene.collector).await?;
+    scene.assert_released(&late).await?;
+    ensure!(scene.rounds() == 1, "{} rounds", scene.rounds());
+    scene.collector.stop().await
+}
