@@ -92,3 +92,22 @@ async fn a_late_dependent_of_many_that_turns_up_needs_no_other_round() -> Result
     ensure!(scene.rounds() == 1, "{} rounds", scene.rounds());
     scene.collector.stop().await
 }
+
+/// Semantics, section 5: the round sees a reference through a version that nobody serves,
+/// which the graph does not take for one to the owner. Fails if it is relied on for that one
+/// as well: the owner goes before its last reference.
+#[tokio::test]
+async fn a_dependent_of_many_through_a_version_that_nobody_serves_is_released() -> Result<()> {
+    let scene = Late::set().await?;
+    let (stage, ns) = (&scene.stage, &scene.stage.ns);
+    let mut reference = scene.owner.reference();
+    reference["apiVersion"] = "v9".into();
+    let late = ns.configmap("late").owner_reference(reference).create().await?;
+    stage.seen(&scene.collector, &late).await?;
+    stage.cluster.delete(&scene.owner, Policy::Orphan).await?;
+    stage.gone(&scene.owner).await?;
+
+    scene.assert_released(&late).await?;
+    stage.cluster.settled(&scene.collector).await?;
+    scene.collector.stop().await
+}

@@ -109,8 +109,11 @@ impl Looker<'_> {
                     match owner.stage {
                         Stage::Released => is_late = true,
                         Stage::Releasing => {
-                            let version = facts.resource_version.as_ref();
-                            let version = version.filter(|_| followed == Followed::ByVersion);
+                            // The graph comes to know that it is one by its watch, and by
+                            // the catalog.
+                            let is_known = followed == Followed::ByVersion
+                                && self.resolves_all_to(&facts, owner.identity);
+                            let version = facts.resource_version.as_ref().filter(|_| is_known);
                             let shown = found.shown.entry(owner.identity.uid.clone()).or_default();
                             shown.include(&resource.group_resource, version);
                         }
@@ -175,6 +178,13 @@ impl Looker<'_> {
                     .then_some(owner)
             })
             .collect()
+    }
+
+    /// Whether every reference that means this owner is one to it by the catalog, and not
+    /// only by its group.
+    fn resolves_all_to(&self, facts: &ObjectFacts, owner: &Identity) -> bool {
+        let mut named = facts.owners.iter().filter(|reference| names(reference, self.catalog, owner));
+        named.all(|reference| self.catalog.resolve(&reference.api_version, &reference.kind).is_some())
     }
 }
 
