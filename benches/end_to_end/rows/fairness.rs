@@ -13,19 +13,25 @@ use crate::stage::Stage;
 
 /// How many dependents the small one has.
 const SMALL: usize = 10;
-/// How much later it begins.
-const LATER: Duration = Duration::from_secs(2);
 
-/// How many the large one has: 10,000 at the usual size, and never so few that it is over
-/// when the small one begins.
-fn large(objects: usize) -> usize {
-    (objects * 5 / 2).max(5000)
+/// How many the large one has: 10,000 at the usual size.
+const fn large(objects: usize) -> usize {
+    objects * 5 / 2
+}
+
+/// How much later the small one begins: 2 s at the usual size, and never so late that the
+/// large one is over by then.
+const fn later(objects: usize) -> Duration {
+    Duration::from_millis(objects as u64 / 2)
 }
 
 /// The row.
 pub const ROW: Row = Row {
     name: "fairness",
-    about: |objects| format!("{SMALL}-object cascade {} s into one of {}", LATER.as_secs(), large(objects)),
+    about: |objects| {
+        let later = later(objects).as_secs_f64();
+        format!("{SMALL}-object cascade {later} s into one of {}", large(objects))
+    },
     figures: &[Figure {
         key: "seconds",
         title: "done after",
@@ -48,7 +54,7 @@ async fn measure(stage: &Stage, contestant: Contestant, namespace: &str) -> Resu
     let collector = stage.collector_at_rest(contestant, namespace).await?;
 
     client.send(large.owner.deletion(Mode::Background)).await?.success()?;
-    sleep(LATER).await;
+    sleep(later(stage.scale.objects)).await;
     let left = remaining(client, namespace).await?;
     ensure!(left > 0, "all {size} objects were gone before the small cascade began");
     let begun = Instant::now();
