@@ -31,7 +31,7 @@ use serde_json::Value;
 
 use self::cluster::{BLOCK, Cluster, Custom, Number, POD, Type, event, number_of, object, protobuf};
 use self::feeder::WatchEncoding;
-use self::subject::Subject;
+use self::subject::{GraphThreads, Setup, Subject};
 
 /// Three namespaces, of which one has two blocks, and some custom objects.
 const CLUSTER: Cluster =
@@ -149,7 +149,8 @@ fn every_pod_is_a_victim_once() {
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kube-gc");
 
 async fn start(cluster: Cluster, encoding: WatchEncoding) -> Result<Subject> {
-    Subject::start(Path::new(PROGRAM), cluster, encoding, Some(3)).await
+    let setup = Setup { watch_encoding: encoding, partitions: Some(3), graph: GraphThreads::Own };
+    Subject::start(Path::new(PROGRAM), cluster, setup).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

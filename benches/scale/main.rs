@@ -33,7 +33,7 @@ use self::arguments::{Arguments, Part, Scale};
 use self::cluster::{BLOCK, Cluster};
 use self::report::{Circumstances, Results};
 use self::scenarios::{churn, growth, namespace, saturation, size, updates};
-use self::subject::Subject;
+use self::subject::{GraphThreads, Setup, Subject};
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
@@ -65,17 +65,20 @@ async fn measure(arguments: &Arguments, scale: &Scale, program: &Path) -> Result
         namespace: None,
         growth: Vec::new(),
     };
+    let usual = Setup {
+        watch_encoding: arguments.watch_encoding,
+        partitions: arguments.partitions,
+        graph: GraphThreads::Default,
+    };
+    let apart = Setup { graph: GraphThreads::Own, ..usual };
     let main_size = arguments.main_size(scale);
-    let has_events =
-        [Part::Updates, Part::Saturation, Part::Churn].into_iter().any(|part| arguments.has(part));
+    let has_events = [Part::Saturation, Part::Churn].into_iter().any(|part| arguments.has(part));
     for &objects in &scale.sizes {
         let is_main = Some(objects) == main_size && has_events;
         if !arguments.has(Part::Sizes) && !is_main {
             continue;
         }
-        let subject =
-            Subject::start(program, Cluster::of(objects), arguments.watch_encoding, arguments.partitions)
-                .await?;
+        let subject = Subject::start(program, Cluster::of(objects), apart).await?;
         let measured = size(&subject).await?;
         progress(&format!("{measured:?}"));
         results.sizes.push(measured);
@@ -84,12 +87,21 @@ async fn measure(arguments: &Arguments, scale: &Scale, program: &Path) -> Result
         }
         subject.stop().await?;
     }
+    if arguments.has(Part::Updates)
+        && let Some(objects) = main_size
+    {
+        let subject = Subject::start(program, Cluster::of(objects), usual).await?;
+        subject.synced().await?;
+        let measured = updates(&subject, scale.updates).await?;
+        progress(&format!("{measured:?}"));
+        results.updates = Some(measured);
+        subject.stop().await?;
+    }
     if arguments.has(Part::Namespace)
         && let Some(objects) = main_size
     {
         let cluster = Cluster { merged: objects / 2 / BLOCK, ..Cluster::of(objects) };
-        let subject =
-            Subject::start(program, cluster, arguments.watch_encoding, arguments.partitions).await?;
+        let subject = Subject::start(program, cluster, apart).await?;
         progress(&format!("half in one namespace: {:?}", size(&subject).await?));
         let measured = namespace(&subject, scale.after).await?;
         progress(&format!("{measured:?}"));
@@ -108,11 +120,6 @@ async fn events(
     subject: &Subject,
     results: &mut Results,
 ) -> Result<()> {
-    if arguments.has(Part::Updates) {
-        let measured = updates(subject, scale.updates).await?;
-        progress(&format!("{measured:?}"));
-        results.updates = Some(measured);
-    }
     if arguments.has(Part::Saturation) {
         let measured = saturation(subject, scale.saturation).await?;
         progress(&format!("{measured:?}"));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 
 use crate::linux;
 
@@ -11,33 +11,38 @@ use crate::linux;
 pub struct Cpu {
     /// Of the whole process.
     pub all: Duration,
-    /// Of the threads that carry the graph.
-    pub graph: Duration,
+    /// Of the threads that carry the graph, if it has any of its own.
+    pub graph: Option<Duration>,
 }
 
 impl Cpu {
     /// What has been added since an earlier moment.
     pub fn since(self, earlier: Self) -> Self {
-        Self { all: self.all.saturating_sub(earlier.all), graph: self.graph.saturating_sub(earlier.graph) }
+        let graph = self.graph.zip(earlier.graph).map(|(later, earlier)| later.saturating_sub(earlier));
+        Self { all: self.all.saturating_sub(earlier.all), graph }
+    }
+
+    /// Seconds of the threads that carry the graph; an error if it has none of its own.
+    pub fn graph_seconds(self) -> Result<f64> {
+        let graph = self.graph.context("the threads of the graph are not found by their name")?;
+        Ok(graph.as_secs_f64())
     }
 }
 
 /// The time that a process has spent on processors.
 pub fn cpu(pid: u32) -> Result<Cpu> {
-    let mut cpu = Cpu { all: linux::cpu(pid)?, graph: Duration::ZERO };
-    let mut found = false;
+    let mut cpu = Cpu { all: linux::cpu(pid)?, graph: None };
     for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let path = thread?.path();
         // A thread may have ended meanwhile; those of the graph do not.
         let Ok(name) = std::fs::read_to_string(path.join("comm")) else { continue };
         // actix's name for threads of its own: only the partitions have any.
         if name.starts_with("actix-rt|") {
-            found = true;
             let schedule = std::fs::read_to_string(path.join("schedstat"))?;
             let nanoseconds = schedule.split_whitespace().next().and_then(|first| first.parse().ok());
-            cpu.graph += Duration::from_nanos(nanoseconds.context("not what schedstat says")?);
+            let nanoseconds = nanoseconds.context("not what schedstat says")?;
+            *cpu.graph.get_or_insert_default() += Duration::from_nanos(nanoseconds);
         }
     }
-    ensure!(found, "the threads of the graph are not found by their name");
     Ok(cpu)
 }

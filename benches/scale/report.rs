@@ -101,14 +101,13 @@ impl Results {
             );
         }
         if let Some(updates) = &self.updates {
+            let of_the_graph = updates.graph_cores.map_or_else(String::new, |cores| {
+                format!(" ({:.1} % on the threads of the graph)", cores * 100.0)
+            });
             row(
                 &format!("{} irrelevant updates a second", rounded(updates.per_second)),
                 "≤ 10 % of a core",
-                format!(
-                    "{:.1} % ({:.1} % on the threads of the graph)",
-                    updates.cores * 100.0,
-                    updates.graph_cores * 100.0
-                ),
+                format!("{:.1} %{of_the_graph}", updates.cores * 100.0),
                 updates.cores <= 0.1,
             );
         }

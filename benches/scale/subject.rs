@@ -37,21 +37,41 @@ pub struct Graph {
     pub bytes: f64,
 }
 
+/// How it is set up; all else is as it is by default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setup {
+    /// How the feeder writes watches.
+    pub watch_encoding: WatchEncoding,
+    /// Partitions of the graph; `None` for as many as the program makes.
+    pub partitions: Option<u16>,
+    /// Who carries the graph.
+    pub graph: GraphThreads,
+}
+
+/// Who carries the graph.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum GraphThreads {
+    /// Whoever does by default.
+    #[default]
+    Default,
+    /// Threads of its own on any machine, so that its time can be told from the rest.
+    Own,
+}
+
 impl Subject {
-    /// Starts one, with its defaults unless a number of partitions is given; but the graph
-    /// has threads of its own on any machine, so that its time can be told from the rest.
-    pub async fn start(
-        program: &Path,
-        cluster: Cluster,
-        encoding: WatchEncoding,
-        partitions: Option<u16>,
-    ) -> Result<Self> {
-        let feeder = Feeder::start(cluster, encoding).await?;
+    /// Starts one, and what it watches.
+    pub async fn start(program: &Path, cluster: Cluster, setup: Setup) -> Result<Self> {
+        let feeder = Feeder::start(cluster, setup.watch_encoding).await?;
         let kubeconfig = tempfile::NamedTempFile::new()?;
         std::fs::write(&kubeconfig, feeder.kubeconfig())?;
         let mut command = kube_gc::command(program, kubeconfig.path());
-        command.env("KUBE_GC__GRAPH__THREADS", "own");
-        if let Some(partitions) = partitions {
+        match setup.graph {
+            GraphThreads::Default => {}
+            GraphThreads::Own => {
+                command.env("KUBE_GC__GRAPH__THREADS", "own");
+            }
+        }
+        if let Some(partitions) = setup.partitions {
             command.env("KUBE_GC__GRAPH__PARTITIONS", partitions.to_string());
         }
         let started = Instant::now();

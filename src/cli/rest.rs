@@ -1,8 +1,8 @@
 //! When a thread that is woken all the time rests, so that more has come when it wakes.
 //!
 //! To be woken for an event takes a thread several times as long as to deal with it. Where
-//! ten thousand come in a second, one by one, a thread that sleeps for four milliseconds
-//! finds forty, whichever watches they are of; where few come, none waits.
+//! ten thousand come in a second, one by one, a thread that sleeps for eight milliseconds
+//! finds eighty, whichever watches they are of; where few come, none waits.
 //!
 //! Only for a thread that nothing runs on that somebody waits for: no request about an
 //! object, no decision, no page.
@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// How long a thread rests. An event waits for half of that, in the mean.
-const REST: Duration = Duration::from_millis(4);
+const REST: Duration = Duration::from_millis(8);
 
 /// A thread is woken all the time if it is again within this, …
 const SOON: Duration = Duration::from_millis(2);
@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_millis(2);
 const OFTEN: u32 = 16;
 
 /// It does not rest after it had this much to do: there may be more.
-const LITTLE: Duration = Duration::from_millis(1);
+const LITTLE: Duration = Duration::from_millis(2);
 
 thread_local! {
     static PACE: Cell<Pace> = const { Cell::new(Pace::NEW) };

@@ -14,8 +14,8 @@ pub struct Updates {
     pub per_second: f64,
     /// Of one core; 1 is all of it.
     pub cores: f64,
-    /// Of that, on the threads of the graph.
-    pub graph_cores: f64,
+    /// Of that, on the threads of the graph, if it has any of its own.
+    pub graph_cores: Option<f64>,
 }
 
 /// Ten thousand updates a second, of any objects; none changes a reference.
@@ -42,7 +42,7 @@ pub async fn updates(subject: &Subject, lasting: Duration) -> Result<Updates> {
     Ok(Updates {
         per_second: turns as f64 / took,
         cores: cpu.all.as_secs_f64() / took,
-        graph_cores: cpu.graph.as_secs_f64() / took,
+        graph_cores: cpu.graph.map(|graph| graph.as_secs_f64() / took),
     })
 }
 
@@ -90,6 +90,6 @@ pub async fn saturation(subject: &Subject, events: u64) -> Result<Saturation> {
         events,
         seconds: began.elapsed().as_secs_f64(),
         cpu: cpu.all.as_secs_f64(),
-        graph_cpu: cpu.graph.as_secs_f64(),
+        graph_cpu: cpu.graph_seconds()?,
     })
 }

@@ -7,8 +7,7 @@ use serde::Serialize;
 
 use super::sizes::{Size, size};
 use crate::cluster::{BLOCK, Cluster, Custom};
-use crate::feeder::WatchEncoding;
-use crate::subject::Subject;
+use crate::subject::{GraphThreads, Setup, Subject};
 
 /// A cluster as it grows in one way.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -36,7 +35,8 @@ pub async fn growth(program: &Path, objects: u64, told: impl Fn(&Growth)) -> Res
         [1, 2, 4, 8, 16].map(|count| ("partitions", u64::from(count), Cluster::of(objects), Some(count))),
     );
     for (of, count, cluster, partitions) in runs {
-        let subject = Subject::start(program, cluster, WatchEncoding::default(), partitions).await?;
+        let setup = Setup { partitions, graph: GraphThreads::Own, ..Setup::default() };
+        let subject = Subject::start(program, cluster, setup).await?;
         let measured = Growth { of, count, size: size(&subject).await? };
         subject.stop().await?;
         told(&measured);

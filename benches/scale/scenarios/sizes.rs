@@ -69,7 +69,7 @@ pub async fn size(subject: &Subject) -> Result<Size> {
         peak: subject.peak()?,
         seconds: took.as_secs_f64(),
         cpu: cpu.all.as_secs_f64(),
-        graph_cpu: cpu.graph.as_secs_f64(),
+        graph_cpu: cpu.graph_seconds()?,
         json_bytes: subject.feeder.listed(),
     })
 }
