@@ -119,11 +119,8 @@ impl Looker<'_> {
                         }
                     }
                 }
-                if !is_late {
-                } else if late.len() < LATE_AT_ONCE {
-                    late.push(facts);
-                } else {
-                    more = true;
+                if is_late {
+                    if late.len() < LATE_AT_ONCE { late.push(facts) } else { more = true }
                 }
             };
             self.context.api.list(resource, self.namespace, visit).await?;
