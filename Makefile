@@ -15,7 +15,8 @@ demo: prerequisites ## show it: an API server, a shop and the collector in one p
 run: prerequisites control-plane ## show it: a real API server, a sample, a deletion, the cascade (ARGS=--foreground, --stay)
 	tests/control-plane/run-sample.sh $(ARGS)
 
-test: prerequisites control-plane ## all tests, against a real API server too
+test: prerequisites ## all tests, against a real API server too
+	@tests/control-plane/ensure.sh kube-controller-manager >/dev/null
 	$(CARGO) test --locked
 
 SECONDS ?= 600

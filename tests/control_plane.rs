@@ -4,6 +4,7 @@
 mod support;
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +19,28 @@ use support::{Cluster, ControlPlane, Policy, Scope, Server};
 /// Set for the process that [`a_plane_goes_with_a_killed_process`] kills.
 const HOLDER: &str = "KUBE_GC_TEST_HOLDER";
 
+/// Debian's tools and `make`, as far as building a control plane asks for them: each makes
+/// the files that it should, and `make` writes down what it finds in its environment.
+const TOOLS: &str = r#"#!/usr/bin/env bash
+case ${0##*/} in
+  apt-cache) printf 'etcd-server | 1 | http://archive.invalid stable/main amd64 Packages\n' ;;
+  apt-get)
+    case $* in
+      *' source '*) touch kubernetes_1.dsc ;;
+      *' download '*) touch etcd-server_1.deb golang-github-modern-go-reflect2-dev_1.deb ;;
+    esac ;;
+  dpkg-source) mkdir -p src/vendor && touch src/vendor/modules.txt ;;
+  dpkg-deb) mkdir -p "$3/usr/bin" && install /dev/null "$3/usr/bin/etcd" ;;
+  dpkg-parsechangelog) printf '1.20.5+really1.20.2-1.1\n' ;;
+  make)
+    env >"${0%/*}/environment"
+    mkdir -p _output/bin
+    for target in ${1#WHAT=}; do install /dev/null "_output/bin/${target#cmd/}"; done ;;
+  kubectl) ;;
+  sudo) exec "$@" ;;
+esac
+"#;
+
 /// Waits until none of these processes exists.
 fn assert_gone(pids: &[u32]) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -25,6 +48,42 @@ fn assert_gone(pids: &[u32]) -> Result<()> {
     while let Some(pid) = pids.iter().find(exists) {
         ensure!(Instant::now() < deadline, "process {pid} is still there");
         thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Kubernetes' makefiles obey many variables, and cargo sets one of them, `OUT_DIR`, for
+/// tests and benchmarks, which have the control plane built if nobody did before.
+#[test]
+fn whoever_has_a_control_plane_built_has_no_say_in_how() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let tools = dir.path().join("tools");
+    std::fs::create_dir(&tools)?;
+    let script = tools.join("script");
+    std::fs::write(&script, TOOLS)?;
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755))?;
+    let names =
+        ["apt-cache", "apt-get", "dpkg-source", "dpkg-deb", "dpkg-parsechangelog", "make", "kubectl", "sudo"];
+    for name in names {
+        symlink(&script, tools.join(name))?;
+    }
+    let path = std::env::var("PATH")?;
+    let foreign = ["OUT_DIR", "KUBE_BUILD_PLATFORMS", "GOFLAGS", "MAKEFLAGS"];
+    let built = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/control-plane/ensure.sh"))
+        // A component that no machine has, so that there is something to build.
+        .arg("kube-nowhere")
+        .env("PATH", format!("{}:{path}", tools.display()))
+        .env("KUBE_GC_CACHE", dir.path().join("cache"))
+        .envs(foreign.map(|name| (name, "foreign")))
+        .output()?;
+    ensure!(built.status.success(), "{built:?}");
+    let place = String::from_utf8(built.stdout)?;
+    ensure!(std::path::Path::new(place.trim()).join("kube-nowhere").exists(), "{place}");
+    let environment = std::fs::read_to_string(tools.join("environment"))?;
+    let value = |name| environment.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    ensure!(value("PATH").is_some_and(|path| path.starts_with("/usr/lib/go/bin:")), "{environment}");
+    for name in foreign {
+        ensure!(value(name).is_none(), "{name}: {environment}");
     }
     Ok(())
 }

@@ -265,8 +265,10 @@ build_components() {
     die "the build failed (whole log: $log)"
   fi
 }
-build_components env -C src -u GOROOT -u GOFLAGS -u MAKEFLAGS \
-  PATH="/usr/lib/go/bin:$PATH" CGO_ENABLED=0 GOPROXY=off GOTOOLCHAIN=local \
+# An environment of its own: Go and Kubernetes' makefiles obey many variables, of which
+# cargo sets one, OUT_DIR, for the tests and benchmarks that may have called this.
+build_components env -C src -i PATH="/usr/lib/go/bin:$PATH" HOME="${HOME:-$work}" LANG=C.UTF-8 \
+  TMPDIR="${TMPDIR:-/tmp}" CGO_ENABLED=0 GOPROXY=off GOTOOLCHAIN=local \
   GOCACHE="$work/go-cache" GOPATH="$work/go" KUBE_GIT_VERSION_FILE="$work/version.sh" \
   make WHAT="${targets[*]}"
 
