@@ -1,0 +1,13 @@
+//! What one tenant, one webhook, one restored store or one client of the health port
+//! may do to the others: `docs/security.md` says which limits these tests show.
+//!
+//! Each runs the collector against a real API server, where it matters behind a
+//! [proxy](support::proxy). They count requests, lines and bytes, and compare with a
+//! quiet run beside; they do not compare with a clock.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[path = "../faults/stage.rs"]
+#[allow(dead_code)]
+mod stage;
