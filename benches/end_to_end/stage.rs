@@ -68,6 +68,12 @@ impl Stage {
         [info.apiserver_pid, info.etcd_pid].into_iter().flatten().collect()
     }
 
+    /// The certificate of the authority that signed the API server's own, as PEM.
+    pub fn certificates(&self) -> Result<Vec<u8>> {
+        let file = self.plane.info().dir.join("ca.crt");
+        std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))
+    }
+
     /// The time on a processor that the servers have taken so far.
     pub fn servers_cpu(&self) -> Result<Duration> {
         self.servers().into_iter().map(proc::cpu).sum()

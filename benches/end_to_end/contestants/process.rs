@@ -81,6 +81,11 @@ impl Process {
         }
     }
 
+    /// How many bytes of log it has written, line ends included.
+    pub fn logged_bytes(&self) -> usize {
+        self.log.borrow().lines.iter().map(|(_, line)| line.len() + 1).sum()
+    }
+
     /// The time on a processor that it has taken.
     pub fn cpu(&self) -> Result<Duration> {
         proc::cpu(self.child.id()).with_context(|| format!("the collector has ended:\n{}", self.tail()))

@@ -7,6 +7,7 @@ mod empty;
 mod fairness;
 mod foreground;
 mod full;
+mod hostile;
 mod latency;
 mod orphan;
 mod orphan_memory;
@@ -23,4 +24,5 @@ pub const ALL: &[&Row] = &[
     &orphan_memory::ROW,
     &fairness::ROW,
     &latency::ROW,
+    &hostile::ROW,
 ];

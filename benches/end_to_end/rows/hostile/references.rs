@@ -1,0 +1,124 @@
+//! Objects with thousands of owner references to a kind that nobody serves. The API server
+//! accepts them; any tenant who may create ConfigMaps can write them.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::contestants::process::Process;
+use crate::figure::Contestant;
+use crate::objects::{Mode, config_map, make_all, make_family, make_namespace};
+use crate::observe::emptied;
+use crate::row::Measured;
+use crate::stage::Stage;
+use crate::statistics::Spread;
+
+/// How many of them there are.
+pub const OBJECTS: usize = 20;
+/// How many cascades are measured before they come.
+const QUIET_CASCADES: usize = 20;
+/// How many dependents each cascade has.
+const DEPENDENTS: usize = 10;
+/// From one cascade to the next.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How many references each of them has: 8,000 at the usual size.
+pub const fn references(objects: usize) -> usize {
+    objects * 2
+}
+
+/// For how long they are looked at: a minute at the usual size.
+const fn window(objects: usize) -> Duration {
+    Duration::from_millis(objects as u64 * 15)
+}
+
+/// Measures one collector: cascades in a namespace of their own, without and beside them.
+pub async fn measure(stage: &Stage, contestant: Contestant, namespace: &str) -> Result<Measured> {
+    let other = format!("{namespace}-others");
+    make_namespace(&stage.client, &other).await?;
+    let collector = stage.collector_at_rest(contestant, namespace).await?;
+    let collector = collector.context("the limit collects no garbage of others")?;
+
+    let mut quiet = Vec::new();
+    for number in 0..QUIET_CASCADES {
+        quiet.push(cascade(stage, &other, &format!("quiet-{number}")).await?);
+    }
+    collector.quiet().await?;
+
+    let before = Before::of(&collector)?;
+    let owners = unserved(references(stage.scale.objects));
+    let bodies = (0..OBJECTS).map(|number| config_map(&format!("fat-{number}"), Some(&owners)));
+    make_all(&stage.client, bodies.map(|body| (namespace.to_owned(), body))).await?;
+    let mut beside = Vec::new();
+    while before.at.elapsed() < window(stage.scale.objects) {
+        beside.push(cascade(stage, &other, &format!("beside-{}", beside.len())).await?);
+        sleep(PAUSE).await;
+    }
+    let cost = before.until_now(&collector)?;
+
+    let quiet = Spread::of(&quiet).context("no quiet cascade")?.median;
+    let beside = Spread::of(&beside).context("no cascade beside the references")?;
+    let mut measured = vec![
+        ("quiet", quiet),
+        ("beside", beside.median),
+        ("slower", beside.median / quiet),
+        ("worst", beside.max),
+    ];
+    measured.extend(cost);
+    Ok(measured)
+}
+
+/// The seconds from an owner's DELETE until its dependents are gone.
+async fn cascade(stage: &Stage, namespace: &str, name: &str) -> Result<f64> {
+    let family = make_family(&stage.client, namespace, name, DEPENDENTS).await?;
+    let begun = Instant::now();
+    stage.client.send(family.owner.deletion(Mode::Background)).await?.success()?;
+    let end = emptied(&stage.client, namespace, DEPENDENTS + 1).await?;
+    Ok((end - begun).as_secs_f64())
+}
+
+/// References to objects of a kind that nobody serves.
+fn unserved(count: usize) -> Value {
+    let reference = |number: usize| {
+        json!({
+            "apiVersion": "unserved.example.com/v1", "kind": "Nothing", "name": format!("owner-{number}"),
+            "uid": format!("00000000-0000-4000-8000-{number:012}"),
+        })
+    };
+    (0..count).map(reference).collect()
+}
+
+/// What a collector had taken before they came.
+struct Before {
+    at: Instant,
+    resident: f64,
+    cpu: Duration,
+    logged: usize,
+}
+
+impl Before {
+    fn of(collector: &Process) -> Result<Self> {
+        collector.forget_peak()?;
+        Ok(Self {
+            at: Instant::now(),
+            resident: collector.memory()?.resident,
+            cpu: collector.cpu()?,
+            logged: collector.logged_bytes(),
+        })
+    }
+
+    /// What it has taken since.
+    #[allow(clippy::cast_precision_loss)]
+    fn until_now(&self, collector: &Process) -> Result<Measured> {
+        let minutes = self.at.elapsed().as_secs_f64() / 60.0;
+        let logged = (collector.logged_bytes() - self.logged) as f64 / 1e6;
+        let cpu = (collector.cpu()? - self.cpu).as_secs_f64();
+        Ok(vec![
+            ("growth", collector.memory()?.peak - self.resident),
+            ("log", logged / minutes),
+            ("cpu", cpu / minutes),
+        ])
+    }
+}
