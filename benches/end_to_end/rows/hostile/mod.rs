@@ -26,22 +26,21 @@ pub const ROW: Row = Row {
     name: "hostile",
     about: |objects| {
         format!(
-            "{} objects with {} owner references each; {} objects behind a webhook that hangs",
+            "{} objects × {} owner references, then a webhook that hangs",
             references::OBJECTS,
-            references::references(objects),
-            webhook::held(objects)
+            references::references(objects)
         )
     },
     figures: &[
-        figure("quiet", "ten-object cascade without them, median", "s", 3, &[]),
-        figure("beside", "the same beside the references, median", "s", 3, &[]),
-        figure("slower", "that over the former", "×", 2, &[Target::AtMost(2.0)]),
-        figure("worst", "the slowest beside the references", "s", 3, &[]),
-        figure("growth", "growth of memory to the peak", "MiB", 1, &[Target::AtMost(50.0)]),
-        figure("log", "log per minute", "MB", 3, &[Target::AtMost(1.0)]),
-        figure("cpu", "processor time per minute", "s", 2, &[Target::OfPeerAtMost(1.0)]),
-        figure("webhook_median", "other namespaces' garbage beside the webhook, median", "s", 3, &[]),
-        figure("webhook_worst", "the slowest of it", "s", 3, &[Target::AtMost(2.0)]),
+        figure("quiet", "ten-object cascade on a quiet cluster, median", "s", 3, &[]),
+        figure("beside", "beside the references, median", "s", 3, &[]),
+        figure("slower", "ratio of the two", "×", 2, &[Target::AtMost(2.0)]),
+        figure("worst", "beside the references, slowest", "s", 3, &[]),
+        figure("growth", "memory added by the references, peak", "MiB", 1, &[Target::AtMost(50.0)]),
+        figure("log", "log per minute beside the references", "MB", 3, &[Target::AtMost(1.0)]),
+        figure("cpu", "CPU per minute beside the references", "s", 2, &[Target::OfPeerAtMost(1.0)]),
+        figure("webhook_median", "life of garbage elsewhere beside the webhook, median", "s", 3, &[]),
+        figure("webhook_worst", "the longest", "s", 3, &[Target::AtMost(2.0)]),
     ],
     contestants: &[Contestant::Peer, Contestant::KubeGc],
     prepare: None,

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 const TIMEOUT_SECONDS: u32 = 10;
 
 /// How many garbage objects the webhook holds up: 500 at the usual size.
-pub const fn held(objects: usize) -> usize {
+const fn held(objects: usize) -> usize {
     objects / 8
 }
 
