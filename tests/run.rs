@@ -45,9 +45,14 @@ impl Ended {
 
 /// `kube-gc run` with these arguments, which are expected not to work.
 async fn run(args: &[&str]) -> Result<Ended> {
+    run_at("127.0.0.1:0", args).await
+}
+
+/// The same with an address for health and metrics.
+async fn run_at(address: &str, args: &[&str]) -> Result<Ended> {
     let output = Command::new(env!("CARGO_BIN_EXE_kube-gc"))
         .arg("run")
-        .args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0"])
+        .args(["--listen", address, "--debug-listen", "127.0.0.1:0"])
         .args(args)
         .env_remove("KUBECONFIG")
         .kill_on_drop(true)
@@ -68,6 +73,18 @@ fn file(content: &str) -> Result<NamedTempFile> {
 
 fn path(file: &NamedTempFile) -> Result<&str> {
     file.path().to_str().context("not UTF-8")
+}
+
+/// Somebody else listens on its port: exit code 10, and which address it is.
+#[tokio::test]
+async fn a_port_in_use_is_named() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let kubeconfig = plane.kubeconfig().to_str().context("not UTF-8")?;
+    let occupied = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let address = occupied.local_addr()?.to_string();
+    let ended = run_at(&address, &["--kubeconfig", kubeconfig]).await?;
+    ended.expect(10, &[&address, "another process", "--listen"])
 }
 
 /// On SIGTERM and SIGINT it ends with exit code 0.
@@ -101,6 +118,11 @@ async fn a_wrong_configuration_is_refused() -> Result<()> {
 
     run(&["--config", "/no/such/file.toml"]).await?.expect(2, &["/no/such/file.toml"])?;
     run(&["--delete-workers", "0"]).await?.expect(2, &["--delete-workers", "1 to 1000"])?;
+    run(&["--delete-workers", "-5"]).await?.expect(2, &["--delete-workers: -5", "1 to 1000"])?;
+    let silent = file("[log]\nfilter = \"loud\"\n")?;
+    run(&["--config", path(&silent)?])
+        .await?
+        .expect(2, &["log.filter", "\"loud\"", "info", path(&silent)?])?;
     run(&["--no-such-flag"]).await?.expect(2, &[])
 }
 

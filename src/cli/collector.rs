@@ -52,9 +52,9 @@ impl Collector {
         let journal = Journal::new(settings.debug.decisions);
         decisions.push(Arc::new(journal.clone()));
         let health = bind(Listener::Health, settings.http.listen).await;
-        let health = health.map_err(|error| Failure::new(Exit::Failure, error))?;
+        let health = health.map_err(|error| Failure::new(Exit::Address, error))?;
         let debug = bind(Listener::Debug, settings.http.debug_listen).await;
-        let debug = debug.map_err(|error| Failure::new(Exit::Failure, error))?;
+        let debug = debug.map_err(|error| Failure::new(Exit::Address, error))?;
         let addresses = (health.address(), debug.address());
 
         let controller =

@@ -20,6 +20,9 @@ pub enum Exit {
     Credentials = 5,
     /// The credentials are fine and allow too little (403).
     Forbidden = 6,
+    /// A listener cannot have its address: another process has the port, or the address is
+    /// not one of this machine.
+    Address = 10,
     /// A part of the graph panicked: `EX_SOFTWARE`. A half-updated graph is worse
     /// than a restart, so whatever supervises the process should start it again.
     Panicked = 70,
@@ -35,11 +38,12 @@ Exit codes:
    4  API server unreachable
    5  credentials refused (401), or the server's certificate not trusted
    6  not allowed to discover or list (403)
+  10  address of a listener not available, such as a port in use
   70  a part of the graph panicked; restart it";
 
 impl Exit {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Success,
         Self::Failure,
         Self::Usage,
@@ -47,6 +51,7 @@ impl Exit {
         Self::Unreachable,
         Self::Credentials,
         Self::Forbidden,
+        Self::Address,
         Self::Panicked,
     ];
 

@@ -69,12 +69,12 @@ pub struct RunArgs {
     pub debug_listen: Option<SocketAddr>,
 
     /// Objects to work on at a time [default: 100]
-    #[arg(long, value_name = "COUNT")]
-    pub delete_workers: Option<u32>,
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    pub delete_workers: Option<i64>,
 
     /// Owners to orphan the dependents of at a time [default: 5]
-    #[arg(long, value_name = "COUNT")]
-    pub orphan_workers: Option<u32>,
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    pub orphan_workers: Option<i64>,
 
     /// Time between two looks at what the server serves, such as 30s or 5m [default: 30s]
     ///
@@ -212,6 +212,11 @@ mod tests {
         );
         let error = load("kube-gc run --orphan-workers 0").unwrap_err().to_string();
         assert!(error.contains("--orphan-workers: 0; it must be a whole number from 1 to 1000"), "{error}");
+        for negative in ["--delete-workers=-5", "--delete-workers -5"] {
+            let error = load(&format!("kube-gc run {negative}")).unwrap_err().to_string();
+            let expected = "--delete-workers: -5; it must be a whole number from 1 to 1000";
+            assert!(error.contains(expected), "{error}");
+        }
         let both =
             load("kube-gc run --listen 127.0.0.1:1 --debug-listen 127.0.0.1:1").unwrap_err().to_string();
         assert!(both.contains("in the flag --debug-listen"), "{both}");

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::{Listeners, Settings};
 
@@ -131,13 +132,28 @@ pub(super) const RULES: &[Rule] = &[
     rule("log.format", r#""text" or "json""#, |_| true),
     rule(
         "log.filter",
-        r#"a level (error, warn, info, debug or trace), or levels by module such as "info,kube_gc=debug""#,
-        |s| !s.log.filter.is_empty() && EnvFilter::try_new(&s.log.filter).is_ok(),
+        r#"a level (off, error, warn, info, debug or trace), or levels by module such as "info,kube_gc=debug""#,
+        |s| is_log_filter(&s.log.filter),
     ),
 ];
 
 fn is_set(path: &Path) -> bool {
     !path.as_os_str().is_empty()
+}
+
+/// Whether a log filter says what somebody may have meant by it.
+///
+/// The library takes any word that is no level for the name of a module, and then logs nothing
+/// but that module: "loud" and "verbose" would silence the log. So a module needs a level, or
+/// has to be one of this program.
+fn is_log_filter(text: &str) -> bool {
+    let is_known = |directive: &str| {
+        let directive = directive.trim();
+        directive.contains(['=', '['])
+            || directive.starts_with(env!("CARGO_CRATE_NAME"))
+            || (!directive.is_empty() && directive.parse::<LevelFilter>().is_ok())
+    };
+    text.split(',').all(is_known) && EnvFilter::try_new(text).is_ok()
 }
 
 /// Whether it can be the name of a namespace: a label of DNS.
@@ -158,4 +174,28 @@ pub(super) fn allowed(key: &str) -> &'static str {
     // Elements of a list are named with their index.
     let key = key.split('[').next().unwrap_or(key);
     RULES.iter().find(|rule| rule.key == key).map_or("what config/default.toml says", |rule| rule.allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_filter_names_levels_and_not_just_any_word() {
+        for filter in [
+            "info",
+            "WARN",
+            "off",
+            "info,kube_gc=debug",
+            "info,kube_gc::api=trace",
+            "kube_gc",
+            "kube_gc::api",
+            "warn,[decision]=debug",
+        ] {
+            assert!(is_log_filter(filter), "{filter}");
+        }
+        for filter in ["", "loud", "verbose", "info,loud", "info,", "kube_gc=loud", "INFO DEBUG"] {
+            assert!(!is_log_filter(filter), "{filter}");
+        }
+    }
 }

@@ -127,6 +127,8 @@ fn a_shorter_list_replaces_the_longer_one() {
 fn rust_log_is_the_filter_unless_our_own_variable_says_otherwise() {
     assert_eq!(load_variables(&[("RUST_LOG", "debug")]).unwrap().log.filter, "debug");
     assert_eq!(load_variables(&[("RUST_LOG", "")]).unwrap().log.filter, "info");
+    let error = load_variables(&[("RUST_LOG", "verbose")]).unwrap_err().to_string();
+    assert!(error.contains("variable RUST_LOG: \"verbose\"; it must be a level"), "{error}");
     for order in [[0, 1], [1, 0]] {
         let both = [("RUST_LOG", "debug"), ("KUBE_GC__LOG__FILTER", "warn")];
         assert_eq!(load_variables(&order.map(|i| both[i])).unwrap().log.filter, "warn");
@@ -187,6 +189,7 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         ),
         ("[discovery]\nignored = [\"\"]", "discovery.ignored", "\"\" is no resource type"),
         ("[log]\nformat = \"xml\"", "log.format", "xml"),
+        ("[log]\nfilter = \"loud\"", "log.filter", ": \"loud\";"),
         ("[log]\nfilter = \"kube_gc=loud\"", "log.filter", ": \"kube_gc=loud\";"),
         ("[debug]\ndecisions = 100001", "debug.decisions", ": 100001;"),
         ("[http]\nlisten = \"8080\"", "http.listen", ": \"8080\" ("),
