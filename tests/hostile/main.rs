@@ -11,3 +11,6 @@ mod support;
 #[path = "../faults/stage.rs"]
 #[allow(dead_code)]
 mod stage;
+
+mod outage;
+mod webhook;

@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
@@ -45,11 +46,14 @@ pub enum Verdict {
     No(&'static str, Option<u16>),
     /// It answers 500.
     Broken,
+    /// It does not answer. Only a real server asks one that does this.
+    Hangs,
 }
 
 /// A running webhook. It runs on the test's own runtime and ends with its value.
 pub struct Webhook {
     verdict: Arc<Mutex<Verdict>>,
+    asked: Arc<AtomicUsize>,
     config: Value,
     means: Means,
 }
@@ -72,7 +76,7 @@ impl Webhook {
     /// Starts one that says yes to everything, with the API server's own
     /// certificate: that one is for this address, too.
     pub async fn start(plane: &ControlPlane) -> Result<Self> {
-        let verdict = Arc::new(Mutex::new(Verdict::Fine));
+        let (verdict, asked) = (Arc::new(Mutex::new(Verdict::Fine)), Arc::default());
         if let Some(embedded) = plane.embedded() {
             // Nobody is there.
             let config = json!({ "url": "https://127.0.0.1:1/" });
@@ -82,9 +86,10 @@ impl Webhook {
                     Verdict::Fine => Ok(()),
                     Verdict::No(message, _) => Err(message.to_owned()),
                     Verdict::Broken => Err("the server could not be reached".to_owned()),
+                    Verdict::Hangs => panic!("no conversion of the embedded server hangs"),
                 }
             })));
-            return Ok(Self { verdict, config, means: Means::Guard(server) });
+            return Ok(Self { verdict, asked, config, means: Means::Guard(server) });
         }
         let dir = &plane.info().dir;
         let certificate = CertificateDer::from_pem_file(dir.join("apiserver.crt"))?;
@@ -98,13 +103,19 @@ impl Webhook {
             "url": format!("https://{}/", listener.local_addr()?),
             "caBundle": ByteString(std::fs::read(dir.join("ca.crt"))?),
         });
-        let server = tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(tls)), Arc::clone(&verdict)));
-        Ok(Self { verdict, config, means: Means::Server(server) })
+        let says = Says { verdict: Arc::clone(&verdict), asked: Arc::clone(&asked) };
+        let server = tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(tls)), says));
+        Ok(Self { verdict, asked, config, means: Means::Server(server) })
     }
 
     /// The `clientConfig` by which the API server finds it.
     pub fn client_config(&self) -> &Value {
         &self.config
+    }
+
+    /// How often a real server has asked it.
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
     }
 
     /// From now on it does this.
@@ -134,7 +145,7 @@ impl Webhook {
                         Some(Denial { webhook: NAME.to_owned(), code, message: message.to_owned() })
                     }
                     Verdict::Broken if asked => panic!("what a broken webhook does, no guard does"),
-                    Verdict::No(..) | Verdict::Fine | Verdict::Broken => None,
+                    Verdict::No(..) | Verdict::Fine | Verdict::Broken | Verdict::Hangs => None,
                 }
             })));
         }
@@ -158,6 +169,36 @@ impl Webhook {
     }
 }
 
+impl Webhook {
+    /// Lets a real API server ask it about ConfigMaps of the namespaces that have this
+    /// label, and waits for its answer for so many seconds. Returns the configuration that
+    /// says so, which the server heeds some time later.
+    pub async fn guard_configmaps(
+        &self,
+        cluster: &Cluster,
+        label: &str,
+        operations: &[&str],
+        seconds: u32,
+    ) -> Result<Obj> {
+        let rule = json!({
+            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+            "operations": operations, "scope": "*",
+        });
+        let webhooks = json!([{
+            "name": NAME,
+            "clientConfig": self.client_config(),
+            "rules": [rule],
+            "namespaceSelector": { "matchLabels": { label: "here" } },
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "timeoutSeconds": seconds,
+        }]);
+        let name = format!("{label}.{}", operations.join("-").to_lowercase());
+        cluster.of::<ValidatingWebhookConfiguration>(name).field("webhooks", webhooks).create().await
+    }
+}
+
 impl Drop for Webhook {
     fn drop(&mut self) {
         match &self.means {
@@ -176,17 +217,24 @@ fn is_secret(review: &Review<'_>, namespace: &str) -> bool {
         && review.object.key().namespace.as_deref() == Some(namespace)
 }
 
-async fn serve(listener: TcpListener, tls: TlsAcceptor, verdict: Arc<Mutex<Verdict>>) {
+/// What a running webhook is told, and tells.
+#[derive(Clone)]
+struct Says {
+    verdict: Arc<Mutex<Verdict>>,
+    asked: Arc<AtomicUsize>,
+}
+
+async fn serve(listener: TcpListener, tls: TlsAcceptor, says: Says) {
     // Ends with this future.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
-                let (tls, verdict) = (tls.clone(), Arc::clone(&verdict));
+                let (tls, says) = (tls.clone(), says.clone());
                 connections.spawn(async move {
                     let stream = tls.accept(stream).await?;
-                    let service = service_fn(|request| answer(Arc::clone(&verdict), request));
+                    let service = service_fn(|request| answer(says.clone(), request));
                     http1::Builder::new().serve_connection(TokioIo::new(stream), service).await?;
                     anyhow::Ok(())
                 });
@@ -197,11 +245,15 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, verdict: Arc<Mutex<Verdi
 }
 
 async fn answer(
-    verdict: Arc<Mutex<Verdict>>,
+    says: Says,
     request: http::Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes);
-    let verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let verdict = says.verdict.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    says.asked.fetch_add(1, Ordering::SeqCst);
+    if verdict == Verdict::Hangs {
+        std::future::pending::<()>().await;
+    }
     let review = body.map_err(anyhow::Error::from).and_then(|body| review(&verdict, &body));
     let mut response = Response::new(Full::default());
     match review {
@@ -231,6 +283,7 @@ fn review(verdict: &Verdict, body: &[u8]) -> Result<Value> {
             (false, result)
         }
         Verdict::Broken => anyhow::bail!("broken by the test"),
+        Verdict::Hangs => unreachable!("it does not come to a review"),
     };
     let mut response = json!({ "uid": request["uid"] });
     if review["kind"] == "ConversionReview" {

@@ -1,0 +1,1 @@
+//! The API server is away for a while.

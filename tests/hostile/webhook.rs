@@ -1,0 +1,157 @@
+//! Admission webhooks of one namespace that hang or fail.
+
+use anyhow::{Result, ensure};
+
+use crate::stage::{Stage, never};
+use crate::support::cluster::{create_all, poll};
+use crate::support::proxy::{Exchange, On, Verb};
+use crate::support::webhook::{Verdict, Webhook};
+use crate::support::{Cluster, Ns, Policy};
+
+/// How much garbage there is where the webhook is asked.
+const GARBAGE: usize = 500;
+/// How many objects of the other namespace come one after the other.
+const OTHERS: usize = 20;
+/// How long the API server waits for the webhook, and the collector for the API server.
+const SECONDS: u32 = 30;
+const LABEL: &str = "hostile";
+
+/// A namespace whose requests the webhook is asked about.
+async fn guarded(cluster: &Cluster) -> Result<Ns> {
+    let ns = cluster.namespace().await?;
+    cluster.set_label(ns.as_object(), LABEL, "here").await?;
+    Ok(ns)
+}
+
+/// Waits until the API server heeds the webhook's configuration.
+async fn is_asked(cluster: &Cluster, webhook: &Webhook, ns: &Ns) -> Result<()> {
+    let mut tries = 0;
+    poll("the webhook to be asked", async || {
+        tries += 1;
+        let object = ns.configmap(format!("try-{tries}")).create().await?;
+        let object = cluster.set_label(&object, "try", "yes").await?;
+        cluster.delete(&object, Policy::Background).await?;
+        Ok(webhook.asked() > 0)
+    })
+    .await
+}
+
+fn unanswered(exchanges: &[Exchange]) -> usize {
+    exchanges.iter().filter(|exchange| exchange.status.is_none()).count()
+}
+
+/// Garbage of another namespace goes one after the other, each object before any of the
+/// requests that hang was answered.
+async fn others_go(stage: &Stage, healthy: &Ns, hostile: &Ns, verb: Verb) -> Result<()> {
+    let on = On::verb(verb).within(hostile.name());
+    poll("a request to hang", async || Ok(unanswered(&stage.proxy.all(&on)) > 0)).await?;
+    for number in 0..OTHERS {
+        let garbage = healthy.configmap(format!("other-{number}")).owner_reference(never()).create().await?;
+        stage.gone(&garbage).await?;
+        let all = stage.proxy.all(&on);
+        ensure!(
+            unanswered(&all) == all.len(),
+            "object {number} waited until a request that hung was answered: {} of {}",
+            all.len() - unanswered(&all),
+            all.len()
+        );
+    }
+    Ok(())
+}
+
+/// Fails if the workers, or the places for requests under way, all wait for a webhook
+/// that is asked about the deletions of one namespace.
+#[tokio::test]
+async fn a_webhook_that_hangs_for_deletions_of_one_namespace_holds_up_no_other() -> Result<()> {
+    let stage = Stage::alone().await?;
+    let (cluster, healthy) = (&stage.cluster, &stage.ns);
+    let hostile = guarded(cluster).await?;
+    let webhook = Webhook::start(stage.plane()?).await?;
+    let guard = webhook.guard_configmaps(cluster, LABEL, &["DELETE"], SECONDS).await?;
+    is_asked(cluster, &webhook, &hostile).await?;
+    let collector = stage.collector().await?;
+    webhook.say(Verdict::Hangs);
+    let garbage = (0..GARBAGE).map(|n| hostile.configmap(format!("g-{n}")).owner_reference(never()));
+    let garbage = create_all(garbage).await?;
+
+    others_go(&stage, healthy, &hostile, Verb::Delete).await?;
+    cluster.assert_kept(&garbage).await?;
+    cluster.delete(&guard, Policy::Background).await?;
+    webhook.say(Verdict::Fine);
+    cluster.settled(&collector).await?;
+    cluster.assert_gone(&garbage).await?;
+    collector.stop().await
+}
+
+/// The same for the patches by which dependents are released: their owner waits, and other
+/// owners are released and other garbage is collected.
+#[tokio::test]
+async fn a_webhook_that_hangs_for_patches_of_one_namespace_holds_up_no_other_orphaning() -> Result<()> {
+    let stage = Stage::alone().await?;
+    let (cluster, healthy) = (&stage.cluster, &stage.ns);
+    let hostile = guarded(cluster).await?;
+    let webhook = Webhook::start(stage.plane()?).await?;
+    let guard = webhook.guard_configmaps(cluster, LABEL, &["UPDATE"], SECONDS).await?;
+    is_asked(cluster, &webhook, &hostile).await?;
+    let collector = stage.collector().await?;
+    let owners = create_all((0..GARBAGE / 10).map(|n| hostile.secret(format!("owner-{n}")))).await?;
+    let dependents = owners.iter().flat_map(|owner| {
+        (0..10).map(|n| hostile.configmap(format!("{}-{n}", owner.name)).owned_by(owner))
+    });
+    let dependents = create_all(dependents).await?;
+    webhook.say(Verdict::Hangs);
+    cluster.delete_all(&owners, Policy::Orphan).await?;
+
+    others_go(&stage, healthy, &hostile, Verb::Patch).await?;
+    let on = On::verb(Verb::Patch).within(hostile.name());
+    for number in 0..OTHERS / 4 {
+        let owner = healthy.secret(format!("owner-{number}")).create().await?;
+        let dependent = healthy.configmap(format!("kept-{number}")).owned_by(&owner).create().await?;
+        stage.seen(&collector, &dependent).await?;
+        cluster.delete(&owner, Policy::Orphan).await?;
+        stage.gone(&owner).await?;
+        stage.assert_owners(&dependent, &[]).await?;
+        let all = stage.proxy.all(&on);
+        ensure!(unanswered(&all) == all.len(), "owner {number} waited for a patch that hung");
+    }
+    cluster.delete(&guard, Policy::Background).await?;
+    webhook.say(Verdict::Fine);
+    cluster.settled(&collector).await?;
+    for dependent in &dependents {
+        stage.assert_owners(dependent, &[]).await?;
+    }
+    collector.stop().await
+}
+
+/// A webhook that fails at once for one namespace: the objects there back off by
+/// themselves, and say so in the API server's words.
+#[tokio::test]
+async fn a_webhook_that_fails_for_one_namespace_delays_no_other() -> Result<()> {
+    let stage = Stage::alone().await?;
+    let (cluster, healthy) = (&stage.cluster, &stage.ns);
+    let hostile = guarded(cluster).await?;
+    let webhook = Webhook::start(stage.plane()?).await?;
+    let guard = webhook.guard_configmaps(cluster, LABEL, &["DELETE"], SECONDS).await?;
+    is_asked(cluster, &webhook, &hostile).await?;
+    let collector = stage.collector().await?;
+    webhook.say(Verdict::Broken);
+    let garbage = (0..GARBAGE).map(|n| hostile.configmap(format!("g-{n}")).owner_reference(never()));
+    let garbage = create_all(garbage).await?;
+    let failing = On::verb(Verb::Delete).within(hostile.name());
+    stage.proxy.answered(GARBAGE, &failing).await?;
+    for number in 0..OTHERS {
+        let before = stage.proxy.mark();
+        let garbage = healthy.configmap(format!("other-{number}")).owner_reference(never()).create().await?;
+        stage.gone(&garbage).await?;
+        let first = stage.proxy.since(before, &failing).len();
+        ensure!(first < GARBAGE, "{first} requests of the other namespace came before one of this");
+    }
+    cluster.assert_kept(&garbage).await?;
+    let stuck = collector.get_debug(&format!("/debug/stuck?namespace={}", hostile.name())).await?.body;
+    ensure!(stuck.contains("failed calling webhook"), "{stuck}");
+    cluster.delete(&guard, Policy::Background).await?;
+    webhook.say(Verdict::Fine);
+    cluster.settled(&collector).await?;
+    cluster.assert_gone(&garbage).await?;
+    collector.stop().await
+}
