@@ -79,6 +79,8 @@ mutations! {
     ForgetFailedDelete,
     /// An owner that could not be looked up is not looked up again.
     ForgetFailedLookUp,
+    /// A key whose request was held back because others hang is not tried again.
+    ForgetDeferred,
     /// A key that is queued while it is worked on is not worked on again.
     DropSecondRun,
 }

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use super::brake::Brake;
 use super::decision::DecisionObserver;
 use super::graph_handle::{GraphHandle, PartitionEnded};
-use super::health::TypeHealth;
 use super::memory::Memory;
 use super::orphan::Releases;
 use super::pool::{Outcome, RetryReason};
@@ -19,6 +18,7 @@ use crate::api::{Api, ApiError, ErrorClass};
 use crate::brake::Limits;
 use crate::graph::Report;
 use crate::mailbox::Completion;
+use crate::mutation::{self, Mutation};
 use crate::object::{Identity, OwnerReference, Uid};
 
 /// How long the answer to "who has this uid?" is used again.
@@ -37,8 +37,6 @@ pub struct WorkerContext {
     pub memory: Arc<Memory>,
     /// Events and log lines for people.
     pub reporter: Reporter,
-    /// Types that are left alone for a while.
-    pub health: Arc<TypeHealth>,
     /// What keeps it from deleting too much.
     pub brake: Brake,
     /// How far the monitors are.
@@ -66,7 +64,6 @@ impl WorkerContext {
             graph,
             memory,
             reporter,
-            health: Arc::default(),
             brake: Brake::new(Limits::default()),
             registry: Registry::default(),
             releases: Releases::new(1),
@@ -169,6 +166,12 @@ impl From<PartitionEnded> for Interrupted {
 }
 
 impl Interrupted {
+    /// Whether nothing was tried, for no failure of its own.
+    #[must_use]
+    pub const fn is_deferred(&self) -> bool {
+        matches!(self, Self::Api(ApiError { class: ErrorClass::Deferred { .. }, .. }))
+    }
+
     /// What becomes of the key.
     #[must_use]
     pub fn outcome(self) -> Outcome {
@@ -181,6 +184,12 @@ impl Interrupted {
             Self::Api(error) => api_outcome(&error),
         }
     }
+}
+
+/// What becomes of a key that ends in a request, if requests are held at this moment.
+#[must_use]
+pub fn held(api: &Api) -> Option<Outcome> {
+    api.held().as_ref().map(api_outcome)
 }
 
 /// What becomes of a key whose request failed.
@@ -202,6 +211,10 @@ pub fn api_outcome(error: &ApiError) -> Outcome {
             Completion::Retry { reason: RetryReason::Throttled, error: text }
         }
         ErrorClass::Denied => Completion::Retry { reason: RetryReason::Denied, error: text },
+        ErrorClass::Deferred { .. } if mutation::is(Mutation::ForgetDeferred) => Completion::Done,
+        ErrorClass::Deferred { retry_after } => {
+            Completion::Defer { after: retry_after, reason: RetryReason::Deferred, error: text }
+        }
         _ => Completion::Retry { reason: RetryReason::Failed, error: text },
     }
 }
@@ -221,6 +234,7 @@ mod tests {
             Completion::Done
             | Completion::Again
             | Completion::RetryAfter { .. }
+            | Completion::Defer { .. }
             | Completion::Park { .. } => None,
         }
     }

@@ -206,6 +206,7 @@ fn doors<W: Work>(pool: &Addr<Pool<W>>) -> PoolDoors {
         open: pool.clone().recipient(),
         close: pool.clone().recipient(),
         wake: pool.clone().recipient(),
+        recovered: pool.clone().recipient(),
     }
 }
 

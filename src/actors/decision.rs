@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::context::{Interrupted, WorkerContext};
 use super::delete::{Classified, Dropped, Evidence};
 use super::reporter::Written;
-use crate::api::{ApiError, Deleted, ErrorClass, Finalizer, FinalizerRemoval, Patched};
+use crate::api::{Api, ApiError, Deleted, ErrorClass, Finalizer, FinalizerRemoval, Patched};
 use crate::graph::ObjectSnapshot;
 use crate::object::{Identity, OwnerReference, PropagationPolicy};
 use crate::telemetry::record;
@@ -102,6 +102,7 @@ pub struct DecisionLine<'a> {
     owner: Option<&'a Identity>,
     observers: &'a [Arc<dyn DecisionObserver>],
     dry_run: bool,
+    api: &'a Api,
     judged: Vec<JudgedOwner>,
 }
 
@@ -118,6 +119,7 @@ impl<'a> DecisionLine<'a> {
             owner: None,
             observers: &context.decisions,
             dry_run: context.api.gate().is_dry_run(),
+            api: &context.api,
             judged: Vec::new(),
         }
     }
@@ -219,9 +221,16 @@ impl<'a> DecisionLine<'a> {
         tracing::debug!(object = %self.object, action = self.action, why, "held by the brake");
     }
 
+    /// Its request was not sent, for no failure of its own. One line speaks for all of them.
+    pub fn deferred(&self, why: &dyn Display) {
+        record::decision(self.action, "deferred", &self.object.resource.group_resource);
+        tracing::debug!(object = %self.object, action = self.action, %why, "deferred");
+    }
+
     fn failed(&self, error: &ApiError) {
         let outcome = match error.class {
             ErrorClass::DryRun => return self.write("dry_run", None),
+            ErrorClass::Deferred { .. } => return self.deferred(error),
             ErrorClass::Denied => {
                 record::denied_write(self.action, &self.object.resource.group_resource);
                 "denied"
@@ -242,8 +251,12 @@ impl<'a> DecisionLine<'a> {
         let owners = (!owners.is_empty()).then_some(owners);
         match error {
             None => tracing::info!(%object, action, policy, finalizer, owners, outcome, "decision"),
-            // Another collector was faster, as it should be.
-            Some(error) if self.dry_run && outcome == "conflict" => {
+            // Another collector was faster, as it should be; or it is one of the many that an
+            // outage meets, of which the log speaks once.
+            Some(error)
+                if self.dry_run && outcome == "conflict"
+                    || outcome == "failed" && self.api.is_unreachable() =>
+            {
                 tracing::debug!(%object, action, policy, finalizer, owners, outcome, %error, "decision");
             }
             Some(error) => {

@@ -4,6 +4,7 @@ mod failing;
 mod leadership;
 mod monitors;
 mod rebuild;
+mod recovery;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +22,14 @@ use super::graph_handle::GraphHandle;
 use super::graph_queue::GraphQueue;
 use super::memory::Memory;
 use super::messages::{
-    Close, Expected, MonitorDrained, Open, ServedTypesChanged, Stop, SyncChanged, TypesListed, WakeUnresolved,
+    Close, Expected, MonitorDrained, Open, ServedTypesChanged, Stop, SyncChanged, TypesListed, WakeRecovered,
+    WakeUnresolved,
 };
 use super::monitor::Monitor;
 use super::orphan::RoundTypes;
 use super::registry::Registry;
 use super::supervision::{Placement, Vital, task};
-use crate::api::{Api, ApiError, Discovered, HighWater, Standing, Watchable};
+use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater, Standing, Watchable};
 use crate::graph::{DeletesProve, Epoch};
 use crate::object::{GroupResource, ResourceType};
 use crate::telemetry::record;
@@ -78,6 +80,8 @@ pub struct PoolDoors {
     pub close: Recipient<Close>,
     /// Queue what waits for a kind to resolve.
     pub wake: Recipient<WakeUnresolved>,
+    /// Queue what an outage has delayed.
+    pub recovered: Recipient<WakeRecovered>,
 }
 
 /// Where the collector as a whole stands.
@@ -244,7 +248,11 @@ impl Discovery {
             Ok(discovered) => return self.apply(Arc::new(discovered), ctx),
             Err(error) => {
                 record::discovery_error();
-                tracing::warn!(%error, "discovery failed; everything is kept as it is");
+                if self.status.borrow().last_error.is_some() || self.means.api.is_unreachable() {
+                    tracing::debug!(%error, "discovery failed; everything is kept as it is");
+                } else {
+                    tracing::warn!(%error, "discovery failed; everything is kept as it is");
+                }
                 self.status.send_modify(|status| {
                     let failing = failing::after_nothing(&status.failing, &error, SystemTime::now());
                     failing::recorded(&status.failing, &failing);
@@ -274,7 +282,14 @@ impl Discovery {
         let wait = self.expectations.shown(catalog_before, &discovered.catalog);
         for failure in &discovered.failures {
             record::discovery_error();
-            tracing::warn!(group = %failure.group, error = %failure.error, "group could not be discovered; its monitors are kept");
+            let GroupFailure { group, error, .. } = failure;
+            let is_known = self.status.borrow().failing.iter().any(|known| known.is_about(failure));
+            // One line when it begins; in an outage of everything, one for all groups.
+            if is_known || self.means.api.is_unreachable() {
+                tracing::debug!(%group, %error, "group could not be discovered; its monitors are kept");
+            } else {
+                tracing::warn!(%group, %error, "group could not be discovered; its monitors are kept");
+            }
         }
         self.status.send_modify(|status| {
             status.discovered = true;
@@ -312,6 +327,7 @@ impl Actor for Discovery {
         ctx.set_mailbox_capacity(4096);
         self.hear_of_restores(ctx);
         self.hear_of_leadership(ctx);
+        self.hear_of_recoveries(ctx);
         self.look(ctx);
     }
 }

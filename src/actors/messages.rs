@@ -275,6 +275,11 @@ pub struct Close;
 #[rtype(result = "()")]
 pub struct WakeUnresolved;
 
+/// The API server can be reached again: queue what its outage has delayed.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct WakeRecovered;
+
 /// The brake is released: queue what it has held.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]

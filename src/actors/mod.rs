@@ -19,7 +19,6 @@ mod expectations;
 mod graph;
 mod graph_handle;
 mod graph_queue;
-mod health;
 mod introspection;
 mod journal;
 mod lanes;

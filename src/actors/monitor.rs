@@ -25,6 +25,7 @@ use crate::telemetry::record;
 
 mod feed;
 mod progress;
+mod trouble;
 
 use feed::{Fed, Feed, Subject};
 

@@ -251,7 +251,10 @@ impl<W: Work> Handler<Finished> for Pool<W> {
                 self.failing.remove(&key);
             }
             Completion::Again => {}
-            Completion::Retry { .. } | Completion::RetryAfter { .. } | Completion::Park { .. } => {
+            Completion::Retry { .. }
+            | Completion::RetryAfter { .. }
+            | Completion::Park { .. }
+            | Completion::Defer { .. } => {
                 self.failing.insert(key.clone());
             }
         }

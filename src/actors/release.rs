@@ -61,8 +61,7 @@ pub async fn release(
     let mut tries = 0;
     let patched = loop {
         tries += 1;
-        let patched = context.api.remove_references(dependent, references, None);
-        let patched = context.health.request(&dependent.resource.group_resource, patched).await;
+        let patched = context.api.remove_references(dependent, references, None).await;
         match &patched {
             Err(error) if error.class == ErrorClass::Conflict && tries < TRIES => {}
             _ => break patched,

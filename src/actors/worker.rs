@@ -9,6 +9,7 @@ use actix::{
 
 use super::pool::{Finished, Outcome, Place, Pool, RetryReason, Work};
 use super::supervision::task;
+use crate::api::StepAside;
 use crate::mailbox::Time;
 use crate::object::Key;
 use crate::telemetry::{DeletionLag, record};
@@ -65,7 +66,8 @@ impl<W: Work> Handler<Assign> for Worker<W> {
         let measured = lag.clone();
         let task = task(async move {
             // Boxed: a task is moved whole when it is spawned, and again when it ends.
-            let work = Box::pin(work.work(assigned, place));
+            let work = Box::pin(work.work(assigned, place.clone()));
+            let work = StepAside::scope(move || place.step_aside(), work);
             DeletionLag::scope(measured, work).await
         });
         let end = task.into_actor(self).map(move |result, worker, ctx| {

@@ -13,6 +13,7 @@ use http_body_util::BodyExt as _;
 use kube::client::{AuthError, Body};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::bulkhead::{Bulkhead, End};
 use super::concurrency::{Concurrency, Signal};
 use super::decode::{Encoding, Status};
 use super::delete::Readers;
@@ -24,6 +25,7 @@ use super::jitter::Jitter;
 use super::limiter::Limiter;
 use super::list_watch::HighWater;
 use super::patch::Trials;
+use super::reachability::Reachability;
 use super::settings::{ApiSettings, Verb};
 use crate::object::GroupResource;
 use crate::telemetry::{DeletionLag, record};
@@ -91,6 +93,8 @@ struct Inner {
     doubts: Doubts,
     limiter: Limiter,
     concurrency: Concurrency,
+    bulkhead: Bulkhead,
+    reachability: Reachability,
     jitter: Jitter,
     trials: Trials,
     readers: Readers,
@@ -120,6 +124,8 @@ impl Api {
             limiter: Limiter::new(settings.qps, settings.burst),
             jitter: Jitter::new(settings.seed),
             concurrency: Concurrency::default(),
+            bulkhead: Bulkhead::default(),
+            reachability: Reachability::default(),
             settings,
             gate,
             high_water: HighWater::default(),
@@ -150,6 +156,21 @@ impl Api {
     pub(super) fn aggregate(&self, watchable: &[Watchable]) {
         let groups = watchable.iter().filter(|watchable| watchable.aggregated);
         self.0.concurrency.aggregate(groups.map(|watchable| &*watchable.resource.group_resource.group));
+    }
+
+    /// Whether another API server than the cluster's own answers for a type.
+    pub(super) fn is_aggregated(&self, resource: &GroupResource) -> bool {
+        self.0.concurrency.is_aggregated(resource)
+    }
+
+    /// In which namespaces requests hang.
+    pub(super) fn bulkhead(&self) -> &Bulkhead {
+        &self.0.bulkhead
+    }
+
+    /// Whether the API server can be reached.
+    pub(super) fn reachability(&self) -> &Reachability {
+        &self.0.reachability
     }
 
     /// How it behaves.
@@ -197,17 +218,25 @@ impl Api {
         // Discovery of an old server is a hundred small requests, all at once and
         // then none for long: no load that a limit is for. And a list that a watch
         // needs to go on must not wait behind a thousand deletions.
+        self.pass(&call).await?;
         if !call.is_about_an_object() {
             return Box::pin(self.exchange(call)).await.0;
         }
+        // What is not sent takes nobody's turn.
+        self.0.bulkhead.check(&call)?;
         if self.1.pace == Pace::Each {
             self.0.limiter.turn().await;
         }
         // What must not be sent anyway needs no place, and dispelling a doubt takes long.
         self.may_write(&call).await?;
         let mut place = self.0.concurrency.place(call.resource).await;
-        let (answer, signal) = place.keep(Box::pin(self.exchange(call))).await;
+        // Others may have begun to hang while it waited.
+        let mut ticket = self.0.bulkhead.admit(&call)?;
+        let patience = ticket.patience();
+        let exchange = Box::pin(self.exchange(call));
+        let (answer, signal) = place.keep(exchange, patience, || ticket.hangs()).await;
         place.end(signal);
+        ticket.end(End::of(&answer));
         answer
     }
 
@@ -216,7 +245,7 @@ impl Api {
     ///
     /// To be boxed: it is large, and every future around it would be larger by it, or by
     /// twice as much, and moved whole when it becomes a task.
-    async fn exchange(&self, mut call: Call<'_>) -> (Result<Answer, ApiError>, Signal) {
+    pub(super) async fn exchange(&self, mut call: Call<'_>) -> (Result<Answer, ApiError>, Signal) {
         match self.send(&mut call).await {
             Err(error) => (Err(error), Signal::Silent),
             Ok((parts, body)) if parts.status.is_success() => {
@@ -262,14 +291,19 @@ impl Api {
             Ok::<_, ApiError>((parts, body))
         });
         let answer = match permit {
-            None => exchange.await,
+            None => Some(exchange.await),
             Some(permit) => tokio::select! {
                 biased;
-                () = self.0.gate.outlived(permit) => Ok(Err(given_up(call))),
-                answer = exchange => answer,
+                () = self.0.gate.outlived(permit) => None,
+                answer = exchange => Some(answer),
             },
         };
-        let answer = answer.unwrap_or_else(|_| Err(too_slow(call, limit)));
+        let answer = answer.map(|answer| answer.unwrap_or_else(|_| Err(too_slow(call, limit))));
+        if let Some(answer) = &answer {
+            let code = answer.as_ref().map(|(parts, _)| parts.status.as_u16());
+            self.note_reachable(call, start, code);
+        }
+        let answer = answer.unwrap_or_else(|| Err(given_up(call)));
         let code = answer.as_ref().ok().map(|(parts, _)| parts.status.as_u16());
         // For clients without a layer that knows better: what was answered was sent.
         if let Some(lag) = lag.filter(|_| code.is_some()) {
@@ -313,6 +347,7 @@ impl Api {
             .await
             .unwrap_or_else(|_| Err(kube::Error::Service("no answer in time".into())))
             .map_err(|error| transport(&call, &error));
+        self.note_reachable(&call, start, response.as_ref().map(|response| response.status().as_u16()));
         let code = response.as_ref().ok().map(|response| response.status().as_u16());
         let is_ok = response.as_ref().is_ok_and(|response| response.status().is_success());
         if !is_ok || call.verb == Verb::Watch {

@@ -63,6 +63,12 @@ pub enum ErrorClass {
     Doubted,
     /// Dry run; nothing was sent.
     DryRun,
+    /// Nothing was sent: the API server cannot be reached, or requests of this kind hang
+    /// for other objects.
+    Deferred {
+        /// When to try again, unless somebody says so before.
+        retry_after: Duration,
+    },
 }
 
 impl ErrorClass {
@@ -85,6 +91,7 @@ impl ErrorClass {
             Self::GateClosed => "gate_closed",
             Self::Doubted => "doubted",
             Self::DryRun => "dry_run",
+            Self::Deferred { .. } => "deferred",
         }
     }
 }
@@ -127,7 +134,8 @@ impl ApiError {
             | ErrorClass::TooLargeResourceVersion
             | ErrorClass::GateClosed
             | ErrorClass::Doubted
-            | ErrorClass::DryRun => false,
+            | ErrorClass::DryRun
+            | ErrorClass::Deferred { .. } => false,
         }
     }
 }

@@ -8,6 +8,7 @@
 
 mod accept;
 pub(crate) mod benching;
+mod bulkhead;
 mod client;
 mod clock;
 mod concurrency;
@@ -28,6 +29,7 @@ mod list_watch;
 mod live;
 mod patch;
 mod path;
+mod reachability;
 mod read;
 mod review;
 mod settings;
@@ -36,6 +38,7 @@ mod transport;
 #[cfg(test)]
 pub(crate) mod scripted;
 
+pub use bulkhead::StepAside;
 pub(crate) use client::chain as error_chain;
 pub use client::{Api, Clients};
 pub use clock::{Clock, Moment};
@@ -51,6 +54,7 @@ pub use gate::{GateClosed, Permit, Standing, WriteGate};
 pub(crate) use jitter::Jitter;
 pub use list_watch::{HighWater, ListWatch, Phase, Sighting, Step, WatchStart};
 pub use patch::{Patched, References};
+pub use reachability::Outage;
 pub use read::{Evidence, Listed, LookUp};
 pub use review::{Access, Bearer, ReviewError, Reviews, User};
 pub use settings::{

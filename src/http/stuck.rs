@@ -126,6 +126,10 @@ pub const fn hint(reason: StuckReason) -> &'static str {
         StuckReason::Braked => {
             "find out who deletes so much; /readyz?verbose says why the brake is engaged, and it is resumed by hand"
         }
+        StuckReason::Deferred => {
+            "the API server cannot be reached, or requests of this kind hang in this namespace, perhaps in a \
+             webhook: the message says which; it is tried again by itself"
+        }
         StuckReason::UnseenWrite => {
             "see its type in /debug/monitors: the watch does not show what was written"
         }

@@ -158,6 +158,16 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
                     self.delay(slot, self.backoff.max, false);
                 }
             }
+            Completion::Defer { after, reason, error } => {
+                self.defer(slot, reason, error);
+                if again {
+                    self.enqueue_counted(slot);
+                } else if woken {
+                    self.enqueue(slot);
+                } else {
+                    self.delay(slot, after.min(self.backoff.max), false);
+                }
+            }
             Completion::RetryAfter { after, reason, error } => {
                 self.fail(slot, reason, error, 0);
                 self.delay(slot, after.min(self.backoff.max), true);
@@ -370,6 +380,20 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
         failure.reason = reason;
         failure.error = error;
         failure.backoffs
+    }
+
+    /// Records that an entry was not tried.
+    fn defer(&mut self, slot: Slot, reason: R, error: Arc<str>) {
+        let since = self.now;
+        let failure = self.store[slot].failure.get_or_insert_with(|| {
+            self.failing += 1;
+            Box::new(Failure { attempts: 0, backoffs: 0, since, reason, error: Arc::clone(&error) })
+        });
+        failure.reason = reason;
+        // Its own error says more of it than that of another key.
+        if failure.attempts == 0 {
+            failure.error = error;
+        }
     }
 
     /// Forgets an entry's failures.

@@ -58,6 +58,17 @@ pub enum Completion<R> {
         /// What it waits for, for people.
         error: Arc<str>,
     },
+    /// It was not tried, for something that is no failure of its own: it waits so long, or
+    /// until it is [woken](super::Mailbox::wake) or added. No attempt is counted, and an
+    /// error of its own is kept.
+    Defer {
+        /// How long.
+        after: Duration,
+        /// Why, for metrics and [`Mailbox::wake`](super::Mailbox::wake).
+        reason: R,
+        /// What it waits for, for people.
+        error: Arc<str>,
+    },
     /// The API server told when to try again (429 with `Retry-After`). Counts as
     /// a failure, and does not make later backoff longer.
     RetryAfter {

@@ -150,6 +150,14 @@ metrics! {
     API_CONCURRENCY_LIMIT = "kube_gc_api_concurrency_limit", Kind::Gauge, Count, [];
     /// How often a 429 had the effect that fewer requests are sent at a time, or none for a moment where one at a time was refused; an aggregated API and the writing of events have limits of their own.
     API_CONCURRENCY_CUTS = "kube_gc_api_concurrency_cuts_total", Kind::Counter, Count, ["server"];
+    /// 1 while the API server can be reached, 0 during an outage, in which requests are held and one at a time probes.
+    API_SERVER_REACHABLE = "kube_gc_api_server_reachable", Kind::Gauge, Count, [];
+    /// Seconds in which the API server could not be reached, in all; added at least every 30 s.
+    API_SERVER_OUTAGE = "kube_gc_api_server_outage_seconds_total", Kind::Counter, Count, [];
+    /// Requests that were not sent, which counts as no attempt: the API server was "unreachable", or requests of that type, namespace and verb were "hanging".
+    REQUESTS_DEFERRED = "kube_gc_requests_deferred_total", Kind::Counter, Count, ["reason"];
+    /// Types, each in one namespace and with one verb, whose requests hang or are left alone because one has hung and failed; at most 4096.
+    HANGING_COMPARTMENTS = "kube_gc_hanging_compartments", Kind::Gauge, Count, [];
     /// Decisions about objects, by what was to be done and what came of it.
     DECISIONS = "kube_gc_decisions_total", Kind::Counter, Count, ["action", "outcome", "resource"];
     /// How long it took from the arrival of the event that an owner is gone, or deletes its dependents in the foreground, until a dependent's DELETE was handed to the transport.

@@ -41,7 +41,11 @@ pub(super) use process::build_info;
 pub use process::{log_waiting, tasks};
 pub use queues::{Queue, QueueMetrics, QueueSample, worker_restarted};
 pub use readiness::ready;
-pub use requests::{ApiSide, api_concurrency, api_concurrency_cut, request};
+pub(super) use requests::DEFERRED_FOR;
+pub use requests::{
+    ApiSide, api_concurrency, api_concurrency_cut, api_server_outage, api_server_reachable,
+    hanging_compartments, request, request_deferred,
+};
 pub use resources::{
     EventKind, EventMetrics, MonitorState, discovery_error, monitor_restarted, monitors, resource_sync_error,
     resource_synced, undiscovered,
@@ -128,6 +132,10 @@ pub(super) mod tests {
         request("get", &GroupResource::parse("pods"), "timeout", Duration::from_secs(1));
         api_concurrency(1);
         api_concurrency_cut(ApiSide::Kubernetes);
+        api_server_reachable(true);
+        api_server_outage(Duration::from_secs(1));
+        request_deferred("hanging");
+        hanging_compartments(1);
         graph(0, &GraphSize::default());
         uid_collision();
         invalid_reference(InvalidReference::InvalidScope);

@@ -95,9 +95,9 @@ async fn a_webhook_that_hangs_for_patches_of_one_namespace_holds_up_no_other_orp
     is_asked(cluster, &webhook, &hostile).await?;
     let collector = stage.collector().await?;
     let owners = create_all((0..GARBAGE / 10).map(|n| hostile.secret(format!("owner-{n}")))).await?;
-    let dependents = owners.iter().flat_map(|owner| {
-        (0..10).map(|n| hostile.configmap(format!("{}-{n}", owner.name)).owned_by(owner))
-    });
+    let dependents = owners
+        .iter()
+        .flat_map(|owner| (0..10).map(|n| hostile.configmap(format!("{}-{n}", owner.name)).owned_by(owner)));
     let dependents = create_all(dependents).await?;
     webhook.say(Verdict::Hangs);
     cluster.delete_all(&owners, Policy::Orphan).await?;

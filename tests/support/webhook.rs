@@ -244,10 +244,7 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, says: Says) {
     }
 }
 
-async fn answer(
-    says: Says,
-    request: http::Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(says: Says, request: http::Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes);
     let verdict = says.verdict.lock().unwrap_or_else(PoisonError::into_inner).clone();
     says.asked.fetch_add(1, Ordering::SeqCst);

@@ -176,7 +176,10 @@ const fn ended(outcome: &Outcome) -> Afresh {
     match outcome {
         Completion::Done | Completion::Park { .. } => Afresh::Made,
         Completion::Retry { reason, .. } if reason.is_parked() => Afresh::Made,
-        Completion::Again | Completion::Retry { .. } | Completion::RetryAfter { .. } => Afresh::Failed,
+        Completion::Again
+        | Completion::Retry { .. }
+        | Completion::RetryAfter { .. }
+        | Completion::Defer { .. } => Afresh::Failed,
     }
 }
 

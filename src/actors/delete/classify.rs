@@ -10,7 +10,7 @@ use futures::stream;
 use super::DeleteWork;
 use super::look_ups::LookedUp;
 use crate::actors::context::Interrupted;
-use crate::api::{ErrorClass, LookUp};
+use crate::api::{ApiError, ErrorClass, LookUp};
 use crate::graph::{ObjectSnapshot, OwnerState, OwnerView, ReferenceSnapshot};
 use crate::mutation::{self, Mutation};
 use crate::object::{Identity, OwnerReference};
@@ -60,11 +60,13 @@ pub struct Classified {
     pub error: Option<Arc<str>>,
     /// How long the API server asks to be left alone with it.
     pub retry_after: Option<Duration>,
+    /// Why nobody was asked, if the request was held back.
+    pub deferred: Option<ApiError>,
 }
 
 impl Classified {
     const fn new(class: ReferenceClass, evidence: Evidence, identity: Option<Identity>) -> Self {
-        Self { class, evidence, identity, confirmed: None, error: None, retry_after: None }
+        Self { class, evidence, identity, confirmed: None, error: None, retry_after: None, deferred: None }
     }
 
     /// Whether nothing can bring the owner back.
@@ -171,6 +173,7 @@ impl DeleteWork {
                     ErrorClass::Throttled { retry_after } => retry_after,
                     _ => None,
                 },
+                deferred: matches!(error.class, ErrorClass::Deferred { .. }).then(|| error.clone()),
                 ..classified(ReferenceClass::Unresolved)
             },
         };

@@ -76,9 +76,8 @@ impl DeleteWork {
         let mut conflicts = 0;
         loop {
             self.still_waiting(classified).await?;
-            let deletion = self.context.api.delete(&item.identity, policy, precondition.version());
             reservation.sending();
-            let answer = self.context.health.request(&item.identity.resource.group_resource, deletion).await;
+            let answer = self.context.api.delete(&item.identity, policy, precondition.version()).await;
             reservation.answered(&answer);
             match answer {
                 Ok(deleted) => return Ok(Done::Deleted(deleted)),

@@ -104,9 +104,7 @@ impl InFlight {
 
 async fn send(context: WorkerContext, identity: Identity) -> LookedUp {
     let sent = Instant::now();
-    // A type whose look-ups wait because the API server has much to do does not hang.
-    let api = context.api.within(AT_MOST);
-    let answer = context.health.request(&identity.resource.group_resource, api.look_up(&identity)).await;
+    let answer = context.api.within(AT_MOST).look_up(&identity).await;
     LookedUp { sent, answer }
 }
 

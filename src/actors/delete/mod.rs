@@ -7,7 +7,7 @@ mod look_ups;
 
 use self::confirm::Confirmations;
 use self::look_ups::LookUps;
-use super::context::{Interrupted, WorkerContext, api_outcome};
+use super::context::{Interrupted, WorkerContext, api_outcome, held};
 use super::decision::DecisionLine;
 use super::messages::Finding;
 use super::pool::{Outcome, Place, RetryReason, Work};
@@ -40,6 +40,9 @@ impl Work for DeleteWork {
     const QUEUE: Queue = Queue::AttemptToDelete;
 
     async fn work(&self, key: Key, _: Place) -> Outcome {
+        if let Some(held) = held(&self.context.api) {
+            return held;
+        }
         match self.attempt(&key).await {
             Ok(outcome) => outcome,
             Err(interrupted) => interrupted.outcome(),
@@ -130,8 +133,7 @@ impl DeleteWork {
         }
         let line = DecisionLine::new(&self.context, &item.identity, "remove_finalizer")
             .finalizer(Finalizer::Foreground);
-        let removal = self.context.api.remove_finalizer(&item.identity, Finalizer::Foreground);
-        let removal = self.context.health.request(&item.identity.resource.group_resource, removal).await;
+        let removal = self.context.api.remove_finalizer(&item.identity, Finalizer::Foreground).await;
         line.finish(&removal);
         if let FinalizerRemoval::Removed(facts) = removal? {
             self.context.graph.expect(&item.identity.key(), after_removal(item, &facts));
@@ -158,8 +160,7 @@ impl DeleteWork {
         let line = DecisionLine::new(&self.context, &item.identity, "stop_blocking");
         let references: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
         let version = item.resource_version.as_ref();
-        let patched = self.context.api.stop_blocking(&item.identity, &references, version);
-        let patched = self.context.health.request(&item.identity.resource.group_resource, patched).await;
+        let patched = self.context.api.stop_blocking(&item.identity, &references, version).await;
         line.finish(&patched);
         self.expect_patch(item, &patched?);
         Ok(Completion::Done)
@@ -184,6 +185,10 @@ impl DeleteWork {
                 Ok(Completion::Done)
             }
             Decision::Park(reason) => {
+                if let Some(deferred) = only_deferred(&classified) {
+                    DecisionLine::new(&self.context, &item.identity, "keep").deferred(&deferred);
+                    return Ok(api_outcome(&deferred));
+                }
                 DecisionLine::new(&self.context, &item.identity, "keep")
                     .owners(item, &classified)
                     .parked(&reason);
@@ -246,8 +251,7 @@ impl DeleteWork {
         let basis = Basis::of(item);
         let mut conflicts = 0;
         loop {
-            let patched = api.remove_references(&item.identity, removal.references(), version.as_ref());
-            let patched = self.context.health.request(type_of_item, patched).await;
+            let patched = api.remove_references(&item.identity, removal.references(), version.as_ref()).await;
             let is_conflict = patched.as_ref().is_err_and(|error| error.class == ErrorClass::Conflict);
             if !is_conflict || !gone_for_good || version.is_none() {
                 return patched;
@@ -255,7 +259,7 @@ impl DeleteWork {
             conflicts += 1;
             // To be read and patched without a pause in between.
             api = self.context.api.ahead(1 + self.context.api.requests_for_patch(type_of_item)).await;
-            let live = match self.context.health.request(type_of_item, api.look_up(&item.identity)).await {
+            let live = match api.look_up(&item.identity).await {
                 Ok(LookUp::Found(live)) => live,
                 Ok(LookUp::Absent(_)) => return Ok(Patched::Gone),
                 Err(_) => return patched,
@@ -293,13 +297,20 @@ impl DeleteWork {
     }
 }
 
+/// Why the look-ups of owners were not sent, if nothing else keeps the object.
+fn only_deferred(classified: &[Classified]) -> Option<ApiError> {
+    let mut failed = classified.iter().filter(|owner| owner.class == ReferenceClass::Unresolved);
+    let first = failed.next()?.deferred.clone()?;
+    failed.all(|owner| owner.deferred.is_some()).then_some(first)
+}
+
 /// An owner could not be looked up: it is tried again with backoff, at once when
 /// discovery changes or a type can be listed again, and not before the API server
 /// wants to hear of it.
 fn not_looked_up(error: &ApiError) -> Outcome {
     match (error.class, api_outcome(error)) {
         _ if mutation::is(Mutation::ForgetFailedLookUp) => Completion::Done,
-        (ErrorClass::Throttled { .. }, outcome) => outcome,
+        (ErrorClass::Throttled { .. } | ErrorClass::Deferred { .. }, outcome) => outcome,
         (_, Completion::Retry { error, .. }) => Completion::Retry { reason: RetryReason::Unresolved, error },
         (_, outcome) => outcome,
     }

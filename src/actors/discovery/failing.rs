@@ -18,7 +18,7 @@ pub struct Failing {
 }
 
 impl Failing {
-    fn is_about(&self, failure: &GroupFailure) -> bool {
+    pub(super) fn is_about(&self, failure: &GroupFailure) -> bool {
         self.failure.group == failure.group && self.failure.version == failure.version
     }
 }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::MonitorContext;
 use super::progress::{Listed, Progress};
+use super::trouble::Trouble;
 use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::lanes::{Envelope, Lanes};
 use crate::actors::messages::{
@@ -44,6 +45,7 @@ pub struct Feed {
     list_watch: ListWatch,
     lanes: Lanes,
     progress: Progress,
+    trouble: Trouble,
     /// Whether there is something in the lanes that waits for what else comes.
     gathering: bool,
     draining: watch::Receiver<bool>,
@@ -84,6 +86,7 @@ impl Feed {
             list_watch,
             lanes,
             progress: Progress::default(),
+            trouble: Trouble::default(),
             gathering: false,
             draining,
             deadline: None,
@@ -158,6 +161,7 @@ impl Feed {
             Step::ListEnded { resource_version } => {
                 self.lanes.put(Change::ListEnded { resource_version: resource_version.clone() }, at);
                 self.progress.list_ended(resource_version);
+                self.trouble.over(resource);
             }
             Step::Events(sightings) => {
                 self.goes_on();
@@ -184,6 +188,12 @@ impl Feed {
                 }
             }
             Step::WatchEnded => self.goes_on(),
+            Step::Resumed if self.lanes.lists_are_applied() => self.goes_on(),
+            // Once the list is in the graph.
+            Step::Resumed => {
+                self.progress.goes_on();
+                self.trouble.over(resource);
+            }
             // Until the list that follows, nobody knows what has happened. Nothing is
             // wrong with that, but what was wrong is not over either.
             Step::Expired { error } => {
@@ -192,7 +202,7 @@ impl Feed {
             }
             Step::Failed { error, retry_in } => {
                 record::resource_sync_error(&resource.group, &self.resource.version, &resource.resource);
-                tracing::warn!(%resource, %error, ?retry_in, "list or watch failed");
+                self.trouble.failed(resource, &error, retry_in, self.context.api.is_unreachable());
                 if error.action != "LIST" {
                     self.progress.watch_failed(error.to_string());
                     self.context.registry.failed(resource, error.to_string());
@@ -215,6 +225,7 @@ impl Feed {
     /// The watch goes on from where it was: whatever went wrong is over.
     fn goes_on(&mut self) {
         let resource = &self.resource.group_resource;
+        self.trouble.over(resource);
         self.progress.goes_on();
         if !self.progress.listed {
             self.context.registry.update(resource, |state| state.last_error = None);

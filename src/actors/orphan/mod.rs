@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
-use super::context::{Interrupted, WorkerContext};
+use super::context::{Interrupted, WorkerContext, held};
 use super::decision::DecisionLine;
 use super::pool::{Outcome, Place, RetryReason, Work};
 use super::release::{after_removal, release};
@@ -52,6 +52,9 @@ impl Work for OrphanWork {
     }
 
     async fn work(&self, key: Key, place: Place) -> Outcome {
+        if let Some(held) = held(&self.context.api) {
+            return held;
+        }
         match self.attempt(&key, &place).await {
             Ok(()) => Completion::Done,
             Err(interrupted) => interrupted.outcome(),
@@ -216,7 +219,11 @@ impl OrphanWork {
                     }
                 }
                 Err(Stopped::PolicyChanged) => changed = true,
-                Err(Stopped::Interrupted(interrupted)) => failed = Some(interrupted),
+                // What another object's failure holds back is said only if nothing else is.
+                Err(Stopped::Interrupted(interrupted)) if failed.is_none() || !interrupted.is_deferred() => {
+                    failed = Some(interrupted);
+                }
+                Err(Stopped::Interrupted(_)) => {}
             }
         }
         match failed {

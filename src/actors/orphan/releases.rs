@@ -1,9 +1,11 @@
 //! How many dependents are released at a time, over all owners.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{Stream, StreamExt as _};
 use tokio::sync::Semaphore;
+
+use crate::api::StepAside;
 
 /// Places for releases. Clones share them.
 #[derive(Clone, Debug)]
@@ -28,9 +30,15 @@ impl Releases {
         release: impl Fn(D) -> F,
     ) -> impl Stream<Item = F::Output> {
         dependents
-            .then(move |dependent| async move { (self.places.acquire().await, dependent) })
+            .then(move |dependent| async move {
+                (Arc::clone(&self.places).acquire_owned().await.ok(), dependent)
+            })
             .map(move |(place, dependent)| {
-                let release = release(dependent);
+                // Given back when its request hangs, and else when it has ended.
+                let place = Arc::new(Mutex::new(place));
+                let held = Arc::clone(&place);
+                let give_back = move || drop(held.lock().unwrap_or_else(PoisonError::into_inner).take());
+                let release = StepAside::scope(give_back, release(dependent));
                 async move {
                     let released = release.await;
                     drop(place);

@@ -24,6 +24,9 @@ pub enum RetryReason {
     NotObserved,
     /// The brake is engaged: nothing is deleted until a person resumes.
     Braked,
+    /// Its request was not sent: the API server cannot be reached, or requests of this kind
+    /// hang for other objects.
+    Deferred,
 }
 
 impl RetryReason {
@@ -39,6 +42,7 @@ impl RetryReason {
             Self::Unresolved => "unresolved",
             Self::NotObserved => "not_observed",
             Self::Braked => "braked",
+            Self::Deferred => "deferred",
         }
     }
 
@@ -48,7 +52,12 @@ impl RetryReason {
     pub const fn is_parked(self) -> bool {
         match self {
             Self::Unresolved | Self::NotObserved | Self::Braked => true,
-            Self::Conflict | Self::Denied | Self::Failed | Self::Throttled | Self::Panicked => false,
+            Self::Conflict
+            | Self::Denied
+            | Self::Failed
+            | Self::Throttled
+            | Self::Panicked
+            | Self::Deferred => false,
         }
     }
 }

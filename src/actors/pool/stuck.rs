@@ -69,6 +69,7 @@ impl From<RetryReason> for StuckReason {
             RetryReason::Unresolved => Self::Unresolved,
             RetryReason::NotObserved => Self::NotObserved,
             RetryReason::Braked => Self::Braked,
+            RetryReason::Deferred => Self::Deferred,
         }
     }
 }

@@ -69,6 +69,11 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// The name of the object, if it is about one.
+    pub fn object_name(&self) -> &str {
+        self.object.map_or("", |object| object.name)
+    }
+
     /// Whether it changes anything.
     pub fn writes(&self) -> bool {
         self.method != Method::GET

@@ -11,11 +11,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::window::{CEILING, Change, Signal, Ticket, Window};
 use crate::telemetry::{ApiSide, record};
 
-/// A request that takes longer hangs, in a webhook more often than in the server. It
-/// goes on, but no longer in the way of others: with few places, some such requests
-/// would hold up everything for as long as their timeout.
-const HANGS: Duration = Duration::from_secs(5);
-
 /// A window and who waits for a place in it.
 #[derive(Debug)]
 pub struct Lane {
@@ -165,13 +160,21 @@ impl Place {
         }
     }
 
-    /// Keeps the place while this goes on, but not while it hangs.
-    pub async fn keep<T>(&mut self, request: impl Future<Output = T>) -> T {
+    /// Keeps the place while this goes on, but not for longer than `patience`. Then it goes
+    /// on, but no longer in the way of others: with few places, some requests that hang would
+    /// hold up everything for as long as their timeout.
+    pub async fn keep<T>(
+        &mut self,
+        request: impl Future<Output = T>,
+        patience: Duration,
+        hangs: impl FnOnce(),
+    ) -> T {
         let mut request = pin!(request);
-        match timeout(HANGS, &mut request).await {
+        match timeout(patience, &mut request).await {
             Ok(end) => end,
             Err(_) => {
                 self.leave();
+                hangs();
                 request.await
             }
         }

@@ -77,6 +77,12 @@ impl Concurrency {
         }
     }
 
+    /// Whether another server answers for a type.
+    pub fn is_aggregated(&self, resource: &GroupResource) -> bool {
+        let aggregated = self.aggregated.read().unwrap_or_else(PoisonError::into_inner);
+        aggregated.contains_key(&resource.group)
+    }
+
     fn lane(&self, resource: &GroupResource) -> Arc<Lane> {
         if *resource.group == *"" && *resource.resource == *"events" {
             return Arc::clone(&self.events);

@@ -119,7 +119,7 @@ async fn a_request_that_hangs_is_not_in_the_way_for_long_and_its_end_still_count
     let start = Instant::now();
     let mut place = lane.place().await;
     let hanging = async {
-        place.keep(tokio::time::sleep(Duration::from_secs(30))).await;
+        place.keep(tokio::time::sleep(Duration::from_secs(30)), Duration::from_secs(5), || {}).await;
         place.end(Signal::Refused);
         start.elapsed()
     };

@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::Response;
 use kube::client::Body;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::machine::{Action, End, ListFrom, Machine};
@@ -16,10 +18,19 @@ use crate::api::accept::{METADATA_LIST, list_accept, watch_accept};
 use crate::api::client::{Api, Call};
 use crate::api::decode::{Encoding, Envelope, FactsReader, ListReader, WatchReader};
 use crate::api::error::{ApiError, ErrorClass};
+use crate::api::jitter::Jitter;
 use crate::api::path;
 use crate::api::settings::Verb;
 use crate::object::{ObjectFacts, ResourceType};
 use crate::telemetry::EventMetrics;
+
+/// When the API server can be reached again, all types go on within this time: sixty lists
+/// in a second are no storm.
+const SPREAD: Duration = Duration::from_secs(1);
+
+/// A watch that has not ended within this time works, though nothing has come: an error, such
+/// as that its version is too old, comes at once, and a bookmark only once in a minute.
+const LIVES_AFTER: Duration = Duration::from_millis(500);
 
 /// Follows one resource type. Dropping it ends it.
 pub struct ListWatch {
@@ -34,6 +45,11 @@ pub struct ListWatch {
     pub(super) preferred: Encoding,
     pub(super) skipped: u64,
     pub(super) draining: bool,
+    /// Whether a failure was told, and not yet that it is over.
+    pub(super) failing: bool,
+    /// Hears when an outage of the API server has ended.
+    pub(super) recoveries: watch::Receiver<u64>,
+    pub(super) jitter: Jitter,
     /// When the last part of an answer came.
     pub(super) arrived: Instant,
     pub(super) metrics: EventMetrics,
@@ -44,18 +60,33 @@ pub struct ListWatch {
 pub(super) enum Stage {
     Idle,
     Waiting(Instant),
+    /// The API server cannot be reached.
+    Held(BoxFuture<'static, ()>),
     Checking(BoxFuture<'static, Result<Envelope, ApiError>>),
-    OpeningList { first: bool, since: Instant, opening: Opening },
+    OpeningList {
+        first: bool,
+        since: Instant,
+        opening: Opening,
+    },
     Listing(Listing),
-    OpeningWatch { deadline: Instant, opening: Opening },
-    Watching { deadline: Instant, body: Body, events: WatchReader },
+    OpeningWatch {
+        deadline: Instant,
+        opening: Opening,
+    },
+    Watching {
+        deadline: Instant,
+        /// After a failure: when a watch on which nothing came counts as one that works.
+        lives: Option<Instant>,
+        body: Body,
+        events: WatchReader,
+    },
 }
 
 impl Stage {
     /// The phase that this is a part of; what is between two is of either.
     const fn phase(&self) -> Option<Phase> {
         match self {
-            Self::Idle | Self::Waiting(_) | Self::Checking(_) => None,
+            Self::Idle | Self::Waiting(_) | Self::Held(_) | Self::Checking(_) => None,
             Self::OpeningList { .. } | Self::Listing(_) => Some(Phase::List),
             Self::OpeningWatch { .. } | Self::Watching { .. } => Some(Phase::Watch),
         }
@@ -101,6 +132,9 @@ impl Api {
             preferred: self.settings().encoding,
             skipped: 0,
             draining: false,
+            failing: false,
+            recoveries: self.recoveries(),
+            jitter: Jitter::new(seed.rotate_left(32)),
             arrived: Instant::now(),
             metrics,
         }
@@ -154,6 +188,11 @@ impl ListWatch {
     pub async fn next_in(&mut self, phase: Phase) -> Result<Option<Step>, Phase> {
         loop {
             if let Some(step) = self.ready.pop_front() {
+                match step {
+                    Step::Failed { .. } => self.failing = true,
+                    Step::Resumed | Step::Events(_) | Step::Bookmark { .. } => self.failing = false,
+                    _ => {}
+                }
                 return Ok(Some(step));
             }
             if self.draining && !matches!(self.stage, Stage::OpeningWatch { .. } | Stage::Watching { .. }) {
@@ -164,14 +203,30 @@ impl ListWatch {
                 return Err(other);
             }
             match &mut self.stage {
+                Stage::Idle if self.api.is_unreachable() => self.hold(),
                 Stage::Idle => self.begin(),
                 Stage::Waiting(until) => {
-                    sleep_until(*until).await;
-                    self.stage = Stage::Idle;
+                    // An end of the sender is the end of all.
+                    let recovered = tokio::select! {
+                        biased;
+                        Ok(()) = self.recoveries.changed() => true,
+                        () = sleep_until(*until) => false,
+                    };
+                    self.stage = if recovered { self.go_on_soon() } else { Stage::Idle };
+                }
+                Stage::Held(reachable) => {
+                    reachable.await;
+                    // A suspicion that has come to nothing changes nothing.
+                    let recovered = self.recoveries.has_changed().unwrap_or_default();
+                    self.recoveries.mark_unchanged();
+                    self.stage = if recovered { self.go_on_soon() } else { Stage::Idle };
                 }
                 Stage::Checking(asking) => {
                     let result = asking.await;
                     self.stage = Stage::Idle;
+                    if is_held(&result) {
+                        continue;
+                    }
                     self.ready.extend(match result {
                         Ok(envelope) => self.machine.checked(envelope.resource_version.as_ref()),
                         Err(error) => Some(self.machine.check_failed(error, Instant::now())),
@@ -207,7 +262,9 @@ impl ListWatch {
                         Err(error) if self.is_refused_for_its_encoding(&error) => self.stage = Stage::Idle,
                         Ok(response) => {
                             let events = WatchReader::new(Encoding::of(response.headers()));
-                            self.stage = Stage::Watching { deadline, body: response.into_body(), events };
+                            let body = response.into_body();
+                            let lives = self.failing.then(|| Instant::now() + LIVES_AFTER);
+                            self.stage = Stage::Watching { deadline, lives, body, events };
                         }
                         Err(error) => self.end_watch(End::Failed(error)),
                     }
@@ -215,6 +272,20 @@ impl ListWatch {
                 Stage::Watching { .. } => self.read_watch().await,
             }
         }
+    }
+
+    /// Waits until the API server can be reached.
+    fn hold(&mut self) {
+        let api = self.api.clone();
+        self.stage = Stage::Held(async move { api.reachable().await }.boxed());
+    }
+
+    /// The API server can be reached again: whatever kept this type waiting is over. Not all
+    /// types at the same moment.
+    fn go_on_soon(&mut self) -> Stage {
+        let now = Instant::now();
+        self.machine.recovered(now);
+        Stage::Waiting(now + self.jitter.within(&(Duration::ZERO..SPREAD)))
     }
 
     /// Starts what the machine wants next.
@@ -330,6 +401,11 @@ pub(in crate::api) fn present_version(
             .map_err(|error| failure("LIST", &resource, ErrorClass::Unusable, error.0))
     }
     .boxed()
+}
+
+/// Whether a request was not sent because the API server cannot be reached.
+fn is_held<T>(result: &Result<T, ApiError>) -> bool {
+    matches!(result, Err(ApiError { class: ErrorClass::Deferred { .. }, .. }))
 }
 
 pub(super) fn failure(

@@ -78,6 +78,12 @@ enum Plan {
 /// what stands at its version may be what the server stumbles over.
 const FRUITLESS_WATCHES: u32 = 3;
 
+/// How long an API server that has just started may refuse what it will allow: until its
+/// roles are loaded.
+const STARTS_WITHIN: Duration = Duration::from_secs(30);
+/// The longest wait after a failure within that time.
+const SOON: Duration = Duration::from_secs(1);
+
 /// A healthy API server waits for 3 s until its cache is as new as a list asks for, and then
 /// says that it is not (`blockTimeout` of its watch cache).
 const CACHE_WAITS: Duration = Duration::from_secs(5);
@@ -103,6 +109,8 @@ pub(super) struct Machine {
     from: Option<ResourceVersion>,
     not_before: Option<Instant>,
     failures: u32,
+    /// Until then it is tried again soon, whatever fails.
+    soon_until: Option<Instant>,
     fruitless: u32,
     /// Whether the next watch is the first one after a list.
     just_listed: bool,
@@ -126,10 +134,19 @@ impl Machine {
             from: None,
             not_before: None,
             failures: 0,
+            soon_until: None,
             fruitless: 0,
             just_listed: false,
             watch: (None, Duration::ZERO, false),
         }
+    }
+
+    /// The API server can be reached again after an outage. What failed before failed for
+    /// that; and one that has just started may refuse for a while what it knows no role for.
+    pub fn recovered(&mut self, now: Instant) {
+        self.failures = 0;
+        self.not_before = None;
+        self.soon_until = Some(now + STARTS_WITHIN);
     }
 
     /// What to do now.
@@ -312,7 +329,7 @@ impl Machine {
                 self.plan = Plan::List { consistent: just_listed && !fruitful };
                 if !fruitful {
                     // Listed and expired at once, perhaps over and over.
-                    self.not_before = Some(now + self.backoff());
+                    self.not_before = Some(now + self.backoff(now));
                 }
                 self.pause_after(start, now);
                 Step::Expired { error }
@@ -356,7 +373,7 @@ impl Machine {
     }
 
     fn failed(&mut self, error: ApiError, now: Instant) -> Step {
-        let mut retry_in = self.backoff();
+        let mut retry_in = self.backoff(now);
         if let ErrorClass::Throttled { retry_after: Some(retry_after) } = error.class {
             retry_in = retry_in.max(retry_after);
         }
@@ -364,8 +381,11 @@ impl Machine {
         Step::Failed { error, retry_in }
     }
 
-    fn backoff(&mut self) -> Duration {
-        let WatchSettings { least_backoff, greatest_backoff, .. } = self.settings;
+    fn backoff(&mut self, now: Instant) -> Duration {
+        let WatchSettings { least_backoff, mut greatest_backoff, .. } = self.settings;
+        if self.soon_until.is_some_and(|until| now < until) {
+            greatest_backoff = greatest_backoff.min(SOON);
+        }
         // Beyond 2^16 times the least, any sensible greatest is reached.
         let base = least_backoff.saturating_mul(1 << self.failures.min(16)).min(greatest_backoff);
         self.failures = self.failures.saturating_add(1);

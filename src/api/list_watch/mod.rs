@@ -68,6 +68,8 @@ pub enum Step {
         /// Which one.
         resource_version: Option<ResourceVersion>,
     },
+    /// What had failed works again: the watch goes on from where it was, or begins after a list.
+    Resumed,
     /// The watch has ended, as watches do; it is resumed, or the type is listed anew.
     WatchEnded,
     /// The watch cannot be resumed: what came after the last version seen is not kept

@@ -122,7 +122,7 @@ impl ListWatch {
     /// Reads on in the watch: waits for something, and takes with it whatever
     /// else has arrived.
     pub(super) async fn read_watch(&mut self) {
-        let Stage::Watching { deadline, body, events: coming } = &mut self.stage else { return };
+        let Stage::Watching { deadline, lives, body, events: coming } = &mut self.stage else { return };
         let mut events = Vec::new();
         // Of the last line, if it is one.
         let mut bookmark = None;
@@ -166,9 +166,14 @@ impl ListWatch {
                 Ok(None) => {
                     // Waits only while there is nothing to lose.
                     let frame = if events.is_empty() && bookmark.is_none() {
-                        match timeout_at(*deadline, body.frame()).await {
+                        let until = lives.map_or(*deadline, |lives| lives.min(*deadline));
+                        match timeout_at(until, body.frame()).await {
                             Ok(frame) => frame,
-                            Err(_) => break Some(End::Silent),
+                            Err(_) if until == *deadline => break Some(End::Silent),
+                            Err(_) => {
+                                *lives = None;
+                                return self.ready.push_back(Step::Resumed);
+                            }
                         }
                     } else {
                         match body.frame().now_or_never() {
@@ -183,6 +188,8 @@ impl ListWatch {
                             break Some(End::Failed(failure("WATCH", &self.resource, class, chain(&error))));
                         }
                         Some(Ok(frame)) => {
+                            self.api.is_back();
+                            *lives = None;
                             // Of several frames that were there together, the first counts.
                             if events.is_empty() {
                                 self.arrived = Instant::now();

@@ -52,6 +52,14 @@ pub(super) fn park(reason: Reason) -> Completion<Reason> {
     Completion::Park { reason, error: Arc::from("it waits") }
 }
 
+pub(super) fn defer(millis: u64) -> Completion<Reason> {
+    Completion::Defer {
+        after: std::time::Duration::from_millis(millis),
+        reason: Reason::Parked,
+        error: Arc::from("another one failed"),
+    }
+}
+
 pub(super) fn retry_after(millis: u64) -> Completion<Reason> {
     Completion::RetryAfter {
         after: std::time::Duration::from_millis(millis),

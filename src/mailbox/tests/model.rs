@@ -164,6 +164,14 @@ impl Model {
                 }
                 (1_000_000, false)
             }
+            Completion::Defer { after, reason, .. } => {
+                item.reason = Some(*reason);
+                if again || woken {
+                    self.ready(index);
+                    return true;
+                }
+                (u64::try_from(after.as_millis()).unwrap().max(1), false)
+            }
             Completion::RetryAfter { after, reason, .. } => {
                 (item.attempts, item.reason) = (item.attempts + 1, Some(*reason));
                 (u64::try_from(after.as_millis()).unwrap().max(1), true)
@@ -233,6 +241,7 @@ fn completion() -> impl Strategy<Value = Completion<Reason>> {
         4 => reason().prop_map(retry),
         1 => reason().prop_map(park),
         1 => (0..3_000_u64).prop_map(retry_after),
+        1 => (0..3_000_u64).prop_map(defer),
     ]
 }
 

@@ -305,3 +305,33 @@ fn memory_follows_the_keys_inside() {
     assert_eq!(mailbox.stats().lanes, 0);
     assert_eq!(pop(&mut mailbox, 5), Some(parked));
 }
+
+/// What is not tried for another one's failure costs it nothing.
+#[test]
+fn a_key_that_is_deferred_has_not_tried_and_keeps_its_own_error() {
+    let mut mailbox = mailbox();
+    let (a, b) = (key("a", 1), key("a", 2));
+    mailbox.add(a.clone(), at(0));
+    for now in [0, 100, 200] {
+        mailbox.pop(at(now)).unwrap();
+        mailbox.finish(&a, defer(100), at(now));
+    }
+    let failing = mailbox.failure_of(&a).unwrap();
+    assert_eq!((failing.attempts, &**failing.error), (0, "another one failed"));
+    assert_eq!(mailbox.retries_total(), 0);
+    mailbox.pop(at(300)).unwrap();
+    mailbox.finish(&a, retry(Reason::Failed), at(300));
+    assert_eq!(mailbox.failure_of(&a).unwrap().next_retry, Some(at(305)), "its first failure");
+    mailbox.pop(at(305)).unwrap();
+    mailbox.finish(&a, defer(100), at(305));
+    let failing = mailbox.failure_of(&a).unwrap();
+    assert_eq!((failing.attempts, &**failing.error, failing.reason), (1, "it failed", Reason::Parked));
+    // It is woken with what waits for the same, and while it is worked on.
+    assert_eq!(mailbox.wake(|_, reason| reason == Reason::Parked, at(306)), 1);
+    assert_eq!(mailbox.pop(at(306)).unwrap().key, a);
+    mailbox.wake(|_, _| true, at(307));
+    mailbox.finish(&a, defer(100), at(308));
+    assert_eq!(mailbox.ready(), 1);
+    mailbox.add(b.clone(), at(309));
+    assert_eq!(mailbox.add(a, at(309)), Added::AlreadyQueued);
+}

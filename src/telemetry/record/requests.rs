@@ -48,8 +48,38 @@ pub fn api_concurrency_cut(side: ApiSide) {
     counter(&names::API_CONCURRENCY_CUTS, [Value::Static(side.name())]).increment(1);
 }
 
+/// The API server can be reached, or not.
+pub fn api_server_reachable(is_reachable: bool) {
+    gauge(&names::API_SERVER_REACHABLE, []).set(float(usize::from(is_reachable)));
+}
+
+/// It could not be reached for so much longer.
+pub fn api_server_outage(more: Duration) {
+    let outage = counter(&names::API_SERVER_OUTAGE, []);
+    outage.increment(more.as_secs() + u64::from(more.subsec_nanos() >= 500_000_000));
+}
+
+/// A request was not sent.
+pub fn request_deferred(reason: &'static str) {
+    counter(&names::REQUESTS_DEFERRED, [Value::Static(reason)]).increment(1);
+}
+
+/// In so many compartments requests hang.
+pub fn hanging_compartments(count: usize) {
+    gauge(&names::HANGING_COMPARTMENTS, []).set(float(count));
+}
+
+/// Why requests are deferred.
+pub(in crate::telemetry) const DEFERRED_FOR: [&str; 2] = ["unreachable", "hanging"];
+
 /// The series of this part, as zeros.
 pub(super) fn zeros() {
+    api_server_reachable(true);
+    api_server_outage(Duration::ZERO);
+    DEFERRED_FOR
+        .into_iter()
+        .for_each(|reason| counter(&names::REQUESTS_DEFERRED, [Value::Static(reason)]).increment(0));
+    hanging_compartments(0);
     api_concurrency(0);
     for side in ApiSide::ALL {
         counter(&names::API_CONCURRENCY_CUTS, [Value::Static(side.name())]).increment(0);

@@ -31,11 +31,13 @@ pub enum StuckReason {
     UnseenWrite,
     /// The brake is engaged.
     Braked,
+    /// Requests are held: the API server cannot be reached, or requests of this kind hang.
+    Deferred,
 }
 
 impl StuckReason {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Conflict,
         Self::Denied,
         Self::Failed,
@@ -48,6 +50,7 @@ impl StuckReason {
         Self::InvalidScope,
         Self::UnseenWrite,
         Self::Braked,
+        Self::Deferred,
     ];
 
     /// The word, in metrics and on the debug pages.
@@ -66,6 +69,7 @@ impl StuckReason {
             Self::InvalidScope => "invalid_scope",
             Self::UnseenWrite => "unseen_write",
             Self::Braked => "braked",
+            Self::Deferred => "deferred",
         }
     }
 
@@ -86,6 +90,7 @@ impl StuckReason {
             }
             Self::Conflict
             | Self::Failed
+            | Self::Deferred
             | Self::Throttled
             | Self::Unresolved
             | Self::NotObserved

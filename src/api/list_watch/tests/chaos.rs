@@ -114,7 +114,7 @@ proptest! {
                         }
                     },
                     Step::StoreRestored { .. } => panic!("no store was restored"),
-                    Step::Bookmark { .. } | Step::WatchEnded | Step::Expired { .. } | Step::Failed { .. } => {}
+                    Step::Bookmark { .. } | Step::Resumed | Step::WatchEnded | Step::Expired { .. } | Step::Failed { .. } => {}
                 }
                 if calm.load(Ordering::SeqCst) {
                     until = Instant::now() + Duration::from_secs(100);

@@ -74,6 +74,7 @@ fn text(step: Option<Step>) -> String {
         Some(Step::Bookmark { resource_version }) => {
             format!("bookmark {}", resource_version.map_or_else(|| "-".into(), |v| v.to_string()))
         }
+        Some(Step::Resumed) => "resumed".into(),
         Some(Step::WatchEnded) => "watch ended".into(),
         Some(Step::Expired { .. }) => "expired".into(),
         Some(Step::Failed { error, .. }) => format!("failed {}", error.class.name()),

@@ -1,0 +1,158 @@
+//! The rules of reachability, without a clock.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// So many failures in a row, without a success in between, raise the suspicion that the
+/// API server cannot be reached. The first probe confirms it or not.
+const FAILURES: u32 = 3;
+/// The wait between the first two probes; doubled with each.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// The longest wait between two probes. A probe may still be under way when the next one
+/// is sent: a server that leaves one request without an answer may answer the next.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// A suspicion that no probe has dispelled within this time is an outage.
+const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
+/// How often the log says that an outage goes on.
+const SAID_EVERY: Duration = Duration::from_secs(30);
+
+/// Whether a request may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// It may.
+    Pass,
+    /// A probe is due, and whoever asks is the one to send it.
+    Probe,
+    /// It may not; the next probe is due after this time.
+    Held(Duration),
+}
+
+/// What the log is to say; `more` of the outage has passed since the last time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// It cannot be reached.
+    Down { more: Duration, error: String },
+    /// It still cannot be reached.
+    StillDown { more: Duration, lasts: Duration, probes: u64, held: u64, error: String },
+    /// It can be reached again.
+    Back { more: Duration, lasted: Duration, probes: u64, held: u64 },
+}
+
+/// What is known of the API server as a whole.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    failures: u32,
+    first_failure: Option<Instant>,
+    outage: Option<Outage>,
+}
+
+/// An outage, or the suspicion of one.
+#[derive(Debug)]
+struct Outage {
+    since: Instant,
+    suspected: Instant,
+    /// When the log spoke of it last.
+    said: Option<Instant>,
+    next_probe: Instant,
+    wait: Duration,
+    probes: u64,
+    held: u64,
+    error: String,
+}
+
+impl State {
+    /// Whether requests are held.
+    pub const fn is_down(&self) -> bool {
+        self.outage.is_some()
+    }
+
+    /// Whether anything has failed since the last success.
+    pub const fn is_troubled(&self) -> bool {
+        self.failures > 0 || self.outage.is_some()
+    }
+
+    /// Since when it cannot be reached, and why, if that was confirmed.
+    pub fn outage(&self) -> Option<(Instant, &str)> {
+        let outage = self.outage.as_ref().filter(|outage| outage.said.is_some())?;
+        Some((outage.since, &outage.error))
+    }
+
+    /// A request has failed that began after the last success.
+    pub fn failed(&mut self, now: Instant, error: &str) {
+        if let Some(outage) = &mut self.outage {
+            error.clone_into(&mut outage.error);
+            return;
+        }
+        self.failures += 1;
+        let since = *self.first_failure.get_or_insert(now);
+        if self.failures >= FAILURES {
+            self.outage = Some(Outage {
+                since,
+                suspected: now,
+                said: None,
+                next_probe: now,
+                wait: FIRST_WAIT,
+                probes: 0,
+                held: 0,
+                error: error.to_owned(),
+            });
+        }
+    }
+
+    /// Any request was answered.
+    pub fn succeeded(&mut self, now: Instant) -> Option<News> {
+        self.failures = 0;
+        self.first_failure = None;
+        let Outage { since, said, probes, held, .. } = self.outage.take()?;
+        said.map(|said| News::Back { more: now - said, lasted: now - since, probes, held })
+    }
+
+    /// Whether whoever would send a request now is to probe.
+    pub fn is_probe_due(&self, now: Instant) -> bool {
+        self.outage.as_ref().is_some_and(|outage| now >= outage.next_probe)
+    }
+
+    /// Whether a request may be sent, and whether there is anything to say.
+    pub fn admit(&mut self, now: Instant) -> (Admission, Option<News>) {
+        let Some(outage) = &mut self.outage else { return (Admission::Pass, None) };
+        if now < outage.next_probe {
+            outage.held += 1;
+            let wait = outage.next_probe - now;
+            return (Admission::Held(wait), None);
+        }
+        outage.next_probe = now + outage.wait;
+        outage.wait = (outage.wait * 2).min(LONGEST_WAIT);
+        let is_confirmed = now - outage.suspected >= CONFIRMED_AFTER;
+        let news = outage.news(now, is_confirmed);
+        outage.probes += 1;
+        (Admission::Probe, news)
+    }
+
+    /// A probe has failed.
+    pub fn probe_failed(&mut self, now: Instant, error: &str) -> Option<News> {
+        let outage = self.outage.as_mut()?;
+        error.clone_into(&mut outage.error);
+        outage.news(now, true)
+    }
+}
+
+impl Outage {
+    fn news(&mut self, now: Instant, is_confirmed: bool) -> Option<News> {
+        let error = || self.error.clone();
+        let more = now - self.said.unwrap_or(self.since);
+        let news = match self.said {
+            None if is_confirmed => News::Down { more, error: error() },
+            Some(said) if now - said >= SAID_EVERY => News::StillDown {
+                more,
+                lasts: now - self.since,
+                probes: self.probes,
+                held: self.held,
+                error: error(),
+            },
+            _ => return None,
+        };
+        self.said = Some(now);
+        Some(news)
+    }
+}
