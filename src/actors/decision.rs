@@ -228,6 +228,10 @@ impl<'a> DecisionLine<'a> {
     }
 
     fn failed(&self, error: &ApiError) {
+        let is_unanswered = error.class == ErrorClass::Transient && error.code.is_none();
+        let is_unsent = matches!(error.class, ErrorClass::GateClosed | ErrorClass::Doubted);
+        // An outage, or one broken connection, meets all that is under way.
+        let is_one_of_many = (is_unanswered || is_unsent) && !self.api.may_log_unanswered();
         let outcome = match error.class {
             ErrorClass::DryRun => return self.write("dry_run", None),
             ErrorClass::Deferred { .. } => return self.deferred(error),
@@ -237,12 +241,17 @@ impl<'a> DecisionLine<'a> {
             }
             ErrorClass::Conflict => "conflict",
             ErrorClass::Throttled { .. } => "throttled",
+            ErrorClass::GateClosed | ErrorClass::Doubted => "deferred",
             _ => "failed",
         };
-        self.write(outcome, Some(error));
+        self.log(outcome, Some(error), is_one_of_many);
     }
 
     fn write(&self, outcome: &'static str, error: Option<&dyn Display>) {
+        self.log(outcome, error, false);
+    }
+
+    fn log(&self, outcome: &'static str, error: Option<&dyn Display>, is_one_of_many: bool) {
         record::decision(self.action, outcome, &self.object.resource.group_resource);
         self.observed(outcome, error);
         let Self { object, action, policy, finalizer, owners, .. } = self;
@@ -251,12 +260,8 @@ impl<'a> DecisionLine<'a> {
         let owners = (!owners.is_empty()).then_some(owners);
         match error {
             None => tracing::info!(%object, action, policy, finalizer, owners, outcome, "decision"),
-            // Another collector was faster, as it should be; or it is one of the many that an
-            // outage meets, of which the log speaks once.
-            Some(error)
-                if self.dry_run && outcome == "conflict"
-                    || outcome == "failed" && self.api.is_unreachable() =>
-            {
+            // Another collector was faster, as it should be.
+            Some(error) if self.dry_run && outcome == "conflict" || is_one_of_many => {
                 tracing::debug!(%object, action, policy, finalizer, owners, outcome, %error, "decision");
             }
             Some(error) => {

@@ -99,8 +99,17 @@ impl Readiness {
             Err(why) => Check::failed("discovery", why),
         });
         let unsynced = facts.monitors.iter().filter(|monitor| !monitor.synced).count();
-        checks.push(if facts.started && facts.discovery.is_ok() {
+        checks.push(if facts.started && facts.discovery.is_ok() && unsynced == 0 {
             Check::fine("sync")
+        } else if facts.started && facts.discovery.is_ok() {
+            // A restart would not help, and the collection of all others goes on.
+            let since = facts.monitors.iter().filter(|monitor| !monitor.synced).map(|monitor| monitor.since);
+            let since = since.min().unwrap_or(facts.since);
+            let all = facts.monitors.len();
+            Check::warning(
+                "sync",
+                format!("{unsynced} of {all} resource types are not synced, the first since {since}"),
+            )
         } else if facts.discovery.is_err() {
             Check::failed("sync", format!("waiting for discovery since {}", facts.since))
         } else {

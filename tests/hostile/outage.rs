@@ -1,1 +1,134 @@
-//! The API server is away for a while.
+//! The API server is away for a while, in the middle of a cascade.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::time::{Instant, sleep};
+
+use crate::stage::Stage;
+use crate::support::cluster::{create_all, poll};
+use crate::support::proxy::{Away, On, Verb};
+use crate::support::{Collector, Ns, Obj, Options, Policy, Server};
+
+/// How many dependents the deleted owner has.
+const DEPENDENTS: usize = 5000;
+/// Probes in a second, at most.
+const PROBES: f64 = 5.0;
+/// Lines in the log, at most, in a minute of an outage.
+const LINES: usize = 100;
+/// For how long the API server is away in each way.
+const EACH: Duration = Duration::from_secs(15);
+
+async fn cascade(ns: &Ns) -> Result<(Obj, Vec<Obj>)> {
+    let owner = ns.secret("owner").create().await?;
+    let dependents = (0..DEPENDENTS).map(|n| ns.configmap(format!("of-{n}")).owned_by(&owner));
+    let dependents = create_all(dependents).await?;
+    Ok((owner, dependents))
+}
+
+async fn requests(collector: &Collector) -> Result<f64> {
+    collector.metric("kube_gc_requests_total").await
+}
+
+async fn memory(collector: &Collector) -> Result<f64> {
+    collector.metric("process_resident_memory_bytes").await
+}
+
+fn lines(collector: &Collector) -> usize {
+    collector.logged("").len()
+}
+
+/// Waits until nothing is under way that began before an outage was known.
+async fn is_known(collector: &Collector) -> Result<()> {
+    collector.log_line("the API server cannot be reached").await?;
+    poll("the metric to say so", async || Ok(collector.metric("kube_gc_api_server_reachable").await? == 0.0))
+        .await
+}
+
+/// How many types are not synced, in the words of readiness.
+async fn unsynced(collector: &Collector) -> Result<usize> {
+    let page = collector.get("/readyz?verbose").await?;
+    ensure!(page.status == 200, "a restart would not help: {}", page.body);
+    Ok(page.body.lines().filter(|line| line.starts_with("[!]monitor/")).count())
+}
+
+/// Fails if each key, each type and discovery find out by themselves that nobody is there,
+/// each with a line for each try, or go on waiting when somebody is there again.
+#[tokio::test]
+async fn an_outage_costs_few_probes_and_few_lines_and_is_over_at_once() -> Result<()> {
+    let stage = Stage::alone().await?;
+    let collector = stage.collector().await?;
+    let (owner, dependents) = cascade(&stage.ns).await?;
+    stage.cluster.settled(&collector).await?;
+    let deletes = stage.here(Verb::Delete);
+    stage.cluster.delete(&owner, Policy::Background).await?;
+    stage.proxy.answered(100, &deletes).await?;
+
+    let (before, memory_before) = (lines(&collector), memory(&collector).await?);
+    let began = Instant::now();
+    for how in [Away::Refuses, Away::Hangs, Away::Unavailable] {
+        stage.proxy.away(Some(how));
+        is_known(&collector).await?;
+        let (start, sent) = (Instant::now(), requests(&collector).await?);
+        sleep(EACH).await;
+        let (sent, seconds) = (requests(&collector).await? - sent, start.elapsed().as_secs_f64());
+        ensure!(sent <= PROBES * seconds, "{how:?}: {sent} requests in {seconds:.1} s");
+    }
+    let minutes = began.elapsed().as_secs_f64() / 60.0;
+    let said = lines(&collector) - before;
+    println!("{said} lines in {minutes:.1} min");
+    let grown = memory(&collector).await? - memory_before;
+    ensure!(grown <= 32e6, "{grown} bytes more");
+    let gone = stage.proxy.all(&deletes).iter().filter(|delete| delete.status == Some(200)).count();
+    ensure!(gone < DEPENDENTS / 2, "too late for the middle: {gone}");
+
+    let mark = stage.proxy.mark();
+    stage.proxy.away(None);
+    let back = Instant::now();
+    collector.log_line("the API server can be reached again").await?;
+    stage.proxy.answered(gone + 500, &On::verb(Verb::Delete).within(stage.ns.name())).await?;
+    poll("all types to be synced", async || Ok(unsynced(&collector).await? == 0)).await?;
+    let synced = back.elapsed();
+    let first = stage.proxy.since(mark, &deletes).first().context("a DELETE")?.arrived - back;
+    println!("first DELETE after {first:?}, all types synced after {synced:?}");
+    let outage = || collector.logged("").into_iter().skip(before).take(said).collect::<Vec<_>>();
+    ensure!(said <= LINES, "{said} lines: {:#?}", outage());
+    ensure!(first <= Duration::from_secs(5), "the first DELETE came {first:?} after the return");
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone(&dependents).await?;
+    collector.stop().await
+}
+
+/// The real API server is killed and started again; the collector speaks to it directly, by
+/// TLS and HTTP/2. It is synced with all types soon after the server says that it is ready.
+#[tokio::test]
+async fn a_killed_api_server_is_one_outage_in_the_log() -> Result<()> {
+    let stage = Stage::alone().await?;
+    let plane = stage.plane()?;
+    let collector = Collector::start(plane, Options::default()).await?;
+    collector.ready().await?;
+    let (owner, dependents) = cascade(&stage.ns).await?;
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.delete(&owner, Policy::Background).await?;
+    poll("the cascade to begin", async || Ok(collector.logged(r#""outcome":"deleted""#).len() > 100)).await?;
+
+    plane.kill(Server::KubeApiserver)?;
+    let before = lines(&collector);
+    is_known(&collector).await?;
+    sleep(EACH).await;
+    let said = lines(&collector) - before;
+    plane.restart(Server::KubeApiserver).await?;
+    stage.answers().await?;
+    let back = Instant::now();
+    collector.log_line("the API server can be reached again").await?;
+    poll("all types to be synced", async || Ok(unsynced(&collector).await? == 0)).await?;
+    println!("{said} lines, all types synced {:?} after the server was ready", back.elapsed());
+    let quiet = collector.logged("").into_iter().skip(before);
+    let other: Vec<_> = quiet.filter(|line| !line.contains(r#""outcome":"deleted""#)).collect();
+    println!("{} lines other than deletions", other.len());
+    ensure!(said <= LINES && other.len() <= LINES, "{said} lines, {} until it was over", other.len());
+    ensure!(back.elapsed() <= Duration::from_secs(15), "{:?}", back.elapsed());
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone(&dependents).await?;
+    collector.stop().await
+}

@@ -67,6 +67,8 @@ struct Shared {
     state: Arc<Mutex<State>>,
     /// Counts what happened, to wait for more of it.
     changes: watch::Sender<u64>,
+    /// Whether the API server is away, as far as the collector can see.
+    away: watch::Sender<Option<Away>>,
 }
 
 impl fmt::Debug for Shared {
@@ -148,7 +150,8 @@ impl Proxy {
         });
         std::fs::write(&kubeconfig, text.to_string())?;
 
-        let shared = Shared { state: Arc::default(), changes: watch::Sender::new(0) };
+        let (changes, away) = (watch::Sender::new(0), watch::Sender::new(None));
+        let shared = Shared { state: Arc::default(), changes, away };
         let server = tokio::spawn(serve(listener, shared.clone(), client));
         Ok(Self { shared, kubeconfig, server })
     }
@@ -226,6 +229,25 @@ impl Proxy {
     }
 }
 
+/// How an API server is away. Whatever way it is, connections that are open break when it
+/// goes and when it comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Away {
+    /// Nobody listens.
+    Refuses,
+    /// Connections are taken, and requests never answered.
+    Hangs,
+    /// Every request is answered with 503.
+    Unavailable,
+}
+
+impl Proxy {
+    /// From now on the API server is away, or back.
+    pub fn away(&self, how: Option<Away>) {
+        self.shared.away.send_replace(how);
+    }
+}
+
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.server.abort();
@@ -233,11 +255,28 @@ impl Drop for Proxy {
 }
 
 async fn serve(listener: TcpListener, shared: Shared, client: Client) {
+    let Ok(address) = listener.local_addr() else { return };
+    let mut listener = Some(listener);
+    let mut away = shared.away.subscribe();
     // Ends with this future.
     let mut connections = JoinSet::new();
     loop {
+        let accepting = async {
+            match &listener {
+                Some(listener) => listener.accept().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            accepted = listener.accept() => {
+            Ok(()) = away.changed() => {
+                connections.shutdown().await;
+                if *away.borrow_and_update() == Some(Away::Refuses) {
+                    listener = None;
+                } else if listener.is_none() {
+                    listener = TcpListener::bind(address).await.ok();
+                }
+            }
+            accepted = accepting => {
                 let Ok((stream, _)) = accepted else { continue };
                 let (shared, client) = (shared.clone(), client.clone());
                 let service = service_fn(move |request| answer(shared.clone(), client.clone(), request));
@@ -267,6 +306,16 @@ async fn answer(shared: Shared, client: Client, incoming: http::Request<Incoming
         });
         (state.log.len() - 1, state.rule_for(&state.log[state.log.len() - 1].request.clone()))
     });
+    let away = *shared.away.borrow();
+    match away {
+        None => {}
+        Some(Away::Refuses) => bail!("nobody is there"),
+        Some(Away::Hangs) => std::future::pending::<()>().await,
+        Some(Away::Unavailable) => {
+            shared.answered(index, 503);
+            return Reply::text(503, "nobody is there").into_response();
+        }
+    }
     let how = match rule {
         None => None,
         Some(Met::How(how)) => Some(how),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::api::ApiError;
+use crate::api::{ApiError, ErrorClass};
 use crate::object::GroupResource;
 
 /// The failures of one type in a row.
@@ -32,7 +32,10 @@ impl Trouble {
     ) {
         let row = self.0.get_or_insert_with(|| Row { since: Instant::now(), failures: 0, is_said: false });
         row.failures += 1;
-        if row.is_said || is_outage {
+        // Connections break. What counts is whether the next one does, too; and when all of
+        // them break together, that the next request finds nobody there is said once.
+        let is_broken = row.failures == 1 && error.class == ErrorClass::Transient && error.code.is_none();
+        if row.is_said || is_outage || is_broken {
             tracing::debug!(%resource, %error, ?retry_in, failures = row.failures, "list or watch failed");
         } else {
             row.is_said = true;

@@ -20,6 +20,7 @@
 mod state;
 #[cfg(test)]
 mod tests;
+mod unanswered;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +36,7 @@ use super::settings::Verb;
 use crate::object::GroupResource;
 use crate::telemetry::record;
 use state::{Admission, News, State};
+use unanswered::Lines;
 
 /// How long a request that was held waits, unless the server is back before.
 const HELD_FOR: Duration = Duration::from_secs(5);
@@ -182,6 +184,26 @@ impl Api {
     #[must_use]
     pub fn recoveries(&self) -> watch::Receiver<u64> {
         self.reachability().recoveries()
+    }
+
+    /// Whether one more decision whose request got no answer, or was not sent, is to have a
+    /// line in the log.
+    /// A few speak for all of them; the others are counted in the metrics.
+    #[must_use]
+    pub fn may_log_unanswered(&self) -> bool {
+        let reachability = self.reachability();
+        if reachability.is_down() {
+            return false;
+        }
+        let lines = reachability.with(|state| state.unanswered.one_more(Instant::now()));
+        if lines == Lines::Last {
+            tracing::warn!(
+                "many requests get no answer or cannot be sent; their decisions have no line each for {} s, \
+                 and are counted in kube_gc_decisions_total",
+                unanswered::WINDOW.as_secs()
+            );
+        }
+        lines == Lines::Another
     }
 
     /// The error of what is held at this moment, if anything is: for whoever would begin

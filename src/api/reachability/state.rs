@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::unanswered::Unanswered;
+
 /// So many failures in a row, without a success in between, raise the suspicion that the
 /// API server cannot be reached. The first probe confirms it or not.
 const FAILURES: u32 = 3;
@@ -45,6 +47,8 @@ pub(super) struct State {
     failures: u32,
     first_failure: Option<Instant>,
     outage: Option<Outage>,
+    /// How many lines there were about requests without an answer.
+    pub unanswered: Unanswered,
 }
 
 /// An outage, or the suspicion of one.
