@@ -363,7 +363,7 @@ async fn a_type_that_cannot_sync_is_named_and_does_not_fail_readiness() {
     assert_eq!(
         body,
         "[+]discovery ok\n\
-         [+]sync ok\n\
+         [!]sync warning: 1 of 2 resource types are not synced, the first since 2026-11-20T12:00:00Z\n\
          [!]discovery/things.example.com/v1 warning: not discovered since 2026-11-20T12:00:00Z: service unavailable\n\
          [!]monitor/widgets.example.com warning: v1 is not synced since 2026-11-20T12:00:00Z: conversion webhook \
          failed: connection refused\n\

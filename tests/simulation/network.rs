@@ -52,6 +52,7 @@ struct Shared {
     in_step: u64,
     life: u64,
     denied: BTreeSet<String>,
+    webhooks: BTreeMap<Webhook, Refusal>,
     unlistable: BTreeMap<String, Refusal>,
     expired: BTreeSet<String>,
     stalled: BTreeMap<String, Instant>,
@@ -61,6 +62,9 @@ struct Shared {
     is_stopped: bool,
     runaway: Option<String>,
 }
+
+/// What a webhook is asked about: method, type and namespace.
+type Webhook = (String, String, String);
 
 /// A write that arrives when whoever sent it has long given up on it.
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +130,7 @@ impl Network {
             in_step: 0,
             life: 0,
             denied: BTreeSet::new(),
+            webhooks: BTreeMap::new(),
             unlistable: BTreeMap::new(),
             expired: BTreeSet::new(),
             stalled: BTreeMap::new(),
@@ -228,6 +233,24 @@ impl Network {
         })
     }
 
+    /// Lets a webhook decide on one method for one type in one namespace, or no longer.
+    pub fn toggle_webhook(&self, method: &str, plural: &str, namespace: &str, how: Refusal) -> bool {
+        self.with(|shared| {
+            let webhook = (method.to_owned(), plural.to_owned(), namespace.to_owned());
+            let is_there = shared.webhooks.remove(&webhook).is_none();
+            if is_there {
+                shared.webhooks.insert(webhook, how);
+            }
+            is_there
+        })
+    }
+
+    /// What a webhook says to a request, if one is asked.
+    pub fn asks_webhook(&self, method: &str, plural: &str, namespace: Option<&str>) -> Option<Refusal> {
+        let webhook = (method.to_owned(), plural.to_owned(), namespace?.to_owned());
+        self.with(|shared| shared.webhooks.get(&webhook).copied())
+    }
+
     /// Makes a type's lists fail, or work again.
     pub fn toggle_unlistable(&self, plural: &str, how: Refusal) -> bool {
         self.with(|shared| {
@@ -279,6 +302,7 @@ impl Network {
         self.with(|shared| {
             shared.rates = Rates::default();
             shared.denied.clear();
+            shared.webhooks.clear();
             shared.unlistable.clear();
             shared.stalled.clear();
             shared.dark_until = None;

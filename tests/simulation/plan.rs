@@ -53,6 +53,9 @@ pub enum Action {
     StallWatches,
     /// A type's writes are denied from now on, or no longer.
     Deny,
+    /// A webhook is asked about one verb on one type in one namespace, and hangs or fails;
+    /// or no longer.
+    Webhook,
     /// A type's lists fail from now on, or no longer.
     Unlistable,
     /// The watch cache of a type stops, or goes on.
@@ -85,7 +88,7 @@ pub enum Action {
 }
 
 /// Every action, with its weight where it is enabled.
-const ACTIONS: [(Action, u32); 36] = [
+const ACTIONS: [(Action, u32); 37] = [
     (Action::CreateTree, 30),
     (Action::Create, 60),
     (Action::CreateCycle, 12),
@@ -122,6 +125,7 @@ const ACTIONS: [(Action, u32); 36] = [
     (Action::Restore, 12),
     (Action::LoseLease, 30),
     (Action::LateAmongMany, 30),
+    (Action::Webhook, 20),
 ];
 
 /// What can happen to a request, in a thousand.
@@ -202,6 +206,7 @@ impl Plan {
         let quiet = random.chance(100);
         let (is_restored, is_delayed) = (rare.chance(200), rare.chance(250));
         let is_leased = Random::new(seed).split("lease", 0).chance(250);
+        let has_webhooks = Random::new(seed).split("webhooks", 0).chance(250);
         let orphaning = &mut Random::new(seed).split("orphaning", 0);
         let is_orphaning = orphaning.chance(250);
         let weights = ACTIONS
@@ -212,6 +217,7 @@ impl Plan {
                 action if quiet && action.is_fault() => 0,
                 Action::BackUp | Action::Restore => *weight * u32::from(is_restored),
                 Action::LoseLease => *weight * u32::from(is_leased),
+                Action::Webhook => *weight * u32::from(has_webhooks),
                 Action::LateAmongMany => *weight * u32::from(is_orphaning),
                 _ => [0, *weight, *weight, *weight * 4].get(random.below(4)).copied().unwrap_or_default(),
             })
@@ -273,6 +279,7 @@ impl Action {
             Self::CutWatches
                 | Self::StallWatches
                 | Self::Deny
+                | Self::Webhook
                 | Self::Unlistable
                 | Self::Freeze
                 | Self::Compact

@@ -72,6 +72,10 @@ impl Transport {
         let (sent, stops) = (self.judge.now(), self.network.stops());
         let mut fate = self.network.fate(kind, &resource.plural, &line);
         let number = fate.number;
+        if let Target::Objects(ObjectPath { namespace, .. }) = Target::parse(parts.uri.path()) {
+            let webhook = self.network.asks_webhook(parts.method.as_str(), &resource.plural, namespace);
+            fate.before = fate.before.or(webhook);
+        }
         self.network.trace.note(format_args!("#{number} {line}"));
         if let (Some(delay), None) = (fate.delay, fate.before) {
             let late = Late { transport: self, number, sent, stops, delay };

@@ -37,6 +37,25 @@ pub fn deny(world: &World, random: &mut Random) {
     world.network.trace.note(format_args!("writes of {plural} are denied: {denied}"));
 }
 
+/// A webhook that is asked about one verb on one type in one namespace hangs or fails, or is
+/// fine again.
+pub fn webhook(world: &World, random: &mut Random) {
+    let (Some(of), Some(namespace)) = (random.pick(&world.types), random.pick(&world.namespaces)) else {
+        return;
+    };
+    let method = if random.chance(700) { "DELETE" } else { "PATCH" };
+    let how = match random.below(4) {
+        0 => Refusal::Code(500),
+        1 => Refusal::Code(403),
+        _ => Refusal::Silence,
+    };
+    let is_there = world.network.toggle_webhook(method, of.plural, namespace, how);
+    world.network.trace.note(format_args!(
+        "a webhook for {method} of {} in {namespace} says {how:?}: {is_there}",
+        of.plural
+    ));
+}
+
 /// A type's lists fail, or work again.
 pub fn unlistable(world: &World, random: &mut Random) {
     let Some(plural) = some_type(world, random) else { return };

@@ -48,6 +48,7 @@ pub async fn act(action: Action, world: &mut World, random: &mut Random) -> Afte
         Action::CutWatches => faults::cut(world, random),
         Action::StallWatches => faults::stall(world, random),
         Action::Deny => faults::deny(world, random),
+        Action::Webhook => faults::webhook(world, random),
         Action::Unlistable => faults::unlistable(world, random),
         Action::Freeze => faults::freeze(world, random),
         Action::Compact => faults::compact(world),
