@@ -7,7 +7,7 @@ use allocation_counter::{AllocationInfo, measure};
 use kube_gc::benching;
 use kube_gc::graph::{Change, DeletesProve, Effects, Epoch, Intake, Layout, Memory, Partition, PartitionId};
 use kube_gc::object::{
-    Catalog, GroupResource, ObjectFacts, ResourceType, ResourceVersion, Scope, ServedKind,
+    Catalog, GroupResource, HashSeed, ObjectFacts, ResourceType, ResourceVersion, Scope, ServedKind,
 };
 
 use crate::large::{Cluster, Number, Type, object};
@@ -33,7 +33,7 @@ impl Graph {
     pub fn new(objects: u64, partitions: NonZeroU16) -> Result<Self, String> {
         let cluster = Cluster::of(objects);
         let mut built = Ok((Vec::new(), 0, 0));
-        let allocated = measure(|| built = build(&cluster, Layout::new(partitions)));
+        let allocated = measure(|| built = build(&cluster, Layout::new(partitions, HashSeed::new(1))));
         let (partitions, objects, names) = built?;
         Ok(Self { objects, names, partitions, allocated })
     }

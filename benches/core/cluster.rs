@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kube_gc::graph::{Change, DeletesProve, Effects, Epoch, Intake, Layout, Partition, PartitionId};
 use kube_gc::object::{
-    Catalog, Finalizers, GroupResource, Key, Namespace, ObjectFacts, OwnerReference, ResourceType,
+    Catalog, Finalizers, GroupResource, HashSeed, Key, Namespace, ObjectFacts, OwnerReference, ResourceType,
     ResourceVersion, Scope, ServedKind, Uid,
 };
 
@@ -211,7 +211,7 @@ pub fn batch(resource: &Arc<ResourceType>, changes: Vec<Change>) -> Intake {
 
 /// A partition whose monitors have begun.
 pub fn partition(cluster: &Cluster) -> Partition {
-    let layout = Layout::new(NonZeroU16::MIN);
+    let layout = Layout::new(NonZeroU16::MIN, HashSeed::new(1));
     let mut partition = Partition::new(PartitionId(1), layout, Arc::clone(&cluster.catalog));
     let mut effects = Effects::default();
     for Listing { resource, .. } in &cluster.types {

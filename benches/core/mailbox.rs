@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput};
 use kube_gc::mailbox::{Backoff, Completion, Mailbox, Time};
-use kube_gc::object::Key;
+use kube_gc::object::{HashSeed, Key};
 
 use crate::cluster::Cluster;
 
@@ -23,7 +23,7 @@ pub fn bench(criterion: &mut Criterion) {
         bencher.iter_batched(
             || keys.clone(),
             |keys| {
-                let mut mailbox = Mailbox::<Key, ()>::new(Backoff::default());
+                let mut mailbox = Mailbox::<Key, ()>::new(Backoff::default(), HashSeed::new(1));
                 for key in keys {
                     mailbox.add(key, Time::ZERO);
                 }
@@ -37,8 +37,10 @@ pub fn bench(criterion: &mut Criterion) {
     });
     group.bench_function("fail and come back", |bencher| {
         let error: Arc<str> = Arc::from("503 Service Unavailable");
-        let mut mailbox =
-            Mailbox::<Key, ()>::new(Backoff { min: Duration::from_secs(1), ..Backoff::default() });
+        let mut mailbox = Mailbox::<Key, ()>::new(
+            Backoff { min: Duration::from_secs(1), ..Backoff::default() },
+            HashSeed::new(1),
+        );
         for key in &keys {
             mailbox.add(key.clone(), Time::ZERO);
         }

@@ -31,7 +31,7 @@ use crate::api::Api;
 use crate::brake::Limits;
 use crate::graph::{Layout, Partition};
 use crate::mailbox::Backoff;
-use crate::object::Catalog;
+use crate::object::{Catalog, HashSeed};
 use crate::telemetry::Exporter;
 
 /// How the collector is to be run.
@@ -61,6 +61,9 @@ pub struct ControllerSettings {
     pub compare_after: Duration,
     /// How much may be deleted.
     pub brake: Limits,
+    /// What all tables of names and uids from the cluster are keyed by. A secret: whoever
+    /// knows it can make them slow.
+    pub hash_seed: HashSeed,
 }
 
 /// A running collector.
@@ -98,7 +101,7 @@ impl Controller {
             memory: Arc::clone(&memory),
             reporter: reporter.clone(),
         };
-        let layout = Layout::new(settings.partitions);
+        let layout = Layout::new(settings.partitions, settings.hash_seed);
         let graph = start_partitions(&threads, &settings.placement, layout, &outlets)?;
         let comparison = api.gate().is_dry_run().then(|| Comparison::new(settings.compare_after));
         let mut decisions = settings.decisions;
@@ -118,9 +121,9 @@ impl Controller {
             orphan: Arc::new(OrphanWork::new(context, rounds).paged(settings.orphan_page)),
         };
         let work = Arc::clone(&deciders.delete);
-        delete_context.run(Pool::new(work, settings.delete_workers, settings.backoff));
+        delete_context.run(Pool::new(work, settings.delete_workers, settings.backoff, settings.hash_seed));
         let work = Arc::clone(&deciders.orphan);
-        orphan_context.run(Pool::new(work, settings.orphan_workers, settings.backoff));
+        orphan_context.run(Pool::new(work, settings.orphan_workers, settings.backoff, settings.hash_seed));
 
         let (status, discovery_status) = watch::channel(Discovery::initial_status());
         let gate = api.gate().clone();

@@ -16,7 +16,7 @@ use super::messages::{
 use super::picture::Sitters;
 use crate::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
 use crate::graph::{
-    Cursor, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Shown, Snapshot, Survey,
+    Bookmark, Cursor, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Shown, Snapshot, Survey,
     Verification, Waiters,
 };
 use crate::object::{Catalog, GroupResource, Identity, Key, Namespace, Uid};
@@ -127,7 +127,7 @@ impl GraphHandle {
     }
 
     /// One page of an owner's dependents.
-    pub async fn dependents(&self, owner: &Key, after: Option<Cursor>, limit: usize) -> Answer<Page> {
+    pub async fn dependents(&self, owner: &Key, after: Option<Bookmark>, limit: usize) -> Answer<Page> {
         let page = PageOfDependents { owner: owner.clone(), after, limit };
         self.ask(self.layout.of(owner.namespace.as_ref()), page).await
     }

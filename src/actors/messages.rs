@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::graph_queue::Arrival;
 use crate::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
 use crate::graph::{
-    Cursor, DependentView, Epoch, ExpectedChange, Generation, Intake, OwnerState, PartitionId, PeerMessage,
-    Shown, Snapshot, Stats, Survey, Verification, Waiters,
+    Bookmark, Cursor, DependentView, Epoch, ExpectedChange, Generation, Intake, OwnerState, PartitionId,
+    PeerMessage, Shown, Snapshot, Stats, Survey, Verification, Waiters,
 };
 use crate::object::{Catalog, GroupResource, Identity, Key, ResourceType, Uid};
 
@@ -95,7 +95,7 @@ pub struct PageOfDependents {
     /// The owner.
     pub owner: Key,
     /// Where the page before ended.
-    pub after: Option<Cursor>,
+    pub after: Option<Bookmark>,
     /// How many at most.
     pub limit: usize,
 }
@@ -106,7 +106,7 @@ pub struct Page {
     /// The dependents.
     pub dependents: Vec<DependentView>,
     /// Where the next page starts; `None` after the last one.
-    pub next: Option<Cursor>,
+    pub next: Option<Bookmark>,
 }
 
 /// Is an object with this uid observed here?

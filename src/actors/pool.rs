@@ -16,7 +16,7 @@ use super::messages::{Close, Enqueue, Open, WakeUnresolved};
 use super::supervision::Vital;
 use super::worker::{Assign, Worker};
 use crate::mailbox::{Backoff, Completion, Mailbox, Time};
-use crate::object::Key;
+use crate::object::{HashSeed, Key};
 use crate::telemetry::{DeletionLag, Queue, QueueMetrics, StuckReason};
 
 #[cfg(test)]
@@ -108,11 +108,11 @@ pub struct Pool<W: Work> {
 impl<W: Work> Pool<W> {
     /// A closed pool of `size` workers.
     #[must_use]
-    pub fn new(work: Arc<W>, size: usize, backoff: Backoff) -> Self {
+    pub fn new(work: Arc<W>, size: usize, backoff: Backoff, seed: HashSeed) -> Self {
         Self {
             work,
             size,
-            mailbox: Mailbox::new(backoff),
+            mailbox: Mailbox::new(backoff, seed),
             backoff,
             failing: HashSet::new(),
             workers: Vec::new(),
@@ -152,7 +152,7 @@ impl<W: Work> Pool<W> {
                 .map(|address| address.do_send(Assign { key: job.key, at: now, lag }));
             debug_assert!(assigned.is_some(), "idle workers are indices of workers");
         }
-        if self.mailbox.stats().processing == 0 {
+        if self.mailbox.processing() == 0 {
             for closed in self.closing.drain(..) {
                 // The one who asked may have given up.
                 let _ = closed.send(());

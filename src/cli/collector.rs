@@ -1,5 +1,6 @@
 //! A collector with its two listeners, as `run` and `demo` have it.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::config::{self, Settings};
 use crate::http::{Introspection, Listener, bind, debug_router, health_router};
 use crate::leader::Notes;
 use crate::mailbox::Backoff;
+use crate::object::HashSeed;
 use crate::telemetry::Exporter;
 
 /// A running collector whose pages are served.
@@ -171,5 +173,7 @@ fn controller_settings(
         compare_after: settings.comparison.grace,
         // A dry run deletes nothing.
         brake: if settings.dry_run { Limits::default() } else { settings.brake.limits() },
+        // The standard library's keys are from the system's randomness.
+        hash_seed: HashSeed::new(RandomState::new().hash_one(0)),
     }
 }

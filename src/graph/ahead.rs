@@ -9,7 +9,6 @@ use std::hint::black_box;
 
 use smallvec::SmallVec;
 
-use super::intern::hash_of;
 use super::node::NodeId;
 use super::{Change, Partition};
 
@@ -27,7 +26,7 @@ impl Partition {
         let store = &self.store;
         let nodes: Batch<NodeId> = changes
             .filter_map(|change| match change {
-                Change::Seen(facts) | Change::Deleted(facts) => store.first_with(hash_of(&facts.uid)),
+                Change::Seen(facts) | Change::Deleted(facts) => store.first_with(&facts.uid),
                 Change::ListBegan | Change::ListEnded { .. } => None,
             })
             .collect();

@@ -89,6 +89,7 @@ impl Partition {
             return;
         }
         let touched: Vec<(NodeId, Touched)> = members.iter().map(|&id| (id, self.withdraw(id))).collect();
+        self.cycles.forget();
         let mut changed = Vec::new();
         for (id, role) in roles {
             let was = std::mem::replace(&mut self.store.nodes[id].role, role);
@@ -104,7 +105,7 @@ impl Partition {
         for &id in &members {
             let before = self.progress.get(&id).copied();
             self.track(id);
-            self.wake(&before.into_iter().map(|before| (id, before)).collect(), out);
+            self.wake(before.into_iter().map(|before| (id, before)).collect(), out);
         }
         for (id, was) in changed {
             // For what another view is doing, its dependents are late ones.

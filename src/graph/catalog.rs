@@ -14,11 +14,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hashbrown::HashSet;
-
 use crate::object::{Catalog, GroupResource, ResourceType, Scope};
 
-use super::intern::{Fixed, ReferenceTypeId, TypeId};
+use super::intern::{KeyedSet, ReferenceTypeId, TypeId};
 use super::links::RemoteOwners;
 use super::node::{Edge, EdgeId, NodeId, Presence, Target};
 use super::progress::Touched;
@@ -143,12 +141,13 @@ impl Partition {
         if changed.is_empty() {
             return;
         }
-        let changed: HashSet<ReferenceTypeId, Fixed> = changed.iter().copied().collect();
+        let mut marked = KeyedSet::with_hasher(self.store.node_hasher);
+        marked.extend(changed.iter().copied());
         let edges: Vec<EdgeId> = self
             .store
             .edges
             .iter()
-            .filter(|(id, edge)| changed.contains(&edge.reference_type) && self.is_misplaced(*id, edge))
+            .filter(|(id, edge)| marked.contains(&edge.reference_type) && self.is_misplaced(*id, edge))
             .map(|(id, _)| id)
             .collect();
         let dependents: BTreeSet<NodeId> =

@@ -79,8 +79,9 @@ impl Partition {
             self.collect_owner(owner, id);
         }
         self.progress.remove(&id);
+        self.cycles.leaves(id);
         self.expected.remove(&id);
-        self.wake(&touched, out);
+        self.wake(touched, out);
         self.store.set_presence(id, Presence::Virtual);
         self.store.set_version(id, None);
         let node = &mut self.store.nodes[id];

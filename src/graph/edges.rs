@@ -8,15 +8,24 @@ use super::intern::{ReferenceType, ReferenceTypeId};
 use super::node::{Edge, EdgeId, NodeId};
 use super::store::Store;
 
+/// In tests, counts how many references are looked at.
+fn counted(edges: impl Iterator<Item = EdgeId>) -> impl Iterator<Item = EdgeId> {
+    edges.inspect(|_| {
+        #[cfg(test)]
+        crate::object::steps::count();
+    })
+}
+
 impl Store {
     /// The references of a node, in order.
     pub(super) fn owners(&self, id: NodeId) -> impl Iterator<Item = EdgeId> {
-        std::iter::successors(self.nodes[id].first_owner, |&edge| self.edges[edge].next_owner)
+        counted(std::iter::successors(self.nodes[id].first_owner, |&edge| self.edges[edge].next_owner))
     }
 
     /// The references to a node.
     pub(super) fn dependents(&self, id: NodeId) -> impl Iterator<Item = EdgeId> {
-        std::iter::successors(self.nodes[id].first_dependent, |&edge| self.edges[edge].next_dependent)
+        let first = self.nodes[id].first_dependent;
+        counted(std::iter::successors(first, |&edge| self.edges[edge].next_dependent))
     }
 
     /// Finds or makes the shared text of a reference's type; the caller owns one use of it.
@@ -27,7 +36,7 @@ impl Store {
     ) -> ReferenceTypeId {
         let OwnerReference { api_version, kind, .. } = reference;
         self.reference_types.acquire(
-            ReferenceType::hash_parts(api_version, kind),
+            ReferenceType::hash_parts(self.reference_types.hasher(), api_version, kind),
             |other| other.api_version == *api_version && other.kind == *kind,
             || ReferenceType { api_version: api_version.clone(), kind: kind.clone(), resolved: resolve() },
         )
@@ -101,6 +110,11 @@ impl Store {
     fn delist(&mut self, edge: EdgeId) {
         let Edge { owner, next_dependent: next, previous_dependent: previous, .. } = self.edges[edge];
         self.unresolved_edges -= usize::from(self.nodes[owner].is_unresolved());
+        if let Some(scan) = self.scans.get_mut(&owner)
+            && scan.next == Some(edge)
+        {
+            scan.next = next;
+        }
         match previous {
             Some(previous) => self.edges[previous].next_dependent = next,
             None => self.nodes[owner].first_dependent = next,

@@ -31,13 +31,21 @@ const fn part(hash: u64) -> usize {
 }
 
 impl<T> Index<T> {
-    pub(super) fn find(&self, hash: u64, is: impl FnMut(&Id<T>) -> bool) -> Option<Id<T>> {
+    pub(super) fn find(&self, hash: u64, mut is: impl FnMut(&Id<T>) -> bool) -> Option<Id<T>> {
+        let is = |id: &Id<T>| {
+            #[cfg(test)]
+            crate::object::steps::count();
+            is(id)
+        };
         self.0[part(hash)].find(hash, is).copied()
     }
 
     /// Those that may have this hash, and all that have it.
     pub(super) fn with_hash(&self, hash: u64) -> impl Iterator<Item = Id<T>> {
-        self.0[part(hash)].iter_hash(hash).copied()
+        self.0[part(hash)].iter_hash(hash).copied().inspect(|_| {
+            #[cfg(test)]
+            crate::object::steps::count();
+        })
     }
 
     /// Adds a slot; `hash_of` tells the hash of any that is inside.
@@ -48,7 +56,12 @@ impl<T> Index<T> {
     /// Takes a slot out.
     pub(super) fn remove(&mut self, hash: u64, id: Id<T>, hash_of: impl Fn(&Id<T>) -> u64) {
         let table = &mut self.0[part(hash)];
-        if let Ok(entry) = table.find_entry(hash, |&other| other == id) {
+        let is = |&other: &Id<T>| {
+            #[cfg(test)]
+            crate::object::steps::count();
+            other == id
+        };
+        if let Ok(entry) = table.find_entry(hash, is) {
             entry.remove();
         }
         if is_sparse(table.len(), table.capacity()) {
@@ -70,8 +83,13 @@ impl<T> Index<T> {
 #[cfg(test)]
 mod tests {
     use super::super::arena::Arena;
-    use super::super::intern::hash_of;
     use super::*;
+    use crate::object::HashSeed;
+    use std::hash::BuildHasher as _;
+
+    fn hash_of(value: &u32) -> u64 {
+        HashSeed::new(1).keyed(0).hash_one(value)
+    }
 
     #[test]
     fn it_finds_what_is_inside_and_gives_back_what_is_not_needed() {

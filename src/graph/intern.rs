@@ -1,33 +1,42 @@
 //! What many nodes and edges share, stored once and freed with its last user.
 
-use std::hash::{BuildHasher, Hash};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet, HashTable};
 
-use crate::object::{GroupResource, Namespace, ResourceType};
+use crate::object::{GroupResource, HashSeed, Keyed, Namespace, ResourceType};
 
 use super::arena::{Arena, Id};
 use super::node::NodeId;
 use super::{DeletesProve, Epoch};
 
-/// The graph's hasher. Its seed is fixed: no decision may depend on chance.
-pub(super) type Fixed = FixedState;
-/// A map with the fixed hasher.
-pub(super) type FixedMap<K, V> = HashMap<K, V, Fixed>;
-/// A set with the fixed hasher.
-pub(super) type FixedSet<K> = HashSet<K, Fixed>;
+/// A map with a hasher that nobody outside can compute. No decision depends on its order.
+pub(super) type KeyedMap<K, V> = HashMap<K, V, Keyed>;
+/// A set with such a hasher.
+pub(super) type KeyedSet<K> = HashSet<K, Keyed>;
 
-/// Hashes with the fixed seed.
-pub(super) fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
-    Fixed::default().hash_one(value)
+/// What a table of the graph is for: each has a hash of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    Places = 1,
+    Namespaces,
+    ReferenceTypes,
+    Types,
+    Nodes,
+    Edges,
+}
+
+impl Purpose {
+    pub(super) fn hasher(self, seed: HashSeed) -> Keyed {
+        seed.keyed(self as u64)
+    }
 }
 
 /// A value that an [`Interner`] can find again.
 pub(super) trait Interned {
     /// The hash of the part that identifies it.
-    fn hash_key(&self) -> u64;
+    fn hash_key(&self, hasher: Keyed) -> u64;
 }
 
 /// A shared value and the number of its users.
@@ -42,11 +51,16 @@ pub(super) struct Shared<T> {
 pub(super) struct Interner<T> {
     entries: Arena<Shared<T>>,
     index: HashTable<Id<Shared<T>>>,
+    hasher: Keyed,
 }
 
-impl<T> Default for Interner<T> {
-    fn default() -> Self {
-        Self { entries: Arena::default(), index: HashTable::new() }
+impl<T> Interner<T> {
+    pub(super) fn new(hasher: Keyed) -> Self {
+        Self { entries: Arena::default(), index: HashTable::new(), hasher }
+    }
+
+    pub(super) const fn hasher(&self) -> Keyed {
+        self.hasher
     }
 }
 
@@ -59,13 +73,13 @@ impl<T: Interned> Interner<T> {
         is: impl Fn(&T) -> bool,
         make: impl FnOnce() -> T,
     ) -> Id<Shared<T>> {
-        let Self { entries, index } = self;
-        if let Some(&id) = index.find(hash, |&id| is(&entries[id].value)) {
-            entries[id].uses += 1;
+        if let Some(id) = self.find(hash, is) {
+            self.entries[id].uses += 1;
             return id;
         }
+        let Self { entries, index, hasher } = self;
         let id = entries.insert(Shared { value: make(), uses: 1 });
-        index.insert_unique(hash, id, |&id| entries[id].value.hash_key());
+        index.insert_unique(hash, id, |&id| entries[id].value.hash_key(*hasher));
         id
     }
 
@@ -74,12 +88,22 @@ impl<T: Interned> Interner<T> {
         let shared = &mut self.entries[id];
         shared.uses -= 1;
         if shared.uses == 0 {
-            let hash = shared.value.hash_key();
+            let hash = shared.value.hash_key(self.hasher);
             if let Ok(entry) = self.index.find_entry(hash, |&other| other == id) {
                 entry.remove();
             }
             self.entries.remove(id);
         }
+    }
+
+    /// The value with this hash that `is` recognises, if somebody uses it.
+    pub(super) fn find(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<Id<Shared<T>>> {
+        let is = |&id: &Id<Shared<T>>| {
+            #[cfg(test)]
+            crate::object::steps::count();
+            is(&self.entries[id].value)
+        };
+        self.index.find(hash, is).copied()
     }
 
     pub(super) fn get(&self, id: Id<Shared<T>>) -> &T {
@@ -95,6 +119,10 @@ impl<T: Interned> Interner<T> {
         self.entries.ids()
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Id<Shared<T>>, &T)> {
+        self.entries.iter().map(|(id, shared)| (id, &shared.value))
+    }
+
     #[cfg(test)]
     pub(super) fn check(&self, uses: impl Fn(Id<Shared<T>>) -> usize) {
         self.entries.check();
@@ -107,8 +135,8 @@ impl<T: Interned> Interner<T> {
 }
 
 impl Interned for Namespace {
-    fn hash_key(&self) -> u64 {
-        hash_of(self.as_str())
+    fn hash_key(&self, hasher: Keyed) -> u64 {
+        hasher.hash_one(self.as_str())
     }
 }
 
@@ -122,14 +150,14 @@ pub(super) struct ReferenceType {
 }
 
 impl ReferenceType {
-    pub(super) fn hash_parts(api_version: &str, kind: &str) -> u64 {
-        hash_of(&(api_version, kind))
+    pub(super) fn hash_parts(hasher: Keyed, api_version: &str, kind: &str) -> u64 {
+        hasher.hash_one((api_version, kind))
     }
 }
 
 impl Interned for ReferenceType {
-    fn hash_key(&self) -> u64 {
-        Self::hash_parts(&self.api_version, &self.kind)
+    fn hash_key(&self, hasher: Keyed) -> u64 {
+        Self::hash_parts(hasher, &self.api_version, &self.kind)
     }
 }
 
@@ -171,13 +199,17 @@ impl TypeEntry {
 }
 
 /// All types in use.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Types {
     pub(super) entries: Arena<TypeEntry>,
-    index: FixedMap<GroupResource, TypeId>,
+    index: KeyedMap<GroupResource, TypeId>,
 }
 
 impl Types {
+    pub(super) fn new(hasher: Keyed) -> Self {
+        Self { entries: Arena::default(), index: KeyedMap::with_hasher(hasher) }
+    }
+
     pub(super) fn find(&self, group_resource: &GroupResource) -> Option<TypeId> {
         self.index.get(group_resource).copied()
     }

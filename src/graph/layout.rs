@@ -1,10 +1,12 @@
 //! Which partition an object's node lives in.
 
+use std::hash::BuildHasher;
 use std::num::NonZeroU16;
 
-use crate::object::Namespace;
+use crate::object::{HashSeed, Namespace};
 
 use super::PartitionId;
+use super::intern::Purpose;
 
 /// How namespaces are spread over partitions.
 ///
@@ -13,16 +15,24 @@ use super::PartitionId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     namespaced: NonZeroU16,
+    seed: HashSeed,
 }
 
 impl Layout {
     /// The partition of cluster-scoped objects.
     pub const CLUSTER: PartitionId = PartitionId(0);
 
-    /// A layout with this many partitions for namespaced objects.
+    /// A layout with this many partitions for namespaced objects. Which namespace goes
+    /// where depends on the seed, so that nobody can choose a name that shares a
+    /// partition, and its thread, with somebody else's. So do the tables of the partitions.
     #[must_use]
-    pub const fn new(namespaced: NonZeroU16) -> Self {
-        Self { namespaced }
+    pub const fn new(namespaced: NonZeroU16, seed: HashSeed) -> Self {
+        Self { namespaced, seed }
+    }
+
+    /// What the tables of the partitions are keyed by.
+    pub(super) const fn seed(&self) -> HashSeed {
+        self.seed
     }
 
     /// The number of partitions, with that of the cluster-scoped objects.
@@ -36,7 +46,8 @@ impl Layout {
     #[must_use]
     pub fn of(&self, namespace: Option<&Namespace>) -> PartitionId {
         namespace.map_or(Self::CLUSTER, |namespace| {
-            let slot = stable_hash(namespace.as_str()) % u64::from(self.count() - 1);
+            let hash = Purpose::Places.hasher(self.seed).hash_one(namespace.as_str());
+            let slot = hash % u64::from(self.count() - 1);
             // The remainder is less than a u16.
             PartitionId(slot as u16 + 1)
         })
@@ -48,24 +59,13 @@ impl Layout {
     }
 }
 
-/// FNV-1a, then splitmix64's finalizer: FNV alone hardly moves the high bits for
-/// names that differ at the end, and `team-00..99` would share a partition.
-fn stable_hash(text: &str) -> u64 {
-    let mut hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^ (hash >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn similar_namespaces_spread_over_all_partitions() {
-        let layout = Layout::new(NonZeroU16::new(16).unwrap());
+        let layout = Layout::new(NonZeroU16::new(16).unwrap(), HashSeed::new(1));
         let mut counts = [0; 17];
         for team in 0..100 {
             let namespace = Namespace::parse(&format!("team-{team:02}"));
@@ -76,14 +76,24 @@ mod tests {
     }
 
     #[test]
+    fn nobody_can_tell_beforehand_who_shares_a_partition() {
+        let place = |name: &str, seed: u64| {
+            let layout = Layout::new(NonZeroU16::new(16).unwrap(), HashSeed::new(seed));
+            layout.of(Namespace::parse(name).as_ref())
+        };
+        let shared = (0..160).filter(|&seed| place("tenant", seed) == place("victim", seed)).count();
+        assert!((1..=30).contains(&shared), "in {shared} of 160 processes");
+    }
+
+    #[test]
     fn the_place_of_a_namespace_never_moves() {
-        let layout = Layout::new(NonZeroU16::new(16).unwrap());
+        let layout = Layout::new(NonZeroU16::new(16).unwrap(), HashSeed::new(1));
         assert_eq!(
             layout.of(Namespace::parse("default").as_ref()),
             layout.of(Namespace::parse("default").as_ref())
         );
         assert_eq!(layout.of(None), Layout::CLUSTER);
         assert_eq!(layout.all().count(), usize::from(layout.count()));
-        assert_eq!(Layout::new(NonZeroU16::MAX).count(), u16::MAX);
+        assert_eq!(Layout::new(NonZeroU16::MAX, HashSeed::new(1)).count(), u16::MAX);
     }
 }

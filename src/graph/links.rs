@@ -1,10 +1,13 @@
 //! Owners in partition 0, dependents elsewhere (architecture, "Across partitions").
 
+use std::collections::BTreeSet;
+
 use smallvec::SmallVec;
 
 use crate::object::Key;
 
 use super::attach::Extent;
+use super::intern::KeyedSet;
 use super::node::{EdgeId, NodeId, Presence, Target};
 use super::{Effects, Layout, Link, Partition, PeerMessage};
 
@@ -19,33 +22,46 @@ impl Partition {
         if self.id == Layout::CLUSTER || self.is_alias(dependent) {
             return owners;
         }
-        for edge in self.store.owners(dependent) {
-            let owner = self.store.edges[edge].owner;
-            if self.store.nodes[owner].presence == Presence::Remote
-                && owners.iter().all(|&(other, _)| other != owner)
-            {
+        // A few, or thousands: each is looked for among the others once.
+        let mut seen = BTreeSet::new();
+        for (owner, _) in self.remote_references(dependent) {
+            if seen.insert(owner) {
                 owners.push((owner, self.store.key(owner)));
             }
         }
         owners
     }
 
+    /// A node's references to owners in partition 0, and these owners.
+    fn remote_references(&self, dependent: NodeId) -> impl Iterator<Item = (NodeId, EdgeId)> {
+        let owned = self.store.owners(dependent).map(|edge| (self.store.edges[edge].owner, edge));
+        owned.filter(|&(owner, _)| self.store.nodes[owner].presence == Presence::Remote)
+    }
+
     /// Tells partition 0 all that it must know of a dependent.
     pub(super) fn send_links(&self, dependent: NodeId, out: &mut Effects) {
-        for (owner, key) in self.remote_owners(dependent) {
-            let edges: Vec<EdgeId> =
-                self.store.owners(dependent).filter(|&edge| self.store.edges[edge].owner == owner).collect();
+        if self.id == Layout::CLUSTER || self.is_alias(dependent) {
+            return;
+        }
+        let mut references: SmallVec<[(NodeId, EdgeId); 4]> = self.remote_references(dependent).collect();
+        if references.is_empty() {
+            return;
+        }
+        references.sort_by_key(|&(owner, _)| owner);
+        let shared = self.shared_uids(dependent);
+        for references in references.chunk_by(|(one, _), (other, _)| one == other) {
+            let owner = references[0].0;
             let Some(namespace) = self.store.namespace(dependent).cloned() else { continue };
             let identity = self.store.identity(dependent);
             let link = Link {
-                owner: key,
+                owner: self.store.key(owner),
                 resource: identity.resource,
                 namespace,
                 name: identity.name,
                 uid: identity.uid,
                 deletion: self.store.nodes[dependent].deletion,
-                shares_uid: edges.iter().any(|&edge| self.shares_uid(edge)),
-                references: edges.iter().map(|&edge| self.store.written(edge)).collect(),
+                shares_uid: shared.contains(&self.store.nodes[owner].uid),
+                references: references.iter().map(|&(_, edge)| self.store.written(edge)).collect(),
             };
             out.peers.push((Layout::CLUSTER, PeerMessage::Link(link)));
         }
@@ -57,8 +73,14 @@ impl Partition {
             return;
         }
         let now = self.remote_owners(dependent);
+        // Nearly always, and then nothing is lost.
+        if now == before {
+            return;
+        }
+        let mut kept = KeyedSet::with_hasher(self.store.node_hasher);
+        kept.extend(now.into_iter().map(|(_, owner)| owner));
         for (_, owner) in before {
-            if now.iter().all(|(_, other)| *other != owner) {
+            if !kept.contains(&owner) {
                 self.send_unlink(dependent, owner, out);
             }
         }
@@ -69,11 +91,9 @@ impl Partition {
         if self.id == Layout::CLUSTER {
             return;
         }
-        let mut sent = SmallVec::<[NodeId; 1]>::new();
-        for edge in self.store.owners(dependent) {
-            let owner = self.store.edges[edge].owner;
-            if self.store.nodes[owner].presence == Presence::Remote && !sent.contains(&owner) {
-                sent.push(owner);
+        let mut sent = BTreeSet::new();
+        for (owner, _) in self.remote_references(dependent) {
+            if sent.insert(owner) {
                 self.send_unlink(dependent, self.store.key(owner), out);
             }
         }

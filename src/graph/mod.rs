@@ -6,6 +6,7 @@ mod arena;
 mod attach;
 mod capacity;
 mod catalog;
+mod cycles;
 mod deletion;
 pub mod dump;
 mod edges;
@@ -23,6 +24,7 @@ mod observe;
 mod partition;
 mod progress;
 mod query;
+mod scan;
 mod shown;
 mod snapshot;
 mod store;
@@ -41,7 +43,7 @@ pub use memory::Memory;
 pub use partition::{ExpectedChange, IntakeOutcome, Partition, Stats};
 pub use shown::Shown;
 pub use snapshot::{
-    Cursor, DependentView, ForegroundProgress, Generation, ObjectSnapshot, OwnerState, OwnerView,
+    Bookmark, Cursor, DependentView, ForegroundProgress, Generation, ObjectSnapshot, OwnerState, OwnerView,
     ReferenceSnapshot, Snapshot, VirtualSnapshot,
 };
 pub use waiting::{Hindrance, Survey, Tally, Waiter, Waiters, Why};

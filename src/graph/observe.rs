@@ -29,7 +29,7 @@ impl Partition {
             Some(id) => self.appear(id, facts, out),
             None => {
                 let (namespace, target) = (facts.namespace.as_ref(), Target::Served(type_id));
-                let id = self.store.create(&facts.uid, target, namespace, &facts.name, Presence::Virtual);
+                let id = self.store.create(&facts.uid, target, namespace, &facts.name, Presence::Observed);
                 self.appear(id, facts, out);
             }
         }

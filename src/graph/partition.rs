@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::object::{Catalog, DeletionState, GroupResource, Key, ResourceType, ResourceVersion};
 
 use super::ahead::AT_ONCE;
-use super::intern::{FixedMap, FixedSet, MonitorState};
+use super::cycles::Cycles;
+use super::intern::{KeyedMap, KeyedSet, MonitorState};
 use super::node::{NodeId, Presence};
 use super::progress::Progress;
 use super::store::Store;
@@ -26,14 +27,16 @@ pub struct Partition {
     pub(super) store: Store,
     /// How far each observed node that is deleting dependents is. Only these
     /// need counters, and they are few.
-    pub(super) progress: FixedMap<NodeId, Progress>,
+    pub(super) progress: KeyedMap<NodeId, Progress>,
+    /// Which of them wait for each other in a circle, as far as anybody has asked.
+    pub(super) cycles: Cycles,
     /// Writes whose event has not arrived yet.
-    pub(super) expected: FixedMap<NodeId, Expectation>,
+    pub(super) expected: KeyedMap<NodeId, Expectation>,
     /// Nodes that had a reference of invalid scope when somebody last looked, or
     /// have got one since.
-    pub(super) suspects: FixedSet<NodeId>,
+    pub(super) suspects: KeyedSet<NodeId>,
     /// What was found waiting when somebody last looked.
-    pub(super) noticed: FixedMap<NodeId, Noticed>,
+    pub(super) noticed: KeyedMap<NodeId, Noticed>,
 }
 
 /// A write of ours whose event has not arrived yet.
@@ -85,15 +88,18 @@ impl Partition {
     /// An empty partition.
     #[must_use]
     pub fn new(id: PartitionId, layout: Layout, catalog: Arc<Catalog>) -> Self {
+        let store = Store::new(layout.seed());
+        let hasher = store.node_hasher;
         Self {
             id,
             layout,
             catalog,
-            store: Store::default(),
-            progress: FixedMap::default(),
-            expected: FixedMap::default(),
-            suspects: FixedSet::default(),
-            noticed: FixedMap::default(),
+            store,
+            progress: KeyedMap::with_hasher(hasher),
+            cycles: Cycles::new(hasher),
+            expected: KeyedMap::with_hasher(hasher),
+            suspects: KeyedSet::with_hasher(hasher),
+            noticed: KeyedMap::with_hasher(hasher),
         }
     }
 
@@ -323,6 +329,7 @@ impl Partition {
             assert_eq!(self.progress.contains_key(&id), deleting, "tracked without need, or not at all");
             assert_eq!(node.role, self.role_of(id), "wrong role");
         }
+        self.check_cycles();
         assert!(self.expected.keys().all(|&id| self.store.nodes[id].is_observed()));
     }
 }

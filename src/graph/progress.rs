@@ -20,6 +20,10 @@ pub(super) struct Progress {
     pub(super) active: u32,
 }
 
+/// Of more owners than this, one may be named twice until they are woken: to search all of
+/// them for each of thousands of references would take their square.
+const FEW: usize = 16;
+
 /// The owners whose counters a change of a dependent may move, with what they were.
 pub(super) type Touched = SmallVec<[(NodeId, Progress); 2]>;
 
@@ -63,8 +67,10 @@ impl Partition {
             if deleting {
                 let progress = self.count_progress(member);
                 self.progress.insert(member, progress);
+                self.may_close_cycle(member);
             } else {
                 self.progress.remove(&member);
+                self.cycles.leaves(member);
             }
         }
     }
@@ -73,6 +79,7 @@ impl Partition {
     pub(super) fn withdraw(&mut self, dependent: NodeId) -> Touched {
         let mut touched = Touched::new();
         if !self.progress.is_empty() {
+            self.cycles.changes(dependent);
             self.adjust(dependent, &mut touched, |count, by| *count -= by);
         }
         touched
@@ -83,13 +90,19 @@ impl Partition {
     pub(super) fn contribute(&mut self, dependent: NodeId, mut touched: Touched, out: &mut Effects) {
         if !self.progress.is_empty() {
             self.adjust(dependent, &mut touched, |count, by| *count += by);
+            self.may_close_cycle(dependent);
         }
-        self.wake(&touched, out);
+        self.wake(touched, out);
     }
 
     /// Wakes the owners that no longer wait for anything but each other.
-    pub(super) fn wake(&self, touched: &Touched, out: &mut Effects) {
-        for &(owner, before) in touched {
+    pub(super) fn wake(&self, mut touched: Touched, out: &mut Effects) {
+        if touched.len() > FEW {
+            // The first of each says what was before.
+            touched.sort_by_key(|&(owner, _)| owner);
+            touched.dedup_by_key(|&mut (owner, _)| owner);
+        }
+        for (owner, before) in touched {
             let Some(&now) = self.progress.get(&owner) else { continue };
             let unblocked =
                 before.blocking > 0 && now.blocking == 0 && !mutation::is(Mutation::DropUnblockWakeUp);
@@ -110,7 +123,11 @@ impl Partition {
             let active = u32::from(self.is_active(edge));
             let owner = self.store.edges[edge].owner;
             let Some(progress) = self.progress.get_mut(&owner) else { continue };
-            if touched.iter().all(|&(other, _)| other != owner) {
+            let mut others = touched.iter().inspect(|_| {
+                #[cfg(test)]
+                crate::object::steps::count();
+            });
+            if others.len() > FEW || others.all(|&(other, _)| other != owner) {
                 touched.push((owner, *progress));
             }
             apply(&mut progress.blocking, 1);

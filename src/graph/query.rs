@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use hashbrown::HashSet;
-
 use crate::mutation::{self, Mutation};
 use crate::object::{DeletionState, Identity, Key, Uid};
 
-use super::intern::Fixed;
+use super::intern::KeyedSet;
 use super::node::{EdgeId, NodeId, Presence};
 use super::{
-    Cursor, DependentView, Effects, ForegroundProgress, Generation, ObjectSnapshot, OwnerState, OwnerView,
-    Partition, ReferenceSnapshot, Snapshot, VirtualSnapshot,
+    Effects, ForegroundProgress, Generation, ObjectSnapshot, OwnerState, OwnerView, Partition,
+    ReferenceSnapshot, Snapshot, VirtualSnapshot,
 };
 
 impl Partition {
@@ -42,7 +40,11 @@ impl Partition {
         }
     }
 
-    fn object_snapshot(&self, id: NodeId, out: &mut Effects) -> ObjectSnapshot {
+    fn object_snapshot(&mut self, id: NodeId, out: &mut Effects) -> ObjectSnapshot {
+        let foreground = match self.store.nodes[id].deletion {
+            DeletionState::DeletingDependents => self.foreground(id, out),
+            _ => ForegroundProgress::Unblocked,
+        };
         let node = &self.store.nodes[id];
         let references: Vec<ReferenceSnapshot> = self
             .store
@@ -52,10 +54,6 @@ impl Partition {
                 owner: self.owner_view(edge),
             })
             .collect();
-        let foreground = match node.deletion {
-            DeletionState::DeletingDependents => self.foreground(id, out),
-            _ => ForegroundProgress::Unblocked,
-        };
         ObjectSnapshot {
             identity: self.store.identity(id),
             resource_version: self.store.version(id),
@@ -71,11 +69,11 @@ impl Partition {
         }
     }
 
-    fn dependent_deletes_dependents(&self, edge: EdgeId) -> bool {
+    pub(super) fn dependent_deletes_dependents(&self, edge: EdgeId) -> bool {
         self.store.nodes[self.store.edges[edge].dependent].is_deleting_dependents()
     }
 
-    fn foreground(&self, id: NodeId, out: &mut Effects) -> ForegroundProgress {
+    fn foreground(&mut self, id: NodeId, out: &mut Effects) -> ForegroundProgress {
         let (mut blocking, mut active) = (BTreeSet::new(), false);
         for edge in self.counted_dependents(id).filter(|&edge| self.store.edges[edge].blocking) {
             let dependent = self.store.edges[edge].dependent;
@@ -88,7 +86,7 @@ impl Partition {
             ForegroundProgress::PerhapsBlocked
         } else if blocking.is_empty() {
             ForegroundProgress::Unblocked
-        } else if !active && self.reaches_itself(id) && !mutation::is(Mutation::WaitInRings) {
+        } else if !active && self.is_in_cycle(id) && !mutation::is(Mutation::WaitInRings) {
             ForegroundProgress::Deadlocked
         } else {
             ForegroundProgress::Blocked(blocking.len())
@@ -100,33 +98,11 @@ impl Partition {
     /// hangs on no owner until it resolves, and holds it all the same.
     #[must_use]
     pub fn is_blocked_through_unread(&self, owner: &Uid) -> bool {
-        self.store.unresolved_with(owner).any(|(id, reference_type)| {
-            let api_version = &self.store.reference_types.get(reference_type).api_version;
-            self.catalog.is_unread(api_version)
-                && self.store.dependents(id).any(|edge| self.store.edges[edge].blocking)
-        })
-    }
-
-    /// Whether a node blocks itself through others, over blocking references
-    /// between nodes that are all deleting dependents.
-    fn reaches_itself(&self, start: NodeId) -> bool {
-        let mut seen: HashSet<NodeId, Fixed> = HashSet::default();
-        let mut open = vec![start];
-        while let Some(id) = open.pop() {
-            for edge in self.counted_dependents(id) {
-                if !self.store.edges[edge].blocking || !self.dependent_deletes_dependents(edge) {
-                    continue;
-                }
-                let dependent = self.store.edges[edge].dependent;
-                if self.same_object(dependent, start) {
-                    return true;
-                }
-                if seen.insert(dependent) {
-                    open.push(dependent);
-                }
-            }
+        if !self.catalog.has_unread() {
+            return false;
         }
-        false
+        let mut stubs = self.store.unresolved_with(owner, |api_version| self.catalog.is_unread(api_version));
+        stubs.any(|id| self.store.dependents(id).any(|edge| self.store.edges[edge].blocking))
     }
 
     fn owner_view(&self, edge: EdgeId) -> OwnerView {
@@ -169,54 +145,24 @@ impl Partition {
         }
     }
 
-    /// A page of an object's dependents, under whatever name they refer to it,
-    /// each once, and the cursor of the next page if there may be one.
-    ///
-    /// The order is stable: what is there from the first page to the last is
-    /// shown, whatever comes and goes in between. Takes memory for one page only.
-    #[must_use]
-    pub fn dependents(
-        &self,
-        owner: &Key,
-        after: Option<Cursor>,
-        limit: usize,
-    ) -> (Vec<DependentView>, Option<Cursor>) {
-        let Some(id) = self.store.find_key(owner) else { return (Vec::new(), None) };
-        let mut page: BTreeSet<NodeId> = BTreeSet::new();
-        let mut more = false;
-        for edge in self.counted_dependents(id) {
-            let dependent = self.store.edges[edge].dependent;
-            if after.is_some_and(|Cursor(after)| dependent.number() <= after) {
-                continue;
-            }
-            page.insert(dependent);
-            if page.len() > limit {
-                page.pop_last();
-                more = true;
-            }
-        }
-        let next = if more { page.last().map(|id| Cursor(id.number())) } else { None };
-        (page.into_iter().filter_map(|dependent| self.dependent_view(dependent, id)).collect(), next)
-    }
-
-    fn dependent_view(&self, dependent: NodeId, owner: NodeId) -> Option<DependentView> {
-        let edge = self
-            .store
-            .owners(dependent)
-            .find(|&edge| self.same_object(self.store.edges[edge].owner, owner) && self.counts(edge))?;
-        Some(DependentView {
-            identity: self.store.identity(dependent),
-            reference: self.store.written(edge),
-            shares_uid: self.shares_uid(edge),
-        })
-    }
-
     /// Whether another of the dependent's references has this one's uid.
     pub(super) fn shares_uid(&self, edge: EdgeId) -> bool {
         let dependent = self.store.edges[edge].dependent;
         let uid = |edge: EdgeId| &self.store.nodes[self.store.edges[edge].owner].uid;
         self.store.nodes[dependent].shares_uid
             || self.store.owners(dependent).any(|other| other != edge && uid(other) == uid(edge))
+    }
+
+    /// The uids that more than one of a dependent's references has.
+    pub(super) fn shared_uids(&self, dependent: NodeId) -> KeyedSet<&Uid> {
+        let mut shared = KeyedSet::with_hasher(self.store.node_hasher);
+        let mut seen = KeyedSet::with_hasher(self.store.node_hasher);
+        if self.store.owners(dependent).nth(1).is_some() {
+            let owners = self.store.owners(dependent).map(|edge| self.store.edges[edge].owner);
+            let uids = owners.map(|owner| &self.store.nodes[owner].uid);
+            shared.extend(uids.filter(|&uid| !seen.insert(uid)));
+        }
+        shared
     }
 
     /// The identity of a key's node: what was observed or, of an owner that is to be

@@ -137,5 +137,18 @@ pub struct DependentView {
 
 /// Where a page of dependents ended; the next one starts after it. Stays valid
 /// while dependents come and go in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bookmark(pub(super) Mark);
+
+/// What a [`Bookmark`] stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// So many pages of a scan were shown; the owner's node knows where the next one begins.
+    Pages(u32),
+    /// The greatest node that was shown.
+    Node(u32),
+}
+
+/// Where a page of places ended; the next one starts after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(pub u32);

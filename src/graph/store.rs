@@ -6,34 +6,39 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::object::{
-    DeletionState, Finalizers, Identity, Key, Namespace, ResourceType, ResourceVersion, Uid,
+    DeletionState, Finalizers, HashSeed, Identity, Key, Keyed, Namespace, ResourceType, ResourceVersion, Uid,
+    UidHasher,
 };
 
 use super::arena::Arena;
 use super::capacity::{grow_by_an_eighth, is_sparse};
 use super::index::Index;
-use super::intern::{
-    FixedMap, Interned, Interner, NamespaceId, ReferenceType, ReferenceTypeId, Types, hash_of,
-};
+use super::intern::{Interned, Interner, KeyedMap, NamespaceId, Purpose, ReferenceType, Types};
 use super::memory::Memory;
 use super::names::{Name, Names};
 use super::node::{Edge, EdgeId, Node, NodeId, NodeType, Presence, Role, Target};
+use super::scan::Scan;
 use super::versions::{Version, Versions};
 
 /// A few nodes; hardly ever more than one.
 pub(super) type Few = SmallVec<[NodeId; 2]>;
 
 /// The data of a partition.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Store {
     pub(super) nodes: Arena<Node>,
     names: Names,
     versions: Versions,
     pub(super) edges: Arena<Edge>,
-    /// Found by uid alone, so that all nodes with a uid can be found.
+    /// Where each node is found: see [`Store::place`].
     index: Index<Node>,
+    uid_hasher: UidHasher,
+    /// For maps and sets of nodes.
+    pub(super) node_hasher: Keyed,
     /// Names of references that differ from their owner node's: rare.
-    pub(super) own_names: FixedMap<EdgeId, Box<str>>,
+    pub(super) own_names: KeyedMap<EdgeId, Box<str>>,
+    /// Owners whose dependents are being read page by page.
+    pub(super) scans: KeyedMap<NodeId, Scan>,
     pub(super) namespaces: Interner<Namespace>,
     pub(super) reference_types: Interner<ReferenceType>,
     pub(super) types: Types,
@@ -45,10 +50,52 @@ pub(super) struct Store {
     clock: u32,
 }
 
+/// Where a node is found in the index: by its uid alone if it is observed, so that all
+/// objects with a uid can be found, and these have uids that an API server gave them. What
+/// references name is found by its uid and its type: one uid can be named with any number of
+/// kinds, and each must not be searched for among all of them.
+fn place(hasher: &UidHasher, node: &Node) -> u64 {
+    if node.is_observed() { hasher.hash(&node.uid) } else { place_of_stub(hasher, &node.uid, node.target()) }
+}
+
+fn place_of_stub(hasher: &UidHasher, uid: &Uid, target: Target) -> u64 {
+    let role = match target {
+        Target::Served(id) => 2 * u64::from(id.number()),
+        Target::Unresolved(id) => 2 * u64::from(id.number()) + 1,
+    };
+    hasher.hash_as(uid, role)
+}
+
 impl Store {
+    pub(super) fn new(seed: HashSeed) -> Self {
+        Self {
+            nodes: Arena::default(),
+            names: Names::default(),
+            versions: Versions::new(Purpose::Nodes.hasher(seed)),
+            edges: Arena::default(),
+            index: Index::default(),
+            uid_hasher: seed.uids(),
+            node_hasher: Purpose::Nodes.hasher(seed),
+            own_names: KeyedMap::with_hasher(Purpose::Edges.hasher(seed)),
+            scans: KeyedMap::with_hasher(Purpose::Nodes.hasher(seed)),
+            namespaces: Interner::new(Purpose::Namespaces.hasher(seed)),
+            reference_types: Interner::new(Purpose::ReferenceTypes.hasher(seed)),
+            types: Types::new(Purpose::Types.hasher(seed)),
+            virtual_nodes: 0,
+            unresolved_edges: 0,
+            clock: 0,
+        }
+    }
+
     pub(super) fn find(&self, uid: &Uid, target: Target) -> Option<NodeId> {
         let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target() == target;
-        self.index.find(hash_of(uid), is)
+        self.index.find(self.uid_hasher.hash(uid), is).or_else(|| self.find_stub(uid, target))
+    }
+
+    /// What references name by this uid and type, and no monitor shows.
+    fn find_stub(&self, uid: &Uid, target: Target) -> Option<NodeId> {
+        let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target() == target;
+        self.index.find(place_of_stub(&self.uid_hasher, uid, target), is)
     }
 
     /// The node of a key.
@@ -57,32 +104,59 @@ impl Store {
         self.find(&key.uid, Target::Served(target))
     }
 
-    /// A node whose uid may have this hash. The node itself is not read.
-    pub(super) fn first_with(&self, hash: u64) -> Option<NodeId> {
-        self.index.with_hash(hash).next()
+    /// What is most likely the object with a uid. The node itself is not read.
+    pub(super) fn first_with(&self, uid: &Uid) -> Option<NodeId> {
+        self.index.with_hash(self.uid_hasher.hash(uid)).next()
     }
 
-    /// The nodes with a uid.
+    /// The nodes with a uid: the objects, and what references name. Costs as much as there
+    /// are types and kinds: for people who ask.
     pub(super) fn with_uid(&self, uid: &Uid) -> impl Iterator<Item = NodeId> {
-        self.index.with_hash(hash_of(uid)).filter(move |&id| self.nodes[id].uid == *uid)
+        let types = self.types.entries.iter().map(|(id, _)| Target::Served(id));
+        let unresolved = self.reference_types.iter().map(|(id, _)| Target::Unresolved(id));
+        let stubs = types.chain(unresolved).filter_map(|target| self.find_stub(uid, target));
+        self.observed_with(uid).into_iter().chain(stubs)
     }
 
     /// The observed nodes with a uid, ordered by group and resource.
     pub(super) fn observed_with(&self, uid: &Uid) -> Few {
-        let mut found: Few = self.with_uid(uid).filter(|&id| self.nodes[id].is_observed()).collect();
+        let is = |id: &NodeId| self.nodes[*id].uid == *uid && self.nodes[*id].is_observed();
+        let mut found: Few = self.index.with_hash(self.uid_hasher.hash(uid)).filter(is).collect();
         if found.len() > 1 {
             found.sort_by(|&a, &b| self.resource(a).group_resource.cmp(&self.resource(b).group_resource));
         }
         found
     }
 
-    /// The nodes that stand for this uid under an `apiVersion` and kind that do not
-    /// resolve.
-    pub(super) fn unresolved_with(&self, uid: &Uid) -> impl Iterator<Item = (NodeId, ReferenceTypeId)> {
-        self.with_uid(uid).filter_map(move |id| match self.nodes[id].node_type {
-            NodeType::Unresolved(reference_type) => Some((id, reference_type)),
-            NodeType::Served { .. } => None,
-        })
+    /// What references name by this uid, and by an `apiVersion` and kind that do not resolve.
+    pub(super) fn find_unresolved(&self, uid: &Uid, api_version: &str, kind: &str) -> Option<NodeId> {
+        let hash = ReferenceType::hash_parts(self.reference_types.hasher(), api_version, kind);
+        let is = |other: &ReferenceType| *other.api_version == *api_version && *other.kind == *kind;
+        self.find_stub(uid, Target::Unresolved(self.reference_types.find(hash, is)?))
+    }
+
+    /// The nodes that stand for this uid under an `apiVersion`, one of these, and a kind that
+    /// do not resolve. Costs as much as there are such kinds.
+    pub(super) fn unresolved_with(
+        &self,
+        uid: &Uid,
+        api_version: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = NodeId> {
+        let kinds = self.reference_types.iter().filter(move |(_, kind)| api_version(&kind.api_version));
+        kinds.filter_map(|(id, _)| self.find_stub(uid, Target::Unresolved(id)))
+    }
+
+    /// A node is found elsewhere from now on: it was, or is to be, observed.
+    fn replace(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
+        let Self { nodes, index, uid_hasher, .. } = self;
+        let before = place(uid_hasher, &nodes[id]);
+        change(&mut nodes[id]);
+        let now = place(uid_hasher, &nodes[id]);
+        if now != before {
+            let place = |&id: &NodeId| place(uid_hasher, &nodes[id]);
+            index.remove(before, id, place);
+            index.insert(now, id, place);
+        }
     }
 
     pub(super) fn create(
@@ -123,15 +197,16 @@ impl Store {
             list.push(id);
             self.types.entries[*type_id].observed += usize::from(presence == Presence::Observed);
         }
-        let Self { nodes, index, .. } = self;
-        index.insert(hash_of(uid), id, |&id| hash_of(&nodes[id].uid));
+        let Self { nodes, index, uid_hasher, .. } = self;
+        index.insert(place(uid_hasher, &nodes[id]), id, |&id| place(uid_hasher, &nodes[id]));
         id
     }
 
     /// Frees a node that no edge touches any more.
     pub(super) fn free(&mut self, id: NodeId) {
-        let Self { nodes, index, .. } = self;
-        index.remove(hash_of(&nodes[id].uid), id, |&id| hash_of(&nodes[id].uid));
+        let Self { nodes, index, uid_hasher, .. } = self;
+        index.remove(place(uid_hasher, &nodes[id]), id, |&id| place(uid_hasher, &nodes[id]));
+        self.scans.remove(&id);
         self.set_version(id, None);
         let Some(node) = self.nodes.remove(id) else { return };
         self.remove_name(id, node.name);
@@ -156,7 +231,12 @@ impl Store {
 
     /// Changes why a node is here; a new generation begins.
     pub(super) fn set_presence(&mut self, id: NodeId, presence: Presence) {
-        let was = std::mem::replace(&mut self.nodes[id].presence, presence);
+        let was = self.nodes[id].presence;
+        if (was == Presence::Observed) == (presence == Presence::Observed) {
+            self.nodes[id].presence = presence;
+        } else {
+            self.replace(id, |node| node.presence = presence);
+        }
         self.virtual_nodes += usize::from(presence == Presence::Virtual);
         self.virtual_nodes -= usize::from(was == Presence::Virtual);
         if let NodeType::Served { id: type_id, .. } = self.nodes[id].node_type {
@@ -227,7 +307,8 @@ impl Store {
     }
 
     fn acquire_namespace(&mut self, namespace: &Namespace) -> NamespaceId {
-        self.namespaces.acquire(namespace.hash_key(), |other| other == namespace, || namespace.clone())
+        let hash = namespace.hash_key(self.namespaces.hasher());
+        self.namespaces.acquire(hash, |other| other == namespace, || namespace.clone())
     }
 
     pub(super) fn namespace(&self, id: NodeId) -> Option<&Namespace> {

@@ -1,8 +1,8 @@
 //! The resource versions of nodes: numbers of eight bytes, nearly all of them.
 
-use crate::object::ResourceVersion;
+use crate::object::{Keyed, ResourceVersion};
 
-use super::intern::FixedMap;
+use super::intern::KeyedMap;
 use super::node::NodeId;
 
 /// The version of a node, as far as it is a number that fits.
@@ -20,10 +20,14 @@ impl Version {
 }
 
 /// The versions that are no numbers: some aggregated API servers have such.
-#[derive(Debug, Default)]
-pub(super) struct Versions(FixedMap<NodeId, ResourceVersion>);
+#[derive(Debug)]
+pub(super) struct Versions(KeyedMap<NodeId, ResourceVersion>);
 
 impl Versions {
+    pub(super) fn new(hasher: Keyed) -> Self {
+        Self(KeyedMap::with_hasher(hasher))
+    }
+
     /// The version of a node.
     pub(super) fn get(&self, id: NodeId, version: Version) -> Option<ResourceVersion> {
         match version {
@@ -68,7 +72,8 @@ mod tests {
     #[test]
     fn every_version_comes_back_and_nothing_stays_behind() {
         let id = NodeId::from_index(0);
-        let (mut versions, mut version) = (Versions::default(), Version::default());
+        let hasher = crate::object::HashSeed::new(1).keyed(0);
+        let (mut versions, mut version) = (Versions::new(hasher), Version::default());
         let texts =
             ["1", "18446744073709551614", "18446744073709551615", "18446744073709551616", "01", "abc"];
         let shown = texts.map(|text| ResourceVersion::parse(text).unwrap());

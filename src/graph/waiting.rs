@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::object::{GroupResource, Identity, Namespace, OwnerReference, Uid};
 
 use super::Partition;
-use super::intern::FixedMap;
+use super::intern::{KeyedMap, KeyedSet};
 use super::node::{Node, NodeId, Presence};
 
 /// How many of the dependents that block an object are named.
@@ -171,10 +171,11 @@ impl Partition {
 
     /// Looks at all that may wait.
     fn notice(&mut self, now: Duration) {
-        let mut suspects = std::mem::take(&mut self.suspects);
+        let empty = KeyedSet::with_hasher(self.store.node_hasher);
+        let mut suspects = std::mem::replace(&mut self.suspects, empty);
         suspects.retain(|&id| self.is_suspect(id));
         let candidates = self.expected.keys().chain(&suspects).chain(self.progress.keys());
-        let mut noticed = FixedMap::default();
+        let mut noticed = KeyedMap::with_hasher(self.store.node_hasher);
         for &id in candidates {
             let Some(hindrance) = self.hindrance(id) else { continue };
             let uid = &self.store.nodes[id].uid;

@@ -4,8 +4,9 @@ use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+
+use crate::object::Keyed;
 
 use super::list::{Linked, Links, Slot, is_sparse, swap_remove};
 use super::wheel::Timed;
@@ -120,24 +121,29 @@ impl<K, R> Timed for Entry<K, R> {
     }
 }
 
-/// All entries, found by key. The hasher is fixed and only ever used to look up:
-/// no order depends on it.
+/// All entries, found by key. The hasher is only ever used to look up: no order depends
+/// on it.
 #[derive(Debug)]
 pub(super) struct Store<K, R> {
     pub(super) entries: Vec<Entry<K, R>>,
     index: HashTable<Slot>,
-    hasher: FixedState,
+    hasher: Keyed,
 }
 
-impl<K, R> Default for Store<K, R> {
-    fn default() -> Self {
-        Self { entries: Vec::new(), index: HashTable::new(), hasher: FixedState::default() }
+impl<K, R> Store<K, R> {
+    pub(super) const fn new(hasher: Keyed) -> Self {
+        Self { entries: Vec::new(), index: HashTable::new(), hasher }
     }
 }
 
 impl<K: Eq + Hash, R> Store<K, R> {
     pub(super) fn find(&self, key: &K) -> Option<Slot> {
-        self.index.find(self.hasher.hash_one(key), |slot| self[*slot].key == *key).copied()
+        let is = |slot: &Slot| {
+            #[cfg(test)]
+            crate::object::steps::count();
+            self[*slot].key == *key
+        };
+        self.index.find(self.hasher.hash_one(key), is).copied()
     }
 
     /// Adds a key that is not there and puts it on no list.

@@ -2,10 +2,9 @@
 
 use std::hash::BuildHasher;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use crate::object::{Key, Namespace};
+use crate::object::{Key, Keyed, Namespace};
 
 use super::Time;
 use super::entry::Entry;
@@ -40,17 +39,21 @@ impl Linked for Queue {
 
 /// All lanes with something ready. A lane comes with its first key and goes with
 /// its last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lanes {
     queues: Vec<Queue>,
     index: HashTable<Slot>,
-    hasher: FixedState,
+    hasher: Keyed,
     /// The order of the turns.
     turns: List,
     ready: usize,
 }
 
 impl Lanes {
+    pub(super) fn new(hasher: Keyed) -> Self {
+        Self { queues: Vec::new(), index: HashTable::new(), hasher, turns: List::default(), ready: 0 }
+    }
+
     /// How many keys are ready.
     pub(super) const fn ready(&self) -> usize {
         self.ready
@@ -109,7 +112,11 @@ impl Lanes {
     }
 
     fn find(&self, namespace: Option<&Namespace>) -> Option<Slot> {
-        let same = |lane: &Slot| self.queues[*lane as usize].namespace.as_ref() == namespace;
+        let same = |lane: &Slot| {
+            #[cfg(test)]
+            crate::object::steps::count();
+            self.queues[*lane as usize].namespace.as_ref() == namespace
+        };
         self.index.find(self.hasher.hash_one(namespace), same).copied()
     }
 

@@ -36,6 +36,7 @@ use list::{List, Slot};
 use wheel::Wheel;
 
 use crate::mutation::{self, Mutation};
+use crate::object::HashSeed;
 
 /// A work queue of keys `K`, whose retries have reasons `R` (a small enum).
 ///
@@ -56,13 +57,14 @@ pub struct Mailbox<K, R> {
 }
 
 impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
-    /// An empty mailbox.
+    /// An empty mailbox. Keys and namespaces come from the cluster, so what finds them
+    /// depends on a seed that nobody outside knows.
     #[must_use]
-    pub fn new(backoff: Backoff) -> Self {
+    pub fn new(backoff: Backoff, seed: HashSeed) -> Self {
         Self {
             backoff,
-            store: Store::default(),
-            lanes: Lanes::default(),
+            store: Store::new(seed.keyed(0)),
+            lanes: Lanes::new(seed.keyed(1)),
             running: List::default(),
             processing: 0,
             wheel: Wheel::default(),
@@ -272,6 +274,12 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
     #[must_use]
     pub const fn ready(&self) -> usize {
         self.lanes.ready()
+    }
+
+    /// How many keys are being worked on.
+    #[must_use]
+    pub const fn processing(&self) -> usize {
+        self.processing
     }
 
     /// The numbers for metrics and readiness. Costs as much as there are lanes.

@@ -78,9 +78,11 @@ impl Eq for Identity {}
 
 impl Hash for Identity {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Name and namespace are part of equality; the uid alone spreads well enough.
+        // All of it: whoever writes references can give one uid many names and kinds.
         self.uid.hash(state);
         self.name.hash(state);
+        self.namespace.hash(state);
+        self.resource.group_resource.hash(state);
     }
 }
 
@@ -140,6 +142,8 @@ impl Eq for Key {}
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.uid.hash(state);
+        self.namespace.hash(state);
+        self.resource.group_resource.hash(state);
     }
 }
 

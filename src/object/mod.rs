@@ -6,6 +6,7 @@
 
 mod catalog;
 mod facts;
+mod hashing;
 mod identity;
 mod policy;
 mod reference;
@@ -15,6 +16,9 @@ mod version;
 
 pub use catalog::{Catalog, CatalogBuilder, ServedKind};
 pub use facts::{DeletionState, Finalizers, ObjectFacts};
+pub use hashing::{HashSeed, Keyed, KeyedHasher, UidHasher};
+#[cfg(test)]
+pub(crate) use hashing::{crafted, steps};
 pub use identity::{Identity, Key, Namespace};
 pub use policy::PropagationPolicy;
 pub use reference::OwnerReference;

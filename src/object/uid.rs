@@ -43,6 +43,14 @@ impl Uid {
             None => Repr::Text(Arc::new(text.to_owned())),
         }))
     }
+
+    /// The two halves of a UUID, or the text of a uid that is none.
+    pub(super) fn halves(&self) -> Result<(u64, u64), &str> {
+        match &self.0 {
+            Repr::Uuid(high, low) => Ok((high.get(), *low)),
+            Repr::Text(text) => Err(text),
+        }
+    }
 }
 
 impl Hash for Uid {

@@ -8,7 +8,7 @@ use kube_gc::api::{Api, ApiSettings, WallClock, WatchSettings};
 use kube_gc::brake::Limits;
 use kube_gc::http::{IdleQuery, IdleReport};
 use kube_gc::mailbox::Backoff;
-use kube_gc::object::GroupResource;
+use kube_gc::object::{GroupResource, HashSeed};
 use kube_gc::telemetry::Exporter;
 use tokio::time::Instant;
 
@@ -64,6 +64,7 @@ impl Collector {
             decisions: Vec::new(),
             compare_after: Duration::ZERO,
             brake: Limits::default(),
+            hash_seed: HashSeed::new(Random::new(seed).split("hashes", life).next()),
         };
         Ok(Self { controller: Controller::start(api, settings, exporter.clone())? })
     }

@@ -17,7 +17,7 @@ use super::decision::DecisionLine;
 use super::pool::{Outcome, Place, RetryReason, Work};
 use super::release::{after_removal, release};
 use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, References};
-use crate::graph::{Cursor, DependentView, ObjectSnapshot, Snapshot};
+use crate::graph::{Bookmark, DependentView, ObjectSnapshot, Snapshot};
 use crate::mailbox::Completion;
 use crate::mutation::{self, Mutation};
 use crate::object::{DeletionState, Identity, Key, ResourceVersion};
@@ -237,7 +237,7 @@ impl OrphanWork {
     /// owner must still be orphaning them. The next page is fetched when the last one of a
     /// page has been taken, so that nobody waits for the slowest of each page.
     fn dependents(&self, owner: Key) -> impl Stream<Item = Result<DependentView, Stopped>> {
-        let pages = stream::try_unfold(Some(None), move |next: Option<Option<Cursor>>| {
+        let pages = stream::try_unfold(Some(None), move |next: Option<Option<Bookmark>>| {
             let owner = owner.clone();
             async move {
                 let Some(after) = next else { return Ok(None) };

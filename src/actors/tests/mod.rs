@@ -19,7 +19,7 @@ use super::messages::Enqueue;
 use super::reporter::Reporter;
 use super::supervision::Threads;
 use crate::graph::{Layout, Partition, PartitionId};
-use crate::object::{Catalog, GroupResource, Identity, Key, Namespace, ResourceType, Scope, Uid};
+use crate::object::{Catalog, GroupResource, HashSeed, Identity, Key, Namespace, ResourceType, Scope, Uid};
 
 /// Runs a test on a system of its own, in one thread, with a clock that jumps
 /// ahead whenever everybody waits.
@@ -50,7 +50,7 @@ pub(super) fn key(namespace: &str, name: &str) -> Key {
 
 /// The smallest layout.
 fn layout() -> Layout {
-    Layout::new(NonZeroU16::MIN)
+    Layout::new(NonZeroU16::MIN, HashSeed::new(1))
 }
 
 /// A partition of a small graph, on a thread of its own.

@@ -15,7 +15,7 @@ use crate::actors::pool::{
 };
 use crate::actors::supervision::FATAL_EXIT_CODE;
 use crate::mailbox::{Backoff, Completion};
-use crate::object::{GroupResource, Key, Namespace};
+use crate::object::{GroupResource, HashSeed, Key, Namespace};
 use crate::telemetry::{DeletionLag, Exporter, Queue, StuckReason};
 
 /// Does what the uid of its key says, and counts its tries.
@@ -66,7 +66,7 @@ impl Work for Scripted {
 
 fn start(workers: usize) -> (Arc<Scripted>, Addr<Pool<Scripted>>) {
     let work = Arc::new(Scripted::default());
-    (Arc::clone(&work), Pool::new(work, workers, Backoff::default()).start())
+    (Arc::clone(&work), Pool::new(work, workers, Backoff::default(), HashSeed::new(1)).start())
 }
 
 async fn tried(work: &Scripted, what: impl Fn(&BTreeMap<String, usize>) -> bool) {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::graph::node::{NodeId, Presence};
+use crate::graph::node::{NodeId, Presence, Target};
 use crate::graph::{Cursor, Partition, PartitionId};
-use crate::object::Uid;
+use crate::object::{GroupResource, Uid};
 
 use super::{DumpEdge, DumpId, DumpNode};
 
@@ -118,7 +118,17 @@ impl Partition {
         around
     }
 
-    fn named<'a>(&'a self, id: &'a DumpId) -> impl Iterator<Item = NodeId> + 'a {
-        self.store.with_uid(&id.uid).filter(move |&own| self.dump_id(own) == *id)
+    /// The nodes with this name, without looking at whatever else has the uid.
+    fn named<'a>(&'a self, DumpId { uid, resource }: &'a DumpId) -> impl Iterator<Item = NodeId> + 'a {
+        let types = &self.store.types;
+        let served = types.find(&GroupResource::parse(resource)).map(Target::Served);
+        let served = served.and_then(|target| self.store.find(uid, target));
+        // One slash or two: an `apiVersion` may have one.
+        let slashes = resource.match_indices('/').take(2);
+        let unresolved = slashes.filter_map(|(slash, _)| {
+            let (api_version, kind) = (&resource[..slash], &resource[slash + 1..]);
+            self.store.find_unresolved(uid, api_version, kind)
+        });
+        served.into_iter().chain(unresolved)
     }
 }

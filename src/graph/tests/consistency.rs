@@ -1,6 +1,7 @@
 //! Whether the nodes and edges of a store fit together.
 
-use super::super::intern::FixedSet;
+use std::collections::BTreeSet;
+
 use super::*;
 
 impl Store {
@@ -50,8 +51,8 @@ impl Store {
         assert_eq!(self.nodes.iter().map(|(id, _)| self.name(id).len()).sum::<usize>(), self.names.used());
         let apart = self.nodes.iter().filter(|(_, node)| node.version.is_apart());
         assert_eq!(
-            apart.map(|(id, _)| id).collect::<FixedSet<_>>(),
-            self.versions.ids().collect::<FixedSet<_>>()
+            apart.map(|(id, _)| id).collect::<BTreeSet<_>>(),
+            self.versions.ids().collect::<BTreeSet<_>>()
         );
         assert!(self.own_names.keys().all(|&edge| self.edges.iter().any(|(id, _)| id == edge)));
         self.namespaces.check(|id| self.nodes.iter().filter(|(_, node)| node.namespace == Some(id)).count());

@@ -84,7 +84,7 @@ impl Partition {
 
 /// A partition of so many objects, each the owner of the next one.
 fn chain(objects: u32) -> Partition {
-    let layout = Layout::new(std::num::NonZeroU16::MIN);
+    let layout = Layout::new(std::num::NonZeroU16::MIN, crate::object::HashSeed::new(1));
     let mut partition = Partition::new(PartitionId(1), layout, Arc::clone(catalog()));
     let mut changes = vec![Change::ListBegan];
     let mut last: Option<Obj> = None;

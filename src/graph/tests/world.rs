@@ -164,7 +164,7 @@ impl World {
         world
     }
     pub fn unsynced(namespaced: u16) -> Self {
-        let layout = Layout::new(NonZeroU16::new(namespaced).unwrap());
+        let layout = Layout::new(NonZeroU16::new(namespaced).unwrap(), HashSeed::new(1));
         let catalog = catalog();
         let partitions = layout.all().map(|id| Partition::new(id, layout, Arc::clone(catalog))).collect();
         let deletes_prove = DeletesProve::Absence;

@@ -1,6 +1,7 @@
 //! The rules of the mailbox one by one; a naive model of it; fairness; the wheel.
 
 mod fairness;
+mod flooding;
 mod model;
 mod rules;
 mod wheel;
@@ -8,7 +9,7 @@ mod wheel;
 use std::sync::Arc;
 
 use super::{Backoff, Completion, Lane, Mailbox, Time};
-use crate::object::Namespace;
+use crate::object::{HashSeed, Namespace};
 
 /// A key of a namespace, or cluster-scoped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,7 +38,7 @@ pub(super) enum Reason {
 pub(super) type TestMailbox = Mailbox<TestKey, Reason>;
 
 pub(super) fn mailbox() -> TestMailbox {
-    Mailbox::new(Backoff::default())
+    Mailbox::new(Backoff::default(), HashSeed::new(1))
 }
 
 pub(super) const fn at(millis: u64) -> Time {
