@@ -12,5 +12,6 @@ mod support;
 #[allow(dead_code)]
 mod stage;
 
+mod flooding;
 mod outage;
 mod webhook;
