@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Compared, MonitorStatus, Timestamp, Undiscovered};
+use crate::telemetry::Escaped;
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +167,7 @@ impl Readiness {
         for Check { name, outcome, message } in &self.checks {
             // A server's message may have several lines.
             let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+            let (name, message) = (Escaped(name), Escaped(message));
             let _ = match outcome {
                 Outcome::Fine => writeln!(text, "[+]{name} ok"),
                 Outcome::Warning => writeln!(text, "[!]{name} warning: {message}"),

@@ -8,6 +8,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::fmt::{MakeWriter, SubscriberBuilder};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
+use super::format::{EscapedFields, EscapedJson};
 use super::lines::Lines;
 use crate::config::{LogFormat, LogSettings};
 
@@ -72,8 +73,11 @@ where
         .with_ansi(colours)
         .with_writer(writer);
     Ok(match settings.format {
-        LogFormat::Text => Box::new(builder.finish()),
-        LogFormat::Json => Box::new(builder.json().flatten_event(true).with_span_list(false).finish()),
+        LogFormat::Text => Box::new(builder.fmt_fields(EscapedFields).finish()),
+        LogFormat::Json => {
+            let builder = builder.json().flatten_event(true).with_span_list(false);
+            Box::new(builder.map_event_format(EscapedJson).finish())
+        }
     })
 }
 
@@ -101,6 +105,8 @@ mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
+    use proptest::prelude::*;
+
     use super::*;
 
     #[derive(Clone, Default)]
@@ -116,10 +122,14 @@ mod tests {
     }
 
     fn logged(format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
+        logged_in(format, filter, false, log)
+    }
+
+    fn logged_in(format: LogFormat, filter: &str, colours: bool, log: impl FnOnce()) -> String {
         let sink = Sink::default();
         let writer = sink.clone();
         let settings = LogSettings { format, filter: filter.to_owned() };
-        let subscriber = subscriber(&settings, false, move || writer.clone()).unwrap();
+        let subscriber = subscriber(&settings, colours, move || writer.clone()).unwrap();
         tracing::subscriber::with_default(subscriber, log);
         let bytes = sink.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
@@ -156,6 +166,72 @@ mod tests {
         assert_eq!(verbose_filter(0), None);
         for count in 1..=9 {
             EnvFilter::try_new(verbose_filter(count).unwrap()).unwrap();
+        }
+    }
+
+    /// An error whose text comes from the cluster.
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Denied(String);
+
+    /// Logs a text in every way in which there are fields.
+    fn log_everywhere(text: &str) {
+        let error = Denied(text.to_owned());
+        let span = tracing::info_span!("work", object = %text, quoted = text);
+        let _entered = span.enter();
+        tracing::warn!(
+            name = %text,
+            quoted = text,
+            debug = ?[text],
+            error = &error as &dyn std::error::Error,
+            %error,
+            "{text}: it is said that {error}"
+        );
+    }
+
+    #[test]
+    fn text_looks_as_it_does_without_anything_to_escape() {
+        let line = logged(LogFormat::Text, "info", || {
+            tracing::info!(listener = "health", address = %"127.0.0.1:1", number = 3, list = ?["a"], "listening");
+        });
+        let fields = r#"listening listener="health" address=127.0.0.1:1 number=3 list=["a"]"#;
+        assert!(line.ends_with(&format!("INFO kube_gc::telemetry::logging::tests: {fields}\n")), "{line}");
+    }
+
+    #[test]
+    fn a_name_cannot_forge_a_line() {
+        let forged = "x\n2026-01-01T00:00:00Z  INFO kube_gc: all is well\u{1b}[2K\u{202e}";
+        let line = logged(LogFormat::Text, "info", || log_everywhere(forged));
+        assert_eq!(line.matches('\n').count(), 1, "{line:?}");
+        assert!(
+            line.contains(r"x\n2026-01-01T00:00:00Z  INFO kube_gc: all is well\u{1b}[2K\u{202e}: it is"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn colours_are_ours_alone() {
+        let line = logged_in(LogFormat::Text, "info", true, || log_everywhere("\u{1b}[31mred"));
+        assert!(line.contains('\u{1b}') && !line.contains("\u{1b}[31mred"), "{line:?}");
+        assert!(line.contains(r"\u{1b}[31mred"), "{line:?}");
+    }
+
+    proptest! {
+        /// Whatever comes from the cluster: an event is one line without a character that
+        /// controls anything, in both formats.
+        #[test]
+        fn an_event_is_always_one_line(text in any::<String>()) {
+            for format in [LogFormat::Text, LogFormat::Json] {
+                let line = logged(format, "info", || log_everywhere(&text));
+                let line = line.strip_suffix('\n');
+                prop_assert!(line.is_some_and(|line| !line.is_empty()));
+                let escaped = super::super::escape::Escaped(line.unwrap_or_default()).to_string();
+                prop_assert_eq!(Some(escaped.as_str()), line);
+                if format == LogFormat::Json {
+                    let line: serde_json::Value = serde_json::from_str(&escaped).unwrap();
+                    prop_assert_eq!(line["quoted"].as_str(), Some(text.as_str()));
+                }
+            }
         }
     }
 }

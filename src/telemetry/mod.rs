@@ -5,7 +5,9 @@
 //! bounded by the number of resource types, never by the number of objects.
 
 mod docs;
+mod escape;
 mod exporter;
+mod format;
 mod histogram;
 pub mod labels;
 mod lines;
@@ -15,6 +17,7 @@ pub mod record;
 mod recorder;
 
 pub use docs::markdown;
+pub use escape::Escaped;
 pub use exporter::{Exporter, InstallError};
 pub use record::{
     ApiSide, DeletionLag, EventKind, EventLag, EventMetrics, GraphSize, InvalidReference, MonitorState,
