@@ -157,6 +157,12 @@ impl Placement {
     }
 }
 
+/// The name of a thread that carries a partition of the graph.
+#[cfg(target_os = "linux")]
+const GRAPH_THREAD: &std::ffi::CStr = c"graph";
+/// The name of a thread that waits for the end of another.
+const SUPERVISOR_THREAD: &str = "supervisor";
+
 /// Starts threads for actors and notices when one ends before its time.
 #[derive(Debug, Clone, Default)]
 pub struct Threads {
@@ -171,10 +177,15 @@ impl Threads {
     pub fn start(&self, name: &str) -> std::io::Result<actix::ArbiterHandle> {
         let arbiter = Arbiter::new();
         let handle = arbiter.handle();
+        // Actix gives all its threads one name; the metrics tell threads apart by theirs.
+        #[cfg(target_os = "linux")]
+        handle.spawn_fn(|| {
+            let _ = rustix::thread::set_name(GRAPH_THREAD);
+        });
         let ending = Arc::clone(&self.ending);
         let name = name.to_owned();
         // The watcher ends with the thread that it watches.
-        std::thread::Builder::new().name(format!("watch {name}")).spawn(move || {
+        std::thread::Builder::new().name(SUPERVISOR_THREAD.to_owned()).spawn(move || {
             let ended = arbiter.join();
             if ended.is_err() || !ending.load(Ordering::Acquire) {
                 die(&Fatal::Thread { name });

@@ -9,7 +9,7 @@ use super::serving::{Protections, certificates};
 use super::system::{Threads, block_on, ended_by_signal};
 use super::{Exit, RunArgs};
 use crate::api::{Api, ApiError, ConnectError, ErrorClass, load_config};
-use crate::config::Settings;
+use crate::config::{Settings, available_cores};
 use crate::telemetry::{self, Exporter};
 
 /// Runs the collector and returns how the process is to end. What went wrong is
@@ -23,7 +23,8 @@ pub fn run(args: &RunArgs) -> Exit {
     if let Err(error) = telemetry::logging::init(&settings.log) {
         return Failure::new(Exit::Failure, error).say();
     }
-    match block_on(|threads| collect(args, settings, threads)) {
+    let list_threads = settings.watch.list_thread_count(available_cores());
+    match block_on(list_threads, |threads| collect(args, settings, threads)) {
         Ok(()) => Exit::Success,
         Err(Failure { exit, message }) => {
             tracing::error!(exit_code = exit.code(), "{message}");

@@ -150,7 +150,8 @@ fn controller_settings(
     threads: &Threads,
     decisions: Vec<Arc<dyn DecisionObserver>>,
 ) -> ControllerSettings {
-    let partitions = u16::try_from(settings.graph.partition_count()).ok().and_then(NonZeroU16::new);
+    let cores = config::available_cores();
+    let partitions = u16::try_from(settings.graph.partition_count(cores)).ok().and_then(NonZeroU16::new);
     ControllerSettings {
         delete_workers: settings.workers.delete,
         orphan_workers: settings.workers.orphan,
@@ -158,7 +159,11 @@ fn controller_settings(
         orphan_page: ORPHAN_PAGE,
         partitions: partitions.unwrap_or(NonZeroU16::MIN),
         placement: Placement::OwnThreads {
-            graph: if settings.graph.has_own_threads() { GraphThreads::Each } else { GraphThreads::Callers },
+            graph: if settings.graph.has_own_threads(cores) {
+                GraphThreads::Each
+            } else {
+                GraphThreads::Callers
+            },
             lists: threads.lists.clone(),
             watches: threads.watches.clone(),
         },

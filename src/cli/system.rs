@@ -12,7 +12,7 @@ use crate::telemetry::logging;
 /// The threads for what takes long, next to the one that carries all else.
 #[derive(Clone, Debug)]
 pub struct Threads {
-    /// As many as there are cores: for lists that are read, and pages that are written.
+    /// Some, as the settings say: for lists that are read, and pages that are written.
     pub lists: Handle,
     /// One, which looks after watches, and rests when there is much to look after.
     pub watches: Handle,
@@ -28,9 +28,14 @@ impl Threads {
 /// Runs this to its end on one thread, which carries the actors and all requests about
 /// single objects: each takes a few microseconds between its waits, and to hand it from
 /// thread to thread takes longer than to deal with it. So do most events of watches, which
-/// have one thread, too. What does take long gets as many as there are cores.
-pub fn block_on<F: Future>(future: impl FnOnce(Threads) -> F) -> F::Output {
-    let lists = or_exit(Builder::new_multi_thread().thread_name("lists").enable_all().build());
+/// have one thread, too. What does take long gets as many as `list_threads` says.
+pub fn block_on<F: Future>(list_threads: usize, future: impl FnOnce(Threads) -> F) -> F::Output {
+    let lists = Builder::new_multi_thread()
+        .thread_name("lists")
+        .worker_threads(list_threads.max(1))
+        .enable_all()
+        .build();
+    let lists = or_exit(lists);
     let watches = Builder::new_multi_thread()
         .thread_name("watches")
         .worker_threads(1)

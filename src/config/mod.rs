@@ -95,7 +95,7 @@ pub struct WorkerSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSettings {
-    /// Partitions; 0 means one for each core. See [`GraphSettings::partition_count`].
+    /// Partitions; 0 means one for each core, up to [`MOST_PARTITIONS`]. See [`GraphSettings::partition_count`].
     pub partitions: u16,
     /// What they run on. See [`GraphSettings::has_own_threads`].
     pub threads: GraphThreads,
@@ -103,25 +103,48 @@ pub struct GraphSettings {
     pub absent_owner_capacity: usize,
 }
 
+/// The processors that this process may use.
+#[must_use]
+pub fn available_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// The most partitions of the graph that are chosen for a machine of many cores: each
+/// takes a thread and some memory, and events rarely keep more of them busy.
+pub const MOST_PARTITIONS: usize = 8;
+
+/// The most threads for lists that are chosen for a machine of many cores: the API
+/// server does not send faster than these read.
+pub const MOST_LIST_THREADS: usize = 4;
+
 impl GraphSettings {
-    /// The number of partitions that `partitions` amounts to on this machine.
+    /// The number of partitions that `partitions` amounts to on a machine of so many cores.
     #[must_use]
-    pub fn partition_count(&self) -> usize {
+    pub fn partition_count(&self, cores: usize) -> usize {
         match self.partitions {
-            0 => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+            0 => cores.clamp(1, MOST_PARTITIONS),
             count => count.into(),
         }
     }
 
-    /// Whether each partition is to have a thread of its own on this machine.
+    /// Whether each partition is to have a thread of its own on a machine of so many cores.
     #[must_use]
-    pub fn has_own_threads(&self) -> bool {
+    pub fn has_own_threads(&self, cores: usize) -> bool {
         match self.threads {
-            GraphThreads::Auto => {
-                std::thread::available_parallelism().is_ok_and(|cores| cores.get() > FEW_CORES)
-            }
+            GraphThreads::Auto => cores > FEW_CORES,
             GraphThreads::Own => true,
             GraphThreads::Shared => false,
+        }
+    }
+}
+
+impl WatchSettings {
+    /// The number of threads that `list_threads` amounts to on a machine of so many cores.
+    #[must_use]
+    pub fn list_thread_count(&self, cores: usize) -> usize {
+        match self.list_threads {
+            0 => cores.clamp(1, MOST_LIST_THREADS),
+            count => count.into(),
         }
     }
 }
@@ -160,6 +183,9 @@ pub struct DiscoverySettings {
 pub struct WatchSettings {
     /// Objects in one page of a list.
     pub page_size: u32,
+    /// Threads that read lists and write pages; 0 means one for each core, up to
+    /// [`MOST_LIST_THREADS`]. See [`WatchSettings::list_thread_count`].
+    pub list_threads: u16,
     /// The first pause after a list or watch that failed.
     #[serde(with = "text::duration")]
     pub min_backoff: Duration,
@@ -403,7 +429,12 @@ impl DiscoverySettings {
 
 impl Default for WatchSettings {
     fn default() -> Self {
-        Self { page_size: 500, min_backoff: Duration::from_millis(800), max_backoff: Duration::from_secs(30) }
+        Self {
+            page_size: 500,
+            list_threads: 0,
+            min_backoff: Duration::from_millis(800),
+            max_backoff: Duration::from_secs(30),
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) const RULES: &[Rule] = &[
     rule("workers.delete", WORKERS, |s| (1..=1000).contains(&s.workers.delete)),
     rule("workers.orphan", WORKERS, |s| (1..=1000).contains(&s.workers.orphan)),
     rule("workers.release", WORKERS, |s| (1..=1000).contains(&s.workers.release)),
-    rule("graph.partitions", "a whole number from 0 (one for each core) to 1024", |s| {
+    rule("graph.partitions", "a whole number from 0 (one for each core, at most 8) to 1024", |s| {
         s.graph.partitions <= 1024
     }),
     rule("graph.threads", r#""auto", "own" or "shared""#, |_| true),
@@ -57,6 +57,9 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule("watch.page_size", "a whole number from 1 to 100000", |s| {
         (1..=100_000).contains(&s.watch.page_size)
+    }),
+    rule("watch.list_threads", "a whole number from 0 (one for each core, at most 4) to 256", |s| {
+        s.watch.list_threads <= 256
     }),
     rule("watch.max_backoff", MAX_PAUSE, |s| s.watch.max_backoff <= HOUR),
     rule("watch.min_backoff", MIN_PAUSE, |s| {

@@ -228,10 +228,29 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
 
 #[test]
 fn the_graph_has_threads_of_its_own_where_there_are_cores_for_them() {
-    let threads = |threads| GraphSettings { threads, ..GraphSettings::default() }.has_own_threads();
-    assert!(threads(GraphThreads::Own) && !threads(GraphThreads::Shared));
-    let cores = std::thread::available_parallelism().unwrap().get();
-    assert_eq!(threads(GraphThreads::Auto), cores > 2);
+    let threads =
+        |threads, cores| GraphSettings { threads, ..GraphSettings::default() }.has_own_threads(cores);
+    for cores in [1, 2, 3, 64] {
+        assert!(threads(GraphThreads::Own, cores) && !threads(GraphThreads::Shared, cores));
+        assert_eq!(threads(GraphThreads::Auto, cores), cores > 2);
+    }
+}
+
+/// 64 cores would mean 64 partitions and as many threads for lists.
+#[test]
+fn a_machine_of_many_cores_does_not_mean_many_threads() {
+    let Settings { graph, watch, .. } = Settings::default();
+    for (cores, partitions, list_threads) in
+        [(0, 1, 1), (1, 1, 1), (2, 2, 2), (4, 4, 4), (6, 6, 4), (8, 8, 4), (64, 8, 4), (1024, 8, 4)]
+    {
+        let counts = (graph.partition_count(cores), watch.list_thread_count(cores));
+        assert_eq!(counts, (partitions, list_threads), "{cores} cores");
+    }
+    let text = "[graph]\npartitions = 64\n[watch]\nlist_threads = 32\n";
+    let Settings { graph, watch, .. } = Loader::new().text(text.to_owned()).load().unwrap();
+    for cores in [1, 64] {
+        assert_eq!((graph.partition_count(cores), watch.list_thread_count(cores)), (64, 32), "as it is set");
+    }
 }
 
 #[test]

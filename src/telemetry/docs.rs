@@ -21,7 +21,7 @@ const SECTIONS: &[(&str, &Metric)] = &[
     ("Brake", &names::BRAKE_ENGAGED),
     ("Leadership", &names::LEADER),
     ("Listeners", &names::HTTP_REFUSALS),
-    ("Process", &names::TASKS),
+    ("Process", &names::THREAD_CPU),
 ];
 
 const HEAD: &str = "\

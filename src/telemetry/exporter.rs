@@ -1,14 +1,21 @@
 //! The Prometheus page.
 
-use super::names::{ALL, Kind, Metric};
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::names::{ALL, Kind, Metric, THREAD_CPU};
 use super::record;
-use super::recorder::{LINGERS, Recorder};
+use super::recorder::{LINGERS, PROCESS_CPU, Recorder};
+use super::threads::ThreadTimes;
 
 /// Renders `/metrics`. Cheap to clone.
 #[derive(Clone)]
 pub struct Exporter {
     recorder: Recorder,
     process: metrics_process::Collector,
+    threads: Arc<Mutex<ThreadTimes>>,
 }
 
 /// Why metrics cannot be recorded.
@@ -42,7 +49,11 @@ impl Exporter {
     }
 
     fn of(recorder: &Recorder) -> Self {
-        Self { recorder: recorder.clone(), process: metrics_process::Collector::default() }
+        Self {
+            recorder: recorder.clone(),
+            process: metrics_process::Collector::default(),
+            threads: Arc::default(),
+        }
     }
 
     fn describe(&self) {
@@ -61,7 +72,31 @@ impl Exporter {
     #[must_use]
     pub fn render(&self) -> String {
         self.process.collect();
-        self.recorder.render()
+        let mut page = self.recorder.render();
+        self.render_processor_time(&mut page);
+        page
+    }
+
+    /// In fractions of seconds: the counters of the recorder are whole numbers.
+    fn render_processor_time(&self, page: &mut String) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.update();
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        // Writing to a string cannot fail.
+        let _ = write!(
+            page,
+            "# HELP {PROCESS_CPU} Total user and system CPU time spent in seconds.\n\
+             # TYPE {PROCESS_CPU} counter\n{PROCESS_CPU} {}.{:09}\n\n",
+            time.tv_sec, time.tv_nsec
+        );
+        let Metric { name, help, .. } = THREAD_CPU;
+        for (number, (thread, seconds)) in threads.seconds().enumerate() {
+            if number == 0 {
+                let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} counter");
+            }
+            let _ = writeln!(page, "{name}{{thread=\"{thread}\"}} {seconds}");
+        }
+        page.push('\n');
     }
 
     /// Keeps the series of the types that are watched, given as in the label
@@ -125,6 +160,31 @@ mod tests {
         }
         assert!(page.contains("kube_gc_build_info{version=\""), "{page}");
         assert!(page.contains("\nprocess_resident_memory_bytes "), "{page}");
+    }
+
+    fn value(page: &str, series: &str) -> f64 {
+        let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {series} in:\n{page}")).parse().unwrap()
+    }
+
+    /// A collector at rest uses some milliseconds in a minute, of which whole seconds
+    /// show nothing.
+    #[test]
+    fn processor_time_has_fractions_of_seconds() {
+        let (recorder, exporter) = Exporter::local().unwrap();
+        let page = metrics::with_local_recorder(&recorder, || {
+            loop {
+                let page = exporter.render();
+                if value(&page, "process_cpu_seconds_total").fract() > 0.0 {
+                    break page;
+                }
+            }
+        });
+        assert_eq!(page.matches("# TYPE process_cpu_seconds_total counter").count(), 1, "{page}");
+        let groups = super::super::threads::GROUPS.into_iter().filter(|_| cfg!(target_os = "linux"));
+        for thread in groups {
+            value(&page, &format!("kube_gc_thread_cpu_seconds_total{{thread=\"{thread}\"}}"));
+        }
     }
 
     #[test]

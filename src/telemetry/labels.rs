@@ -68,6 +68,7 @@ pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
         "reason" if is(&names::GATE_REFUSALS) => Some(super::record::GATE_REASONS.to_vec()),
         "reason" if is(&names::REQUESTS_DEFERRED) => Some(super::record::DEFERRED_FOR.to_vec()),
         "reason" if is(&names::HTTP_REFUSALS) => Some(HttpRefusal::ALL.map(HttpRefusal::label).to_vec()),
+        "thread" => Some(super::threads::GROUPS.to_vec()),
         "limit" => Some(super::record::LIMITS.to_vec()),
         "listener" => Some(super::record::LISTENERS.to_vec()),
         "result" if is(&names::TLS_RELOADS) => Some(super::record::RELOADS.to_vec()),

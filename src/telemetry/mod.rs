@@ -15,6 +15,7 @@ pub mod logging;
 pub mod names;
 pub mod record;
 mod recorder;
+mod threads;
 
 pub use docs::markdown;
 pub use escape::Escaped;

@@ -219,8 +219,12 @@ metrics! {
 
     // The two listeners.
 
-    /// Connections and requests that a listener refused: no TLS was agreed upon (handshake), a head too long, a method other than GET and HEAD, a body, too many at a time (busy), no token that the API server knows (unauthenticated), a user that may not (forbidden), an API server that cannot be asked (unavailable), an answer that took too long (timeout).
+    /// Connections and requests that a listener refused: no TLS was agreed upon (handshake), no request came in time (silent), a head too long, a method other than GET and HEAD, a body, too many at a time (busy), no token that the API server knows (unauthenticated), a user that may not (forbidden), an API server that cannot be asked (unavailable), an answer that took too long (timeout).
     HTTP_REFUSALS = "kube_gc_http_refusals_total", Kind::Counter, Count, ["listener", "reason"];
+    /// Connections that a listener has open; never more than 256.
+    HTTP_CONNECTIONS = "kube_gc_http_connections", Kind::Gauge, Count, ["listener"];
+    /// Connections that a listener closed because it had 256 and another one came: the oldest of the address that had the most.
+    HTTP_CONNECTIONS_EVICTED = "kube_gc_http_connections_evicted_total", Kind::Counter, Count, ["listener"];
     /// How often the files of the certificate changed and were loaded, or failed to be.
     TLS_RELOADS = "kube_gc_tls_reloads_total", Kind::Counter, Count, ["result"];
     /// 1 while the files of the certificate cannot be used and the last one that could is shown, 0 otherwise.
@@ -228,6 +232,8 @@ metrics! {
 
     // The process.
 
+    /// Processor time of this process's threads by what they are for: one carries the actors and all requests about single objects (requests), one all watches; what one thread carries cannot use more than one core. Only on Linux.
+    THREAD_CPU = "kube_gc_thread_cpu_seconds_total", Kind::Counter, Seconds, ["thread"];
     /// Asynchronous tasks that have not ended.
     TASKS = "kube_gc_tasks", Kind::Gauge, Count, [];
     /// Bytes of the log that wait to be read from standard error; at 262144 whoever logs waits, too.
@@ -250,7 +256,11 @@ mod tests {
         assert_eq!(unique.len(), ALL.len());
         for Metric { name, kind, unit, labels, help } in ALL {
             assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
-            assert_eq!(name.ends_with("_seconds"), *unit == Unit::Seconds, "{name}");
+            assert_eq!(
+                name.trim_end_matches("_total").ends_with("_seconds"),
+                *unit == Unit::Seconds,
+                "{name}"
+            );
             assert!(help.ends_with('.') || help.ends_with("_total."), "{name}: {help}");
             assert!(!help.starts_with(' '), "{name}: {help}");
             // Labelling by object would grow without bound.

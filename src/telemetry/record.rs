@@ -31,7 +31,10 @@ pub use deletion_lag::DeletionLag;
 pub use graph::{
     EventLag, GraphSize, InvalidReference, graph, invalid_reference, store_restored, uid_collision,
 };
-pub use http::{HttpRefusal, certificate_failed, certificate_loaded, certificate_restored, http_refused};
+pub use http::{
+    HttpRefusal, certificate_failed, certificate_loaded, certificate_restored, http_connection_evicted,
+    http_connections, http_refused,
+};
 pub(super) use http::{LISTENERS, RELOADS};
 pub(super) use leadership::GATE_REASONS;
 pub use leadership::{
@@ -162,6 +165,8 @@ pub(super) mod tests {
         absent_owner_lookup(true);
         absent_owner_entries(1);
         http_refused("health", HttpRefusal::Busy);
+        http_connections("health", 1);
+        http_connection_evicted("health");
         certificate_failed();
         certificate_loaded();
         brake_engaged(true);

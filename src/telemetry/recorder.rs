@@ -22,6 +22,9 @@ use super::histogram::Histograms;
 /// scraped, and a type that is only reinstalled goes on counting.
 pub(super) const LINGERS: Duration = Duration::from_secs(600);
 
+/// Counted by the crate for the process in whole seconds; the exporter has fractions.
+pub(super) const PROCESS_CPU: &str = "process_cpu_seconds_total";
+
 /// Takes all records. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct Recorder(Arc<Inner>);
@@ -108,6 +111,9 @@ impl Record for Recorder {
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
+        if key.name() == PROCESS_CPU {
+            return Counter::noop();
+        }
         if !is_of_type(key) {
             return self.0.lasting.register_counter(key, metadata);
         }

@@ -1,6 +1,6 @@
 //! Recording what the two listeners refuse, and the certificate that they show.
 
-use super::{Value, counter, gauge, names};
+use super::{Value, counter, float, gauge, names};
 
 /// The listeners.
 pub(in crate::telemetry) const LISTENERS: [&str; 2] = ["health", "debug"];
@@ -12,6 +12,8 @@ pub(in crate::telemetry) const RELOADS: [&str; 2] = ["loaded", "failed"];
 pub enum HttpRefusal {
     /// No TLS was agreed upon, or not in time.
     Handshake,
+    /// No request came in time.
+    Silent,
     /// The head of the request is too long.
     Head,
     /// Neither GET nor HEAD.
@@ -31,8 +33,9 @@ pub enum HttpRefusal {
 }
 
 impl HttpRefusal {
-    pub(in crate::telemetry) const ALL: [Self; 9] = [
+    pub(in crate::telemetry) const ALL: [Self; 10] = [
         Self::Handshake,
+        Self::Silent,
         Self::Head,
         Self::Method,
         Self::Body,
@@ -46,6 +49,7 @@ impl HttpRefusal {
     pub(in crate::telemetry) const fn label(self) -> &'static str {
         match self {
             Self::Handshake => "handshake",
+            Self::Silent => "silent",
             Self::Head => "head",
             Self::Method => "method",
             Self::Body => "body",
@@ -61,6 +65,16 @@ impl HttpRefusal {
 /// A listener refused something.
 pub fn http_refused(listener: &'static str, refusal: HttpRefusal) {
     counter(&names::HTTP_REFUSALS, [Value::Static(listener), Value::Static(refusal.label())]).increment(1);
+}
+
+/// How many connections a listener has open.
+pub fn http_connections(listener: &'static str, open: usize) {
+    gauge(&names::HTTP_CONNECTIONS, [Value::Static(listener)]).set(float(open));
+}
+
+/// A listener closed a connection for another one.
+pub fn http_connection_evicted(listener: &'static str) {
+    counter(&names::HTTP_CONNECTIONS_EVICTED, [Value::Static(listener)]).increment(1);
 }
 
 /// The files of the certificate have changed and are shown from now on.
@@ -83,6 +97,8 @@ pub fn certificate_restored() {
 /// The series of this part, as zeros.
 pub(super) fn zeros() {
     for listener in LISTENERS {
+        http_connections(listener, 0);
+        counter(&names::HTTP_CONNECTIONS_EVICTED, [Value::Static(listener)]).increment(0);
         for refusal in HttpRefusal::ALL {
             counter(&names::HTTP_REFUSALS, [Value::Static(listener), Value::Static(refusal.label())])
                 .increment(0);
