@@ -1,23 +1,22 @@
 //! What every request passes before it comes to a page.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::http::header::{ALLOW, AUTHORIZATION, CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use http_body::{Body as HttpBody, Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::access::{Guard, Refused, Token};
+use super::connections::Place;
 use super::page::text;
 use crate::config::Listener;
+use crate::telemetry::Escaped;
 use crate::telemetry::record::{HttpRefusal, http_refused};
 
 /// Requests at a time, from their head to the end of the answer; further ones are told
@@ -65,7 +64,8 @@ impl Front {
             StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, HeaderValue::from_static("1"))),
             _ => None,
         };
-        let mut response = text(status, reason);
+        // Some come from the API server or name what was asked for.
+        let mut response = text(status, Escaped(reason.into()).to_string());
         response.headers_mut().extend(header);
         response
     }
@@ -86,6 +86,13 @@ impl Front {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Some(response)
+    }
+
+    /// Whether there is room for the request. It counts until its answer is handed over.
+    fn takes(&self, request: &mut Request) -> bool {
+        let permit = Arc::clone(&self.free).try_acquire_owned();
+        let place = request.extensions_mut().remove::<Arc<Place>>();
+        place.zip(permit.ok()).is_some_and(|(place, permit)| place.hold(permit))
     }
 
     /// Refuses who may not see the page.
@@ -119,17 +126,17 @@ impl Front {
         if self.is_open(request.uri().path()) {
             return pages.run(request).await;
         }
-        let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() else {
+        if !self.takes(&mut request) {
             return self.refuse(
                 HttpRefusal::Busy,
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too many requests at a time; come again",
             );
-        };
+        }
         if let Some(refused) = self.refuse_stranger(token, request.uri().path()).await {
             return refused;
         }
-        pages.run(request).await.map(|body| Body::new(Counted { body, _permit: permit }))
+        pages.run(request).await
     }
 }
 
@@ -149,32 +156,6 @@ fn token(request: &Request) -> Option<Token> {
     let (header, None) = (headers.next()?, headers.next()) else { return None };
     let (scheme, token) = header.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| Token::new(token.trim_start())).flatten()
-}
-
-/// An answer that counts as a request under way until it has been handed over.
-struct Counted {
-    body: Body,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl HttpBody for Counted {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 
 mod access;
 mod compared;
+mod connections;
 mod debug;
 mod decisions;
 mod front;

@@ -8,32 +8,42 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Fails when nothing can be written for a while. An answer may be as long as it
+/// How much of an answer the other side has to take in the time that it is given, at
+/// least: one byte now and then would hold a place for ever.
+const LEAST: usize = 64 << 10;
+
+/// Fails when too little can be written for a while. An answer may be as long as it
 /// likes: it has to move.
-pub(super) struct Patient<S> {
+pub(super) struct Patient<S, F> {
     inner: S,
     patience: Duration,
-    /// Runs while a write waits.
-    waits: bool,
+    /// What was written since the other side was first waited for; `None` when it is
+    /// not.
+    waits: Option<usize>,
     timer: Pin<Box<Sleep>>,
+    /// Called whenever all is written.
+    flushed: F,
 }
 
-impl<S: AsyncWrite + Unpin> Patient<S> {
-    pub(super) fn new(inner: S, patience: Duration) -> Self {
-        Self { inner, patience, waits: false, timer: Box::pin(sleep(patience)) }
+impl<S: AsyncWrite + Unpin, F: FnMut() + Unpin> Patient<S, F> {
+    pub(super) fn new(inner: S, patience: Duration, flushed: F) -> Self {
+        Self { inner, patience, waits: None, timer: Box::pin(sleep(patience)), flushed }
     }
 
+    /// `written` says how much that is.
     fn poll<T>(
         &mut self,
         context: &mut Context<'_>,
         poll: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<T>>,
+        written: impl FnOnce(&T) -> usize,
     ) -> Poll<io::Result<T>> {
         if let Poll::Ready(done) = poll(Pin::new(&mut self.inner), context) {
-            self.waits = false;
+            let written = done.as_ref().map_or(0, written);
+            self.waits = self.waits.map(|sum| sum.saturating_add(written)).filter(|sum| *sum < LEAST);
             return Poll::Ready(done);
         }
-        if !self.waits {
-            self.waits = true;
+        if self.waits.is_none() {
+            self.waits = Some(0);
             self.timer.as_mut().reset(Instant::now() + self.patience);
         }
         ready!(self.timer.as_mut().poll(context));
@@ -41,7 +51,7 @@ impl<S: AsyncWrite + Unpin> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin, F: Unpin> AsyncRead for Patient<S, F> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -51,9 +61,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin, F: FnMut() + Unpin> AsyncWrite for Patient<S, F> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
-        self.get_mut().poll(context, |inner, context| inner.poll_write(context, buffer))
+        self.get_mut().poll(context, |inner, context| inner.poll_write(context, buffer), |written| *written)
     }
 
     fn poll_write_vectored(
@@ -61,7 +71,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         context: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().poll(context, |inner, context| inner.poll_write_vectored(context, buffers))
+        self.get_mut().poll(
+            context,
+            |inner, context| inner.poll_write_vectored(context, buffers),
+            |written| *written,
+        )
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -69,11 +83,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().poll(context, |inner, context| inner.poll_flush(context))
+        let this = self.get_mut();
+        let done = this.poll(context, |inner, context| inner.poll_flush(context), |()| LEAST);
+        if let Poll::Ready(Ok(())) = done {
+            (this.flushed)();
+        }
+        done
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().poll(context, |inner, context| inner.poll_shutdown(context))
+        self.get_mut().poll(context, |inner, context| inner.poll_shutdown(context), |()| LEAST)
     }
 }
 
@@ -85,29 +104,66 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
+    /// How long an answer is written for that is taken at this rate, and how that ends.
+    async fn taken(part: usize, pause: Duration) -> (io::Result<()>, Duration) {
+        let (ours, mut theirs) = duplex(LEAST);
+        let mut ours = Patient::new(ours, PATIENCE, || ());
+        let start = Instant::now();
+        let takes = async {
+            let mut part = vec![0; part];
+            loop {
+                sleep(pause).await;
+                if theirs.read_exact(&mut part).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        tokio::select! {
+            sent = ours.write_all(&[b'x'; 10 * LEAST]) => (sent, start.elapsed()),
+            () = takes => unreachable!(),
+        }
+    }
+
     #[tokio::test]
     async fn an_answer_that_nobody_takes_is_given_up() {
         tokio::time::pause();
-        let (ours, _theirs) = duplex(4);
-        let mut ours = Patient::new(ours, PATIENCE);
-        let start = Instant::now();
-        let error = ours.write_all(b"0123456789").await.unwrap_err();
-        assert_eq!((error.kind(), start.elapsed().as_secs()), (io::ErrorKind::TimedOut, 30));
+        let (sent, after) = taken(1, 10 * PATIENCE).await;
+        assert_eq!(
+            (sent.unwrap_err().kind(), after.as_secs()),
+            (io::ErrorKind::TimedOut, PATIENCE.as_secs())
+        );
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_taken_by_drops_is_given_up_as_soon() {
+        tokio::time::pause();
+        for part in [1, LEAST / 20] {
+            let (sent, after) = taken(part, PATIENCE / 10).await;
+            assert_eq!(
+                (sent.unwrap_err().kind(), after.as_secs()),
+                (io::ErrorKind::TimedOut, PATIENCE.as_secs())
+            );
+        }
     }
 
     #[tokio::test]
     async fn an_answer_that_is_taken_slowly_is_not() {
         tokio::time::pause();
-        let (ours, mut theirs) = duplex(4);
-        let mut ours = Patient::new(ours, PATIENCE);
-        let slowly = async {
-            let mut part = [0; 4];
-            for _ in 0..5 {
-                sleep(PATIENCE - Duration::from_secs(1)).await;
-                theirs.read_exact(&mut part).await.unwrap();
-            }
-        };
-        let (sent, ()) = tokio::join!(ours.write_all(&[b'x'; 20]), slowly);
+        let (sent, after) = taken(LEAST, PATIENCE - Duration::from_secs(1)).await;
         sent.unwrap();
+        assert!(after > 8 * PATIENCE, "{after:?}");
+    }
+
+    #[tokio::test]
+    async fn it_is_told_when_all_is_written() {
+        let (ours, mut theirs) = duplex(4);
+        let mut flushes = 0;
+        let mut ours = Patient::new(ours, PATIENCE, || flushes += 1);
+        let mut answer = [0; 8];
+        let (sent, read) = tokio::join!(ours.write_all(b"01234567"), theirs.read_exact(&mut answer));
+        sent.and(read).unwrap();
+        ours.flush().await.unwrap();
+        drop(ours);
+        assert_eq!(flushes, 1);
     }
 }

@@ -1,15 +1,22 @@
 //! Listening and serving, with limits.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -17,33 +24,46 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
 
 use super::access::Guard;
+use super::connections::{Connections, MAX_CONNECTIONS, Place};
 use super::front::Front;
 use super::patience::Patient;
 use super::tls::Certificates;
 use crate::config::Listener;
 use crate::telemetry::record::{HttpRefusal, http_refused};
 
-/// Connections at a time; further ones wait to be accepted. Probes, a scraper
-/// and some people: a hundred is a mistake or an attack.
-pub(super) const MAX_CONNECTIONS: usize = 100;
+/// Connections that were evicted and are not closed yet, at most: what a listener may
+/// have open beyond [`MAX_CONNECTIONS`].
+const MAX_CLOSING: usize = 32;
 
-/// For the head of a request, from the moment it may begin: also how long an
-/// idle connection is kept.
+/// Connections that are accepted before those accepted get their turn.
+const ACCEPTED_AT_A_TIME: usize = 16;
+
+/// For the whole head of the first request, from the moment it may begin.
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// For the whole head of each further one, from the end of the answer before: also how
+/// long an idle connection is kept.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The head of a request, which may name many objects (`/debug/idle`) and has a token:
-/// its first line and headers, in bytes.
-pub(super) const MAX_HEAD: usize = 64 << 10;
+/// The head of a request in bytes: its first line and headers. There is a token in it,
+/// and on the debug pages it may name many objects (`/debug/idle`).
+pub(super) const fn max_head(listener: Listener) -> usize {
+    match listener {
+        Listener::Health => 16 << 10,
+        Listener::Debug => 64 << 10,
+    }
+}
 
 /// Headers of a request.
 const MAX_HEADERS: usize = 64;
 
-/// For the handshake of TLS: a connection that never begins one takes another's place.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// For the handshake of TLS, before the first request.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the other side may take nothing of an answer.
+/// How long the other side may take next to nothing of an answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// For requests that are under way when the process ends.
@@ -157,24 +177,36 @@ impl Listening {
             tls: protection.certificates.map(|certificates| certificates.acceptor()),
             pages: Front::new(purpose, protection.guard).before(router),
         };
-        let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let open = Connections::new(purpose);
+        // Those that are being closed included: their files are not free before.
+        let files = Arc::new(Semaphore::new(MAX_CONNECTIONS + MAX_CLOSING));
         let connections = TaskTracker::new();
         let accept = async {
+            let (mut accepted, mut failing) = (0, false);
             loop {
                 // Never closed, so never an error.
-                let permit = Arc::clone(&free).acquire_owned().await;
+                let file = Arc::clone(&files).acquire_owned().await;
                 match listener.accept().await {
-                    Ok((stream, _)) => {
-                        let connection = entrance.clone().connection(stream, shutdown.clone());
+                    Ok((stream, peer)) => {
+                        failing = false;
+                        let place = open.admit(peer.ip().into());
+                        let connection = entrance.clone().connection(stream, place, shutdown.clone());
                         connections.spawn(async move {
                             connection.await;
-                            drop(permit);
+                            drop(file);
                         });
                     }
                     Err(error) => {
-                        tracing::warn!(%error, %address, "cannot accept a connection");
+                        open.make_room();
+                        if !std::mem::replace(&mut failing, true) {
+                            tracing::warn!(%error, %address, "cannot accept connections");
+                        }
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
+                }
+                accepted += 1;
+                if accepted % ACCEPTED_AT_A_TIME == 0 {
+                    tokio::task::yield_now().await;
                 }
             }
         };
@@ -198,15 +230,24 @@ struct Entrance {
 }
 
 impl Entrance {
-    async fn connection(self, stream: TcpStream, shutdown: CancellationToken) {
+    async fn connection(self, stream: TcpStream, place: Arc<Place>, shutdown: CancellationToken) {
         // Answers are small, and nobody waits for more of them.
         let _ = stream.set_nodelay(true);
-        let stream = Patient::new(stream, WRITE_TIMEOUT);
-        let Some(tls) = &self.tls else { return self.talk(stream, shutdown).await };
+        tokio::select! {
+            biased;
+            () = place.evicted() => {}
+            () = self.serve(stream, &place, shutdown) => {}
+        }
+    }
+
+    async fn serve(&self, stream: TcpStream, place: &Arc<Place>, shutdown: CancellationToken) {
+        let handed_over = Arc::clone(place);
+        let stream = Patient::new(stream, WRITE_TIMEOUT, move || handed_over.flushed());
+        let Some(tls) = &self.tls else { return self.talk(stream, place, shutdown).await };
         let handshake = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
         let problem = match shutdown.run_until_cancelled(handshake).await {
             None => return,
-            Some(Ok(Ok(stream))) => return self.talk(stream, shutdown).await,
+            Some(Ok(Ok(stream))) => return self.talk(stream, place, shutdown).await,
             Some(Ok(Err(error))) => error.to_string(),
             Some(Err(_)) => format!("not within {} s", HANDSHAKE_TIMEOUT.as_secs()),
         };
@@ -214,19 +255,33 @@ impl Entrance {
         tracing::debug!(listener = self.listener.name(), problem, "no TLS was agreed upon");
     }
 
-    async fn talk(&self, stream: impl AsyncRead + AsyncWrite + Unpin, shutdown: CancellationToken) {
-        let service = TowerToHyperService::new(self.pages.clone());
+    async fn talk(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        place: &Arc<Place>,
+        shutdown: CancellationToken,
+    ) {
+        let service = service_fn(|mut request: Request<Incoming>| {
+            place.request_begins();
+            request.extensions_mut().insert(Arc::clone(place));
+            let (answer, place) = (self.pages.clone().oneshot(request), Arc::clone(place));
+            async move { Ok::<_, Infallible>(answer.await?.map(|body| Answer { body, place })) }
+        });
         let mut connection = std::pin::pin!(
             http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_TIMEOUT)
-                .max_header_size(MAX_HEAD)
-                .max_buf_size(MAX_HEAD)
+                .max_header_size(max_head(self.listener))
+                .max_buf_size(max_head(self.listener))
                 .max_headers(MAX_HEADERS)
                 .serve_connection(TokioIo::new(stream), service)
         );
         let served = tokio::select! {
             served = connection.as_mut() => served,
+            () = place.stays_silent(FIRST_REQUEST_TIMEOUT) => {
+                http_refused(self.listener.name(), HttpRefusal::Silent);
+                return;
+            }
             () = shutdown.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
@@ -240,4 +295,47 @@ impl Entrance {
             tracing::trace!(%error, "connection ended");
         }
     }
+}
+
+/// An answer that says when all of it is made.
+struct Answer {
+    body: Body,
+    place: Arc<Place>,
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.place.answer_ends();
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// One connection, for tests without a network.
+#[cfg(test)]
+pub(super) async fn talk(
+    listener: Listener,
+    pages: Router,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    place: Arc<Place>,
+) {
+    Entrance { listener, tls: None, pages }.talk(stream, &place, CancellationToken::new()).await;
 }

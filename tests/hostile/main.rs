@@ -12,6 +12,10 @@ mod support;
 #[allow(dead_code)]
 mod stage;
 
+#[path = "../http/client.rs"]
+mod client;
+
 mod flooding;
+mod idle;
 mod outage;
 mod webhook;

@@ -2,12 +2,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::routing::get;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use rcgen::{CertificateParams, KeyPair};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Notify;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
@@ -17,8 +18,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
 use crate::api::{Access, Bearer, ReviewError, User};
-use crate::http::serve::{MAX_CONNECTIONS, MAX_HEAD};
+use crate::http::connections::{Connections, MAX_CONNECTIONS, MAX_REQUESTS_PER_SOURCE};
+use crate::http::serve::max_head;
 use crate::http::{Authority, Certificates, Protection, TlsFiles, bind};
+
+/// A page that is longer than what fits between two sockets.
+static LONG: [u8; 16 << 20] = [b'x'; 16 << 20];
 
 /// Knows the token `good`, whose owner may see everything.
 struct Fake;
@@ -68,6 +73,7 @@ impl Server {
                     Body::from_stream(first.chain(futures::stream::pending()))
                 }),
             )
+            .route("/long", get(async || LONG.as_slice()))
             .route(
                 "/wait",
                 get(async move || {
@@ -84,6 +90,13 @@ impl Server {
 
     async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// From one of this machine's addresses.
+    async fn connect_from(&self, host: u8) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, host], 0).into()).unwrap();
+        socket.connect(self.address).await.unwrap()
     }
 
     /// What comes back for a request, as text, until the connection is closed.
@@ -175,26 +188,33 @@ async fn other_methods_and_bodies_are_refused_unread() {
 
 #[tokio::test]
 async fn long_heads_are_refused() {
-    let server = Server::start(Listener::Health, Protection::default()).await;
-    let within = "x".repeat(MAX_HEAD - 1000);
-    assert!(is(&server.get(&format!("/livez?{}", &within[..60_000]), "").await, "200 "));
-    assert!(is(&server.get("/livez", &format!("A: {within}\r\n")).await, "200 "));
-    // A few bytes too many, so that all are read before the answer.
-    let beyond = "x".repeat(MAX_HEAD);
-    assert!(is(&server.get("/livez", &format!("A: {beyond}\r\n")).await, "431 "));
-    assert!(is(&server.get("/livez", &"A: b\r\n".repeat(60)).await, "200 "));
-    assert!(is(&server.get("/livez", &"A: b\r\n".repeat(65)).await, "431 "));
-    let long = server.get(&format!("/livez?{beyond}"), "").await;
-    assert!(is(&long, "414 ") || is(&long, "431 "), "{long}");
+    for listener in [Listener::Health, Listener::Debug] {
+        let (server, most) = (Server::start(listener, Protection::default()).await, max_head(listener));
+        let within = "x".repeat(most - 1000);
+        assert!(is(&server.get(&format!("/livez?{within}"), "").await, "200 "));
+        assert!(is(&server.get("/livez", &format!("A: {within}\r\n")).await, "200 "));
+        // A few bytes too many, so that all are read before the answer.
+        let beyond = "x".repeat(most);
+        assert!(is(&server.get("/livez", &format!("A: {beyond}\r\n")).await, "431 "));
+        assert!(is(&server.get("/livez", &"A: b\r\n".repeat(60)).await, "200 "));
+        assert!(is(&server.get("/livez", &"A: b\r\n".repeat(65)).await, "431 "));
+        let long = server.get(&format!("/livez?{beyond}"), "").await;
+        assert!(is(&long, "414 ") || is(&long, "431 "), "{long}");
+    }
 }
+
+const METRICS: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
 #[tokio::test]
 async fn too_many_requests_at_a_time_are_told_to_come_again_and_probes_are_not() {
     let server = Server::start(Listener::Health, Protection::default()).await;
-    let waiting = futures::future::join_all((0..MAX_REQUESTS).map(|_| server.get("/wait", "")));
+    let wait = "GET /wait HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let from = |number: usize| server.connect_from(1 + (number / MAX_REQUESTS_PER_SOURCE) as u8);
+    let waiting = (0..MAX_REQUESTS).map(async |number| exchange(from(number).await, wait).await);
+    let waiting = futures::future::join_all(waiting);
     let checks = async {
         let _ = server.waiting.acquire_many(MAX_REQUESTS as u32).await.unwrap();
-        let answer = server.get("/metrics", "").await;
+        let answer = exchange(server.connect_from(200).await, METRICS).await;
         assert!(is(&answer, "503 ") && answer.contains("retry-after: 1\r\n"), "{answer}");
         assert!(is(&server.get("/livez", "").await, "200 "));
         server.go_on.notify_waiters();
@@ -205,10 +225,47 @@ async fn too_many_requests_at_a_time_are_told_to_come_again_and_probes_are_not()
 }
 
 #[tokio::test]
+async fn one_source_cannot_take_the_places_of_all_requests() {
+    let server = Server::start(Listener::Health, Protection::default()).await;
+    let waiting = futures::future::join_all((0..MAX_REQUESTS_PER_SOURCE).map(|_| server.get("/wait", "")));
+    let checks = async {
+        let _ = server.waiting.acquire_many(MAX_REQUESTS_PER_SOURCE as u32).await.unwrap();
+        assert!(is(&server.get("/metrics", "").await, "503 "));
+        assert!(is(&exchange(server.connect_from(2).await, METRICS).await, "200 "));
+        server.go_on.notify_waiters();
+    };
+    let (answers, ()) = tokio::join!(waiting, checks);
+    assert!(answers.iter().all(|answer| is(answer, "200 ")), "{answers:?}");
+}
+
+/// The page is made at once and longer than what the system takes without a reader.
+/// Fails if its place is free while it is kept in memory for somebody who does not read.
+#[tokio::test]
+async fn a_page_that_is_made_and_not_fetched_counts() {
+    let server = Server::start(Listener::Debug, Protection::default()).await;
+    let mut readers = Vec::new();
+    for _ in 0..MAX_REQUESTS_PER_SOURCE {
+        let mut stream = server.connect().await;
+        stream.write_all(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
+        readers.push(stream);
+    }
+    assert!(is(&server.get("/metrics", "").await, "503 "));
+    let mut first = readers.swap_remove(0);
+    let mut left = LONG.len();
+    while left > 1024 {
+        left -= first.read(&mut vec![0; 1 << 20]).await.unwrap();
+    }
+    while !is(&server.get("/metrics", "").await, "200 ") {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_is_still_being_sent_counts() {
     let server = Server::start(Listener::Debug, Protection::default()).await;
     let mut readers = Vec::new();
-    for _ in 0..MAX_REQUESTS {
+    for _ in 0..MAX_REQUESTS_PER_SOURCE {
         let mut stream = server.connect().await;
         stream.write_all(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
         let mut answer = [0; 1024];
@@ -224,28 +281,67 @@ async fn an_answer_that_is_still_being_sent_counts() {
     }
 }
 
+/// Whether the other side has closed the connection.
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    !matches!(
+        tokio::time::timeout(Duration::from_secs(60), stream.read(&mut [0; 1])).await,
+        Ok(Ok(1..)) | Err(_)
+    )
+}
+
 #[tokio::test]
-async fn more_connections_than_there_may_be_wait_for_a_place() {
+async fn connections_that_send_nothing_go_for_others() {
     let server = Server::start(Listener::Health, Protection::default()).await;
-    let mut connections = Vec::new();
-    for _ in 0..MAX_CONNECTIONS {
-        let mut stream = server.connect().await;
-        stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-        assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
-        connections.push(stream);
+    let mut silent = Vec::new();
+    for _ in 0..2 * MAX_CONNECTIONS {
+        silent.push(server.connect_from(2).await);
     }
-    let mut further = server.connect().await;
-    further.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-    // The time stands still until there is nothing else to do; the others are idle for
-    // less than they may.
+    assert!(is(&server.get("/livez", "").await, "200 "));
+    // Those that are left wait for longer than this takes.
+    assert!(is_closed(&mut silent[0]).await && is_closed(&mut silent[MAX_CONNECTIONS - 1]).await);
+    let mut last = silent.pop().unwrap();
+    let request = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    last.write_all(request).await.unwrap();
+    assert!(last.read(&mut [0; 1024]).await.unwrap() > 0, "the last one is not evicted");
+}
+
+/// Pipelined requests whose answers nobody reads are neither idle nor under way.
+#[tokio::test]
+async fn connections_whose_answers_are_not_read_go_for_others() {
+    let server = Server::start(Listener::Health, Protection::default()).await;
+    let many = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000);
+    let mut clogged = Vec::new();
+    for _ in 0..MAX_CONNECTIONS {
+        let stream = server.connect_from(2).await;
+        // As much as is taken: the server stops to read when it cannot write.
+        let _ = stream.try_write(many.as_bytes());
+        clogged.push(stream);
+    }
+    for _ in 0..10 {
+        assert!(is(&server.get("/livez", "").await, "200 "));
+    }
+}
+
+/// A byte now and then is no request. Real time would be too long, and the clock of the
+/// test does not wait for the network: the listener's part is served by a pipe.
+#[tokio::test]
+async fn a_head_that_comes_in_drops_is_given_up() {
     tokio::time::pause();
-    let mut answer = [0; 1024];
-    let early = tokio::time::timeout(Duration::from_secs(10), further.read(&mut answer)).await;
-    assert!(early.is_err(), "it was answered");
-    // What comes now comes by the network, for which a time that jumps ahead does not wait.
-    tokio::time::resume();
-    drop(connections.pop());
-    assert!(further.read(&mut answer).await.unwrap() > 0);
+    let (ours, mut theirs) = tokio::io::duplex(1024);
+    let place = Connections::new(Listener::Health).admit(std::net::IpAddr::from([127, 0, 0, 1]).into());
+    let start = tokio::time::Instant::now();
+    let drops = async {
+        let _ = theirs.write_all(b"GET /livez HTTP/1.1\r\nA: ").await;
+        while theirs.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = crate::http::serve::talk(Listener::Health, Router::new(), ours, place) => {}
+        () = drops => unreachable!(),
+    }
+    assert!(start.elapsed() <= Duration::from_secs(6), "{:?}", start.elapsed());
 }
 
 /// A certificate of its own, and a client that trusts it.
@@ -306,7 +402,8 @@ async fn a_page_that_hangs_does_not_hold_its_place() {
     tokio::time::pause();
     let pages = Router::new().route("/", get(std::future::pending::<&str>));
     let front = Front::new(Listener::Debug, None).before(pages);
-    let request = Request::get("/").body(Body::empty()).unwrap();
+    let place = Connections::new(Listener::Debug).admit(std::net::IpAddr::from([127, 0, 0, 1]).into());
+    let request = Request::get("/").extension(place).body(Body::empty()).unwrap();
     let answer = tower::ServiceExt::oneshot(front, request).await.unwrap();
     assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
 }

@@ -1,0 +1,139 @@
+use std::net::Ipv4Addr;
+
+use tokio::sync::Semaphore;
+
+use super::*;
+
+fn address(number: u32) -> Source {
+    Source::from(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 | number)))
+}
+
+/// The place that the kubelet's probe has.
+fn probe(connections: &Connections) -> Arc<Place> {
+    connections.admit(Source::from(IpAddr::V4(Ipv4Addr::LOCALHOST)))
+}
+
+fn is_evicted(place: &Place) -> bool {
+    place.eviction.is_cancelled()
+}
+
+fn permit() -> OwnedSemaphorePermit {
+    Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap()
+}
+
+#[test]
+fn one_source_evicts_its_own_connections_oldest_first() {
+    let connections = Connections::new(Listener::Health);
+    let probe = probe(&connections);
+    let mut places = Vec::new();
+    for number in 1..=10_000 {
+        places.push(connections.admit(address(1)));
+        assert!(connections.open() <= MAX_CONNECTIONS);
+        let evicted = (number + 1_usize).saturating_sub(MAX_CONNECTIONS);
+        let oldest = places.get(evicted).is_none_or(|place| !is_evicted(place));
+        assert!(oldest && places[..evicted].last().is_none_or(|place| is_evicted(place)), "{number}");
+    }
+    assert!(places[..10_000 + 1 - MAX_CONNECTIONS].iter().all(|place| is_evicted(place)));
+    assert!(!is_evicted(&probe), "it is another source's");
+}
+
+#[test]
+fn a_new_connection_is_evicted_after_as_many_others_as_there_are_places() {
+    let connections = Connections::new(Listener::Health);
+    let mut held: Vec<_> = (0..10_000).map(|number| connections.admit(address(number))).collect();
+    let probe = probe(&connections);
+    for number in 10_000..10_000 + MAX_CONNECTIONS as u32 - 1 {
+        held.push(connections.admit(address(number)));
+        assert!(!is_evicted(&probe), "{number}");
+    }
+    held.push(connections.admit(address(20_000)));
+    assert!(is_evicted(&probe));
+    assert_eq!(connections.open(), MAX_CONNECTIONS);
+}
+
+#[test]
+fn few_sources_with_many_connections_each_leave_those_with_one_alone() {
+    let connections = Connections::new(Listener::Health);
+    let probe = probe(&connections);
+    let held: Vec<_> = (0..10_000).map(|number| connections.admit(address(number % 100))).collect();
+    assert!(!is_evicted(&probe));
+    let left = held.iter().filter(|place| !is_evicted(place)).count();
+    assert_eq!(left + 1, MAX_CONNECTIONS);
+}
+
+#[test]
+fn a_connection_goes_by_when_something_happened_last() {
+    let connections = Connections::new(Listener::Health);
+    let places: Vec<_> =
+        (0..MAX_CONNECTIONS as u32).map(|number| connections.admit(address(number))).collect();
+    places[0].request_begins();
+    places[1].request_begins();
+    places[1].answer_ends();
+    places[1].flushed();
+    let _further = [1000, 1001].map(|number| connections.admit(address(number)));
+    let evicted: Vec<_> = (0..MAX_CONNECTIONS).filter(|&number| is_evicted(&places[number])).collect();
+    assert_eq!(evicted, [2, 3]);
+}
+
+#[test]
+fn an_answer_is_not_cut_off_until_it_is_handed_over() {
+    let connections = Connections::new(Listener::Health);
+    let scrape = connections.admit(address(1));
+    scrape.request_begins();
+    assert!(scrape.hold(permit()));
+    let mut held: Vec<_> = (0..1000).map(|_| connections.admit(address(1))).collect();
+    scrape.answer_ends();
+    held.extend((0..1000).map(|_| connections.admit(address(1))));
+    assert!(!is_evicted(&scrape), "it is on its way");
+    scrape.flushed();
+    held.extend((0..1000).map(|_| connections.admit(address(1))));
+    assert!(is_evicted(&scrape));
+}
+
+#[test]
+fn a_source_has_only_so_many_requests_under_way() {
+    let connections = Connections::new(Listener::Health);
+    let places: Vec<_> = (0..=MAX_REQUESTS_PER_SOURCE).map(|_| connections.admit(address(1))).collect();
+    let (last, others) = places.split_last().unwrap();
+    assert!(others.iter().all(|place| place.hold(permit())));
+    assert!(!last.hold(permit()), "one too many");
+    assert!(connections.admit(address(2)).hold(permit()), "of another source");
+    assert!(others[0].hold(permit()), "the next one of the same connection is none more");
+    others[0].answer_ends();
+    assert!(!last.hold(permit()), "its answer is not handed over");
+    others[0].flushed();
+    assert!(last.hold(permit()));
+    drop(places);
+    let table = connections.0.table();
+    assert!(table.open.is_empty() && table.sources.is_empty(), "{table:?}");
+}
+
+#[test]
+fn where_files_are_short_one_connection_goes() {
+    let connections = Connections::new(Listener::Debug);
+    connections.make_room();
+    let places = [1, 1, 2].map(|number| connections.admit(address(number)));
+    connections.make_room();
+    assert_eq!(places.each_ref().map(|place| is_evicted(place)), [true, false, false]);
+}
+
+#[test]
+fn an_ipv6_network_is_one_source() {
+    let source = |text: &str| Source::from(text.parse::<IpAddr>().unwrap());
+    assert_eq!(source("2001:db8:1:2::1"), source("2001:db8:1:2:ffff::9"));
+    assert_ne!(source("2001:db8:1:2::1"), source("2001:db8:1:3::1"));
+    assert_eq!(source("::ffff:10.0.0.1"), source("10.0.0.1"));
+    assert_ne!(source("::ffff:10.0.0.1"), source("::ffff:10.0.0.2"));
+}
+
+#[tokio::test]
+async fn a_connection_without_a_request_is_silent_and_one_with_a_request_is_not() {
+    tokio::time::pause();
+    let connections = Connections::new(Listener::Health);
+    let limit = Duration::from_secs(5);
+    let silent = connections.admit(address(1));
+    silent.stays_silent(limit).await;
+    silent.request_begins();
+    let waits = tokio::time::timeout(100 * limit, silent.stays_silent(limit)).await;
+    assert!(waits.is_err(), "its first request has come");
+}

@@ -1,0 +1,186 @@
+//! Connections on which nothing happens, opened by anybody who reaches a listener.
+
+use std::any::Any;
+use std::net::Ipv4Addr;
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::client::{Client, Files, Pair};
+use crate::support::cluster::poll;
+use crate::support::{Collector, ControlPlane, Options};
+
+/// How many connections are opened where the limit of open files allows it.
+const CONNECTIONS: usize = 10_000;
+/// The fewest that show anything.
+const FEWEST: usize = 1_000;
+/// Between two probes while the connections are opened.
+const BATCH: usize = 500;
+/// Probes while all of them are there.
+const PROBES: usize = 20;
+/// What the collector itself may open meanwhile: connections to the API server.
+const OWN_FILES: usize = 64;
+/// What one listener may have open, on the way in and out included.
+const FILES_OF_A_LISTENER: usize = 256 + 32;
+
+/// Raises the limit of open files as far as it goes, and returns how many
+/// connections this process may open. The collector inherits the limit.
+fn connections() -> Result<usize> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files as usize);
+    // Other tests of this process have files, too.
+    let connections = CONNECTIONS.min(files.saturating_sub(files / 4));
+    ensure!(connections >= FEWEST, "the limit of open files is {files}; raise it with `ulimit -n`");
+    if connections < CONNECTIONS {
+        eprintln!("{connections} connections, because the limit of open files is {files}");
+    }
+    Ok(connections)
+}
+
+/// How many files a process has open.
+fn open_files(pid: u32) -> Result<usize> {
+    Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))?.count())
+}
+
+/// What the clients have sent when they fall silent.
+#[derive(Clone, Copy, Debug)]
+enum Sent {
+    Nothing,
+    OneByte,
+    HalfARequest,
+    /// One request, whose answer is read; then the connection is kept.
+    ARequest,
+}
+
+/// Whatever is closed when it is dropped.
+type Held = Box<dyn Any>;
+
+const ALL: [Sent; 4] = [Sent::Nothing, Sent::OneByte, Sent::HalfARequest, Sent::ARequest];
+
+/// A connection from an address of this machine, after it has fallen silent.
+async fn silent(from: Ipv4Addr, to: &str, sent: Sent) -> Result<Held> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((from, 0).into())?;
+    let mut stream = socket.connect(to.parse()?).await.context("cannot connect")?;
+    let text: &[u8] = match sent {
+        Sent::Nothing => b"",
+        Sent::OneByte => b"G",
+        Sent::HalfARequest => b"GET /livez HTTP/1.1\r\nHost: kube-gc\r\nA: ",
+        Sent::ARequest => b"GET /livez HTTP/1.1\r\nHost: kube-gc\r\n\r\n",
+    };
+    // The listener may have closed the connection by now.
+    if stream.write_all(text).await.is_ok() && matches!(sent, Sent::ARequest) {
+        let _ = stream.read(&mut [0; 1024]).await;
+    }
+    Ok(Box::new(stream))
+}
+
+/// The same where there is TLS.
+async fn silent_with_tls(client: &Client, to: &str, sent: Sent) -> Result<Held> {
+    let mut stream = TcpStream::connect(to).await.context("cannot connect")?;
+    // The beginning of a handshake that has a length of 512.
+    let part: &[u8] = match sent {
+        Sent::Nothing => b"",
+        Sent::OneByte => b"\x16",
+        Sent::HalfARequest => b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        Sent::ARequest => return Ok(Box::new(client.connect(to).await)),
+    };
+    let _ = stream.write_all(part).await;
+    Ok(Box::new(stream))
+}
+
+/// Opens connections and holds them. Fails unless `probe` is answered each time and the
+/// listener closes connections before it has too many.
+async fn hold(
+    collector: &Collector,
+    open: impl AsyncFn(usize, Sent) -> Result<Held>,
+    probe: impl AsyncFn() -> Result<()>,
+) -> Result<()> {
+    let before = open_files(collector.pid())?;
+    let bound = before + FILES_OF_A_LISTENER + OWN_FILES;
+    let (count, mut held) = (connections()?, Vec::new());
+    let check = async |held: usize| {
+        probe().await.with_context(|| format!("with {held} idle connections"))?;
+        let files = open_files(collector.pid())?;
+        ensure!(files <= bound, "{files} open files, {before} of them before, with {held} connections");
+        Ok(())
+    };
+    for number in 0..count {
+        held.push(open(number, ALL[number % ALL.len()]).await?);
+        if number % BATCH == 0 {
+            check(held.len()).await?;
+        }
+    }
+    for _ in 0..PROBES {
+        check(held.len()).await?;
+    }
+    let metrics = collector.metrics().await?;
+    let of_all = |name: &str| -> f64 {
+        metrics.iter().filter(|(series, _)| series.starts_with(name)).map(|(_, value)| value).sum()
+    };
+    let evicted = of_all("kube_gc_http_connections_evicted_total{");
+    ensure!(evicted >= (count - FILES_OF_A_LISTENER) as f64, "{evicted} of {count} were evicted");
+    drop(held);
+    poll("the connections to be closed", async || {
+        Ok(collector.metric("kube_gc_http_connections").await? < 10.0)
+    })
+    .await
+}
+
+async fn livez(collector: &Collector) -> Result<()> {
+    let answer = collector.get("/livez").await?;
+    ensure!(answer.status == 200, "{answer:?}");
+    Ok(())
+}
+
+/// Any pod that reaches the health port could have every replica killed by its own
+/// liveness probe: 100 connections on which nothing is sent took all places. Fails if
+/// the listener waits for a place before it accepts, and if it accepts without a bound.
+#[tokio::test]
+async fn probes_are_answered_whatever_number_of_idle_connections_one_address_opens() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let collector = Collector::start(plane, Options::default()).await?;
+    collector.ready().await?;
+    let open = async |_, sent| silent(Ipv4Addr::LOCALHOST, collector.health_address(), sent).await;
+    hold(&collector, open, async || livez(&collector).await).await?;
+    collector.stop().await
+}
+
+/// The same from 1,000 addresses.
+#[tokio::test]
+async fn probes_are_answered_whatever_number_of_idle_connections_many_addresses_open() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let collector = Collector::start(plane, Options::default()).await?;
+    collector.ready().await?;
+    let open = async |number: usize, sent| {
+        let [high, low] = ((number % 1000) as u16).to_be_bytes();
+        silent(Ipv4Addr::new(127, 1, high, low), collector.health_address(), sent).await
+    };
+    hold(&collector, open, async || livez(&collector).await).await?;
+    collector.stop().await
+}
+
+/// The same at a listener with TLS, where a connection is idle until its first request,
+/// be there a handshake or not.
+#[tokio::test]
+async fn a_listener_with_tls_answers_whatever_number_of_idle_connections_there_is() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let _turn = plane.exclusive().await;
+    let pair = Pair::new()?;
+    let (files, client) = (Files::new(&pair)?, Client::trusting(&[&pair])?);
+    let collector = Collector::start(plane, Options::config(files.config("debug"))).await?;
+    collector.ready().await?;
+    let probe = async || {
+        let answer = client.get(collector.debug_address(), "/debug/queues", None).await?;
+        ensure!(answer.status == 200, "{answer:?}");
+        livez(&collector).await
+    };
+    let open = async |_, sent| silent_with_tls(&client, collector.debug_address(), sent).await;
+    hold(&collector, open, probe).await?;
+    collector.stop().await
+}
