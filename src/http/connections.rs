@@ -99,6 +99,7 @@ impl Connections {
         drop(table);
         Arc::new(Place {
             shared: Arc::clone(&self.0),
+            source,
             ticket,
             eviction,
             began: CancellationToken::new(),
@@ -208,6 +209,7 @@ impl Table {
 #[derive(Debug)]
 pub(super) struct Place {
     shared: Arc<Shared>,
+    source: Source,
     ticket: u64,
     eviction: CancellationToken,
     /// The head of a request was read.
@@ -217,6 +219,11 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Where the connection comes from.
+    pub(super) const fn source(&self) -> Source {
+        self.source
+    }
+
     /// Resolves when the connection has to be closed for another one.
     pub(super) async fn evicted(&self) {
         self.eviction.cancelled().await;

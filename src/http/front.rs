@@ -13,7 +13,7 @@ use axum::response::Response;
 use tokio::sync::Semaphore;
 
 use super::access::{Guard, Refused, Token};
-use super::connections::Place;
+use super::connections::{Place, Source};
 use super::page::text;
 use crate::config::Listener;
 use crate::telemetry::Escaped;
@@ -88,18 +88,19 @@ impl Front {
         Some(response)
     }
 
-    /// Whether there is room for the request. It counts until its answer is handed over.
-    fn takes(&self, request: &mut Request) -> bool {
-        let permit = Arc::clone(&self.free).try_acquire_owned();
-        let place = request.extensions_mut().remove::<Arc<Place>>();
-        place.zip(permit.ok()).is_some_and(|(place, permit)| place.hold(permit))
+    /// The place of the request's connection, if there is room for the request. It counts
+    /// until its answer is handed over.
+    fn take(&self, request: &mut Request) -> Option<Arc<Place>> {
+        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
+        let place = request.extensions_mut().remove::<Arc<Place>>()?;
+        place.hold(permit).then_some(place)
     }
 
     /// Refuses who may not see the page.
-    async fn refuse_stranger(&self, token: Option<Token>, path: &str) -> Option<Response> {
+    async fn refuse_stranger(&self, token: Option<Token>, path: &str, source: Source) -> Option<Response> {
         let guard = self.guard.as_ref()?;
         let admitted = match token {
-            Some(token) => guard.admit(token, path).await,
+            Some(token) => guard.admit(token, path, source).await,
             None => Err(Refused::Unauthenticated(
                 "a token of the cluster is needed here: Authorization: Bearer TOKEN".to_owned(),
             )),
@@ -112,6 +113,7 @@ impl Front {
             Refused::Unavailable(reason) => {
                 (HttpRefusal::Unavailable, StatusCode::SERVICE_UNAVAILABLE, reason)
             }
+            Refused::Busy(reason) => (HttpRefusal::Busy, StatusCode::SERVICE_UNAVAILABLE, reason),
         };
         Some(self.refuse(refusal, status, reason))
     }
@@ -126,14 +128,14 @@ impl Front {
         if self.is_open(request.uri().path()) {
             return pages.run(request).await;
         }
-        if !self.takes(&mut request) {
+        let Some(place) = self.take(&mut request) else {
             return self.refuse(
                 HttpRefusal::Busy,
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too many requests at a time; come again",
             );
-        }
-        if let Some(refused) = self.refuse_stranger(token, request.uri().path()).await {
+        };
+        if let Some(refused) = self.refuse_stranger(token, request.uri().path(), place.source()).await {
             return refused;
         }
         pages.run(request).await

@@ -60,6 +60,15 @@ where
         Self { slots: Arc::default(), capacity }
     }
 
+    /// Whether the answer is known, or asked for.
+    pub(super) fn knows(&self, key: &K) -> bool {
+        match lock(&self.slots).get(key) {
+            Some(Slot::Known(_, until)) => *until > Instant::now(),
+            Some(Slot::Asked(_)) => true,
+            None => false,
+        }
+    }
+
     /// The answer to a question that is asked by `ask` unless it is known or has been
     /// asked already. The asking goes on if this is dropped: others may wait for it.
     pub(super) async fn get<F>(&self, key: K, ask: impl FnOnce() -> F) -> Result<Result<V, E>, Full>

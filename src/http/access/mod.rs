@@ -1,6 +1,7 @@
 //! Who may read the pages: the API server is asked.
 
 mod cache;
+mod rate;
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use futures::future::BoxFuture;
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 
 use self::cache::{Answer, Cache, Full};
+use self::rate::Rate;
+use super::connections::Source;
 use crate::api::{Access, Bearer, ReviewError, Reviews, User};
 
 /// How long somebody who may goes unasked for, a token's owner as well as a user's
@@ -23,6 +26,10 @@ const DENIED_FOR: Duration = Duration::from_secs(10);
 /// Answers of either kind that are remembered. A scraper and some people have as many
 /// tokens as an hour has rotations; what is more, is made up.
 const CAPACITY: usize = 1024;
+
+/// Bytes of a path that anybody is asked about. Every page's is shorter, and each one
+/// asked about is remembered.
+const LONGEST_PATH: usize = 128;
 
 /// Who knows whose a token is, and what its owner may do.
 pub trait Authority: Send + Sync + 'static {
@@ -87,6 +94,8 @@ pub(super) enum Refused {
     Forbidden(String),
     /// Nobody can say: 503.
     Unavailable(String),
+    /// Too much was asked for: 503.
+    Busy(String),
 }
 
 /// Asks an authority, and remembers what it says.
@@ -94,6 +103,7 @@ pub struct Guard {
     authority: Arc<dyn Authority>,
     tokens: Cache<Fingerprint, Bearer, ReviewError>,
     rights: Cache<(Arc<User>, String), Access, ReviewError>,
+    rate: Rate,
     /// Whether the last question was answered.
     answered: AtomicBool,
 }
@@ -111,12 +121,14 @@ impl Guard {
             authority: Arc::new(authority),
             tokens: Cache::new(CAPACITY),
             rights: Cache::new(CAPACITY),
+            rate: Rate::default(),
             answered: AtomicBool::new(true),
         }
     }
 
-    /// Whether the owner of a token may `get` a path.
-    pub(super) async fn admit(&self, token: Token, path: &str) -> Result<(), Refused> {
+    /// Whether the owner of a token, who comes from there, may `get` a path.
+    pub(super) async fn admit(&self, token: Token, path: &str, source: Source) -> Result<(), Refused> {
+        self.may_ask(self.tokens.knows(&token.fingerprint()), source)?;
         let user = match self.note(self.identify(token).await)? {
             Bearer::Known(user) => user,
             Bearer::Unknown(reason) => {
@@ -126,6 +138,10 @@ impl Guard {
                 )));
             }
         };
+        if path.len() > LONGEST_PATH {
+            return Err(Refused::Forbidden("no page has a path of this length".to_owned()));
+        }
+        self.may_ask(self.rights.knows(&(Arc::clone(&user), path.to_owned())), source)?;
         let name = user.username.clone();
         match self.note(self.may_get(user, path).await)? {
             Access::Allowed => Ok(()),
@@ -133,6 +149,14 @@ impl Guard {
                 Err(Refused::Forbidden(because(&format!("{name} may not get {path}"), &reason)))
             }
         }
+    }
+
+    /// What is known costs nothing.
+    fn may_ask(&self, known: bool, source: Source) -> Result<(), Refused> {
+        if known || self.rate.take(source) {
+            return Ok(());
+        }
+        Err(Refused::Busy("too many tokens or pages that were not asked for before; come again".to_owned()))
     }
 
     async fn identify(&self, token: Token) -> Result<Result<Bearer, ReviewError>, Full> {

@@ -46,7 +46,12 @@ impl Authority for Fake {
 }
 
 async fn admit(guard: &Guard, token: &str, path: &str) -> Result<(), Refused> {
-    let answer = guard.admit(Token::new(token).unwrap(), path).await;
+    admit_from(guard, token, path, 1).await
+}
+
+async fn admit_from(guard: &Guard, token: &str, path: &str, host: u8) -> Result<(), Refused> {
+    let source = std::net::IpAddr::from([10, 0, 0, host]).into();
+    let answer = guard.admit(Token::new(token).unwrap(), path, source).await;
     // Until what was asked is noted.
     for _ in 0..10 {
         tokio::task::yield_now().await;
@@ -112,6 +117,41 @@ async fn users_of_one_name_and_different_groups_are_different() {
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// Whoever reaches a listener can make up tokens: each was a request to the API server,
+/// as fast as it answered.
+#[tokio::test]
+async fn made_up_tokens_cost_the_api_server_little_and_keep_nobody_else_out() {
+    tokio::time::pause();
+    let fake = Fake::default();
+    let guard = Guard::new(fake.clone());
+    assert_eq!(admit_from(&guard, "good", "/metrics", 1).await, Ok(()));
+    fake.asked();
+    let mut refused = 0;
+    for number in 0..1000 {
+        let answer = admit_from(&guard, &format!("made-up-{number}"), "/metrics", 2).await;
+        refused += usize::from(matches!(answer, Err(Refused::Busy(_))));
+    }
+    assert_eq!((fake.asked().len(), refused), (rate::BURST as usize, 1000 - rate::BURST as usize));
+    assert_eq!(admit_from(&guard, "good", "/metrics", 2).await, Ok(()), "it is known");
+    tokio::time::advance(ALLOWED_FOR).await;
+    assert_eq!(admit_from(&guard, "good", "/metrics", 1).await, Ok(()), "asked for anew");
+}
+
+/// Each path was asked about and remembered, however long: 1,024 of 60 KiB.
+#[tokio::test]
+async fn a_user_makes_us_neither_ask_about_nor_remember_what_is_no_page() {
+    tokio::time::pause();
+    let fake = Fake::default();
+    let guard = Guard::new(fake.clone());
+    let long = "/".repeat(LONGEST_PATH + 1);
+    assert!(matches!(admit(&guard, "good", &long).await, Err(Refused::Forbidden(_))));
+    assert_eq!(fake.asked(), ["good"]);
+    for number in 0..1000 {
+        assert!(admit(&guard, "good", &format!("/{number}")).await.is_err());
+    }
+    assert_eq!(fake.asked().len() + 1, rate::BURST as usize);
 }
 
 #[test]

@@ -186,6 +186,47 @@ async fn other_methods_and_bodies_are_refused_unread() {
     assert!(is(&empty, "200 "), "{empty}");
 }
 
+/// What a proxy before the listener could take for one request is not taken for two.
+#[tokio::test]
+async fn what_can_be_read_in_two_ways_is_refused_and_nothing_follows_it() {
+    let server = Server::start(Listener::Health, Protection::default()).await;
+    let next = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    for headers in [
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        "Content-Length: 0\r\nContent-Length: 5\r\n\r\n",
+        "Content-Length: +0\r\n\r\n",
+        "Content-Length : 0\r\n\r\n",
+        "A: b\r\n Content-Length: 5\r\n\r\n",
+        "A: b\0c\r\n\r\n",
+    ] {
+        let answer = server.send(&format!("GET /livez HTTP/1.1\r\nHost: x\r\n{headers}{next}")).await;
+        assert!(is(&answer, "400 ") || is(&answer, "413 "), "{headers:?}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{headers:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn no_other_protocol_is_spoken() {
+    let server = Server::start(Listener::Health, guarded()).await;
+    let upgrade =
+        "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nConnection: close, Upgrade, HTTP2-Settings\r\n";
+    let answer = server.send(&format!("GET /livez HTTP/1.1\r\nHost: x\r\n{upgrade}\r\n")).await;
+    assert!(is(&answer, "200 ") && answer.ends_with("alive"), "{answer}");
+    let answer = server.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+    assert!(!answer.contains("200"), "{answer}");
+    let close = "Host: x\r\nConnection: close\r\n\r\n";
+    assert!(is(&server.send(&format!("CONNECT x:1 HTTP/1.1\r\n{close}")).await, "405 "));
+    let answer = server.send(&format!("GET http://livez/metrics HTTP/1.1\r\n{close}")).await;
+    assert!(is(&answer, "401 "), "the path counts, whatever the host: {answer}");
+    // Each request of a pipeline is looked at by itself.
+    let pipeline = format!("GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /metrics HTTP/1.1\r\n{close}");
+    let answer = server.send(&pipeline).await;
+    assert!(is(&answer, "200 ") && answer.contains("HTTP/1.1 401 "), "{answer}");
+}
+
 #[tokio::test]
 async fn long_heads_are_refused() {
     for listener in [Listener::Health, Listener::Debug] {
