@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::demo::story::{Drawn, Load, Owner, Places, Request, Scene, Step};
 use crate::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
+use crate::telemetry::Escaped;
 
 const TITLE: Style = AnsiColor::Cyan.on_default().bold();
 const OBJECT: Style = Style::new().bold();
@@ -21,7 +22,8 @@ struct Styled<T>(Style, T);
 impl<T: Display> Display for Styled<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(style, text) = self;
-        write!(f, "{style}{text}{style:#}")
+        // Objects of the demo are anybody's who talks to its server, and so are their names.
+        write!(f, "{style}{}{style:#}", Escaped(text))
     }
 }
 
@@ -142,7 +144,7 @@ fn because(out: &mut String, Owner { object, class, evidence, asked }: &Owner) -
         ("invalidScope", _) => "cannot be its owner",
         _ => "is of unknown worth",
     };
-    writeln!(out, "{INDENT}its owner {object} {known}")?;
+    writeln!(out, "{INDENT}its owner {} {known}", Escaped(object))?;
     for Request { method, path, code, .. } in asked {
         writeln!(out, "{INDENT}{}", Styled(QUIET, format_args!("{method} {path} -> {code}")))?;
     }
