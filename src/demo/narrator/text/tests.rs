@@ -192,3 +192,17 @@ fn what_to_type_is_about_what_is_there() {
         "{load}"
     );
 }
+
+#[test]
+fn a_name_drives_no_terminal() {
+    let mut owner = owner("absent", "graph", Vec::new());
+    owner.object = "Cart a\u{1b}[2Jb\nc".to_owned();
+    let mut out = String::new();
+    because(&mut out, &owner).unwrap();
+    assert_eq!(
+        out,
+        format!("{INDENT}its owner Cart a\\u{{1b}}[2Jb\\nc is absent: the graph has seen it go\n")
+    );
+    let tree = shop(&[drawn(0, "Cart \u{1b}[2J", "")]);
+    assert!(plain(&tree).contains(r"Cart \u{1b}[2J"), "{tree:?}");
+}
