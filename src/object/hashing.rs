@@ -247,8 +247,11 @@ pub(crate) mod steps {
 /// Uids that fall on one place of a table if its hash can be computed by anybody.
 #[cfg(test)]
 pub(crate) mod crafted {
-    /// The families, each with its name. `number` tells the uids of one family apart.
-    pub(crate) const FAMILIES: [(&str, fn(u64) -> String); 5] = [
+    /// The name of a family, and its uids by number.
+    pub(crate) type Family = (&'static str, fn(u64) -> String);
+
+    /// All families.
+    pub(crate) const FAMILIES: [Family; 5] = [
         ("the first half is a constant of the former hash", |number| {
             uuid(0x082e_fa98_ec4e_6c89, spread(number))
         }),
