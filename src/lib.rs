@@ -27,4 +27,5 @@ pub mod mailbox;
 pub mod mutation;
 pub mod object;
 pub mod telemetry;
+pub mod text;
 pub mod verdict;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::decode::Status;
 use crate::mutation::{self, Mutation};
 use crate::object::GroupResource;
+use crate::text::excerpt;
 
 /// A request that did not do what it was for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,14 +143,14 @@ impl ApiError {
 
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: ", self.action, self.target)?;
+        write!(f, "{} {}: ", self.action, excerpt(&self.target, LONGEST_TARGET))?;
         if let Some(code) = self.code {
             write!(f, "{code} ")?;
             if let Some(reason) = http::StatusCode::from_u16(code).ok().and_then(|s| s.canonical_reason()) {
                 write!(f, "{reason}: ")?;
             }
         }
-        f.write_str(&self.message)
+        write!(f, "{}", excerpt(&self.message, 2 * LONGEST_MESSAGE))
     }
 }
 
@@ -163,6 +164,9 @@ pub(super) struct Named<'a> {
     pub name: &'a str,
 }
 
+/// A target is longer than this only if an owner reference names something that no object
+/// can be called, or discovery shows such a group.
+const LONGEST_TARGET: usize = 1024;
 /// The server's words are cut here: a proxy may answer with a whole page.
 const LONGEST_MESSAGE: usize = 1024;
 
@@ -220,16 +224,7 @@ pub(super) fn message(status: &Status, body: &[u8]) -> String {
     } else {
         status.message.as_str().into()
     };
-    let mut words = text.trim().replace(['\n', '\r'], " ");
-    if words.len() > LONGEST_MESSAGE {
-        let mut end = LONGEST_MESSAGE;
-        while !words.is_char_boundary(end) {
-            end -= 1;
-        }
-        words.truncate(end);
-        words.push('…');
-    }
-    words
+    excerpt(text.trim(), LONGEST_MESSAGE).to_string().replace(['\n', '\r'], " ")
 }
 
 #[cfg(test)]
@@ -328,6 +323,18 @@ mod tests {
         assert_eq!(quote("404 page not found\n"), "404 page not found");
         assert!(!quote(r#"{"data":{"password":"secret"}}"#).contains("secret"));
         assert!(quote(&"ä".repeat(5000)).len() < 1100);
+    }
+
+    #[test]
+    fn whatever_it_is_about_it_is_not_longer_than_what_is_shown() {
+        let error = ApiError {
+            class: ErrorClass::Refused,
+            action: "GET",
+            target: "ö".repeat(1_000_000),
+            message: "x".repeat(1_000_000),
+            code: Some(403),
+        };
+        assert!(error.to_string().len() < crate::text::LONGEST);
     }
 
     #[test]

@@ -8,6 +8,11 @@ use std::fmt::Write as _;
 
 use super::error::{ApiError, ErrorClass};
 use crate::object::{GroupResource, Identity, Namespace, ResourceType, Scope};
+use crate::text::word;
+
+/// The longest name that is asked for. Most types allow 253 characters, some any number; but
+/// a server takes no path that is much longer.
+const LONGEST_NAME: usize = 4096;
 
 /// "configmaps ns/name", "nodes name", "configmaps ns/*": what errors call a target.
 pub(super) fn describe(resource: &GroupResource, namespace: Option<&str>, name: Option<&str>) -> String {
@@ -19,7 +24,9 @@ pub(super) fn describe(resource: &GroupResource, namespace: Option<&str>, name: 
         text.push_str(namespace);
         text.push('/');
     }
-    text.push_str(name.unwrap_or(if namespace.is_some() { "*" } else { "" }));
+    let name = name.unwrap_or(if namespace.is_some() { "*" } else { "" });
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{}", word(name));
     text
 }
 
@@ -63,7 +70,8 @@ pub(super) fn object(action: &'static str, identity: &Identity) -> Result<String
         _ => {}
     }
     for part in [namespace, Some(name)].into_iter().flatten() {
-        if matches!(part, "" | "." | "..") || part.contains(['/', '%']) {
+        let is_too_long = part.len() > LONGEST_NAME;
+        if is_too_long || matches!(part, "" | "." | "..") || part.contains(['/', '%']) {
             return Err(refuse("no object can have this name"));
         }
     }
@@ -127,6 +135,8 @@ mod tests {
             let error = object("GET", &identity(Scope::Cluster, "", name)).unwrap_err();
             assert_eq!(error.class, ErrorClass::Refused, "{name}");
         }
+        let long = object("GET", &identity(Scope::Cluster, "", &"x".repeat(1_000_000))).unwrap_err();
+        assert!(long.target.len() < 300, "{} bytes", long.target.len());
         let path = object("GET", &identity(Scope::Cluster, "", "a?b#c d")).unwrap();
         assert_eq!(path, "/apis/example.com/v1/widgets/a%3Fb%23c%20d");
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::ser::SerializeStruct;
 
 use super::{ResourceType, Uid};
+use crate::text::word;
 
 /// The name of a namespace. Cheap to clone: many keys share one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -86,13 +87,14 @@ impl Hash for Identity {
     }
 }
 
+/// For people: cut where a reference named something longer than an object's name can be.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.resource.group_resource)?;
         if let Some(namespace) = &self.namespace {
             write!(f, "{namespace}/")?;
         }
-        write!(f, "{} ({})", self.name, self.uid)
+        write!(f, "{} ({})", word(&self.name), self.uid.shown())
     }
 }
 
@@ -149,7 +151,7 @@ impl Hash for Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.resource.group_resource, self.uid)
+        write!(f, "{} {}", self.resource.group_resource, self.uid.shown())
     }
 }
 

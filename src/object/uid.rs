@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
+use crate::text::word;
+
 /// The uid that the API server gave an object: unique over time, unlike its name.
 ///
 /// A uid is an opaque string that goes back out in preconditions, so its text is
@@ -49,6 +51,31 @@ impl Uid {
         match &self.0 {
             Repr::Uuid(high, low) => Ok((high.get(), *low)),
             Repr::Text(text) => Err(text),
+        }
+    }
+}
+
+impl Uid {
+    /// The uid for people: a reference may have any text of any length for one.
+    pub fn shown(&self) -> impl fmt::Display {
+        struct Shown<'a>(&'a Uid);
+        impl fmt::Display for Shown<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match &self.0.0 {
+                    Repr::Text(text) => word(text).fmt(f),
+                    Repr::Uuid(..) => self.0.fmt(f),
+                }
+            }
+        }
+        Shown(self)
+    }
+
+    /// How many bytes its text takes up beside it.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        match &self.0 {
+            Repr::Uuid(..) => 0,
+            Repr::Text(text) => text.len(),
         }
     }
 }

@@ -1,0 +1,244 @@
+//! Bounded text for people.
+//!
+//! The API server accepts thousands of owner references on one object, and names, kinds
+//! and uids of any length in them. Whatever of that is shown, in a log line, an event, an
+//! error or an entry of a page, goes through here: at most [`LISTED`] references and
+//! [`LONGEST`] bytes, and the number of what is left out. What is beyond the bound is
+//! never formatted.
+
+use std::fmt::{self, Display, Write};
+
+/// The longest text in bytes: a log field, an error, an event's message, a page's entry.
+pub const LONGEST: usize = 4096;
+/// The most references, or other items, that one text lists.
+pub const LISTED: usize = 16;
+/// The longest name, kind, `apiVersion` or uid. A name that the API server accepts for
+/// an object has 253 characters at most.
+pub const LONGEST_WORD: usize = 256;
+
+/// Ends what was cut.
+const ELLIPSIS: char = '…';
+/// The longest " and 18,446,744,073,709,551,615 more", with a separator.
+const LONGEST_REST: usize = 48;
+
+/// The beginning of a text of up to this many bytes, cut between two characters.
+#[must_use]
+pub fn excerpt(text: &str, limit: usize) -> Excerpt<'_> {
+    Excerpt { text, limit }
+}
+
+/// A name, kind, `apiVersion` or uid of up to [`LONGEST_WORD`] bytes.
+#[must_use]
+pub fn word(text: &str) -> Excerpt<'_> {
+    excerpt(text, LONGEST_WORD)
+}
+
+/// See [`excerpt`].
+#[derive(Clone, Copy, Debug)]
+pub struct Excerpt<'a> {
+    text: &'a str,
+    limit: usize,
+}
+
+impl Display for Excerpt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { text, limit } = *self;
+        if text.len() <= limit {
+            return f.write_str(text);
+        }
+        f.write_str(beginning(text, limit.saturating_sub(ELLIPSIS.len_utf8())))?;
+        f.write_char(ELLIPSIS)
+    }
+}
+
+/// Up to [`LONGEST`] bytes of what something is shown as.
+#[must_use]
+pub fn bounded(shown: impl Display) -> String {
+    let mut text = String::new();
+    append(&mut text, LONGEST, &shown);
+    text
+}
+
+/// Up to [`LISTED`] items and, all in all, [`LONGEST`] bytes, with the number of items that
+/// are left out. No item beyond them is asked for. `total` is how many items there are.
+#[must_use]
+pub fn listed<T: Display>(separator: &str, total: usize, items: impl IntoIterator<Item = T>) -> String {
+    let mut text = String::new();
+    append_listed(&mut text, separator, total, items);
+    text
+}
+
+/// Appends a [list](listed) to a text, which is as long as [`LONGEST`] afterwards at most.
+pub fn append_listed<T: Display>(
+    text: &mut String,
+    separator: &str,
+    total: usize,
+    items: impl IntoIterator<Item = T>,
+) {
+    let limit = LONGEST - LONGEST_REST;
+    let mut shown = 0;
+    for item in items.into_iter().take(LISTED) {
+        let before = text.len();
+        if before + separator.len() >= limit {
+            break;
+        }
+        if before > 0 {
+            text.push_str(separator);
+        }
+        let is_whole = append(text, limit, &item);
+        // Rather none than half of one, unless it is the only one.
+        if !is_whole && shown > 0 {
+            text.truncate(before);
+            break;
+        }
+        shown += 1;
+        if !is_whole {
+            break;
+        }
+    }
+    if shown < total {
+        let rest = Thousands(total - shown);
+        let separator = if shown == 0 { "" } else { separator };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{separator}and {rest} more");
+    }
+}
+
+/// As many whole characters as fit into so many bytes.
+fn beginning(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// A number as people read it: `7,984`.
+#[derive(Clone, Copy, Debug)]
+pub struct Thousands(pub usize);
+
+impl Display for Thousands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (place, digit) in digits.chars().enumerate() {
+            if place > 0 && (digits.len() - place).is_multiple_of(3) {
+                f.write_char(',')?;
+            }
+            f.write_char(digit)?;
+        }
+        Ok(())
+    }
+}
+
+/// Appends as much as there is room for in so many bytes; whether that is all of it.
+fn append(text: &mut String, limit: usize, shown: &dyn Display) -> bool {
+    /// Fails when it is full, so that nothing goes on to format.
+    struct Room<'a> {
+        text: &'a mut String,
+        limit: usize,
+    }
+    impl Write for Room<'_> {
+        fn write_str(&mut self, more: &str) -> fmt::Result {
+            let room = self.limit.saturating_sub(self.text.len());
+            if more.len() <= room {
+                self.text.push_str(more);
+                return Ok(());
+            }
+            self.text.push_str(beginning(more, room));
+            Err(fmt::Error)
+        }
+    }
+    let start = text.len();
+    if write!(Room { text, limit }, "{shown}").is_ok() {
+        return true;
+    }
+    let end = limit.saturating_sub(ELLIPSIS.len_utf8()).max(start);
+    text.truncate(beginning(text, end).len());
+    if text.len() + ELLIPSIS.len_utf8() <= limit {
+        text.push(ELLIPSIS);
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_short_text_is_shown_as_it_is() {
+        assert_eq!(word("shop").to_string(), "shop");
+        assert_eq!(bounded(format_args!("{} of {}", 1, 2)), "1 of 2");
+        assert_eq!(listed("; ", 2, ["a", "b"]), "a; b");
+        assert_eq!(listed::<&str>("; ", 0, []), "");
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted() {
+        let items = (0..8000).map(|number| format!("r{number}"));
+        let text = listed("; ", 8000, items);
+        assert!(text.starts_with("r0; r1; ") && text.ends_with("; r15; and 7,984 more"), "{text}");
+        let long = listed(", ", 3, ["x".repeat(3000), "y".repeat(3000), "z".to_owned()]);
+        assert!(long.ends_with("x, and 2 more") && long.len() < 3050, "{} bytes", long.len());
+        let longest = listed(", ", 2, ["x".repeat(5000), "y".to_owned()]);
+        assert!(longest.ends_with("x…, and 1 more") && longest.len() <= LONGEST);
+    }
+
+    #[test]
+    fn nothing_beyond_the_bound_is_formatted() {
+        /// Counts how often it is asked to show itself.
+        struct Counting<'a>(&'a Cell<usize>);
+        impl Display for Counting<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                for _ in 0..1_000_000 {
+                    f.write_str("0123456789")?;
+                    self.0.set(self.0.get() + 1);
+                }
+                Ok(())
+            }
+        }
+        let written = Cell::new(0);
+        assert_eq!(bounded(Counting(&written)).len(), LONGEST);
+        assert_eq!(written.get(), LONGEST / 10);
+        let made = Cell::new(0);
+        let items = (0..8000).inspect(|_| made.set(made.get() + 1));
+        let _ = listed("; ", 8000, items);
+        assert_eq!(made.get(), LISTED);
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(Thousands(number).to_string(), text);
+        }
+    }
+
+    proptest! {
+        // A `String` is UTF-8 whatever was cut; that nothing panics is the point.
+        #[test]
+        fn whatever_comes_is_bounded(text in ".{0,3000}", limit in 3_usize..6000) {
+            prop_assert!(excerpt(&text, limit).to_string().len() <= limit);
+            let shown = bounded(&text);
+            prop_assert!(shown.len() <= LONGEST);
+            prop_assert!(shown == text || text.starts_with(shown.trim_end_matches(ELLIPSIS)));
+            prop_assert_eq!(text.len() > LONGEST, shown != text);
+        }
+
+        #[test]
+        fn a_list_counts_all_items_whatever_they_are(items in prop::collection::vec("[^\u{1}]{1,700}", 0..40)) {
+            let shown = listed("\u{1}", items.len(), &items);
+            prop_assert!(shown.len() <= LONGEST);
+            let mut parts: Vec<&str> = shown.split('\u{1}').filter(|part| !part.is_empty()).collect();
+            let rest = parts.last().and_then(|last| last.strip_prefix("and ")?.strip_suffix(" more")?.parse().ok());
+            let rest: usize = rest.unwrap_or_default();
+            if rest > 0 {
+                parts.pop();
+            }
+            prop_assert!(parts.len() <= LISTED);
+            prop_assert_eq!(parts.len() + rest, items.len());
+        }
+    }
+}
