@@ -54,7 +54,7 @@ async fn collect(args: &RunArgs, settings: Settings, threads: Threads) -> Result
 
     let gate = api.gate().clone();
     let protections = Protections::new(&settings, certificates, config.clone())?;
-    let candidacy = Candidacy::new(config, &settings.leader, &gate)
+    let candidacy = Candidacy::new(config, &settings.leader, &gate, threads.lease.clone())
         .map_err(|error| Failure::new(Exit::Credentials, error))?;
     let collector = Collector::start(api, &settings, &threads, exporter, Vec::new(), protections).await?;
     let mut election = candidacy.start(collector.collects(), collector.brake());

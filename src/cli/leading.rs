@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +23,11 @@ pub fn gate(settings: &Settings) -> WriteGate {
 }
 
 /// An election that this replica can take part in, if there is one.
-pub struct Candidacy(Option<Elector<ApiLeases>>);
+pub struct Candidacy {
+    elector: Option<Elector<ApiLeases>>,
+    /// Where it runs: on no thread that works on objects.
+    thread: Handle,
+}
 
 /// This replica's part in it.
 pub struct Election {
@@ -39,9 +44,10 @@ impl Candidacy {
         config: kube::Config,
         settings: &LeaderSettings,
         gate: &WriteGate,
+        thread: Handle,
     ) -> Result<Self, ConnectError> {
         if !gate.needs_lease() {
-            return Ok(Self(None));
+            return Ok(Self { elector: None, thread });
         }
         record::election();
         let LeaderSettings {
@@ -57,9 +63,14 @@ impl Candidacy {
         let lease = LeaseName { namespace, name };
         let me = ReplicaId::new(&identity);
         tracing::info!(%lease, replica = %me, "this replica waits for the lease before it writes");
-        let leases = ApiLeases::connect(config, lease)?;
+        let leases = {
+            // What its client does in the background is done there, too.
+            let _entered = thread.enter();
+            ApiLeases::connect(config, lease)?
+        };
         let timing = Timing { lease_duration, renew_deadline, retry_period };
-        Ok(Self(Some(Elector::new(leases, me, timing, gate.clone(), Clock::Boot))))
+        let elector = Elector::new(leases, me, timing, gate.clone(), Clock::Boot);
+        Ok(Self { elector: Some(elector), thread })
     }
 
     /// Takes part as soon as this replica is ready to: one that has yet to read the
@@ -73,7 +84,8 @@ impl Candidacy {
                 elector.with_notes(notes).run(taking_part).await;
             }
         };
-        Election { elector: self.0.map(take_part).map(tokio::spawn), ending }
+        let Self { elector, thread } = self;
+        Election { elector: elector.map(take_part).map(|elector| thread.spawn(elector)), ending }
     }
 }
 

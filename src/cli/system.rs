@@ -16,12 +16,15 @@ pub struct Threads {
     pub lists: Handle,
     /// One, which looks after watches, and rests when there is much to look after.
     pub watches: Handle,
+    /// One, which does nothing but keep the lease: whatever there is to do about objects, it is
+    /// renewed in time.
+    pub lease: Handle,
 }
 
 impl Threads {
     /// Those of the runtime that this is called on, for all.
     pub fn here() -> Self {
-        Self { lists: Handle::current(), watches: Handle::current() }
+        Self { lists: Handle::current(), watches: Handle::current(), lease: Handle::current() }
     }
 }
 
@@ -44,12 +47,19 @@ pub fn block_on<F: Future>(list_threads: usize, future: impl FnOnce(Threads) -> 
         .enable_all()
         .build();
     let watches = or_exit(watches);
-    let future = future(Threads { lists: lists.handle().clone(), watches: watches.handle().clone() });
+    let lease = Builder::new_multi_thread().thread_name("lease").worker_threads(1).enable_all().build();
+    let lease = or_exit(lease);
+    let future = future(Threads {
+        lists: lists.handle().clone(),
+        watches: watches.handle().clone(),
+        lease: lease.handle().clone(),
+    });
     let ended = System::with_tokio_rt(|| or_exit(Builder::new_current_thread().enable_all().build()))
         .block_on(future);
     // Nobody waits for what is left.
     lists.shutdown_background();
     watches.shutdown_background();
+    lease.shutdown_background();
     ended
 }
 
@@ -83,4 +93,24 @@ pub fn ended_by_signal() -> Result<impl Future<Output = &'static str>, Failure> 
             _ = interrupt.recv() => "SIGINT",
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Fails if what keeps the lease waits for a thread that works on objects.
+    #[test]
+    fn the_lease_is_kept_while_the_thread_of_the_actors_is_busy() {
+        let renewed = block_on(async |threads: Threads| {
+            let (renews, renewed) = mpsc::channel();
+            threads.lease.spawn(async move { renews.send(()) });
+            // Nothing else is polled on this thread meanwhile.
+            renewed.recv_timeout(Duration::from_secs(60))
+        });
+        assert_eq!(renewed, Ok(()));
+    }
 }
