@@ -83,6 +83,8 @@ mutations! {
     ForgetDeferred,
     /// A key that is queued while it is worked on is not worked on again.
     DropSecondRun,
+    /// Of an object with many owners only the first 16 are looked at.
+    ClassifyTheFirst,
 }
 
 #[cfg(feature = "mutations")]

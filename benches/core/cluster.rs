@@ -161,7 +161,7 @@ impl Cluster {
         });
         OwnerReference {
             api_version: resource.api_version().into(),
-            kind: resource.kind.clone(),
+            kind: resource.kind.clone().into(),
             name: name.into(),
             uid,
             controller: true,

@@ -13,6 +13,7 @@ use super::memory::Memory;
 use super::orphan::Releases;
 use super::pool::{Outcome, RetryReason};
 use super::registry::Registry;
+use super::repeats::Repeats;
 use super::reporter::Reporter;
 use crate::api::{Api, ApiError, ErrorClass};
 use crate::brake::Limits;
@@ -20,6 +21,7 @@ use crate::graph::Report;
 use crate::mailbox::Completion;
 use crate::mutation::{self, Mutation};
 use crate::object::{Identity, OwnerReference, Uid};
+use crate::text::bounded;
 
 /// How long the answer to "who has this uid?" is used again.
 const LOCATED_FOR: Duration = Duration::from_secs(1);
@@ -45,6 +47,8 @@ pub struct WorkerContext {
     pub releases: Releases,
     /// Who else hears of decisions.
     pub decisions: Arc<[Arc<dyn DecisionObserver>]>,
+    /// What was last logged of objects that wait.
+    pub repeats: Arc<Repeats>,
     located: Arc<DashMap<Uid, Located>>,
 }
 
@@ -68,6 +72,7 @@ impl WorkerContext {
             registry: Registry::default(),
             releases: Releases::new(1),
             decisions: Arc::default(),
+            repeats: Arc::default(),
             located: Arc::default(),
         }
     }
@@ -195,7 +200,7 @@ pub fn held(api: &Api) -> Option<Outcome> {
 /// What becomes of a key whose request failed.
 #[must_use]
 pub fn api_outcome(error: &ApiError) -> Outcome {
-    let text: Arc<str> = error.to_string().into();
+    let text: Arc<str> = bounded(error).into();
     match error.class {
         // It was decided and reported; there is nothing left to do.
         ErrorClass::DryRun => Completion::Done,

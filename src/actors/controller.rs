@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context};
-use futures::future::join;
+use futures::future::join3;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +13,7 @@ use super::brake::{self, Brake};
 use super::comparison::{Comparison, Deciders, Means, compare};
 use super::context::WorkerContext;
 use super::decision::DecisionObserver;
-use super::delete::DeleteWork;
+use super::delete::{DeleteWork, LARGE_WORKERS, LargeWork, large_backoff};
 use super::discovery::{Discovery, DiscoveryMeans, DiscoverySettings, PoolDoors, StopMonitors};
 use super::graph::{GraphActor, Introduce, Outlets};
 use super::graph_handle::GraphHandle;
@@ -93,8 +93,10 @@ impl Controller {
 
         // The graph puts keys into the pools and the workers ask the graph: the pools
         // have their addresses before they have their workers.
-        let (delete_context, orphan_context) = (Context::new(), Context::new());
-        let (delete, orphan) = (delete_context.address(), orphan_context.address());
+        let (delete_context, large_context, orphan_context) =
+            (Context::new(), Context::new(), Context::new());
+        let (delete, large, orphan) =
+            (delete_context.address(), large_context.address(), orphan_context.address());
         let outlets = Outlets {
             delete: delete.clone().recipient::<Enqueue>(),
             orphan: orphan.clone().recipient::<Enqueue>(),
@@ -112,16 +114,19 @@ impl Controller {
             .releasing(settings.releases)
             .observed(decisions)
             .braked(brake.clone());
-        let telling = brake::tell(brake.clone(), api.clone(), delete.clone().recipient(), ending.clone());
+        let held = vec![delete.clone().recipient(), large.clone().recipient()];
+        let telling = brake::tell(brake.clone(), api.clone(), held, ending.clone());
         watched("brake", tokio::spawn(telling), ending.clone());
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
         let rounds = Rounds::start(context.clone(), round_types);
         let deciders = Deciders {
-            delete: Arc::new(DeleteWork::new(context.clone())),
+            delete: Arc::new(DeleteWork::new(context.clone(), large.clone().recipient())),
             orphan: Arc::new(OrphanWork::new(context, rounds).paged(settings.orphan_page)),
         };
         let work = Arc::clone(&deciders.delete);
         delete_context.run(Pool::new(work, settings.delete_workers, settings.backoff, settings.hash_seed));
+        let work = Arc::new(LargeWork::new(Arc::clone(&deciders.delete)));
+        large_context.run(Pool::new(work, LARGE_WORKERS, large_backoff(settings.backoff), settings.hash_seed));
         let work = Arc::clone(&deciders.orphan);
         orphan_context.run(Pool::new(work, settings.orphan_workers, settings.backoff, settings.hash_seed));
 
@@ -135,7 +140,7 @@ impl Controller {
             graph_queue: graph_queue.clone(),
             registry: registry.clone(),
             placement: settings.placement,
-            pools: vec![doors(&delete), doors(&orphan)],
+            pools: vec![doors(&delete), doors(&large), doors(&orphan)],
         };
         let discovery = Discovery::new(means, settings.discovery, status, types).start();
         if let Some(comparison) = comparison.clone() {
@@ -147,6 +152,7 @@ impl Controller {
             graph,
             graph_queue,
             delete,
+            large,
             orphan,
             registry,
             memory,
@@ -169,7 +175,8 @@ impl Controller {
     /// within the grace period, then the watches are closed. True when everything
     /// had finished by then.
     pub async fn stop(self, grace: Duration) -> bool {
-        let finish = join(self.view.delete.send(Close), self.view.orphan.send(Close));
+        let View { delete, large, orphan, .. } = &self.view;
+        let finish = join3(delete.send(Close), large.send(Close), orphan.send(Close));
         let finished = tokio::time::timeout(grace, finish).await.is_ok();
         // An error means that discovery has ended already.
         let _ = self.discovery.send(StopMonitors).await;

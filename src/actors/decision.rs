@@ -1,16 +1,24 @@
 //! One log line and one count for each decision.
 
-use std::fmt::{Debug, Display, Write};
+use std::fmt::{self, Debug, Display};
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
+pub use super::comparison::Basis;
 use super::context::{Interrupted, WorkerContext};
 use super::delete::{Classified, Dropped, Evidence};
+use super::repeats::Repeats;
 use super::reporter::Written;
 use crate::api::{Api, ApiError, Deleted, ErrorClass, Finalizer, FinalizerRemoval, Patched};
 use crate::graph::ObjectSnapshot;
-use crate::object::{Identity, OwnerReference, PropagationPolicy};
+use crate::object::{Identity, OwnerReference, PropagationPolicy, Uid};
 use crate::telemetry::record;
+use crate::text::{LISTED, LONGEST, LONGEST_WORD, bounded, excerpt, listed, word};
 use crate::verdict::ReferenceClass;
+
+/// The longest error of one owner that is kept with a decision.
+const LONGEST_ERROR: usize = LONGEST / 4;
 
 /// Hears of every decision when it has ended, next to the log.
 pub trait DecisionObserver: Debug + Send + Sync {
@@ -29,14 +37,33 @@ pub struct Decision {
     pub policy: Option<PropagationPolicy>,
     /// Which finalizer it is about.
     pub finalizer: Option<Finalizer>,
-    /// Every owner that the object names, and what is known of it.
+    /// The owners that the object names, and what is known of each: the first
+    /// [`LISTED`] of them, in [`LONGEST`] bytes of text.
     pub owners: Vec<JudgedOwner>,
+    /// How many more it names.
+    pub more_owners: usize,
+    /// In a dry run: what it rests on, for somebody who compares.
+    pub basis: Option<Basis>,
     /// The one owner that it follows from.
     pub owner: Option<Identity>,
     /// How it ended, in the word of the log and the metrics.
     pub outcome: &'static str,
     /// Why it did not end well, if it did not.
     pub error: Option<String>,
+}
+
+impl Decision {
+    /// About how many bytes it takes up.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let Self { object, owners, owner, error, .. } = self;
+        let named = |identity: &Identity| identity.name.len() + identity.uid.text_bytes();
+        size_of::<Self>()
+            + named(object)
+            + owner.as_ref().map_or(0, named)
+            + error.as_ref().map_or(0, String::len)
+            + owners.iter().map(JudgedOwner::bytes).sum::<usize>()
+    }
 }
 
 /// What one owner reference was worth.
@@ -50,6 +77,65 @@ pub struct JudgedOwner {
     pub evidence: Evidence,
     /// Why it could not be found out, in the words of whoever was asked.
     pub error: Option<Arc<str>>,
+}
+
+impl JudgedOwner {
+    /// A reference with what is known of its owner. What is too long to be shown is cut.
+    fn of(reference: &OwnerReference, owner: &Classified) -> Self {
+        let short = |text: &Arc<str>| match text.len() {
+            0..=LONGEST_WORD => Arc::clone(text),
+            _ => word(text).to_string().into(),
+        };
+        let OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion } = reference;
+        let shown_uid = || Uid::parse(&uid.shown().to_string()).unwrap_or_else(|| uid.clone());
+        let reference = OwnerReference {
+            api_version: short(api_version),
+            kind: short(kind),
+            name: short(name),
+            uid: if uid.text_bytes() > LONGEST_WORD { shown_uid() } else { uid.clone() },
+            controller: *controller,
+            block_owner_deletion: *block_owner_deletion,
+        };
+        let error = owner.error(&reference).map(|error| match error.len() {
+            0..=LONGEST_ERROR => error,
+            _ => excerpt(&error, LONGEST_ERROR).to_string().into(),
+        });
+        Self { reference, class: owner.class, evidence: owner.evidence, error }
+    }
+
+    /// As many of an object's references as are kept.
+    fn first_of(item: &ObjectSnapshot, classified: &[Classified]) -> Vec<Self> {
+        let mut bytes = 0;
+        let each = item.references.iter().zip(classified).take(LISTED);
+        let judged = each.map(|(seen, owner)| Self::of(&seen.reference, owner));
+        // One at least.
+        let fits = |owner: &Self| {
+            let is_room = bytes <= LONGEST / 2;
+            bytes += owner.text();
+            is_room
+        };
+        judged.take_while(fits).collect()
+    }
+
+    fn text(&self) -> usize {
+        let OwnerReference { api_version, kind, name, uid, .. } = &self.reference;
+        let error = self.error.as_ref().map_or(0, |error| error.len());
+        api_version.len() + kind.len() + name.len() + uid.text_bytes() + error
+    }
+
+    /// About how many bytes it takes up. Texts that many references share are counted for each.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.text()
+    }
+}
+
+/// A reference and what is known of its owner, for people.
+struct Judgement<'a>(&'a OwnerReference, &'a Classified);
+
+impl Display for Judgement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {} ({})", Written(self.0), self.1.class, self.1.evidence)
+    }
 }
 
 /// How a write that was answered ended, in a word for the log and the metrics.
@@ -98,12 +184,12 @@ pub struct DecisionLine<'a> {
     action: &'static str,
     policy: Option<PropagationPolicy>,
     finalizer: Option<Finalizer>,
-    owners: String,
+    owners: Option<(&'a ObjectSnapshot, &'a [Classified])>,
     owner: Option<&'a Identity>,
     observers: &'a [Arc<dyn DecisionObserver>],
+    repeats: &'a Repeats,
     dry_run: bool,
     api: &'a Api,
-    judged: Vec<JudgedOwner>,
 }
 
 impl<'a> DecisionLine<'a> {
@@ -115,12 +201,12 @@ impl<'a> DecisionLine<'a> {
             action,
             policy: None,
             finalizer: None,
-            owners: String::new(),
+            owners: None,
             owner: None,
             observers: &context.decisions,
+            repeats: &context.repeats,
             dry_run: context.api.gate().is_dry_run(),
             api: &context.api,
-            judged: Vec::new(),
         }
     }
 
@@ -140,33 +226,14 @@ impl<'a> DecisionLine<'a> {
 
     /// With the owners as they were classified.
     #[must_use]
-    pub fn owners(mut self, item: &ObjectSnapshot, classified: &[Classified]) -> Self {
-        for (seen, owner) in item.references.iter().zip(classified) {
-            let separator = if self.owners.is_empty() { "" } else { "; " };
-            // Writing to a string cannot fail.
-            let _ = write!(
-                self.owners,
-                "{separator}{} is {} ({})",
-                Written(&seen.reference),
-                owner.class,
-                owner.evidence
-            );
-            if !self.observers.is_empty() {
-                self.judged.push(JudgedOwner {
-                    reference: seen.reference.clone(),
-                    class: owner.class,
-                    evidence: owner.evidence,
-                    error: owner.error.clone(),
-                });
-            }
-        }
+    pub const fn owners(mut self, item: &'a ObjectSnapshot, classified: &'a [Classified]) -> Self {
+        self.owners = Some((item, classified));
         self
     }
 
     /// With the one owner that it follows from.
     #[must_use]
-    pub fn owner(mut self, owner: &'a Identity) -> Self {
-        self.owners = owner.to_string();
+    pub const fn owner(mut self, owner: &'a Identity) -> Self {
         self.owner = Some(owner);
         self
     }
@@ -211,7 +278,37 @@ impl<'a> DecisionLine<'a> {
 
     /// Nothing can be done until something else changes.
     pub fn parked(&self, reason: &dyn Display) {
-        self.write("parked", Some(reason));
+        record::decision(self.action, "parked", &self.object.resource.group_resource);
+        self.observed("parked", Some(reason));
+        let owners = self.shown_owners();
+        let Self { object, action, .. } = self;
+        let line = format!("{action} {owners} {reason}");
+        match self.repeats.news(&object.key(), &line, Instant::now()) {
+            Some(repeated) => {
+                let repeated = (repeated > 0).then_some(repeated);
+                let owners = (!owners.is_empty()).then_some(owners);
+                tracing::warn!(%object, action, owners, outcome = "parked", error = %reason, repeated, "decision");
+            }
+            None => {
+                tracing::trace!(%object, action, outcome = "parked", error = %reason, "the same decision");
+            }
+        }
+    }
+
+    /// What is shown of the owners that it rests on.
+    fn shown_owners(&self) -> String {
+        match (self.owners, self.owner) {
+            (Some((item, classified)), _) => {
+                let each = item.references.iter().zip(classified);
+                listed(
+                    "; ",
+                    item.references.len(),
+                    each.map(|(seen, owner)| Judgement(&seen.reference, owner)),
+                )
+            }
+            (None, Some(owner)) => owner.to_string(),
+            (None, None) => String::new(),
+        }
     }
 
     /// It is put off until a person resumes. One warning has said so, for all of them.
@@ -254,7 +351,8 @@ impl<'a> DecisionLine<'a> {
     fn log(&self, outcome: &'static str, error: Option<&dyn Display>, is_one_of_many: bool) {
         record::decision(self.action, outcome, &self.object.resource.group_resource);
         self.observed(outcome, error);
-        let Self { object, action, policy, finalizer, owners, .. } = self;
+        let Self { object, action, policy, finalizer, .. } = self;
+        let owners = self.shown_owners();
         let policy = policy.map(tracing::field::display);
         let finalizer = finalizer.map(Finalizer::name);
         let owners = (!owners.is_empty()).then_some(owners);
@@ -272,15 +370,25 @@ impl<'a> DecisionLine<'a> {
 
     fn observed(&self, outcome: &'static str, error: Option<&dyn Display>) {
         if !self.observers.is_empty() {
+            let (owners, more_owners) = self.owners.map_or_else(Default::default, |(item, classified)| {
+                let owners = JudgedOwner::first_of(item, classified);
+                let more = item.references.len() - owners.len();
+                (owners, more)
+            });
             let decision = Decision {
                 object: self.object.clone(),
                 action: self.action,
                 policy: self.policy,
                 finalizer: self.finalizer,
-                owners: self.judged.clone(),
+                owners,
+                more_owners,
+                basis: self.owners.filter(|_| self.dry_run).map(|(item, classified)| {
+                    let each = item.references.iter().zip(classified);
+                    Basis::of(each.map(|(seen, owner)| (&seen.reference, owner.class)))
+                }),
                 owner: self.owner.cloned(),
                 outcome,
-                error: error.map(ToString::to_string),
+                error: error.map(bounded),
             };
             for observer in self.observers {
                 observer.decided(&decision);

@@ -16,8 +16,8 @@ use super::graph_queue::Arrival;
 use super::memory::Memory;
 use super::messages::{
     AskOwner, AskPopulation, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer, Identify,
-    Locate, Look, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges,
-    UseCatalog, Verified,
+    Locate, Look, LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn,
+    TakeInChanges, UseCatalog, Verified,
 };
 use super::outbox::{Outbox, Sequence};
 use super::reporter::Reporter;
@@ -263,6 +263,14 @@ impl Handler<Look> for GraphActor {
 
     fn handle(&mut self, Look(key): Look, ctx: &mut Self::Context) -> Self::Result {
         MessageResult(self.update(ctx, |partition, effects| partition.snapshot(&key, effects)))
+    }
+}
+
+impl Handler<LookAtSmall> for GraphActor {
+    type Result = MessageResult<LookAtSmall>;
+
+    fn handle(&mut self, LookAtSmall(key): LookAtSmall, ctx: &mut Self::Context) -> Self::Result {
+        MessageResult(self.update(ctx, |partition, effects| partition.snapshot_of_small(&key, effects)))
     }
 }
 

@@ -10,8 +10,8 @@ use futures::future::try_join_all;
 use super::graph::GraphActor;
 use super::messages::{
     AskAround, AskBetter, AskEdges, AskNodes, AskNodesOf, AskOwner, AskPopulation, AskStatus, AskUnread,
-    AskWaiting, Expect, Fence, Finding, Identify, IdentifyAll, Locate, Look, Page, PageOfDependents,
-    PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges, UseCatalog, Verified,
+    AskWaiting, Expect, Fence, Finding, Identify, IdentifyAll, Locate, Look, LookAtSmall, Page,
+    PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges, UseCatalog, Verified,
 };
 use super::picture::Sitters;
 use crate::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
@@ -89,6 +89,12 @@ impl GraphHandle {
         self.ask(partition, message).await
     }
 
+    /// Puts this into one partition.
+    #[cfg(test)]
+    pub async fn take_in_one(&self, partition: PartitionId, message: TakeIn) -> Answer<()> {
+        self.ask(partition, message).await
+    }
+
     /// Puts the same into every partition.
     pub async fn take_in_everywhere(&self, message: impl Fn() -> TakeIn) -> Answer<()> {
         self.ask_all(message).await.map(drop)
@@ -102,6 +108,11 @@ impl GraphHandle {
     /// What there is to decide about a key.
     pub async fn look(&self, key: &Key) -> Answer<Snapshot> {
         self.ask(self.layout.of(key.namespace.as_ref()), Look(key.clone())).await
+    }
+
+    /// The same, unless it is an object that names very many owners: `None`.
+    pub async fn look_at_small(&self, key: &Key) -> Answer<Option<Snapshot>> {
+        self.ask(self.layout.of(key.namespace.as_ref()), LookAtSmall(key.clone())).await
     }
 
     /// What is known about an identity as an owner.

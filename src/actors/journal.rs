@@ -8,6 +8,7 @@ use super::decision::{Decision, DecisionObserver, JudgedOwner};
 use crate::api::Finalizer;
 use crate::http::{DecisionQuery, DecisionView, DecisionsPage, ObjectView, OwnerView, Timestamp};
 use crate::object::PropagationPolicy;
+use crate::telemetry::record;
 
 /// Keeps the last decisions. Clones are the same.
 ///
@@ -25,8 +26,14 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Entries {
     last: VecDeque<Arc<JournalEntry>>,
+    /// What these take up.
+    bytes: usize,
     total: u64,
 }
+
+/// The last decisions are kept as long as they take up no more bytes than this, whatever
+/// their number: each may name owners with long names.
+pub const LONGEST_LOG: usize = 4 << 20;
 
 /// A decision and when it ended.
 #[derive(Clone, Debug)]
@@ -77,11 +84,20 @@ impl DecisionObserver for Journal {
         // Made before, and the oldest dropped after the lock is held.
         let entry = (self.0.capacity > 0)
             .then(|| Arc::new(JournalEntry { at: SystemTime::now(), decision: decision.clone() }));
+        let bytes = if entry.is_some() { decision.bytes() } else { 0 };
+        let mut oldest = Vec::new();
         let mut entries = self.entries();
         entries.total += 1;
-        let oldest = if entries.last.len() >= self.0.capacity { entries.last.pop_front() } else { None };
+        while entries.last.len() >= self.0.capacity.max(1) || entries.bytes + bytes > LONGEST_LOG {
+            let Some(first) = entries.last.pop_front() else { break };
+            entries.bytes -= first.decision.bytes();
+            oldest.push(first);
+        }
         entries.last.extend(entry);
+        entries.bytes += bytes;
+        let bytes = entries.bytes;
         drop(entries);
+        record::decision_log_bytes(bytes);
         drop(oldest);
     }
 }
@@ -99,7 +115,8 @@ fn matches(query: &DecisionQuery, entry: &JournalEntry) -> bool {
 
 fn shown(entry: &JournalEntry) -> DecisionView {
     let JournalEntry { at, decision } = entry;
-    let Decision { object, action, policy, finalizer, owners, owner, outcome, error } = decision;
+    let Decision { object, action, policy, finalizer, owners, more_owners, basis: _, owner, outcome, error } =
+        decision;
     DecisionView {
         at: Timestamp(*at),
         object: object.into(),
@@ -109,6 +126,7 @@ fn shown(entry: &JournalEntry) -> DecisionView {
         outcome,
         error: error.clone(),
         owners: owners.iter().map(judged).collect(),
+        more_owners: *more_owners,
         owner: owner.as_ref().map(ObjectView::from),
     }
 }
@@ -143,6 +161,8 @@ mod tests {
             policy: None,
             finalizer: None,
             owners: Vec::new(),
+            more_owners: 0,
+            basis: None,
             owner: None,
             outcome: "deleted",
             error: None,
@@ -217,6 +237,21 @@ mod tests {
         ] {
             assert_eq!(page(query.clone()).decisions.len(), count, "{query:?}");
         }
+    }
+
+    #[test]
+    fn the_last_ones_are_kept_in_so_many_bytes_whatever_their_number() {
+        let journal = Journal::new(1_000_000);
+        let long =
+            |number: usize| Decision { error: Some("x".repeat(4000)), ..decision(&number.to_string()) };
+        for number in 0..3000 {
+            journal.decided(&long(number));
+        }
+        let (total, last) = journal.last();
+        let bytes: usize = last.iter().map(|entry| entry.decision.bytes()).sum();
+        assert_eq!((total, journal.entries().bytes), (3000, bytes));
+        assert!(bytes <= LONGEST_LOG && bytes > LONGEST_LOG - 5000, "{bytes} bytes");
+        assert_eq!(&*last[0].decision.object.name, "2999", "the newest is there");
     }
 
     #[test]

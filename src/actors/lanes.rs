@@ -15,6 +15,9 @@ use crate::graph::{Change, PartitionId};
 
 /// Changes in one message.
 const CHANGES_PER_MESSAGE: usize = 512;
+/// References in one message, but for the last change: objects that name thousands of owners
+/// go alone, so that nobody waits long for the partition.
+const REFERENCES_PER_MESSAGE: usize = 4096;
 /// Changes that may wait over all lanes before the watch is held back.
 const CHANGES_WAITING: usize = 8192;
 
@@ -174,10 +177,17 @@ impl Lane {
     /// Takes out what goes into one message.
     fn next_message(&mut self) -> Vec<Arrival> {
         let (mut arrivals, mut room) = (Vec::new(), CHANGES_PER_MESSAGE);
+        let mut room_for_references = REFERENCES_PER_MESSAGE;
         while room > 0
+            && room_for_references > 0
             && let Some(first) = self.arrivals.front_mut()
         {
-            let arrival = first.split_to(room);
+            let fit = |change: &&Change| {
+                let has_room = room_for_references > 0;
+                room_for_references = room_for_references.saturating_sub(references(change));
+                has_room
+            };
+            let arrival = first.split_to(first.changes().iter().take(room).take_while(fit).count());
             if first.changes().is_empty() {
                 self.arrivals.pop_front();
             }
@@ -185,5 +195,13 @@ impl Lane {
             arrivals.push(arrival);
         }
         arrivals
+    }
+}
+
+/// How many references a change has.
+fn references(change: &Change) -> usize {
+    match change {
+        Change::Seen(facts) => facts.owners.len(),
+        Change::Deleted(_) | Change::ListBegan | Change::ListEnded { .. } => 0,
     }
 }

@@ -56,6 +56,11 @@ pub struct UseCatalog(pub Arc<Catalog>);
 #[rtype(result = "Snapshot")]
 pub struct Look(pub Key);
 
+/// The same, unless it is an object that names very many owners.
+#[derive(Debug, Message)]
+#[rtype(result = "Option<Snapshot>")]
+pub struct LookAtSmall(pub Key);
+
 /// What is known about this identity as an owner?
 #[derive(Debug, Message)]
 #[rtype(result = "OwnerState")]

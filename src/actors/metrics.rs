@@ -39,8 +39,7 @@ impl MetricsActor {
     /// Samples this view.
     #[must_use]
     pub fn new(view: View, exporter: Exporter) -> Self {
-        let queues = [Queue::AttemptToDelete, Queue::AttemptToOrphan];
-        let queues = queues.into_iter().map(|queue| (queue, QueueMetrics::new(queue))).collect();
+        let queues = Queue::POOLS.into_iter().map(|queue| (queue, QueueMetrics::new(queue))).collect();
         Self { view, exporter, queues, unsynced: Unsynced::new(), tidies_in: TIDY_EVERY }
     }
 
@@ -89,6 +88,7 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
             processing: status.processing,
             delayed: status.delayed,
             parked: status.parked,
+            error_bytes: status.error_bytes,
             unfinished: status.unfinished,
             longest_running: status.longest_running,
         });

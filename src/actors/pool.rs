@@ -73,6 +73,12 @@ impl Place {
         Self(None)
     }
 
+    /// Whether it is a worker's.
+    #[must_use]
+    pub const fn is_worker(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Lets another worker have this place. For one that from here on waits for
     /// what the keys behind its own are to take part in.
     pub fn step_aside(&self) {

@@ -1,6 +1,6 @@
 //! Tells people what the graph noticed: log lines, events, counters.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem::{Discriminant, discriminant};
 
 use tokio::sync::mpsc;
@@ -10,6 +10,7 @@ use crate::api::{Api, ErrorClass};
 use crate::graph::Report;
 use crate::object::{Identity, OwnerReference, Uid};
 use crate::telemetry::{InvalidReference, record};
+use crate::text::{LISTED, word};
 
 /// Reports that wait to be told. More than this at once is a flood of the same
 /// mistake; the rest is counted and the decision lines still name each of them.
@@ -17,6 +18,9 @@ const WAITING: usize = 1024;
 /// How many (dependent, owner) pairs are remembered, so that one mistake is told
 /// once and not at every look.
 const REMEMBERED: usize = 4096;
+/// How many owners of one dependent are told of. The rest of them is counted: its author
+/// knows by then.
+const OF_ONE_DEPENDENT: usize = LISTED;
 /// The reason of the event on a dependent whose reference crosses namespaces.
 pub const OWNER_REF_INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
 
@@ -121,14 +125,15 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
     }
 }
 
-/// A reference as it was written.
+/// A reference as it was written, as far as that can be shown.
 #[derive(Debug)]
 pub struct Written<'a>(pub &'a OwnerReference);
 
 impl std::fmt::Display for Written<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let OwnerReference { api_version, kind, name, uid, .. } = self.0;
-        write!(f, "{api_version}/{kind}, name: {name}, uid: {uid}")
+        let (api_version, kind, name) = (word(api_version), word(kind), word(name));
+        write!(f, "{api_version}/{kind}, name: {name}, uid: {}", uid.shown())
     }
 }
 
@@ -137,27 +142,48 @@ impl std::fmt::Display for Written<'_> {
 struct Told {
     pairs: HashSet<(Discriminant<Report>, Uid, Uid)>,
     order: VecDeque<(Discriminant<Report>, Uid, Uid)>,
+    /// How many pairs each object is the first of.
+    counts: HashMap<Uid, usize>,
 }
 
 impl Told {
     fn first(&mut self, why: Discriminant<Report>, about: &Identity, other: &Uid) -> bool {
         let pair = (why, about.uid.clone(), other.clone());
-        if !self.pairs.insert(pair.clone()) {
+        if self.pairs.contains(&pair) {
             return false;
         }
+        let count = self.counts.entry(about.uid.clone()).or_default();
+        if *count >= OF_ONE_DEPENDENT {
+            record::report_dropped();
+            return false;
+        }
+        *count += 1;
+        self.pairs.insert(pair.clone());
         self.order.push_back(pair);
         if self.order.len() > REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
+            self.uncount(&oldest.1);
             self.pairs.remove(&oldest);
         }
         true
     }
 
+    fn uncount(&mut self, about: &Uid) {
+        if let Some(count) = self.counts.get_mut(about) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(about);
+            }
+        }
+    }
+
     /// It could not be told after all.
     fn forget(&mut self, why: Discriminant<Report>, about: &Identity, other: &Uid) {
         let pair = (why, about.uid.clone(), other.clone());
-        self.pairs.remove(&pair);
+        if self.pairs.remove(&pair) {
+            self.uncount(&pair.1);
+        }
         self.order.retain(|told| *told != pair);
     }
 }
@@ -168,6 +194,18 @@ mod tests {
 
     use super::*;
     use crate::api::scripted::{Reply, Server, widget};
+
+    #[test]
+    fn of_one_dependent_with_thousands_of_wrong_references_few_are_told() {
+        let mut told = Told::default();
+        let why = discriminant(&Report::UidCollision { first: widget(), second: widget() });
+        let uid = |number: usize| Uid::parse(&format!("owner-{number}")).unwrap();
+        let first = (0..8000).filter(|number| told.first(why, &widget(), &uid(*number))).count();
+        assert_eq!((first, told.pairs.len(), told.order.len()), (LISTED, LISTED, LISTED));
+        told.forget(why, &widget(), &uid(0));
+        assert!(told.first(why, &widget(), &uid(5000)), "there is room for another one");
+        assert!(!told.first(why, &widget(), &uid(6000)));
+    }
 
     /// A standby that becomes the leader, say.
     #[tokio::test(start_paused = true)]

@@ -11,7 +11,9 @@ use super::view::View;
 use crate::api::Standing;
 use crate::graph::{Hindrance, Survey, Tally, Waiter, Waiters, Why};
 use crate::http::{ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint};
+use crate::object::OwnerReference;
 use crate::telemetry::StuckReason;
+use crate::text::{listed, word};
 
 impl From<Hindrance> for StuckReason {
     fn from(hindrance: Hindrance) -> Self {
@@ -82,8 +84,9 @@ impl View {
             patience: StuckReason::UnseenWrite.patience(),
         };
         let delete: Result<_, MailboxError> = self.delete.send(ask.clone()).await;
+        let large: Result<_, MailboxError> = self.large.send(ask.clone()).await;
         let orphan: Result<_, MailboxError> = self.orphan.send(ask).await;
-        Ok((vec![delete?, orphan?], self.graph().waiting(&survey).await?))
+        Ok((vec![delete?, large?, orphan?], self.graph().waiting(&survey).await?))
     }
 
     /// What people want to know of them: keys have no names.
@@ -179,12 +182,12 @@ fn in_graph(waiter: &Waiter, now: SystemTime) -> StuckItem {
             };
             (format!("{count} {what} it{among} {}", names.join(", ")), some.iter().map(Into::into).collect())
         }
-        Why::InvalidScope(references) => {
-            let names: Vec<String> = references
-                .iter()
-                .map(|reference| format!("{} {} ({})", reference.kind, reference.name, reference.uid))
-                .collect();
-            (format!("it is cluster-scoped and names what is namespaced: {}", names.join(", ")), Vec::new())
+        Why::InvalidScope { count, some } => {
+            let names = some.iter().map(|OwnerReference { kind, name, uid, .. }| {
+                format!("{} {} ({})", word(kind), word(name), uid.shown())
+            });
+            let names = listed(", ", *count, names);
+            (format!("it is cluster-scoped and names what is namespaced: {names}"), Vec::new())
         }
         Why::UnseenWrite => {
             ("it was written, and it is decided on again when the watch shows that".to_owned(), Vec::new())

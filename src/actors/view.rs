@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::brake::Brake;
 use super::comparison::Comparison;
-use super::delete::DeleteWork;
+use super::delete::{DeleteWork, LargeWork};
 use super::discovery::{DiscoveryStatus, Phase};
 use super::graph_handle::{GraphHandle, PartitionEnded};
 use super::graph_queue::GraphQueue;
@@ -22,8 +22,8 @@ use crate::http::{IdleQuery, IdleReport, QueueCounts};
 use crate::object::{GroupResource, ResourceVersion};
 use crate::telemetry::Queue;
 
-/// The delete pool and the orphan pool.
-const POOLS: usize = 2;
+/// The pools.
+const POOLS: usize = Queue::POOLS.len();
 
 /// Everything that can be asked. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -31,6 +31,7 @@ pub struct View {
     pub(super) graph: GraphHandle,
     pub(super) graph_queue: GraphQueue,
     pub(super) delete: Addr<Pool<DeleteWork>>,
+    pub(super) large: Addr<Pool<LargeWork>>,
     pub(super) orphan: Addr<Pool<OrphanWork>>,
     pub(super) registry: Registry,
     pub(super) memory: Arc<Memory>,
@@ -119,9 +120,12 @@ impl View {
     /// Every pool's status, naming at most so many failing items each.
     pub async fn pools(&self, failing: usize) -> Vec<(Queue, PoolStatus)> {
         let delete: Result<_, MailboxError> = self.delete.send(AskPool { failing }).await;
+        let large: Result<_, MailboxError> = self.large.send(AskPool { failing }).await;
         let orphan: Result<_, MailboxError> = self.orphan.send(AskPool { failing }).await;
-        [(Queue::AttemptToDelete, delete), (Queue::AttemptToOrphan, orphan)]
+        // The delete pool hands keys over to the one for large objects, so it is asked first.
+        Queue::POOLS
             .into_iter()
+            .zip([delete, large, orphan])
             .filter_map(|(queue, status)| Some((queue, status.ok()?)))
             .collect()
     }

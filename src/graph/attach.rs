@@ -58,6 +58,7 @@ impl Partition {
         {
             return false;
         }
+        let was_large = self.is_large(dependent);
         let Matching { mut placed, changed, removed, added } = self.match_references(&old, references);
         let mut tightened = Few::new();
         for (edge, index) in changed {
@@ -88,6 +89,9 @@ impl Partition {
         }
         for Attached { edge, new_owner } in attached {
             self.attached(edge, new_owner, out);
+        }
+        if was_large && !self.is_large(dependent) {
+            self.was_large(dependent, out);
         }
         true
     }
@@ -172,11 +176,12 @@ impl Partition {
             Presence::Remote => {}
             // A worker names what cannot be decided; the catalog wakes it again.
             Presence::Unresolved => self.queue(dependent, out),
-            Presence::Virtual if new_owner => self.queue(owner, out),
+            Presence::Virtual if new_owner => self.queue_verifier(owner, dependent, out),
             Presence::Virtual => {
                 if !self.store.matches(edge) || !self.is_served(owner) {
                     self.queue(dependent, out);
                 }
+                self.joined(edge, owner, dependent, out);
             }
             Presence::Absent | Presence::InvalidScope | Presence::Linked => self.queue(dependent, out),
             Presence::Observed => {
@@ -283,10 +288,10 @@ struct Matching {
 
 /// Orders by what comes before the flags; the derived order agrees with it.
 fn same_but_for_flags(a: &OwnerReference, b: &OwnerReference) -> Ordering {
-    let key = |reference: &OwnerReference| {
+    fn key(reference: &OwnerReference) -> (&str, &str, &str, &Uid) {
         let OwnerReference { api_version, kind, name, uid, .. } = reference;
-        (api_version.clone(), kind.clone(), name.clone(), uid.clone())
-    };
+        (api_version, kind, name, uid)
+    }
     key(a).cmp(&key(b))
 }
 

@@ -157,12 +157,12 @@ impl Partition {
         let (group, version, kind) = match node.node_type {
             NodeType::Served { .. } => {
                 let resource = self.store.resource(id);
-                (resource.group_resource.group.to_string(), resource.version.to_string(), &resource.kind)
+                (resource.group_resource.group.to_string(), resource.version.to_string(), &*resource.kind)
             }
             NodeType::Unresolved(id) => {
                 let unresolved = self.store.reference_types.get(id);
                 let (group, version) = split_api_version(&unresolved.api_version);
-                (group.to_owned(), version.to_owned(), &unresolved.kind)
+                (group.to_owned(), version.to_owned(), &*unresolved.kind)
             }
         };
         let namespace = self.store.namespace(id).map_or("", Namespace::as_str);

@@ -143,8 +143,8 @@ impl Interned for Namespace {
 /// The `apiVersion` and `kind` of references, as written, and what they resolve to.
 #[derive(Debug)]
 pub(super) struct ReferenceType {
-    pub(super) api_version: Box<str>,
-    pub(super) kind: Box<str>,
+    pub(super) api_version: Arc<str>,
+    pub(super) kind: Arc<str>,
     /// The type, while the catalog resolves it (and a little longer, see `catalog.rs`).
     pub(super) resolved: Option<Arc<ResourceType>>,
 }

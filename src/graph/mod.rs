@@ -14,6 +14,7 @@ mod effect;
 mod event;
 mod index;
 mod intern;
+mod large;
 mod layout;
 mod links;
 mod lists;
@@ -38,6 +39,7 @@ pub use dump::Dump;
 
 pub use effect::{Effects, Report};
 pub use event::{Change, DeletesProve, Epoch, Intake, Link, PeerMessage};
+pub use large::LARGE;
 pub use layout::Layout;
 pub use memory::Memory;
 pub use partition::{ExpectedChange, IntakeOutcome, Partition, Stats};

@@ -158,6 +158,8 @@ impl Partition {
             self.store.owners(id).any(|edge| !remote(edge) && !self.needs_no_look(edge))
         };
         match node.presence {
+            // Its dependents come to it.
+            Presence::Virtual if self.is_left_to_large(id) => {}
             Presence::Virtual => self.queue(id, out),
             Presence::Observed if self.is_alias(id) => {}
             Presence::Observed => match node.deletion {

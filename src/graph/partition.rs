@@ -265,7 +265,12 @@ impl Partition {
 
     /// Queues a node for the delete pool, under its primary name if it has several.
     pub(super) fn queue(&self, id: NodeId, out: &mut Effects) {
-        out.delete.push(self.store.key(self.principal(id)));
+        let id = self.principal(id);
+        // One object that names thousands of owners is queued for each of them.
+        let is_last = |last: &Key| last.uid == self.store.nodes[id].uid && *last == self.store.key(id);
+        if !out.delete.last().is_some_and(is_last) {
+            out.delete.push(self.store.key(id));
+        }
     }
 
     /// Queues a node for the orphan pool.

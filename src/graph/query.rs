@@ -40,6 +40,13 @@ impl Partition {
         }
     }
 
+    /// The same, unless it is an object that names very many owners: `None`, and nothing is
+    /// done. Costs no more than what a [small](super::LARGE) object takes.
+    pub fn snapshot_of_small(&mut self, key: &Key, out: &mut Effects) -> Option<Snapshot> {
+        let is_large = |id: NodeId| self.store.nodes[id].presence == Presence::Observed && self.is_large(id);
+        if self.store.find_key(key).is_some_and(is_large) { None } else { Some(self.snapshot(key, out)) }
+    }
+
     fn object_snapshot(&mut self, id: NodeId, out: &mut Effects) -> ObjectSnapshot {
         let foreground = match self.store.nodes[id].deletion {
             DeletionState::DeletingDependents => self.foreground(id, out),

@@ -104,6 +104,17 @@ pub enum OwnerView {
     },
 }
 
+impl OwnerView {
+    /// The identity that the reference means, where its kind resolves.
+    #[must_use]
+    pub const fn identity(&self) -> Option<&Identity> {
+        match self {
+            Self::Remote(identity) | Self::Local { identity, .. } => Some(identity),
+            Self::Unresolved | Self::InvalidScope => None,
+        }
+    }
+}
+
 /// What the graph knows about one identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnerState {

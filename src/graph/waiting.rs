@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use crate::object::{GroupResource, Identity, Namespace, OwnerReference, Uid};
 
+use crate::text::LISTED;
+
 use super::Partition;
 use super::intern::{KeyedMap, KeyedSet};
 use super::node::{Node, NodeId, Presence};
@@ -108,8 +110,13 @@ pub enum Why {
         /// Some of them.
         some: Vec<Identity>,
     },
-    /// These references can never be right.
-    InvalidScope(Vec<OwnerReference>),
+    /// References that can never be right.
+    InvalidScope {
+        /// How many.
+        count: usize,
+        /// The first of them.
+        some: Vec<OwnerReference>,
+    },
     /// The event of a write.
     UnseenWrite,
 }
@@ -120,7 +127,7 @@ impl Why {
     pub const fn hindrance(&self) -> Hindrance {
         match self {
             Self::Blocked { .. } => Hindrance::Blocked,
-            Self::InvalidScope(_) => Hindrance::InvalidScope,
+            Self::InvalidScope { .. } => Hindrance::InvalidScope,
             Self::UnseenWrite => Hindrance::UnseenWrite,
         }
     }
@@ -230,8 +237,9 @@ impl Partition {
                 Why::Blocked { count, some: some.into_iter().map(|id| self.store.identity(id)).collect() }
             }
             Hindrance::InvalidScope => {
-                let invalid = self.store.owners(id).filter(|&edge| self.is_invalid_scope(edge));
-                Why::InvalidScope(invalid.map(|edge| self.store.written(edge)).collect())
+                let invalid = || self.store.owners(id).filter(|&edge| self.is_invalid_scope(edge));
+                let some = invalid().take(LISTED).map(|edge| self.store.written(edge)).collect();
+                Why::InvalidScope { count: invalid().count(), some }
             }
             Hindrance::UnseenWrite => Why::UnseenWrite,
         })

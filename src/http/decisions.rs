@@ -82,10 +82,18 @@ pub struct DecisionView {
     pub outcome: &'static str,
     /// Why it did not end well, in the server's own words.
     pub error: Option<String>,
-    /// Every owner that the object names, and what is known of it.
+    /// The owners that the object names, and what is known of each; at most 16.
     pub owners: Vec<OwnerView>,
+    /// How many more it names.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_owners: usize,
     /// The one owner that it follows from, if it does.
     pub owner: Option<ObjectView>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// What an owner reference was worth, on `/debug/decisions`. The fields are an interface.

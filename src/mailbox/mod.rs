@@ -11,6 +11,7 @@
 mod backoff;
 mod cause;
 mod entry;
+mod errors;
 mod lanes;
 mod list;
 mod report;
@@ -26,11 +27,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use backoff::Backoff;
+pub use errors::KEPT as ERRORS_KEPT;
 pub use lanes::Lane;
 pub use report::{Added, Completion, Failing, Job, Stats};
 pub use time::Time;
 
 use entry::{Failure, State, Store, Then};
+use errors::Errors;
 use lanes::Lanes;
 use list::{List, Slot};
 use wheel::Wheel;
@@ -52,6 +55,7 @@ pub struct Mailbox<K, R> {
     now: Time,
     delayed: BTreeMap<R, usize>,
     failing: usize,
+    errors: Errors,
     adds_total: u64,
     retries_total: u64,
 }
@@ -71,6 +75,7 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
             now: Time::ZERO,
             delayed: BTreeMap::new(),
             failing: 0,
+            errors: Errors::default(),
             adds_total: 0,
             retries_total: 0,
         }
@@ -211,6 +216,7 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
             entry.failure = None;
         }
         self.failing = 0;
+        self.errors.clear();
     }
 
     /// The ready keys count as queued now: before, there was nobody to take them.
@@ -291,6 +297,7 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
             processing: self.processing,
             delayed: self.delayed.clone(),
             failing: self.failing,
+            error_bytes: self.errors.bytes(),
             lanes: self.lanes.len(),
             adds_total: self.adds_total,
             retries_total: self.retries_total,
@@ -379,6 +386,10 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
     fn fail(&mut self, slot: Slot, reason: R, error: Arc<str>, backoffs: u32) -> u32 {
         self.retries_total += 1;
         let since = self.now;
+        let error = self.errors.keep(error);
+        if let Some(before) = &self.store[slot].failure {
+            self.errors.release(&before.error);
+        }
         let failure = self.store[slot].failure.get_or_insert_with(|| {
             self.failing += 1;
             Box::new(Failure { attempts: 0, backoffs: 0, since, reason, error: Arc::clone(&error) })
@@ -406,7 +417,8 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
 
     /// Forgets an entry's failures.
     fn forgive(&mut self, slot: Slot) {
-        if self.store[slot].failure.take().is_some() {
+        if let Some(failure) = self.store[slot].failure.take() {
+            self.errors.release(&failure.error);
             self.failing -= 1;
         }
     }

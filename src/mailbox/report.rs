@@ -92,6 +92,8 @@ pub struct Stats<R> {
     pub delayed: BTreeMap<R, usize>,
     /// Keys that have failed since they were last done.
     pub failing: usize,
+    /// How many bytes the errors of these keys take up, each text counted once.
+    pub error_bytes: usize,
     /// Lanes with something ready.
     pub lanes: usize,
     /// How often a key was queued, merged additions not counted.

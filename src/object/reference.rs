@@ -1,5 +1,7 @@
 //! Owner references.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::Uid;
@@ -12,11 +14,11 @@ use super::Uid;
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
     /// Group and version of the owner's kind, as the writer knew it.
-    pub api_version: Box<str>,
+    pub api_version: Arc<str>,
     /// The owner's kind; may be written in all lower case.
-    pub kind: Box<str>,
+    pub kind: Arc<str>,
     /// The owner's name.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// The owner's uid.
     pub uid: Uid,
     /// Whether this is the managing controller.

@@ -49,7 +49,7 @@ const VERBS: &[&str] = &["create", "delete", "discover", "get", "list", "patch",
 #[must_use]
 pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
     let is = |other: &Metric| metric.name == other.name;
-    let pools = [Queue::AttemptToDelete, Queue::AttemptToOrphan].map(Queue::name);
+    let pools = Queue::POOLS.map(Queue::name);
     match label {
         "name" if is(&names::WORKER_RESTARTS) => Some(pools.to_vec()),
         "name" => Some(Queue::ALL.map(Queue::name).to_vec()),

@@ -95,6 +95,8 @@ metrics! {
     QUEUE_DELAYED = "kube_gc_queue_delayed", Kind::Gauge, Count, ["name"];
     /// Keys that wait for the world to change: a kind to be served, an owner to be shown by its monitor.
     QUEUE_PARKED = "kube_gc_queue_parked", Kind::Gauge, Count, ["name"];
+    /// Memory of the last errors of keys that failed, 8 MiB for each queue at most.
+    QUEUE_ERROR_BYTES = "kube_gc_queue_error_bytes", Kind::Gauge, Bytes, ["name"];
 
     // The graph.
 
@@ -160,6 +162,10 @@ metrics! {
     HANGING_COMPARTMENTS = "kube_gc_hanging_compartments", Kind::Gauge, Count, [];
     /// Decisions about objects, by what was to be done and what came of it.
     DECISIONS = "kube_gc_decisions_total", Kind::Counter, Count, ["action", "outcome", "resource"];
+    /// Memory of the decisions that /debug/decisions shows, 4 MiB at most.
+    DECISION_LOG_BYTES = "kube_gc_decision_log_bytes", Kind::Gauge, Bytes, [];
+    /// Decisions that were not logged as a line of their own because the last one about the object said the same; the next line says how many.
+    DECISIONS_REPEATED = "kube_gc_decisions_repeated_total", Kind::Counter, Count, [];
     /// How long it took from the arrival of the event that an owner is gone, or deletes its dependents in the foreground, until a dependent's DELETE was handed to the transport.
     DELETION_LAG = "kube_gc_deletion_lag_seconds", Kind::Histogram(LAG_SECONDS), Seconds, [];
     /// Writes that the API server denied, be it for lack of rights or by an admission webhook.

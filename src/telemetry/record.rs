@@ -24,8 +24,8 @@ pub(super) use comparison::{COMPARED_ACTIONS, COMPARISON_RESULTS};
 pub use comparison::{comparison, comparison_zeros, comparisons_pending};
 pub(super) use decisions::LISTS;
 pub use decisions::{
-    PatchConflict, absent_owner_entries, absent_owner_lookup, decision, delete_conflict, denied_write,
-    orphaned_owner_entries, patch_conflict, report_dropped,
+    PatchConflict, absent_owner_entries, absent_owner_lookup, decision, decision_log_bytes,
+    decision_repeated, delete_conflict, denied_write, orphaned_owner_entries, patch_conflict, report_dropped,
 };
 pub use deletion_lag::DeletionLag;
 pub use graph::{
@@ -149,6 +149,8 @@ pub(super) mod tests {
         tasks(1);
         log_waiting(1);
         decision("keep", "parked", &GroupResource::parse("pods"));
+        decision_log_bytes(1);
+        decision_repeated();
         delete_conflict("backoff");
         worker_restarted(Queue::AttemptToDelete);
         store_restored();

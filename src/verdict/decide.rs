@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::graph::ObjectSnapshot;
 use crate::mutation::{self, Mutation};
-use crate::object::PropagationPolicy;
+use crate::object::{OwnerReference, PropagationPolicy};
+use crate::text::{listed, word};
 
 use super::ReferenceClass;
 
@@ -151,13 +152,14 @@ pub struct Evidence<'a> {
 impl fmt::Display for Evidence<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.decision)?;
-        for (index, (view, class)) in self.item.references.iter().zip(self.classes).enumerate() {
-            let reference = &view.reference;
-            let separator = if index == 0 { ": " } else { ", " };
-            let (kind, name, uid) = (&reference.kind, &reference.name, &reference.uid);
-            write!(f, "{separator}owner {kind} {name} ({uid}) is {class}")?;
+        let each = self.item.references.iter().zip(self.classes).map(|(view, class)| {
+            let OwnerReference { kind, name, uid, .. } = &view.reference;
+            format!("owner {} {} ({}) is {class}", word(kind), word(name), uid.shown())
+        });
+        match self.item.references.len() {
+            0 => Ok(()),
+            total => write!(f, ": {}", listed(", ", total, each)),
         }
-        Ok(())
     }
 }
 

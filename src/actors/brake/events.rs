@@ -28,14 +28,14 @@ struct News {
 }
 
 /// Follows the brake: records events, and wakes what was held. To be run as a task.
-pub async fn tell(brake: Brake, api: Api, pool: Recipient<WakeHeld>, ending: CancellationToken) {
+pub async fn tell(brake: Brake, api: Api, pools: Vec<Recipient<WakeHeld>>, ending: CancellationToken) {
     let follow = async {
         let mut states = brake.state();
         let mut told = State::default();
         loop {
             let now = states.borrow_and_update().clone();
             if now.releases != told.releases {
-                pool.do_send(WakeHeld);
+                pools.iter().for_each(|pool| pool.do_send(WakeHeld));
             }
             for news in between(&told, &now, &brake) {
                 while record(&brake, &api, &news).await == Recorded::Later {

@@ -164,7 +164,7 @@ async fn decide(deciders: &Deciders, queue: Queue, key: Key) -> Afresh {
     // A task of its own: one that panics is one that failed.
     let decision = match queue {
         Queue::AttemptToOrphan => task(async move { orphan.work(key, Place::none()).await }),
-        Queue::AttemptToDelete | Queue::GraphChanges => {
+        Queue::AttemptToDelete | Queue::AttemptToDeleteLarge | Queue::GraphChanges => {
             task(async move { delete.work(key, Place::none()).await })
         }
     };

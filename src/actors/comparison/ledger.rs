@@ -141,10 +141,9 @@ impl Ledger {
     pub fn hear(&mut self, decision: &Decision, now: Duration, at: SystemTime) -> Option<(Act, Verdict)> {
         let act = Act::of(decision)?;
         let subject = Arc::new(Subject { object: decision.object.clone(), act });
-        let (policy, owners) = (decision.policy, decision.owners.clone());
         if let Some(known) = self.pending.get_mut(&subject) {
             known.heard += 1;
-            known.grounds = Grounds { at: known.grounds.at, policy, owners };
+            known.grounds = Grounds::of(decision, known.grounds.at);
             return None;
         }
         if self.disputed.contains(&subject) {
@@ -154,7 +153,7 @@ impl Ledger {
             self.count(Verdict::Dropped);
             return Some((subject.act.clone(), Verdict::Dropped));
         }
-        let grounds = Grounds { at, policy, owners };
+        let grounds = Grounds::of(decision, at);
         let prediction = Prediction { grounds, since: now, interval: FIRST_LOOK, heard: 1 };
         self.pending.insert(Arc::clone(&subject), prediction);
         self.look_at(subject, now + FIRST_LOOK);

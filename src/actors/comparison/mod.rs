@@ -5,13 +5,13 @@
 //! come true when the graph shows it, by whoever's hand. What still stands after a grace is
 //! decided afresh: if that says the same again, the two collectors disagree.
 
+mod basis;
 mod compare;
 mod ledger;
 mod prediction;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -19,14 +19,16 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::ledger::{Dispute, Ledger, Next, Verdict};
-use self::prediction::{Act, Subject};
+use self::prediction::{Act, Grounds, Subject};
 use super::decision::{Decision, DecisionObserver};
 use super::graph_handle::GraphHandle;
 use super::reporter::Written;
 use crate::graph::Shown;
 use crate::http::{Compared, Disagreement, Timestamp};
 use crate::telemetry::record;
+use crate::text::{Thousands, listed};
 
+pub use self::basis::Basis;
 pub use self::compare::{Deciders, Means, compare};
 
 /// What the comparison of a dry run knows. Clones share one state.
@@ -90,7 +92,7 @@ impl Comparison {
             action = subject.act.word(),
             policy = grounds.policy.map(tracing::field::display),
             detail = detail(&subject.act),
-            owners = (!dispute.grounds.owners.is_empty()).then(|| owners(&dispute).join("; ")),
+            owners = (!grounds.owners.is_empty()).then(|| listed("; ", grounds.named(), owners(&dispute))),
             since = %Timestamp(grounds.at),
             "nobody else has done this; it was decided again, and the same comes of it"
         );
@@ -139,8 +141,7 @@ fn detail(act: &Act) -> Option<String> {
     match act {
         Act::Delete | Act::StopBlocking => None,
         Act::RemoveReferences(gone) => {
-            let gone: Vec<_> = gone.iter().map(|reference| Written(reference).to_string()).collect();
-            Some(format!("without {}", gone.join("; ")))
+            Some(format!("without {}", listed("; ", gone.count, gone.some.iter().map(Written))))
         }
         Act::Release(owner) => Some(format!("without {owner}")),
         Act::RemoveFinalizer(finalizer) => Some(format!("without {finalizer}")),
@@ -149,10 +150,15 @@ fn detail(act: &Act) -> Option<String> {
 
 /// What was known of each owner.
 fn owners(dispute: &Dispute) -> Vec<String> {
-    let owners = dispute.grounds.owners.iter();
-    owners
+    let Grounds { owners, more_owners, .. } = &dispute.grounds;
+    let shown = owners.iter();
+    let mut shown: Vec<_> = shown
         .map(|owner| format!("{} is {} ({})", Written(&owner.reference), owner.class, owner.evidence))
-        .collect()
+        .collect();
+    if *more_owners > 0 {
+        shown.push(format!("and {} more", Thousands(*more_owners)));
+    }
+    shown
 }
 
 /// What an object looks like, for people.
@@ -164,18 +170,16 @@ fn state(shown: Option<&Shown>) -> String {
         (finalizers.orphan, crate::api::Finalizer::Orphan),
     ] {
         if is_there {
-            // Writing to a string cannot fail.
-            let _ = write!(state, ", with the finalizer {finalizer}");
+            state.push_str(", with the finalizer ");
+            state.push_str(finalizer.name());
         }
     }
-    let mut separator = ", owned by";
-    for reference in references {
-        let blocks = if reference.block_owner_deletion { ", which it blocks" } else { "" };
-        let _ = write!(state, "{separator} {}{blocks}", Written(reference));
-        separator = ";";
-    }
     if references.is_empty() {
-        state.push_str(", without owners");
+        return state + ", without owners";
     }
-    state
+    let owners = references.iter().map(|reference| {
+        let blocks = if reference.block_owner_deletion { ", which it blocks" } else { "" };
+        format!("{}{blocks}", Written(reference))
+    });
+    state + ", owned by " + &listed("; ", references.len(), owners)
 }

@@ -2,12 +2,12 @@
 
 use std::time::SystemTime;
 
+use super::basis::{Fingerprint, Gone};
 use crate::actors::decision::{Decision, JudgedOwner};
 use crate::api::Finalizer;
 use crate::graph::Shown;
 use crate::object::{DeletionState, Identity, Key, OwnerReference, PropagationPolicy};
 use crate::telemetry::Queue;
-use crate::verdict::ReferenceClass;
 
 /// What would have been done to an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,7 +15,7 @@ pub enum Act {
     /// It would have been deleted.
     Delete,
     /// It would have lost these references.
-    RemoveReferences(Vec<OwnerReference>),
+    RemoveReferences(Gone),
     /// It would have lost its references to this owner, which lets its dependents live.
     Release(Identity),
     /// It would have lost this finalizer.
@@ -34,7 +34,7 @@ impl Act {
         }
         match decision.action {
             "delete" => Some(Self::Delete),
-            "remove_references" => Some(Self::RemoveReferences(removed(&decision.owners))),
+            "remove_references" => decision.basis.clone().map(|basis| Self::RemoveReferences(basis.gone)),
             "orphan" => decision.owner.clone().map(Self::Release),
             "remove_finalizer" => decision.finalizer.map(Self::RemoveFinalizer),
             "stop_blocking" => Some(Self::StopBlocking),
@@ -53,17 +53,6 @@ impl Act {
             Self::StopBlocking => "stop_blocking",
         }
     }
-}
-
-/// The references that go when the dangling ones do; see [`decide`](crate::verdict::decide()).
-fn removed(owners: &[JudgedOwner]) -> Vec<OwnerReference> {
-    let is_held = owners.iter().any(|owner| owner.class == ReferenceClass::Solid);
-    let goes = |class| match class {
-        ReferenceClass::Orphaned => true,
-        ReferenceClass::Absent | ReferenceClass::Waiting => is_held,
-        ReferenceClass::Solid | ReferenceClass::Unresolved | ReferenceClass::InvalidScope => false,
-    };
-    owners.iter().filter(|owner| goes(owner.class)).map(|owner| owner.reference.clone()).collect()
 }
 
 /// One object and what would have been done to it. By its uid, never by its name alone.
@@ -97,8 +86,28 @@ pub struct Grounds {
     pub at: SystemTime,
     /// With which propagation policy.
     pub policy: Option<PropagationPolicy>,
-    /// Every owner that the object names, and what was known of it.
+    /// The owners that the object names, as far as they are kept, and what was known of each.
     pub owners: Vec<JudgedOwner>,
+    /// How many more it names.
+    pub more_owners: usize,
+    /// All that it names.
+    pub all: Option<Fingerprint>,
+}
+
+impl Grounds {
+    /// Those of a decision that was made first at that time.
+    #[must_use]
+    pub fn of(decision: &Decision, at: SystemTime) -> Self {
+        let Decision { policy, owners, more_owners, basis, .. } = decision;
+        let all = basis.as_ref().map(|basis| basis.all);
+        Self { at, policy: *policy, owners: owners.clone(), more_owners: *more_owners, all }
+    }
+
+    /// How many owners the object names.
+    #[must_use]
+    pub fn named(&self) -> usize {
+        self.owners.len() + self.more_owners
+    }
 }
 
 /// How an object stands to what would have been done to it.
@@ -117,13 +126,6 @@ pub enum Progress {
 /// Compares what would have been done to what the graph shows; `None` if the object is gone.
 #[must_use]
 pub fn progress(act: &Act, grounds: &Grounds, shown: Option<&Shown>) -> Progress {
-    let is_released = |is_cut: &dyn Fn(&OwnerReference) -> bool| match shown {
-        // It would have lived. Whoever deletes it may be a user, so nobody is contradicted.
-        None => Progress::Overtaken,
-        Some(now) if !now.references.iter().any(is_cut) => Progress::CameTrue,
-        Some(now) if now.deletion.is_being_deleted() => Progress::Overtaken,
-        Some(_) => Progress::Stands,
-    };
     match act {
         Act::Delete => match shown {
             None => Progress::CameTrue,
@@ -132,12 +134,13 @@ pub fn progress(act: &Act, grounds: &Grounds, shown: Option<&Shown>) -> Progress
             Some(now) if now.references.is_empty() => Progress::Overtaken,
             Some(now) => unless_changed(grounds, now),
         },
-        Act::RemoveReferences(gone) => {
-            match (is_released(&|reference| gone.iter().any(|gone| is_same(gone, reference))), shown) {
-                (Progress::Stands, Some(now)) => unless_changed(grounds, now),
-                (progress, _) => progress,
-            }
-        }
+        Act::RemoveReferences(gone) => match shown {
+            // It would have lived. Whoever deletes it may be a user, so nobody is contradicted.
+            None => Progress::Overtaken,
+            Some(now) if gone.is_gone_from(&now.references) => Progress::CameTrue,
+            Some(now) if now.deletion.is_being_deleted() => Progress::Overtaken,
+            Some(now) => unless_changed(grounds, now),
+        },
         // Orphaning does not ask whether the dependent is being deleted itself.
         Act::Release(owner) => match shown {
             None => Progress::Overtaken,
@@ -159,21 +162,13 @@ pub fn progress(act: &Act, grounds: &Grounds, shown: Option<&Shown>) -> Progress
     }
 }
 
-/// Whether two references name one owner; what else they say of it may have been changed.
-fn is_same(one: &OwnerReference, other: &OwnerReference) -> bool {
-    one.uid == other.uid
-        && one.name == other.name
-        && one.kind == other.kind
-        && one.api_version == other.api_version
-}
-
 fn names(reference: &OwnerReference, owner: &Identity) -> bool {
-    reference.uid == owner.uid && reference.name == owner.name
+    reference.uid == owner.uid && *reference.name == *owner.name
 }
 
 fn unless_changed(grounds: &Grounds, now: &Shown) -> Progress {
-    let decided_on = grounds.owners.iter().map(|owner| &owner.reference);
-    if decided_on.eq(&now.references) { Progress::Stands } else { Progress::Changed }
+    let is_same = grounds.all == Some(Fingerprint::of(now.references.iter()));
+    if is_same { Progress::Stands } else { Progress::Changed }
 }
 
 /// A second DELETE with another policy replaces the one finalizer by the other.

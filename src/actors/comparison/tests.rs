@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::ledger::{Afresh, Ledger, Next, Tally, Verdict};
 use super::prediction::{Act, Grounds, Progress, Subject, progress};
-use crate::actors::decision::{Decision, JudgedOwner};
+use crate::actors::decision::{Basis, Decision, JudgedOwner};
 use crate::actors::delete::Evidence;
 use crate::api::Finalizer;
 use crate::graph::Shown;
@@ -40,7 +40,7 @@ fn reference(owner: &str) -> OwnerReference {
     OwnerReference {
         api_version: "v1".into(),
         kind: "ConfigMap".into(),
-        name: owner.name,
+        name: owner.name.into(),
         uid: owner.uid,
         controller: false,
         block_owner_deletion: false,
@@ -52,12 +52,15 @@ fn judged(owner: &str, class: ReferenceClass) -> JudgedOwner {
 }
 
 fn decision(action: &'static str, owners: Vec<JudgedOwner>) -> Decision {
+    let basis = Some(Basis::of(owners.iter().map(|owner| (&owner.reference, owner.class))));
     Decision {
         object: identity("x"),
         action,
         policy: None,
         finalizer: None,
         owners,
+        more_owners: 0,
+        basis,
         owner: None,
         outcome: "dry_run",
         error: None,
@@ -83,7 +86,7 @@ fn live(owners: &[&str]) -> Shown {
 }
 
 fn of(decision: &Decision, now: Option<&Shown>) -> Progress {
-    let grounds = Grounds { at: SystemTime::UNIX_EPOCH, policy: None, owners: decision.owners.clone() };
+    let grounds = Grounds::of(decision, SystemTime::UNIX_EPOCH);
     progress(&Act::of(decision).unwrap(), &grounds, now)
 }
 
@@ -114,8 +117,7 @@ fn references_are_gone_when_none_of_those_that_dangle_is_left() {
     use ReferenceClass::{Absent, Solid, Waiting};
     let owners = vec![judged("gone", Absent), judged("keeper", Solid), judged("going", Waiting)];
     let removal = decision("remove_references", owners);
-    let goes = vec![reference("gone"), reference("going")];
-    assert_eq!(Act::of(&removal), Some(Act::RemoveReferences(goes)));
+    assert_eq!(gone_in(&removal), [reference("gone"), reference("going")]);
     assert_eq!(of(&removal, Some(&live(&["keeper"]))), Progress::CameTrue);
     assert_eq!(of(&removal, Some(&live(&["gone", "keeper", "going"]))), Progress::Stands);
     assert_eq!(of(&removal, Some(&live(&["keeper", "going"]))), Progress::Changed, "half of it");
@@ -130,7 +132,30 @@ fn references_are_gone_when_none_of_those_that_dangle_is_left() {
 fn without_a_solid_owner_only_the_references_to_orphaned_owners_go() {
     let owners = vec![judged("orphaned", ReferenceClass::Orphaned), judged("gone", ReferenceClass::Absent)];
     let removal = decision("remove_references", owners);
-    assert_eq!(Act::of(&removal), Some(Act::RemoveReferences(vec![reference("orphaned")])));
+    assert_eq!(gone_in(&removal), [reference("orphaned")]);
+}
+
+fn gone_in(decision: &Decision) -> Vec<OwnerReference> {
+    match Act::of(decision) {
+        Some(Act::RemoveReferences(gone)) => gone.some,
+        act => panic!("{act:?}"),
+    }
+}
+
+#[test]
+fn of_thousands_of_references_few_are_kept_and_all_are_compared() {
+    let names: Vec<String> = (0..8000).map(|number| format!("o{number}")).collect();
+    let class = |place| if place < 4000 { ReferenceClass::Absent } else { ReferenceClass::Solid };
+    let owners = names.iter().enumerate().map(|(place, name)| judged(name, class(place))).collect();
+    let mut removal = decision("remove_references", owners);
+    removal.more_owners = removal.owners.len() - 16;
+    removal.owners.truncate(16);
+    assert_eq!(gone_in(&removal).len(), 16);
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    assert_eq!(of(&removal, Some(&live(&names))), Progress::Stands);
+    assert_eq!(of(&removal, Some(&live(&names[4000..]))), Progress::CameTrue);
+    assert_eq!(of(&removal, Some(&live(&names[3999..]))), Progress::Changed, "one is left");
+    assert_eq!(of(&removal, None), Progress::Overtaken);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::classify::Classified;
 use super::look_ups::LookedUp;
 use crate::actors::context::Interrupted;
 use crate::api::LookUp;
-use crate::graph::OwnerState;
+use crate::graph::{ObjectSnapshot, OwnerState, ReferenceSnapshot};
 use crate::object::{Identity, ObjectFacts};
 use crate::verdict::{Confirmation, ReferenceClass, from_live};
 
@@ -73,9 +73,14 @@ impl DeleteWork {
     /// changed everybody's fate meanwhile. A confirmation that has become too old is made
     /// anew, and the decision stands: where requests are slow and the object changes all
     /// the time, one that began afresh would never get to its end.
-    pub(super) async fn still_waiting(&self, classified: &[Classified]) -> Result<(), Interrupted> {
-        for owner in classified.iter().filter(|owner| owner.class == ReferenceClass::Waiting) {
-            let (Some(identity), Some(confirmed)) = (&owner.identity, &owner.confirmed) else {
+    pub(super) async fn still_waiting(
+        &self,
+        item: &ObjectSnapshot,
+        classified: &[Classified],
+    ) -> Result<(), Interrupted> {
+        let each = item.references.iter().zip(classified);
+        for (seen, owner) in each.filter(|(_, owner)| owner.class == ReferenceClass::Waiting) {
+            let (Some(identity), Some(confirmed)) = (seen.owner.identity(), &owner.confirmed) else {
                 return Err(Interrupted::Changed("a waiting owner was not confirmed"));
             };
             let state = self.context.graph.owner_state(identity).await?;
@@ -103,8 +108,8 @@ impl DeleteWork {
 
     /// Before a waiting reference goes, one solid owner is confirmed live: without
     /// it the dependent would have had to go with the waiting owner.
-    pub(super) async fn confirm_solid(&self, owner: &Classified) -> Result<(), Interrupted> {
-        let Some(identity) = &owner.identity else {
+    pub(super) async fn confirm_solid(&self, owner: &ReferenceSnapshot) -> Result<(), Interrupted> {
+        let Some(identity) = owner.owner.identity() else {
             return Err(Interrupted::Changed("a solid owner has no identity"));
         };
         match self.look_ups.look_up(identity).await.answer? {

@@ -75,7 +75,7 @@ impl DeleteWork {
         }
         let mut conflicts = 0;
         loop {
-            self.still_waiting(classified).await?;
+            self.still_waiting(item, classified).await?;
             reservation.sending();
             let answer = self.context.api.delete(&item.identity, policy, precondition.version()).await;
             reservation.answered(&answer);

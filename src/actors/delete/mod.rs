@@ -3,13 +3,18 @@
 mod classify;
 mod confirm;
 mod deletion;
+mod large;
 mod look_ups;
 
+use actix::Recipient;
+
+use self::classify::Classification;
 use self::confirm::Confirmations;
+use self::large::Pace;
 use self::look_ups::LookUps;
 use super::context::{Interrupted, WorkerContext, api_outcome, held};
 use super::decision::DecisionLine;
-use super::messages::Finding;
+use super::messages::{Enqueue, Finding};
 use super::pool::{Outcome, Place, RetryReason, Work};
 use super::release::{Removal, after_removal};
 use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, Patched};
@@ -20,12 +25,15 @@ use crate::mailbox::Completion;
 use crate::mutation::{self, Mutation};
 use crate::object::{DeletionState, Key, ResourceVersion};
 use crate::telemetry::Queue;
+use crate::text::{append_listed, bounded};
 use crate::verdict::{
-    AfterConflict, Basis, Decision, Dependents, FirstLook, ReferenceClass, after_conflict, decide, first_look,
+    AfterConflict, Basis, Decision, Dependents, FirstLook, ParkReason, ReferenceClass, after_conflict,
+    decide, first_look,
 };
 
 pub use self::classify::{Classified, Evidence};
 pub use self::deletion::Dropped;
+pub use self::large::{LARGE_WORKERS, LargeWork, large_backoff};
 
 /// Decides about objects whose owners may be gone, and about owners that are
 /// deleting dependents.
@@ -34,16 +42,20 @@ pub struct DeleteWork {
     context: WorkerContext,
     look_ups: LookUps,
     confirmations: Confirmations,
+    /// Where objects are worked on that name very many owners.
+    large: Recipient<Enqueue>,
+    /// How fast owners of these are looked up.
+    pace: Pace,
 }
 
 impl Work for DeleteWork {
     const QUEUE: Queue = Queue::AttemptToDelete;
 
-    async fn work(&self, key: Key, _: Place) -> Outcome {
+    async fn work(&self, key: Key, place: Place) -> Outcome {
         if let Some(held) = held(&self.context.api) {
             return held;
         }
-        match self.attempt(&key).await {
+        match self.attempt(&key, &place).await {
             Ok(outcome) => outcome,
             Err(interrupted) => interrupted.outcome(),
         }
@@ -53,13 +65,23 @@ impl Work for DeleteWork {
 impl DeleteWork {
     /// The work, on these means.
     #[must_use]
-    pub fn new(context: WorkerContext) -> Self {
+    pub fn new(context: WorkerContext, large: Recipient<Enqueue>) -> Self {
         let look_ups = LookUps::new(context.clone());
-        Self { context, look_ups, confirmations: Confirmations::default() }
+        let (confirmations, pace) = (Confirmations::default(), Pace::default());
+        Self { context, look_ups, confirmations, large, pace }
     }
 
-    async fn attempt(&self, key: &Key) -> Result<Outcome, Interrupted> {
-        match self.context.graph.look(key).await? {
+    async fn attempt(&self, key: &Key, place: &Place) -> Result<Outcome, Interrupted> {
+        let snapshot = if place.is_worker() {
+            let Some(snapshot) = self.context.graph.look_at_small(key).await? else {
+                self.large.do_send(Enqueue::from(vec![key.clone()]));
+                return Ok(Completion::Done);
+            };
+            snapshot
+        } else {
+            self.context.graph.look(key).await?
+        };
+        match snapshot {
             // What matters is queued again when it is known.
             Snapshot::Gone | Snapshot::Written => Ok(Completion::Done),
             Snapshot::Virtual(owner) => self.verify(&owner).await,
@@ -74,7 +96,7 @@ impl DeleteWork {
             Ok(LookUp::Found(_)) => {
                 return Ok(Completion::Retry {
                     reason: RetryReason::NotObserved,
-                    error: format!("{identity} exists, and no monitor shows it yet").into(),
+                    error: bounded(format_args!("{identity} exists, and no monitor shows it yet")).into(),
                 });
             }
             Ok(LookUp::Absent(evidence)) => {
@@ -88,7 +110,7 @@ impl DeleteWork {
             Verification::Applied | Verification::Stale => Ok(Completion::Done),
             Verification::Retry => Ok(Completion::Retry {
                 reason: RetryReason::NotObserved,
-                error: format!("{identity} is absent; another identity is tried next").into(),
+                error: bounded(format_args!("{identity} is absent; another identity is tried next")).into(),
             }),
         }
     }
@@ -167,7 +189,10 @@ impl DeleteWork {
     }
 
     async fn decide(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
-        let classified = self.classify(item).await?;
+        let classified = match self.classify(item).await? {
+            Classification::Done(classified) => classified,
+            Classification::GoesOn => return Ok(Completion::Again),
+        };
         let classes: Vec<_> = classified.iter().map(|owner| owner.class).collect();
         match decide(item, &classes) {
             Decision::Keep(reason) => {
@@ -192,8 +217,7 @@ impl DeleteWork {
                 DecisionLine::new(&self.context, &item.identity, "keep")
                     .owners(item, &classified)
                     .parked(&reason);
-                let errors = classified.iter().filter_map(|owner| owner.error.as_deref());
-                let error = errors.fold(reason.to_string(), |text, error| format!("{text}; {error}")).into();
+                let error = parked_error(&reason, item, &classified).into();
                 Ok(match classified.iter().filter_map(|owner| owner.retry_after).max() {
                     Some(after) => Completion::RetryAfter { after, reason: RetryReason::Throttled, error },
                     None => Completion::Retry { reason: RetryReason::Unresolved, error },
@@ -216,7 +240,7 @@ impl DeleteWork {
         confirm_solid: Option<usize>,
     ) -> Result<Outcome, Interrupted> {
         self.report_misplaced(item, classified).await?;
-        if let Some(solid) = confirm_solid.and_then(|index| classified.get(index)) {
+        if let Some(solid) = confirm_solid.and_then(|index| item.references.get(index)) {
             self.confirm_solid(solid).await?;
         }
         let line =
@@ -301,7 +325,16 @@ impl DeleteWork {
 fn only_deferred(classified: &[Classified]) -> Option<ApiError> {
     let mut failed = classified.iter().filter(|owner| owner.class == ReferenceClass::Unresolved);
     let first = failed.next()?.deferred.clone()?;
-    failed.all(|owner| owner.deferred.is_some()).then_some(first)
+    failed.all(|owner| owner.deferred.is_some()).then_some(*first)
+}
+
+/// Why an object is parked, with the reasons of some of its references.
+fn parked_error(reason: &ParkReason, item: &ObjectSnapshot, classified: &[Classified]) -> String {
+    let mut text = reason.to_string();
+    let unresolved = classified.iter().filter(|owner| owner.class == ReferenceClass::Unresolved).count();
+    let each = item.references.iter().zip(classified);
+    append_listed(&mut text, "; ", unresolved, each.filter_map(|(seen, owner)| owner.error(&seen.reference)));
+    text
 }
 
 /// An owner could not be looked up: it is tried again with backoff, at once when

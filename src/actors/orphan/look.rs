@@ -197,7 +197,7 @@ fn names(reference: &OwnerReference, catalog: &Catalog, owner: &Identity) -> boo
                 && reference.kind.to_lowercase() == owner.resource.kind.to_lowercase()
         }
     };
-    reference.uid == owner.uid && reference.name == owner.name && means_its_type
+    reference.uid == owner.uid && *reference.name == *owner.name && means_its_type
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub struct PoolStatus {
     pub parked: usize,
     /// How many of these wait for the brake.
     pub held: usize,
+    /// How many bytes the errors of failing keys take up.
+    pub error_bytes: usize,
     /// How many keys were ever put in: two equal readings mean nothing happened.
     pub adds: u64,
     /// How many tries ended with another one to come.
@@ -93,6 +95,7 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
             delayed,
             parked,
             held: stats.delayed.get(&RetryReason::Braked).copied().unwrap_or_default(),
+            error_bytes: stats.error_bytes,
             adds: stats.adds_total,
             retries: stats.retries_total,
             oldest_ready: stats.oldest_ready_since.map(|since| now.since(since)),

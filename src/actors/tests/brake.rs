@@ -182,7 +182,7 @@ fn people_hear_of_it_by_events_about_the_lease_and_the_pool_when_it_is_over() {
         let pool = Pool(Arc::clone(&woken)).start();
         let server = Server::answering(|_| Reply::code(201, "{}"));
         let (api, brake, ending) = (server.api(), brake(1), CancellationToken::new());
-        let telling = tell(brake.clone(), api.clone(), pool.recipient(), ending.clone());
+        let telling = tell(brake.clone(), api.clone(), vec![pool.recipient()], ending.clone());
         let telling = tokio::spawn(telling);
         let wait = async || tokio::time::sleep(Duration::from_secs(60)).await;
         // Another replica has left it behind, and this one is about to lead.

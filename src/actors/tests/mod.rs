@@ -4,6 +4,7 @@
 mod child;
 mod graph;
 mod lanes;
+mod large;
 mod picture;
 mod pool;
 mod quiet;

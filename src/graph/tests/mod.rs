@@ -9,6 +9,7 @@ mod flooding;
 mod foreground;
 mod growth;
 pub(crate) mod histories;
+mod large;
 mod listing;
 mod memory;
 mod model;

@@ -54,7 +54,7 @@ impl Model {
         });
         let Some(owner) = owner else { return Status::Missing };
         let place = &owner.facts.namespace;
-        if owner.facts.name != reference.name || (place.is_some() && place != namespace) {
+        if *owner.facts.name != *reference.name || (place.is_some() && place != namespace) {
             Status::Mismatch
         } else if state(owner) == DeletionState::DeletingDependents {
             Status::Waiting

@@ -73,7 +73,7 @@ fn a_reference_of_invalid_scope_is_listed_until_it_goes() {
     w.see(&[&thing.clone().at(11)]);
     assert_eq!(w.waiting(3, &all()), [("thing".to_owned(), Hindrance::InvalidScope, 2)]);
     let named = w.partition("").waiters(seconds(3), &all()).named.remove(0);
-    assert_eq!(named.why, Why::InvalidScope(vec![config("owner").reference()]));
+    assert_eq!(named.why, Why::InvalidScope { count: 1, some: vec![config("owner").reference()] });
     w.see(&[&thing.clone().terminating().at(12)]);
     assert_eq!(w.waiting(4, &all()), [], "it goes, whatever it names");
     w.see(&[&thing.clone().at(13)]);

@@ -80,8 +80,8 @@ impl Obj {
     pub fn reference(&self) -> OwnerReference {
         OwnerReference {
             api_version: self.resource.api_version().into(),
-            kind: self.resource.kind.clone(),
-            name: self.facts.name.clone(),
+            kind: self.resource.kind.clone().into(),
+            name: self.facts.name.clone().into(),
             uid: self.facts.uid.clone(),
             controller: false,
             block_owner_deletion: false,

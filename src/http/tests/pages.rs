@@ -16,6 +16,7 @@ fn object() -> ObjectView {
 /// Says in the decision's words what it was asked.
 pub fn decisions(query: &DecisionQuery) -> DecisionsPage {
     let asked = DecisionView {
+        more_owners: 0,
         at: noon(),
         object: object(),
         action: "delete",

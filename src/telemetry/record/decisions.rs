@@ -10,6 +10,16 @@ pub fn decision(action: &'static str, outcome: &str, resource: &GroupResource) {
     counter(&names::DECISIONS, labels).increment(1);
 }
 
+/// So many bytes take up the last decisions, which are kept for people.
+pub fn decision_log_bytes(bytes: usize) {
+    gauge(&names::DECISION_LOG_BYTES, []).set(float(bytes));
+}
+
+/// A decision was the same as the one before, and is not logged again.
+pub fn decision_repeated() {
+    counter(&names::DECISIONS_REPEATED, []).increment(1);
+}
+
 /// A deletion met a conflict and went on like this.
 pub fn delete_conflict(next: &'static str) {
     counter(&names::DELETE_CONFLICTS, [Value::Static(next)]).increment(1);
@@ -81,7 +91,13 @@ pub(super) fn zeros() {
         }
     }
     let _ = histogram(&names::DELETION_LAG, []);
-    for metric in [&names::ABSENT_OWNER_HITS, &names::ABSENT_OWNER_MISSES, &names::REPORTS_DROPPED] {
+    decision_log_bytes(0);
+    for metric in [
+        &names::ABSENT_OWNER_HITS,
+        &names::ABSENT_OWNER_MISSES,
+        &names::REPORTS_DROPPED,
+        &names::DECISIONS_REPEATED,
+    ] {
         counter(metric, []).increment(0);
     }
 }

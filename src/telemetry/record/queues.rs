@@ -13,13 +13,19 @@ pub enum Queue {
     GraphChanges,
     /// The delete pool's.
     AttemptToDelete,
+    /// The delete pool's, for objects that name very many owners.
+    AttemptToDeleteLarge,
     /// The orphan pool's.
     AttemptToOrphan,
 }
 
 impl Queue {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::GraphChanges, Self::AttemptToDelete, Self::AttemptToOrphan];
+    pub const ALL: [Self; 4] =
+        [Self::GraphChanges, Self::AttemptToDelete, Self::AttemptToDeleteLarge, Self::AttemptToOrphan];
+
+    /// Those that have workers.
+    pub const POOLS: [Self; 3] = [Self::AttemptToDelete, Self::AttemptToDeleteLarge, Self::AttemptToOrphan];
 
     /// The name, as in the label `name` of the workqueue metrics.
     #[must_use]
@@ -27,6 +33,7 @@ impl Queue {
         match self {
             Self::GraphChanges => "garbage_collector_graph_changes",
             Self::AttemptToDelete => "garbage_collector_attempt_to_delete",
+            Self::AttemptToDeleteLarge => "garbage_collector_attempt_to_delete_large",
             Self::AttemptToOrphan => "garbage_collector_attempt_to_orphan",
         }
     }
@@ -45,6 +52,7 @@ pub struct QueueMetrics {
     processing: Gauge,
     delayed: Gauge,
     parked: Gauge,
+    error_bytes: Gauge,
 }
 
 /// What is sampled of a queue from time to time.
@@ -58,6 +66,8 @@ pub struct QueueSample {
     pub delayed: usize,
     /// Keys that wait for the world to change.
     pub parked: usize,
+    /// How many bytes the errors of failing keys take up.
+    pub error_bytes: usize,
     /// How long all work under way has taken so far, added up.
     pub unfinished: Duration,
     /// How long the longest work under way has taken so far.
@@ -80,6 +90,7 @@ impl QueueMetrics {
             processing: gauge(&names::QUEUE_PROCESSING, name()),
             delayed: gauge(&names::QUEUE_DELAYED, name()),
             parked: gauge(&names::QUEUE_PARKED, name()),
+            error_bytes: gauge(&names::QUEUE_ERROR_BYTES, name()),
         }
     }
 
@@ -121,11 +132,13 @@ impl QueueMetrics {
 
     /// How the queue is now.
     pub fn sample(&self, sample: &QueueSample) {
-        let QueueSample { ready, processing, delayed, parked, unfinished, longest_running } = *sample;
+        let QueueSample { ready, processing, delayed, parked, error_bytes, unfinished, longest_running } =
+            *sample;
         self.depth.set(float(ready));
         self.processing.set(float(processing));
         self.delayed.set(float(delayed));
         self.parked.set(float(parked));
+        self.error_bytes.set(float(error_bytes));
         self.unfinished_work.set(unfinished);
         self.longest_running.set(longest_running);
     }
@@ -147,7 +160,7 @@ pub(super) fn zeros() {
     for queue in Queue::ALL {
         let _ = QueueMetrics::new(queue);
     }
-    for queue in [Queue::AttemptToDelete, Queue::AttemptToOrphan] {
+    for queue in Queue::POOLS {
         counter(&names::WORKER_RESTARTS, [Value::Static(queue.name())]).increment(0);
     }
 }

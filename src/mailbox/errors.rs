@@ -1,0 +1,94 @@
+//! The errors of keys that fail, bounded in bytes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use crate::text::{LONGEST, excerpt};
+
+/// How many bytes of errors one mailbox keeps. Each is no longer than [`LONGEST`], and one
+/// that many keys share is kept once.
+pub const KEPT: usize = 8 << 20;
+
+/// Stands for an error that there is no room for.
+static NOT_KEPT: LazyLock<Arc<str>> =
+    LazyLock::new(|| "this error is not kept: too many objects fail, each with another one".into());
+
+/// Errors, each text once.
+#[derive(Debug, Default)]
+pub(super) struct Errors {
+    /// How many keys have each.
+    uses: HashMap<Arc<str>, usize>,
+    bytes: usize,
+}
+
+impl Errors {
+    /// Keeps an error for one more key: as much of it as is shown.
+    pub(super) fn keep(&mut self, error: Arc<str>) -> Arc<str> {
+        let error = if error.len() > LONGEST { excerpt(&error, LONGEST).to_string().into() } else { error };
+        if let Some((kept, _)) = self.uses.get_key_value(&error) {
+            let kept = Arc::clone(kept);
+            *self.uses.entry(Arc::clone(&kept)).or_default() += 1;
+            return kept;
+        }
+        if self.bytes + error.len() > KEPT {
+            return Arc::clone(&NOT_KEPT);
+        }
+        self.bytes += error.len();
+        self.uses.insert(Arc::clone(&error), 1);
+        error
+    }
+
+    /// A key does not have it any more.
+    pub(super) fn release(&mut self, error: &Arc<str>) {
+        // What was not kept is not counted.
+        if let Some(uses) = self.uses.get_mut(error) {
+            *uses -= 1;
+            if *uses == 0 {
+                self.uses.remove(error);
+                self.bytes -= error.len();
+            }
+        }
+    }
+
+    /// No key has any.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// How many bytes are kept.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_many_share_is_kept_once_and_as_long_as_one_has_it() {
+        let mut errors = Errors::default();
+        let one = errors.keep("refused".into());
+        let other = errors.keep("refused".into());
+        assert!(Arc::ptr_eq(&one, &other));
+        assert_eq!(errors.bytes(), 7);
+        errors.release(&one);
+        assert_eq!(errors.bytes(), 7);
+        errors.release(&other);
+        assert_eq!(errors.bytes(), 0);
+    }
+
+    #[test]
+    fn errors_are_bounded_each_and_all_together() {
+        let mut errors = Errors::default();
+        let mut kept = Vec::new();
+        for number in 0..3 * KEPT / LONGEST {
+            kept.push(errors.keep(format!("{number}: {}", "ä".repeat(500_000)).into()));
+        }
+        assert!(kept.iter().all(|error| error.len() <= LONGEST));
+        assert!(errors.bytes() <= KEPT && errors.bytes() > KEPT - 2 * LONGEST, "{}", errors.bytes());
+        assert!(kept.last().is_some_and(|error| error.contains("not kept")));
+        kept.iter().for_each(|error| errors.release(error));
+        assert_eq!((errors.bytes(), errors.uses.len()), (0, 0));
+    }
+}
