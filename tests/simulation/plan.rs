@@ -13,6 +13,8 @@ pub enum Action {
     CreateTree,
     /// One object, with any references.
     Create,
+    /// One object that names some hundreds of owners, of which hardly any exists.
+    CreateLarge,
     /// Owners that own each other.
     CreateCycle,
     /// A reference comes.
@@ -88,7 +90,7 @@ pub enum Action {
 }
 
 /// Every action, with its weight where it is enabled.
-const ACTIONS: [(Action, u32); 37] = [
+const ACTIONS: [(Action, u32); 38] = [
     (Action::CreateTree, 30),
     (Action::Create, 60),
     (Action::CreateCycle, 12),
@@ -126,6 +128,7 @@ const ACTIONS: [(Action, u32); 37] = [
     (Action::LoseLease, 30),
     (Action::LateAmongMany, 30),
     (Action::Webhook, 20),
+    (Action::CreateLarge, 40),
 ];
 
 /// What can happen to a request, in a thousand.
@@ -209,6 +212,7 @@ impl Plan {
         let has_webhooks = Random::new(seed).split("webhooks", 0).chance(250);
         let orphaning = &mut Random::new(seed).split("orphaning", 0);
         let is_orphaning = orphaning.chance(250);
+        let has_large = Random::new(seed).split("large", 0).chance(250);
         let weights = ACTIONS
             .iter()
             .map(|(action, weight)| match action {
@@ -219,6 +223,7 @@ impl Plan {
                 Action::LoseLease => *weight * u32::from(is_leased),
                 Action::Webhook => *weight * u32::from(has_webhooks),
                 Action::LateAmongMany => *weight * u32::from(is_orphaning),
+                Action::CreateLarge => *weight * u32::from(has_large),
                 _ => [0, *weight, *weight, *weight * 4].get(random.below(4)).copied().unwrap_or_default(),
             })
             .collect();

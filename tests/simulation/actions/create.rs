@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::random::Random;
 use super::super::types::NAMESPACES;
 use super::super::world::World;
-use super::references::{object, several};
+use super::references::{nobody, object, several};
 
 /// Whether there is room for another one.
 fn is_full(world: &World) -> bool {
@@ -22,6 +22,28 @@ pub async fn one(world: &mut World, random: &mut Random) {
     let namespace = world.place(of, random);
     let name = world.name(random);
     let references = several(world, random, of, namespace.as_deref());
+    let created = object(of, namespace.as_deref(), &name, &references, random);
+    world.create(of, namespace.as_deref(), &created).await;
+}
+
+/// One object that names some hundreds of owners. Some that exist are among those that never
+/// did, at any place.
+pub async fn large(world: &mut World, random: &mut Random) {
+    if is_full(world) {
+        return;
+    }
+    let Some(&of) = random.pick(&world.types) else { return };
+    let namespace = world.place(of, random);
+    let name = world.name(random);
+    let mut references = Vec::new();
+    for _ in 0..65 + random.below(200) {
+        references.extend(nobody(world, random));
+    }
+    for reference in several(world, random, of, namespace.as_deref()) {
+        let is_new = references.iter().all(|other| other["uid"] != reference["uid"]);
+        let place = random.below(references.len() + 1);
+        references.splice(place..place, is_new.then_some(reference));
+    }
     let created = object(of, namespace.as_deref(), &name, &references, random);
     world.create(of, namespace.as_deref(), &created).await;
 }

@@ -28,6 +28,7 @@ pub async fn act(action: Action, world: &mut World, random: &mut Random) -> Afte
     match action {
         Action::CreateTree => create::tree(world, random).await,
         Action::Create => create::one(world, random).await,
+        Action::CreateLarge => create::large(world, random).await,
         Action::CreateCycle => create::cycle(world, random).await,
         Action::Adopt => change::adopt(world, random).await,
         Action::Release => change::release(world, random).await,

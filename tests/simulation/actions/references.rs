@@ -69,6 +69,13 @@ fn wrong(world: &World, random: &mut Random, objects: &[Found]) -> Option<Value>
     Some(reference)
 }
 
+/// A reference to an owner that there never was, of a type that is served at times.
+pub fn nobody(world: &World, random: &mut Random) -> Option<Value> {
+    let &of = random.pick(&world.types)?;
+    let (name, uid) = (world.name(random), unused_uid(random));
+    Some(json!({ "apiVersion": of.api_version(), "kind": of.kind, "name": name, "uid": uid }))
+}
+
 /// A uid that no object has, or ever had.
 fn unused_uid(random: &mut Random) -> String {
     let (high, low) = (random.next(), random.next());
