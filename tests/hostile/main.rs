@@ -8,6 +8,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod fat;
 #[path = "../faults/stage.rs"]
 #[allow(dead_code)]
 mod stage;

@@ -1,0 +1,216 @@
+//! Objects that name thousands of owners: the API server accepts 8,000 references on one
+//! ConfigMap, whatever they name. The objects of others, the log and the memory must not
+//! suffer from it.
+
+use anyhow::{Context as _, Result, ensure};
+use futures::future::try_join_all;
+use k8s_openapi::api::coordination::v1::Lease;
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+use crate::support::cluster::{create_all, poll};
+use crate::support::proxy::{On, Verb};
+use crate::support::{Collector, Ns, Obj, Options, Policy};
+
+/// What the API server accepts on one object: about a megabyte.
+const REFERENCES: usize = 8000;
+/// How many such objects there are.
+const OBJECTS: usize = 5;
+/// No line of the log is longer: its longest field has 4 KiB.
+const LONGEST_LINE: usize = 6 * 1024;
+
+/// A reference to the owner with this number; the numbers of each object begin elsewhere.
+fn reference(api_version: &str, kind: &str, number: usize) -> Value {
+    json!({
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": format!("nobody-{number}"),
+        "uid": format!("5eed0000-0000-4000-8000-{number:012x}"),
+    })
+}
+
+/// Creates objects each of which names so many owners of its own.
+async fn create_fat(
+    ns: &Ns,
+    objects: usize,
+    references: usize,
+    owner: impl Fn(usize) -> Value,
+) -> Result<Vec<Obj>> {
+    let object = |number: usize| {
+        let each = (0..references).map(|place| owner(number * references + place));
+        each.fold(ns.configmap(format!("fat-{number}")), crate::support::cluster::Builder::owner_reference)
+    };
+    // One after the other: together they are many megabytes.
+    let mut created = Vec::new();
+    for number in 0..objects {
+        created.push(object(number).create().await?);
+    }
+    Ok(created)
+}
+
+/// An owner with ten dependents, in a namespace of its own, is deleted, and all go.
+async fn cascade(stage: &Stage, name: &str) -> Result<()> {
+    let ns = stage.cluster.namespace().await?;
+    let owner = ns.configmap(format!("{name}-owner")).create().await?;
+    let ten = (0..10).map(|number| ns.secret(format!("{name}-{number}")).owned_by(&owner));
+    let ten = create_all(ten).await?;
+    stage.cluster.delete(&owner, Policy::Background).await?;
+    try_join_all(ten.iter().map(|object| stage.gone(object))).await?;
+    Ok(())
+}
+
+/// The resident memory of the collector in MiB.
+fn memory(collector: &Collector) -> Result<usize> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", collector.pid()))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    Ok(line.trim().trim_end_matches("kB").trim().parse::<usize>()? / 1024)
+}
+
+/// The size of the log so far. Fails if a line is too long.
+fn log_bytes(collector: &Collector) -> Result<usize> {
+    let lines = collector.logged("");
+    for line in &lines {
+        ensure!(line.len() <= LONGEST_LINE, "a line of {} bytes: {line:.300}…", line.len());
+    }
+    Ok(lines.iter().map(|line| line.len() + 1).sum())
+}
+
+/// How often each of these objects has been tried.
+async fn attempts(collector: &Collector, fat: &[Obj]) -> Result<Vec<u64>> {
+    let page = collector.get_debug("/debug/stuck?limit=1000").await?.json()?;
+    let stuck = page["stuck"].as_array().context("no list")?;
+    let of = |object: &Obj| {
+        let mut entries = stuck.iter().filter(|entry| entry["object"]["uid"] == object.uid.as_str());
+        entries.next().and_then(|entry| entry["attempts"].as_u64()).unwrap_or_default()
+    };
+    Ok(fat.iter().map(of).collect())
+}
+
+/// Waits until each has been tried so often that it would show in the log.
+async fn tried(collector: &Collector, fat: &[Obj], times: u64) -> Result<()> {
+    poll(&format!("each large object to be tried {times} times"), async || {
+        Ok(attempts(collector, fat).await?.iter().all(|attempts| *attempts >= times))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn thousands_of_owners_of_a_kind_that_nobody_serves_cost_others_nothing() -> Result<()> {
+    let stage = Stage::alone().await?;
+    let collector = stage.collector().await?;
+    cascade(&stage, "before").await?;
+    let (memory_before, log_before) = (memory(&collector)?, log_bytes(&collector)?);
+    let mark = stage.proxy.mark();
+    let fat = create_fat(&stage.ns, OBJECTS, REFERENCES, |n| reference("nobody.example.com/v1", "Nobody", n))
+        .await?;
+    cascade(&stage, "meanwhile").await?;
+    tried(&collector, &fat, 5).await?;
+
+    // A cascade of ten takes a line for each, of some 500 bytes; and each of these one.
+    let logged = log_bytes(&collector)? - log_before;
+    ensure!(logged < 10 * 1000 + OBJECTS * LONGEST_LINE, "{logged} bytes of log");
+    for object in &fat {
+        let lines = collector.logged(&object.uid);
+        ensure!(lines.len() == 1, "{} lines about {object}: {lines:#?}", lines.len());
+        ensure!(lines[0].contains("and 7,984 more"), "{}", lines[0]);
+    }
+    let grown = memory(&collector)?.saturating_sub(memory_before);
+    eprintln!("{OBJECTS} objects with {REFERENCES} references each: {grown} MiB, {logged} bytes of log");
+    ensure!(grown <= 50, "{grown} MiB more");
+    let asked = stage.proxy.since(mark, &stage.here(Verb::Get));
+    ensure!(asked.is_empty(), "{} requests about them", asked.len());
+
+    let page = collector.get_debug(&format!("/debug/decisions?uid={}", fat[0].uid)).await?.json()?;
+    let decision = &page["decisions"][0];
+    ensure!(decision["owners"].as_array().map(Vec::len) == Some(16), "{decision}");
+    ensure!(decision["more_owners"] == REFERENCES - 16, "{decision}");
+    let stuck = collector.get_debug("/debug/stuck").await?.body;
+    ensure!(stuck.len() < OBJECTS * LONGEST_LINE, "{} bytes on the page", stuck.len());
+    ensure!(stuck.contains("and 7,984 more"), "{stuck}");
+    let errors = collector.metric("kube_gc_queue_error_bytes").await?;
+    ensure!(errors > 0.0 && errors <= (OBJECTS * 4096) as f64, "{errors} bytes of errors");
+    ensure!(collector.metric("kube_gc_decision_log_bytes").await? <= 4_194_304.0);
+    stage.cluster.assert_kept(&fat).await?;
+    collector.stop().await
+}
+
+#[tokio::test]
+async fn each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_first() -> Result<()> {
+    const ABSENT: usize = 1500;
+    let stage = Stage::set().await?;
+    let collector = stage.collector().await?;
+    let mark = stage.proxy.mark();
+    let asked = || stage.proxy.since(mark, &stage.here(Verb::Get).of("configmaps"));
+    let fat = create_fat(&stage.ns, 2, ABSENT, |n| reference("v1", "ConfigMap", n)).await?;
+    cascade(&stage, "meanwhile").await?;
+    let before = asked().len();
+    ensure!(before < 2 * ABSENT, "all {before} owners were looked up before somebody else's cascade went");
+    try_join_all(fat.iter().map(|object| stage.gone(object))).await?;
+    let all = asked();
+    let distinct: std::collections::BTreeSet<_> =
+        all.iter().map(|asked| asked.request.path.clone()).collect();
+    eprintln!("{} requests for {} owners, {before} of them before the cascade", all.len(), distinct.len());
+    ensure!(distinct.len() == 2 * ABSENT, "{} owners were looked up", distinct.len());
+    ensure!(all.len() == distinct.len(), "{} requests for {} owners", all.len(), distinct.len());
+    for object in &fat {
+        stage.only(Verb::Delete, object)?;
+    }
+    log_bytes(&collector)?;
+    stage.cluster.settled(&collector).await?;
+    collector.stop().await
+}
+
+#[tokio::test]
+async fn living_owners_of_large_objects_are_not_looked_up_and_one_that_goes_is_noticed() -> Result<()> {
+    const LIVING: usize = 1000;
+    let stage = Stage::set().await?;
+    let collector = stage.collector().await?;
+    let owners = create_all((0..LIVING).map(|number| stage.ns.secret(format!("owner-{number}")))).await?;
+    let mark = stage.proxy.mark();
+    let fat = create_fat(&stage.ns, OBJECTS, LIVING, |n| owners[n % LIVING].reference()).await?;
+    cascade(&stage, "meanwhile").await?;
+    stage.cluster.settled(&collector).await?;
+    let asked = stage.proxy.since(mark, &stage.here(Verb::Get));
+    ensure!(asked.is_empty(), "{} requests about them", asked.len());
+
+    stage.cluster.delete(&owners[500], Policy::Background).await?;
+    stage.cluster.settled(&collector).await?;
+    for object in &fat {
+        let now = stage.cluster.fresh(object).await?;
+        ensure!(now.owner_uids().len() == LIVING - 1, "{object} has {} owners", now.owner_uids().len());
+        ensure!(stage.of(Verb::Patch, object).len() == 1, "{:#?}", stage.of(Verb::Patch, object));
+    }
+    log_bytes(&collector)?;
+    collector.stop().await
+}
+
+#[tokio::test]
+async fn a_standby_takes_thousands_of_owners_in_and_does_nothing_about_them() -> Result<()> {
+    let stage = Stage::alone().await?;
+    // Somebody else leads for an hour.
+    let spec = json!({
+        "holderIdentity": "somebody-else", "leaseDurationSeconds": 3600,
+        "acquireTime": "2030-01-01T00:00:00.000000Z", "renewTime": "2030-01-01T00:00:00.000000Z",
+    });
+    stage.ns.of::<Lease>("kube-gc").field("spec", spec).create().await?;
+    let config = format!("[leader]\nenabled = true\nnamespace = \"{}\"\n", stage.ns.name());
+    let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::config(config)).await?;
+    collector.ready().await?;
+    let before = (memory(&collector)?, log_bytes(&collector)?);
+    let mark = stage.proxy.mark();
+    let unserved = |n| reference("nobody.example.com/v1", "Nobody", n);
+    let absent = |n| reference("v1", "ConfigMap", n);
+    let fat =
+        create_fat(&stage.ns, OBJECTS, REFERENCES, |n| if n % 2 == 0 { unserved(n) } else { absent(n) })
+            .await?;
+    for object in &fat {
+        stage.seen(&collector, object).await?;
+    }
+    let grown = memory(&collector)?.saturating_sub(before.0);
+    let logged = log_bytes(&collector)? - before.1;
+    eprintln!("a standby: {grown} MiB, {logged} bytes of log");
+    ensure!(grown <= 50 && logged < LONGEST_LINE, "{grown} MiB more, {logged} bytes of log");
+    let asked = stage.proxy.since(mark, &On::verb(Verb::Get).within(stage.ns.name()).of("configmaps"));
+    ensure!(asked.is_empty(), "{} requests about them", asked.len());
+    collector.stop().await
+}
