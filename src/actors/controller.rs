@@ -126,7 +126,12 @@ impl Controller {
         let work = Arc::clone(&deciders.delete);
         delete_context.run(Pool::new(work, settings.delete_workers, settings.backoff, settings.hash_seed));
         let work = Arc::new(LargeWork::new(Arc::clone(&deciders.delete)));
-        large_context.run(Pool::new(work, LARGE_WORKERS, large_backoff(settings.backoff), settings.hash_seed));
+        large_context.run(Pool::new(
+            work,
+            LARGE_WORKERS,
+            large_backoff(settings.backoff),
+            settings.hash_seed,
+        ));
         let work = Arc::clone(&deciders.orphan);
         orphan_context.run(Pool::new(work, settings.orphan_workers, settings.backoff, settings.hash_seed));
 

@@ -105,7 +105,7 @@ mod tests {
     /// Fails if what keeps the lease waits for a thread that works on objects.
     #[test]
     fn the_lease_is_kept_while_the_thread_of_the_actors_is_busy() {
-        let renewed = block_on(async |threads: Threads| {
+        let renewed = block_on(1, async |threads: Threads| {
             let (renews, renewed) = mpsc::channel();
             threads.lease.spawn(async move { renews.send(()) });
             // Nothing else is polled on this thread meanwhile.

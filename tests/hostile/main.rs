@@ -8,7 +8,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod fat;
 #[path = "../faults/stage.rs"]
 #[allow(dead_code)]
 mod stage;
@@ -16,6 +15,7 @@ mod stage;
 #[path = "../http/client.rs"]
 mod client;
 
+mod fat;
 mod flooding;
 mod idle;
 mod outage;
