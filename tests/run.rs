@@ -289,9 +289,7 @@ async fn the_graph_runs_where_it_is_told_to() -> Result<()> {
         collector.ready().await?;
         let mut found = 0;
         for thread in std::fs::read_dir(format!("/proc/{}/task", collector.pid()))? {
-            // What actix calls the threads that it starts.
-            found +=
-                usize::from(std::fs::read_to_string(thread?.path().join("comm"))?.starts_with("actix-rt|"));
+            found += usize::from(std::fs::read_to_string(thread?.path().join("comm"))?.trim() == "graph");
         }
         ensure!(found == of_the_graph, "{found} threads of the graph with {threads:?}, not {of_the_graph}");
         collector.stop().await?;

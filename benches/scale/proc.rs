@@ -36,8 +36,8 @@ pub fn cpu(pid: u32) -> Result<Cpu> {
         let path = thread?.path();
         // A thread may have ended meanwhile; those of the graph do not.
         let Ok(name) = std::fs::read_to_string(path.join("comm")) else { continue };
-        // actix's name for threads of its own: only the partitions have any.
-        if name.starts_with("actix-rt|") {
+        // The threads that carry partitions.
+        if name.trim() == "graph" {
             let schedule = std::fs::read_to_string(path.join("schedstat"))?;
             let nanoseconds = schedule.split_whitespace().next().and_then(|first| first.parse().ok());
             let nanoseconds = nanoseconds.context("not what schedstat says")?;

@@ -46,6 +46,9 @@ const FIRES: [(&str, &str); 12] = [
 ];
 /// When all are gone.
 const AT_THE_END: &str = "KubeGcDown";
+/// Nothing keeps a thread busy for so long on a machine that all of this shares: what it
+/// compares with its threshold is there, and its unit tests show when it fires.
+const WITHOUT_FAULT: &str = "KubeGcThreadBusy";
 /// Who has nothing to do with the fault of some of them, and must not be accused.
 const QUIET: [(&str, &[&str]); 6] = [
     ("KubeGcNoLeader", &["blind", "braked", "beside"]),
@@ -284,6 +287,8 @@ async fn every_query_has_had_data(stage: &Stage) -> Result<()> {
         let name = rule["name"].as_str().context("no name")?;
         ensure!(rule["health"] == "ok", "{name}: {rule}");
         let query = rule["query"].as_str().context("no query")?;
+        let compared = query.rsplit_once(" > ").map(|(compared, _)| compared);
+        let query = compared.filter(|_| name == WITHOUT_FAULT).unwrap_or(query);
         if name != AT_THE_END {
             empty.extend(stage.has_data(name, query).await.err().map(|error| format!("{error:#}")));
         }
@@ -314,7 +319,8 @@ async fn draw(stage: &Stage, path: &OsStr) -> Result<()> {
 /// With `KUBE_GC_PICTURE` set to a file, the main panels are drawn there.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()> {
-    let covered: BTreeSet<&str> = FIRES.iter().map(|(alert, _)| *alert).chain([AT_THE_END]).collect();
+    let covered: BTreeSet<&str> =
+        FIRES.iter().map(|(alert, _)| *alert).chain([AT_THE_END, WITHOUT_FAULT]).collect();
     ensure!(alerts()?.iter().map(String::as_str).eq(covered), "an alert that nothing provokes");
 
     let stage = Stage::set().await?;
