@@ -155,7 +155,7 @@ metrics! {
     /// 1 while the API server can be reached, 0 during an outage, in which requests are held and one at a time probes.
     API_SERVER_REACHABLE = "kube_gc_api_server_reachable", Kind::Gauge, Count, [];
     /// Seconds in which the API server could not be reached, in all; added at least every 30 s.
-    API_SERVER_OUTAGE = "kube_gc_api_server_outage_seconds_total", Kind::Counter, Count, [];
+    API_SERVER_OUTAGE = "kube_gc_api_server_outage_seconds_total", Kind::Counter, Seconds, [];
     /// Requests that were not sent, which counts as no attempt: the API server was "unreachable", or requests of that type, namespace and verb were "hanging".
     REQUESTS_DEFERRED = "kube_gc_requests_deferred_total", Kind::Counter, Count, ["reason"];
     /// Types, each in one namespace and with one verb, whose requests hang or are left alone because one has hung and failed; at most 4096.
