@@ -303,7 +303,7 @@ async fn what_is_in_the_way_is_named() -> Result<()> {
     for (flag, names) in [("--api-listen", "--api-listen"), ("--listen", "--listen")] {
         let output = run(&["--once", flag, &address]).await?;
         let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.code() == Some(1), "{}: {errors}", output.status);
+        ensure!(output.status.code() == Some(10), "{}: {errors}", output.status);
         ensure!(errors.contains(&address) && errors.contains(names), "{errors}");
     }
     // A file that is there is somebody's.

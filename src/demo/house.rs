@@ -37,7 +37,9 @@ impl House {
         let server = Embedded::new(embedded::Settings { epoch: SystemTime::now(), ..Default::default() });
         let serving = server.serve(args.api_listen, Scheme::Http).await.map_err(|error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-            failed(&format!("the Kubernetes API cannot be served: {error}{cause}; choose with --api-listen"))
+            let message =
+                format!("the Kubernetes API cannot be served: {error}{cause}; choose with --api-listen");
+            Failure::new(Exit::Address, message)
         })?;
         let kubeconfig = Kubeconfig::write(args.kubeconfig.as_deref(), &serving.kubeconfig());
         let kubeconfig = kubeconfig.map_err(|error| failed(&error))?;
