@@ -122,8 +122,9 @@ impl Partition {
                 // Keys queued under the former primary name lead nowhere now, and
                 // its references did not count before.
                 let edges: Vec<EdgeId> = self.store.owners(id).collect();
+                let is_large = self.is_large(id);
                 for edge in edges {
-                    self.attached(edge, false, out);
+                    self.attached(edge, false, is_large, out);
                 }
                 self.send_links(id, out);
                 self.derive_work(id, out);

@@ -87,10 +87,11 @@ impl Partition {
         for edge in tightened {
             self.became_blocking(edge, out);
         }
+        let is_large = self.is_large(dependent);
         for Attached { edge, new_owner } in attached {
-            self.attached(edge, new_owner, out);
+            self.attached(edge, new_owner, is_large, out);
         }
-        if was_large && !self.is_large(dependent) {
+        if was_large && !is_large {
             self.was_large(dependent, out);
         }
         true
@@ -159,8 +160,8 @@ impl Partition {
             && self.store.resource_of(owner).is_some_and(|resource| resource.scope == Scope::Namespaced)
     }
 
-    /// What follows from a new edge.
-    pub(super) fn attached(&mut self, edge: EdgeId, new_owner: bool, out: &mut Effects) {
+    /// What follows from a new edge of a dependent that is [large](Self::is_large) or not.
+    pub(super) fn attached(&mut self, edge: EdgeId, new_owner: bool, is_large: bool, out: &mut Effects) {
         let Edge { dependent, owner, .. } = self.store.edges[edge];
         if self.is_invalid_scope(edge) {
             let reference = self.store.written(edge);
@@ -176,12 +177,13 @@ impl Partition {
             Presence::Remote => {}
             // A worker names what cannot be decided; the catalog wakes it again.
             Presence::Unresolved => self.queue(dependent, out),
-            Presence::Virtual if new_owner => self.queue_verifier(owner, dependent, out),
+            // Its worker verifies the owner, or that of its large dependent does.
+            Presence::Virtual if new_owner => self.queue(if is_large { dependent } else { owner }, out),
             Presence::Virtual => {
                 if !self.store.matches(edge) || !self.is_served(owner) {
                     self.queue(dependent, out);
                 }
-                self.joined(edge, owner, dependent, out);
+                self.joined(edge, is_large, out);
             }
             Presence::Absent | Presence::InvalidScope | Presence::Linked => self.queue(dependent, out),
             Presence::Observed => {

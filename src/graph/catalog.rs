@@ -161,10 +161,10 @@ impl Partition {
             self.move_edge(edge, Target::Unresolved(reference_type));
         }
         for &edge in &edges {
-            let Edge { owner, reference_type, .. } = self.store.edges[edge];
+            let Edge { dependent, owner, reference_type, .. } = self.store.edges[edge];
             let target = self.resolve(reference_type);
             let new_owner = target != self.store.nodes[owner].target() && self.move_edge(edge, target);
-            self.attached(edge, new_owner, out);
+            self.attached(edge, new_owner, self.is_large(dependent), out);
         }
         for (id, touched, remote) in before {
             self.contribute(id, touched, out);

@@ -5,7 +5,7 @@
 //! one object would put 10,000 keys into the queue. Such an object verifies its owners
 //! itself instead, a few at a time, and stands in the queue once.
 
-use super::node::{EdgeId, NodeId, Presence};
+use super::node::{Edge, EdgeId, NodeId, Presence};
 use super::{Effects, Partition};
 
 /// An object with more owner references than this is a large one.
@@ -20,16 +20,12 @@ impl Partition {
         self.store.owners(id).nth(LARGE).is_some()
     }
 
-    /// Queues whoever verifies a new owner: its worker, or that of its large dependent.
-    pub(super) fn queue_verifier(&self, owner: NodeId, dependent: NodeId, out: &mut Effects) {
-        self.queue(if self.is_large(dependent) { dependent } else { owner }, out);
-    }
-
     /// A dependent has joined those of an owner that is still to be verified. As long as
     /// these were large ones, the owner is in no queue itself, and they may go before they
     /// come to it.
-    pub(super) fn joined(&self, edge: EdgeId, owner: NodeId, dependent: NodeId, out: &mut Effects) {
-        if self.is_large(dependent) {
+    pub(super) fn joined(&self, edge: EdgeId, is_large: bool, out: &mut Effects) {
+        let Edge { dependent, owner, .. } = self.store.edges[edge];
+        if is_large {
             self.queue(dependent, out);
             return;
         }
