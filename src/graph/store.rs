@@ -30,7 +30,7 @@ pub(super) struct Store {
     names: Names,
     versions: Versions,
     pub(super) edges: Arena<Edge>,
-    /// Where each node is found: see [`Store::place`].
+    /// Where each node is found: by the hash of its key.
     index: Index<Node>,
     uid_hasher: UidHasher,
     /// For maps and sets of nodes.

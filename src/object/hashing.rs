@@ -53,7 +53,7 @@ impl std::fmt::Debug for HashSeed {
     }
 }
 
-/// Hashes uids; see the [module](self).
+/// Hashes uids, as this module says.
 #[derive(Clone, Copy)]
 pub struct UidHasher {
     factors: [u128; 3],
