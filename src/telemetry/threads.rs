@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 
 /// What the threads are for. A label has no other value, however many threads there are.
-pub(super) const GROUPS: [&str; 8] =
-    ["requests", "watches", "lists", "graph", "log", "supervisor", "allocator", "other"];
+pub(super) const GROUPS: [&str; 9] =
+    ["requests", "watches", "lists", "lease", "graph", "log", "supervisor", "allocator", "other"];
 
 /// The group of a thread.
 fn group_of(name: &str, is_main: bool) -> usize {
@@ -128,6 +128,7 @@ mod tests {
         assert_eq!(GROUPS[group_of("kube-gc", true)], "requests");
         for (name, of) in [
             ("watches", "watches"),
+            ("lease", "lease"),
             ("lists", "lists"),
             ("lists-3", "lists"),
             ("graph", "graph"),

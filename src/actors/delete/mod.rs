@@ -323,7 +323,10 @@ impl DeleteWork {
 
 /// Why the look-ups of owners were not sent, if nothing else keeps the object.
 fn only_deferred(classified: &[Classified]) -> Option<ApiError> {
-    let mut failed = classified.iter().filter(|owner| owner.class == ReferenceClass::Unresolved);
+    // Nothing follows from those that were not asked.
+    let is_unresolved = |owner: &&Classified| owner.class == ReferenceClass::Unresolved;
+    let mut failed =
+        classified.iter().filter(is_unresolved).filter(|owner| owner.evidence != Evidence::NotAsked);
     let first = failed.next()?.deferred.clone()?;
     failed.all(|owner| owner.deferred.is_some()).then_some(*first)
 }
