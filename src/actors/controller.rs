@@ -220,6 +220,8 @@ fn doors<W: Work>(pool: &Addr<Pool<W>>) -> PoolDoors {
     PoolDoors {
         open: pool.clone().recipient(),
         close: pool.clone().recipient(),
+        wake_all: pool.clone().recipient(),
+        parked: pool.clone().recipient(),
         wake: pool.clone().recipient(),
         recovered: pool.clone().recipient(),
     }

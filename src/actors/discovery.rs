@@ -22,8 +22,8 @@ use super::graph_handle::GraphHandle;
 use super::graph_queue::GraphQueue;
 use super::memory::Memory;
 use super::messages::{
-    Close, Expected, MonitorDrained, Open, ServedTypesChanged, Stop, SyncChanged, TypesListed, WakeRecovered,
-    WakeUnresolved,
+    AskParked, Close, Expected, MonitorDrained, Open, ServedTypesChanged, Stop, SyncChanged, TypesListed,
+    Wake, WakeRecovered, WakeUnresolved,
 };
 use super::monitor::Monitor;
 use super::orphan::RoundTypes;
@@ -79,7 +79,11 @@ pub struct PoolDoors {
     /// Stop handing out work.
     pub close: Recipient<Close>,
     /// Queue what waits for a kind to resolve.
-    pub wake: Recipient<WakeUnresolved>,
+    pub wake_all: Recipient<WakeUnresolved>,
+    /// Say what waits for a kind to resolve or for an owner's type to be read.
+    pub parked: Recipient<AskParked>,
+    /// Queue some of it.
+    pub wake: Recipient<Wake>,
     /// Queue what an outage has delayed.
     pub recovered: Recipient<WakeRecovered>,
 }
@@ -310,7 +314,7 @@ impl Discovery {
                 discovery.reconcile(ctx);
                 if changed {
                     for pool in &discovery.means.pools {
-                        pool.wake.do_send(WakeUnresolved);
+                        pool.wake_all.do_send(WakeUnresolved);
                     }
                 }
             }
@@ -362,14 +366,23 @@ impl Handler<TypesListed> for Discovery {
 impl Handler<SyncChanged> for Discovery {
     type Result = ();
 
-    fn handle(&mut self, SyncChanged(resource): SyncChanged, _: &mut Self::Context) {
+    fn handle(&mut self, SyncChanged(resource): SyncChanged, ctx: &mut Self::Context) {
         let synced = self.means.registry.is_synced(&resource);
         tracing::debug!(%resource, synced, "monitor");
         self.synced_changed();
         if synced {
             // Owners of this type that could not be looked up may be answered for now.
-            for pool in &self.means.pools {
-                pool.wake.do_send(WakeUnresolved);
+            // What waits for other types stays where it is: it would only be tried in vain.
+            for pool in self.means.pools.clone() {
+                let (graph, resource) = (self.means.graph.clone(), resource.clone());
+                let wake = async move {
+                    // An error means that the pool or the graph, and with it the process, is ending.
+                    let Ok(parked) = pool.parked.send(AskParked).await else { return };
+                    if let Ok(concerned) = graph.concerned(parked, &resource).await {
+                        pool.wake.do_send(Wake(concerned));
+                    }
+                };
+                ctx.spawn(wake.into_actor(self));
             }
         }
     }

@@ -15,9 +15,9 @@ use tokio::time::Instant;
 use super::graph_queue::Arrival;
 use super::memory::Memory;
 use super::messages::{
-    AskOwner, AskPopulation, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer, Identify,
-    Locate, Look, LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn,
-    TakeInChanges, UseCatalog, Verified,
+    AskConcerned, AskOwner, AskPopulation, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer,
+    Identify, Locate, Look, LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show,
+    TakeIn, TakeInChanges, UseCatalog, Verified,
 };
 use super::outbox::{Outbox, Sequence};
 use super::reporter::Reporter;
@@ -333,6 +333,15 @@ impl Handler<Show> for GraphActor {
 
     fn handle(&mut self, Show(keys): Show, _: &mut Self::Context) -> Self::Result {
         MessageResult(keys.iter().map(|key| self.partition.shown(key)).collect())
+    }
+}
+
+impl Handler<AskConcerned> for GraphActor {
+    type Result = MessageResult<AskConcerned>;
+
+    fn handle(&mut self, asked: AskConcerned, _: &mut Self::Context) -> Self::Result {
+        let AskConcerned { keys, by } = asked;
+        MessageResult(keys.iter().map(|key| self.partition.is_concerned(key, &by)).collect())
     }
 }
 

@@ -9,8 +9,8 @@ use futures::future::try_join_all;
 
 use super::graph::GraphActor;
 use super::messages::{
-    AskAround, AskBetter, AskEdges, AskNodes, AskNodesOf, AskOwner, AskPopulation, AskStatus, AskUnread,
-    AskWaiting, Expect, Fence, Finding, Identify, IdentifyAll, Locate, Look, LookAtSmall, Page,
+    AskAround, AskBetter, AskConcerned, AskEdges, AskNodes, AskNodesOf, AskOwner, AskPopulation, AskStatus,
+    AskUnread, AskWaiting, Expect, Fence, Finding, Identify, IdentifyAll, Locate, Look, LookAtSmall, Page,
     PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges, UseCatalog, Verified,
 };
 use super::picture::Sitters;
@@ -172,6 +172,21 @@ impl GraphHandle {
             }
         }
         Ok(all)
+    }
+
+    /// Those of these keys that may have waited for owners of a type.
+    pub async fn concerned(&self, keys: Vec<Key>, by: &GroupResource) -> Answer<Vec<Key>> {
+        let mut concerned = Vec::new();
+        for partition in self.partitions() {
+            let here = |key: &&Key| self.layout.of(key.namespace.as_ref()) == partition;
+            let here: Vec<Key> = keys.iter().filter(here).cloned().collect();
+            for keys in here.chunks(KEYS_PER_QUESTION) {
+                let asked = AskConcerned { keys: keys.to_vec(), by: by.clone() };
+                let answer = self.ask(partition, asked).await?;
+                concerned.extend(keys.iter().zip(answer).filter(|(_, is)| *is).map(|(key, _)| key.clone()));
+            }
+        }
+        Ok(concerned)
     }
 
     /// Notes that an event of this object is to be expected. Not waited for: whatever is

@@ -129,6 +129,16 @@ pub struct Identify(pub Key);
 #[rtype(result = "Vec<Option<Shown>>")]
 pub struct Show(pub Vec<Key>);
 
+/// May deciding on these objects have waited for owners of this type? Answered in their order.
+#[derive(Debug, Message)]
+#[rtype(result = "Vec<bool>")]
+pub struct AskConcerned {
+    /// The objects, and owners that are to be verified.
+    pub keys: Vec<Key>,
+    /// The type.
+    pub by: GroupResource,
+}
+
 /// A write of ours succeeded: an event of the object is to be expected.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
@@ -284,6 +294,16 @@ pub struct WakeUnresolved;
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct WakeRecovered;
+
+/// Which keys wait for a kind to resolve or for an owner's type to be read?
+#[derive(Debug, Message)]
+#[rtype(result = "Vec<Key>")]
+pub struct AskParked;
+
+/// Queue those of these keys that wait still.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Wake(pub Vec<Key>);
 
 /// The brake is released: queue what it has held.
 #[derive(Debug, Message)]

@@ -12,7 +12,7 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, Recipient, Spa
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::messages::{Close, Enqueue, Open, WakeUnresolved};
+use super::messages::{AskParked, Close, Enqueue, Open, Wake, WakeUnresolved};
 use super::supervision::Vital;
 use super::worker::{Assign, Worker};
 use crate::mailbox::{Backoff, Completion, Mailbox, Time};
@@ -35,6 +35,9 @@ pub trait Work: Send + Sync + 'static {
 
     /// What every key is stuck for until it is done, if it is; see [`AskStuck`].
     const UNTIL_DONE: Option<StuckReason> = None;
+
+    /// Whether the types of a key's owners are what it may wait for, which the graph knows.
+    const WAITS_FOR_OWNERS: bool = true;
 
     /// Whether a key that waits for this reason is tried at once when other types are
     /// served or can be listed again.
@@ -330,6 +333,33 @@ impl<W: Work> Handler<WakeUnresolved> for Pool<W> {
     fn handle(&mut self, WakeUnresolved: WakeUnresolved, ctx: &mut Self::Context) {
         let now = self.now();
         self.mailbox.wake(|_, reason| W::is_woken(reason), now);
+        self.pump(ctx);
+    }
+}
+
+impl<W: Work> Handler<AskParked> for Pool<W> {
+    type Result = Vec<Key>;
+
+    fn handle(&mut self, AskParked: AskParked, ctx: &mut Self::Context) -> Self::Result {
+        let now = self.now();
+        if W::WAITS_FOR_OWNERS {
+            return self.mailbox.parked(|_, reason| W::is_woken(reason), now);
+        }
+        // Any type may be what they wait for.
+        self.mailbox.wake(|_, reason| W::is_woken(reason), now);
+        self.pump(ctx);
+        Vec::new()
+    }
+}
+
+impl<W: Work> Handler<Wake> for Pool<W> {
+    type Result = ();
+
+    fn handle(&mut self, Wake(keys): Wake, ctx: &mut Self::Context) {
+        let now = self.now();
+        for key in keys {
+            self.mailbox.wake_one(&key, W::is_woken, now);
+        }
         self.pump(ctx);
     }
 }

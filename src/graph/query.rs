@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::mutation::{self, Mutation};
-use crate::object::{DeletionState, Identity, Key, Uid};
+use crate::object::{DeletionState, GroupResource, Identity, Key, Uid};
 
 use super::intern::KeyedSet;
 use super::node::{EdgeId, NodeId, Presence};
@@ -170,6 +170,15 @@ impl Partition {
             shared.extend(uids.filter(|&uid| !seen.insert(uid)));
         }
         shared
+    }
+
+    /// Whether deciding on a key may have waited for owners of a type: one of its owners is of
+    /// it, or it is such an owner itself. So is one that is not here any more, and done with.
+    #[must_use]
+    pub fn is_concerned(&self, key: &Key, by: &GroupResource) -> bool {
+        let is = |id: NodeId| self.store.resource_of(id).is_some_and(|own| own.group_resource == *by);
+        let Some(id) = self.store.find_key(key) else { return true };
+        is(id) || self.store.owners(id).any(|edge| is(self.store.edges[edge].owner))
     }
 
     /// The identity of a key's node: what was observed or, of an owner that is to be

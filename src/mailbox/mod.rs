@@ -202,6 +202,37 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
         self.enqueue_delayed(slots)
     }
 
+    /// The keys that [`wake`](Self::wake) would queue, for a caller who has to ask somebody
+    /// which of them. Those that are being worked on count as woken.
+    pub fn parked(&mut self, which: impl Fn(&K, R) -> bool, now: Time) -> Vec<K> {
+        self.advance(now);
+        let mut keys = Vec::new();
+        for entry in &mut self.store.entries {
+            match (&mut entry.state, &entry.failure) {
+                (State::Delayed { held: false, .. }, Some(failure)) if which(&entry.key, failure.reason) => {
+                    keys.push(entry.key.clone());
+                }
+                (State::Running { woken, .. }, _) => *woken = true,
+                _ => {}
+            }
+        }
+        keys
+    }
+
+    /// Queues a key at once if it is delayed by backoff for such a reason.
+    pub fn wake_one(&mut self, key: &K, which: impl Fn(R) -> bool, now: Time) -> bool {
+        self.advance(now);
+        let Some(slot) = self.store.find(key) else { return false };
+        let entry = &self.store[slot];
+        let is_parked = matches!(entry.state, State::Delayed { held: false, .. })
+            && entry.failure.as_ref().is_some_and(|failure| which(failure.reason));
+        if is_parked {
+            self.undelay(slot);
+            self.enqueue(slot);
+        }
+        is_parked
+    }
+
     /// Queues every delayed key at once and forgets all failures: the gate has
     /// opened, and what failed before failed for another time's reasons.
     pub fn clear_backoff(&mut self, now: Time) {

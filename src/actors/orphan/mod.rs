@@ -45,6 +45,9 @@ impl Work for OrphanWork {
     const QUEUE: Queue = Queue::AttemptToOrphan;
     const UNTIL_DONE: Option<StuckReason> = Some(StuckReason::Orphaning);
 
+    /// A round lists every type.
+    const WAITS_FOR_OWNERS: bool = false;
+
     /// An owner one of whose dependents is of a broken type fails until that type
     /// works again.
     fn is_woken(reason: RetryReason) -> bool {

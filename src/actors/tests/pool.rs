@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::child::{Panic, as_child, is_child};
 use super::{in_system, key};
-use crate::actors::messages::{Close, Enqueue, Open, WakeUnresolved};
+use crate::actors::messages::{AskParked, Close, Enqueue, Open, Wake, WakeUnresolved};
 use crate::actors::pool::{
     AFTER_CONFLICT_AT_MOST, AskPool, AskStuck, HELD_AT_MOST, Outcome, Place, Pool, PoolStatus, RetryReason,
     StuckKeys, Work,
@@ -221,6 +221,30 @@ fn a_discovery_change_wakes_what_is_unresolved_and_nothing_else() {
         assert_eq!(before.elapsed(), Duration::ZERO);
         until(&pool, |status| (status.parked, status.delayed, status.processing) == (0, 1, 0)).await;
         assert_eq!(tries(&work.tries.borrow(), "a/denied"), tries(&earlier, "a/denied"));
+    });
+}
+
+#[test]
+fn only_those_that_wait_for_a_type_are_woken_when_it_is_read() {
+    in_system(async {
+        let (work, pool) = start(1);
+        pool.do_send(Open);
+        let keys = ["unresolved", "unresolved/2", "denied"].map(|name| key("a", name));
+        pool.do_send(Enqueue::from(keys.to_vec()));
+        tried(&work, |of| of.len() == 3 && of.values().all(|tries| *tries >= 17)).await;
+        until(&pool, |status| (status.parked, status.delayed) == (2, 1)).await;
+        let mut parked = pool.send(AskParked).await.unwrap();
+        parked.sort_by_key(|key| key.uid.to_string());
+        assert_eq!(parked, keys[..2]);
+        *work.served.lock().unwrap() = true;
+        let earlier = work.tries.borrow().clone();
+        pool.do_send(Wake(vec![keys[1].clone(), keys[2].clone(), key("a", "never heard of")]));
+        tried(&work, |of| tries(of, "a/unresolved/2") > tries(&earlier, "a/unresolved/2")).await;
+        until(&pool, |status| (status.parked, status.delayed, status.processing) == (1, 1, 0)).await;
+        let now = work.tries.borrow().clone();
+        for other in ["a/unresolved", "a/denied"] {
+            assert_eq!(tries(&now, other), tries(&earlier, other), "{other} is left alone");
+        }
     });
 }
 

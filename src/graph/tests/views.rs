@@ -44,6 +44,27 @@ fn a_dependent_with_two_references_of_one_uid_says_so_also_from_afar() {
 }
 
 #[test]
+fn what_a_type_concerns_are_its_owners_and_what_they_own() {
+    let mut w = World::new(2);
+    let (owner, far) = (config("owner"), node("n"));
+    let near = pod("near").owned(&owner);
+    let below = pod("below").owned(&far).owned(&pod("p"));
+    let nobodys = pod("nobodys").with(OwnerReference { kind: "Nobody".into(), ..owner.reference() });
+    w.see(&[&near, &below, &nobodys]);
+    let mut concerned = |name: &str| -> Vec<&str> {
+        let by = GroupResource::parse(name);
+        let all = [("owner", &owner), ("near", &near), ("below", &below), ("nobodys", &nobodys)];
+        let mut is = |object: &Obj| w.partition("ns").is_concerned(&object.key(), &by);
+        all.into_iter().filter(|(_, object)| is(object)).map(|(name, _)| name).collect()
+    };
+    assert_eq!(concerned("configmaps"), ["owner", "near"]);
+    assert_eq!(concerned("nodes"), ["below"], "also of an owner that lives elsewhere");
+    assert_eq!(concerned("widgets.example.com"), Vec::<&str>::new());
+    let gone = pod("gone").key();
+    assert!(w.partition("ns").is_concerned(&gone, &GroupResource::parse("nodes")), "to be done with");
+}
+
+#[test]
 fn an_owner_in_partition_0_is_asked_for_there() {
     let mut w = World::new(2);
     let a = pod("a").owned(&node("n"));
