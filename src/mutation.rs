@@ -54,6 +54,9 @@ mutations! {
     ResumeAfterGap,
     /// That an owner waits for its dependents is confirmed once and for all.
     ConfirmForEver,
+    /// That an owner waits for its dependents is looked at before the DELETE waits for its
+    /// turn.
+    ConfirmBeforeWaiting,
     /// Waiting references go without a live look at the solid owner.
     TrustSolidOwner,
     /// Every DELETE has the policy Background.

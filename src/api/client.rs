@@ -14,7 +14,7 @@ use kube::client::{AuthError, Body};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::bulkhead::{Bulkhead, End};
-use super::concurrency::{Concurrency, Signal};
+use super::concurrency::{Concurrency, Place, Signal, when_it_hangs};
 use super::decode::{Encoding, Status};
 use super::delete::Readers;
 use super::discovery::Watchable;
@@ -27,6 +27,7 @@ use super::list_watch::HighWater;
 use super::patch::Trials;
 use super::reachability::Reachability;
 use super::settings::{ApiSettings, Verb};
+use super::turn::HeldPlace;
 use crate::object::GroupResource;
 use crate::telemetry::{DeletionLag, record};
 
@@ -69,7 +70,7 @@ impl From<kube::Client> for Clients {
 }
 
 /// How requests go this way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Manner {
     pace: Pace,
     /// An answer may take so long.
@@ -77,12 +78,12 @@ struct Manner {
 }
 
 /// When requests about single objects wait for their turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Pace {
     /// Each right before it is sent.
     Each,
-    /// They have waited.
-    Ahead,
+    /// They have waited, and have this place.
+    Turn(HeldPlace),
 }
 
 struct Inner {
@@ -136,20 +137,27 @@ impl Api {
         Self(Arc::new(inner), manner)
     }
 
-    /// Waits for the turns of so many requests about single objects, and gives a way on
-    /// which they then go at once, as far as the server bears it: for some that have to
-    /// follow each other closely.
-    pub async fn ahead(&self, requests: u32) -> Self {
+    /// Waits for the rate limiter for so many requests about single objects.
+    pub(super) async fn tokens(&self, requests: u32) {
         for _ in 0..requests {
             self.0.limiter.turn().await;
         }
-        Self(Arc::clone(&self.0), Manner { pace: Pace::Ahead, ..self.1 })
+    }
+
+    /// A way on which requests have waited, and have this place.
+    pub(super) fn with_place(&self, place: HeldPlace) -> Self {
+        Self(Arc::clone(&self.0), Manner { pace: Pace::Turn(place), limit: self.1.limit })
+    }
+
+    /// Whether requests wait for nothing any more.
+    pub(super) const fn is_turn(&self) -> bool {
+        matches!(self.1.pace, Pace::Turn(_))
     }
 
     /// A way on which no answer takes longer than this.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
-        Self(Arc::clone(&self.0), Manner { limit: limit.min(self.1.limit), ..self.1 })
+        Self(Arc::clone(&self.0), Manner { limit: limit.min(self.1.limit), pace: self.1.pace.clone() })
     }
 
     /// What other API servers answer for, as it was discovered just now.
@@ -158,8 +166,10 @@ impl Api {
         self.0.concurrency.aggregate(groups.map(|watchable| &*watchable.resource.group_resource.group));
     }
 
-    /// Whether another API server than the cluster's own answers for a type.
-    pub(super) fn is_aggregated(&self, resource: &GroupResource) -> bool {
+    /// Whether another API server answers for this type, as far as is known. It may ignore
+    /// preconditions.
+    #[must_use]
+    pub fn is_aggregated(&self, resource: &GroupResource) -> bool {
         self.0.concurrency.is_aggregated(resource)
     }
 
@@ -218,24 +228,61 @@ impl Api {
         // Discovery of an old server is a hundred small requests, all at once and
         // then none for long: no load that a limit is for. And a list that a watch
         // needs to go on must not wait behind a thousand deletions.
-        self.pass(&call).await?;
         if !call.is_about_an_object() {
+            self.pass(&call).await?;
             return Box::pin(self.exchange(call)).await.0;
         }
-        // What is not sent takes nobody's turn.
-        self.0.bulkhead.check(&call)?;
-        if self.1.pace == Pace::Each {
-            self.0.limiter.turn().await;
+        if let Pace::Turn(held) = &self.1.pace {
+            return self.exchange_in(held, call).await;
         }
+        self.ready(&call).await?;
+        self.0.limiter.turn().await;
+        let place = self.place_for(&call).await?;
+        self.exchange_at(Some(place), call, Place::end).await
+    }
+
+    /// Whether a call would be sent now. What is not sent takes nobody's turn.
+    pub(super) async fn ready(&self, call: &Call<'_>) -> Result<(), ApiError> {
+        self.pass(call).await?;
+        self.0.bulkhead.check(call)
+    }
+
+    /// Waits for a place for a call, unless it must not be sent.
+    pub(super) async fn place_for(&self, call: &Call<'_>) -> Result<Place, ApiError> {
         // What must not be sent anyway needs no place, and dispelling a doubt takes long.
-        self.may_write(&call).await?;
-        let mut place = self.0.concurrency.place(call.resource).await;
+        self.may_write(call).await?;
+        Ok(self.0.concurrency.place(call.resource).await)
+    }
+
+    /// Makes a call in a place that was taken before. It waits for none: while another
+    /// request uses the place, and when it is lost because one of them hangs, the call goes
+    /// without.
+    async fn exchange_in(&self, held: &HeldPlace, call: Call<'_>) -> Result<Answer, ApiError> {
+        // Not even for a probe.
+        self.pass_at_once(&call)?;
+        let place = held.take(|place| self.0.concurrency.is_for(place, call.resource));
+        self.exchange_at(place, call, |place, signal| held.put_back(place, signal)).await
+    }
+
+    /// Makes a call about a single object, in a place if there is one.
+    async fn exchange_at(
+        &self,
+        mut place: Option<Place>,
+        call: Call<'_>,
+        end: impl FnOnce(Place, Signal),
+    ) -> Result<Answer, ApiError> {
         // Others may have begun to hang while it waited.
         let mut ticket = self.0.bulkhead.admit(&call)?;
         let patience = ticket.patience();
         let exchange = Box::pin(self.exchange(call));
-        let (answer, signal) = place.keep(exchange, patience, || ticket.hangs()).await;
-        place.end(signal);
+        let hangs = || ticket.hangs();
+        let (answer, signal) = match &mut place {
+            Some(place) => place.keep(exchange, patience, hangs).await,
+            None => when_it_hangs(exchange, patience, hangs).await,
+        };
+        if let Some(place) = place {
+            end(place, signal);
+        }
         ticket.end(End::of(&answer));
         answer
     }

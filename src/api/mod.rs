@@ -34,6 +34,7 @@ mod read;
 mod review;
 mod settings;
 mod transport;
+mod turn;
 
 #[cfg(test)]
 pub(crate) mod scripted;
@@ -61,3 +62,4 @@ pub use settings::{
     ApiSettings, EVENT_COMPONENT, FIELD_MANAGER, RequestObserver, USER_AGENT, Unobserved, Verb, WallClock,
     WatchProtocol, WatchSettings,
 };
+pub use turn::{Turn, Write};

@@ -65,7 +65,8 @@ impl Basis {
     }
 
     /// Whether the object still has the references and finalizers decided on.
-    fn matches(&self, facts: &ObjectFacts) -> bool {
+    #[must_use]
+    pub fn matches(&self, facts: &ObjectFacts) -> bool {
         self.finalizers == facts.finalizers && self.references == sorted(facts.owners.clone())
     }
 }

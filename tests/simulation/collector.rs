@@ -35,6 +35,8 @@ impl Collector {
         let settings = ApiSettings {
             request_timeout: REQUEST_TIMEOUT,
             page_size: plan.page,
+            qps: plan.qps,
+            burst: 1,
             watch: WatchSettings {
                 shortest: plan.watches / 2,
                 longest: plan.watches,

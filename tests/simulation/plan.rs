@@ -67,6 +67,8 @@ pub enum Action {
     /// Somebody deletes an owner in the foreground, then has its dependents orphaned,
     /// which the watches do not show yet.
     ChangeOfMind,
+    /// Somebody does that while many dependents wait for the collector's rate limit.
+    ChangeOfMindInAQueue,
     /// An orphan deletion, with a dependent of a type that cannot be listed.
     UnseenOrphan,
     /// A type is listed anew, by a server that has not seen its newest owner yet.
@@ -90,7 +92,7 @@ pub enum Action {
 }
 
 /// Every action, with its weight where it is enabled.
-const ACTIONS: [(Action, u32); 38] = [
+const ACTIONS: [(Action, u32); 39] = [
     (Action::CreateTree, 30),
     (Action::Create, 60),
     (Action::CreateCycle, 12),
@@ -129,6 +131,7 @@ const ACTIONS: [(Action, u32); 38] = [
     (Action::LateAmongMany, 30),
     (Action::Webhook, 20),
     (Action::CreateLarge, 40),
+    (Action::ChangeOfMindInAQueue, 30),
 ];
 
 /// What can happen to a request, in a thousand.
@@ -198,6 +201,8 @@ pub struct Plan {
     pub watch_all: bool,
     /// Whether the collector is one of several replicas, of which one writes.
     pub is_leased: bool,
+    /// Requests about single objects that the collector allows itself in a second; 0: any.
+    pub qps: u32,
 }
 
 impl Plan {
@@ -213,6 +218,8 @@ impl Plan {
         let orphaning = &mut Random::new(seed).split("orphaning", 0);
         let is_orphaning = orphaning.chance(250);
         let has_large = Random::new(seed).split("large", 0).chance(250);
+        let limited = &mut Random::new(seed).split("limit", 0);
+        let qps = if limited.chance(200) { limited.pick(&[1, 2, 5]).copied().unwrap_or(1) } else { 0 };
         let weights = ACTIONS
             .iter()
             .map(|(action, weight)| match action {
@@ -224,6 +231,7 @@ impl Plan {
                 Action::Webhook => *weight * u32::from(has_webhooks),
                 Action::LateAmongMany => *weight * u32::from(is_orphaning),
                 Action::CreateLarge => *weight * u32::from(has_large),
+                Action::ChangeOfMindInAQueue => *weight * u32::from(qps > 0),
                 _ => [0, *weight, *weight, *weight * 4].get(random.below(4)).copied().unwrap_or_default(),
             })
             .collect();
@@ -250,6 +258,7 @@ impl Plan {
             steps: steps.unwrap_or(200 + one_of(&[0, 100, 200, 300]) as usize),
             weights,
             is_leased,
+            qps,
             rates,
             mistakes: one_of(&[0, 50, 200, 500]) as u32,
             population: one_of(&[8, 20, 40, 60]) as usize,
@@ -289,6 +298,7 @@ impl Action {
                 | Self::Freeze
                 | Self::Compact
                 | Self::ChangeOfMind
+                | Self::ChangeOfMindInAQueue
                 | Self::UnseenOrphan
                 | Self::BehindTheTimes
                 | Self::LateAmongMany

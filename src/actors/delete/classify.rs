@@ -25,7 +25,7 @@ use crate::verdict::{Confirmation, GraphClass, ReferenceClass, from_live, from_s
 
 /// How many owners of one object are looked up at once: one slow or broken owner
 /// kind must not make the others wait.
-const LOOK_UPS_AT_ONCE: usize = 8;
+pub(super) const LOOK_UPS_AT_ONCE: usize = 8;
 
 /// How it is known what an owner is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

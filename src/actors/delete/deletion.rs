@@ -2,11 +2,14 @@
 
 use super::DeleteWork;
 use super::classify::Classified;
+use super::confirm::WaitingOwners;
+use super::last_look::NotSent;
+use crate::actors::brake::Reservation;
 use crate::actors::context::Interrupted;
 use crate::actors::decision::DecisionLine;
 use crate::actors::messages::Finding;
 use crate::actors::pool::Outcome;
-use crate::api::{Deleted, ErrorClass, LookUp, Patched};
+use crate::api::{Deleted, ErrorClass, LookUp, Patched, Write};
 use crate::graph::{ExpectedChange, ObjectSnapshot, Snapshot};
 use crate::mailbox::Completion;
 use crate::mutation::{self, Mutation};
@@ -22,7 +25,6 @@ impl DeleteWork {
         policy: PropagationPolicy,
         stop_blocking_first: bool,
     ) -> Result<Outcome, Interrupted> {
-        self.report_misplaced(item, classified).await?;
         let line = DecisionLine::new(&self.context, &item.identity, "delete")
             .policy(policy)
             .owners(item, classified);
@@ -32,6 +34,8 @@ impl DeleteWork {
             Ok(Done::Dropped(why)) => line.dropped(why),
             Err(interrupted) => line.interrupted(interrupted),
         }
+        // Afterwards: all partitions are asked, which takes its time.
+        self.report_misplaced(item, classified).await?;
         if deleted.is_err() && mutation::is(Mutation::ForgetFailedDelete) {
             return Ok(Completion::Done);
         }
@@ -65,24 +69,26 @@ impl DeleteWork {
         // First of all: what is held is not touched.
         let mut reservation = self.context.brake.admit(&item.identity, &self.context.graph).await?;
         let mut basis = Basis::of(item);
-        let mut precondition = match &item.resource_version {
-            Some(version) => Precondition::Version(version.clone()),
-            None => self.without_version(item).await?,
-        };
+        let mut precondition = Precondition::of(item.resource_version.clone());
         if stop_blocking_first {
+            if precondition.version().is_none() {
+                match self.read_again(&self.context.api, item, &basis, &mut precondition).await {
+                    Ok(()) => {}
+                    Err(NotSent::Dropped(why)) => return Ok(Done::Dropped(why)),
+                    Err(NotSent::Interrupted(why)) => return Err(why),
+                }
+            }
             basis = basis.without_blocking();
             precondition = self.stop_blocking(item, &basis, &precondition).await?;
         }
+        let mut owners = WaitingOwners::of(item, classified)?;
         let mut conflicts = 0;
         loop {
-            self.still_waiting(item, classified).await?;
-            reservation.sending();
-            let answer = self.context.api.delete(&item.identity, policy, precondition.version()).await;
-            reservation.answered(&answer);
-            match answer {
-                Ok(deleted) => return Ok(Done::Deleted(deleted)),
-                Err(error) if matches!(error.class, ErrorClass::Conflict) => {}
-                Err(error) => return Err(error.into()),
+            let sent =
+                self.send(item, &basis, &mut owners, &mut precondition, policy, &mut reservation).await;
+            match sent {
+                Err(Interrupted::Api(error)) if error.class == ErrorClass::Conflict => {}
+                ended => return ended,
             }
             conflicts += 1;
             precondition = match self.after_conflict(item, &basis, &precondition, conflicts).await? {
@@ -90,6 +96,34 @@ impl DeleteWork {
                 Next::Drop(why) => return Ok(Done::Dropped(why)),
             };
         }
+    }
+
+    /// Waits for the turn of the DELETE, looks at everything once more, and sends it.
+    async fn send(
+        &self,
+        item: &ObjectSnapshot,
+        basis: &Basis,
+        owners: &mut WaitingOwners,
+        precondition: &mut Precondition,
+        policy: PropagationPolicy,
+        reservation: &mut Reservation,
+    ) -> Result<Done, Interrupted> {
+        let api = &self.context.api;
+        let requests = 1 + u32::from(self.is_read_first(item, precondition));
+        let mut turn = api.turn(Write::Delete, &item.identity, requests).await?;
+        match self.last_look(&turn, item, basis, owners, precondition).await {
+            Ok(()) => {}
+            Err(NotSent::Dropped(why)) => return Ok(Done::Dropped(why)),
+            Err(NotSent::Interrupted(why)) => return Err(why),
+        }
+        if mutation::is(Mutation::ConfirmBeforeWaiting) {
+            drop(turn);
+            turn = api.turn(Write::Delete, &item.identity, requests).await?;
+        }
+        reservation.sending();
+        let answer = turn.delete(&item.identity, policy, precondition.version()).await;
+        reservation.answered(&answer);
+        Ok(Done::Deleted(answer?))
     }
 
     /// Reads what changed and decides whether that matters.
@@ -123,19 +157,6 @@ impl DeleteWork {
         }
     }
 
-    /// An object without a resource version (some aggregated APIs) is read right
-    /// before its deletion instead.
-    async fn without_version(&self, item: &ObjectSnapshot) -> Result<Precondition, Interrupted> {
-        let LookUp::Found(live) = self.context.api.look_up(&item.identity).await? else {
-            return Ok(Precondition::UidAlone);
-        };
-        let decided_on = item.references.iter().map(|seen| &seen.reference);
-        if live.being_deleted || !live.owners.iter().eq(decided_on) || live.finalizers != item.finalizers {
-            return Err(Interrupted::Changed(CHANGED));
-        }
-        Ok(live.resource_version.map_or(Precondition::UidAlone, Precondition::Version))
-    }
-
     /// The object might be part of a circle of foreground deletions: it stops
     /// blocking its owners before it waits for its own dependents.
     async fn stop_blocking(
@@ -157,11 +178,11 @@ impl DeleteWork {
 }
 
 /// What was decided on is not there any more.
-const CHANGED: &str = "its owner references, finalizers or dependents changed";
+pub(super) const CHANGED: &str = "its owner references, finalizers or dependents changed";
 
 /// What, besides the uid, the object must still be for the DELETE to take effect.
 #[derive(Clone, Debug)]
-enum Precondition {
+pub(super) enum Precondition {
     /// Exactly the version that was decided on.
     Version(ResourceVersion),
     /// Only the same object: it has no version, or its status changes faster than
@@ -170,7 +191,11 @@ enum Precondition {
 }
 
 impl Precondition {
-    const fn version(&self) -> Option<&ResourceVersion> {
+    pub fn of(version: Option<ResourceVersion>) -> Self {
+        version.map_or(Self::UidAlone, Self::Version)
+    }
+
+    pub const fn version(&self) -> Option<&ResourceVersion> {
         match self {
             Self::Version(version) => Some(version),
             Self::UidAlone => None,
@@ -191,7 +216,7 @@ const fn word(next: &AfterConflict) -> &'static str {
 }
 
 /// How a deletion ended.
-enum Done {
+pub(super) enum Done {
     Deleted(Deleted),
     Dropped(Dropped),
 }

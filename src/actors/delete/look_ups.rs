@@ -9,7 +9,7 @@ use futures::future::{BoxFuture, Shared};
 use tokio::time::Instant;
 
 use crate::actors::context::WorkerContext;
-use crate::api::{ApiError, LookUp};
+use crate::api::{Api, ApiError, LookUp, Turn};
 use crate::object::Identity;
 
 /// A look-up holds a worker, so it is given less time than a write: it can be
@@ -31,13 +31,16 @@ pub struct LookedUp {
 pub struct LookUps {
     context: WorkerContext,
     in_flight: InFlight,
+    /// Those of workers whose turn has come. They must not join the others: those wait for
+    /// places, which may all be held by who waits for them.
+    on_turns: InFlight,
 }
 
 impl LookUps {
     /// Look-ups that remember what they prove absent.
     #[must_use]
     pub fn new(context: WorkerContext) -> Self {
-        Self { context, in_flight: InFlight::default() }
+        Self { context, in_flight: InFlight::default(), on_turns: InFlight::default() }
     }
 
     /// Looks an identity up, live.
@@ -54,14 +57,41 @@ impl LookUps {
         known: impl FnOnce() -> Option<T>,
         note: impl FnOnce(LookedUp) -> T,
     ) -> T {
-        let send = || send(self.context.clone(), identity.clone()).boxed();
+        let send = || send(self.context.api.clone(), identity.clone()).boxed();
         let note = |looked_up: LookedUp| {
-            if matches!(looked_up.answer, Ok(LookUp::Absent(_))) {
-                self.context.memory.absent.remember(identity);
-            }
+            self.remember(identity, &looked_up);
             note(looked_up)
         };
         self.in_flight.ask(identity, known, send, note).await
+    }
+
+    /// The same for who has a turn, and without a wait.
+    pub async fn look_up_on<T>(
+        &self,
+        turn: &Turn,
+        identity: &Identity,
+        known: impl FnOnce() -> Option<T>,
+        note: impl FnOnce(LookedUp) -> T,
+    ) -> T {
+        let send = || send(turn.api().clone(), identity.clone()).boxed();
+        let note = |looked_up: LookedUp| {
+            self.remember(identity, &looked_up);
+            note(looked_up)
+        };
+        self.on_turns.ask(identity, known, send, note).await
+    }
+
+    /// The same, not sooner than now: it is shared with nobody.
+    pub async fn look_up_now(&self, turn: &Turn, identity: &Identity) -> LookedUp {
+        let looked_up = send(turn.api().clone(), identity.clone()).await;
+        self.remember(identity, &looked_up);
+        looked_up
+    }
+
+    fn remember(&self, identity: &Identity, looked_up: &LookedUp) {
+        if matches!(looked_up.answer, Ok(LookUp::Absent(_))) {
+            self.context.memory.absent.remember(identity);
+        }
     }
 }
 
@@ -102,9 +132,9 @@ impl InFlight {
     }
 }
 
-async fn send(context: WorkerContext, identity: Identity) -> LookedUp {
+async fn send(api: Api, identity: Identity) -> LookedUp {
     let sent = Instant::now();
-    let answer = context.api.within(AT_MOST).look_up(&identity).await;
+    let answer = api.within(AT_MOST).look_up(&identity).await;
     LookedUp { sent, answer }
 }
 

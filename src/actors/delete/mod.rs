@@ -4,6 +4,7 @@ mod classify;
 mod confirm;
 mod deletion;
 mod large;
+mod last_look;
 mod look_ups;
 
 use actix::Recipient;
@@ -17,9 +18,10 @@ use super::decision::DecisionLine;
 use super::messages::{Enqueue, Finding};
 use super::pool::{Outcome, Place, RetryReason, Work};
 use super::release::{Removal, after_removal};
-use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, Patched};
+use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, Patched, Turn, Write};
 use crate::graph::{
-    ExpectedChange, ForegroundProgress, ObjectSnapshot, Snapshot, Verification, VirtualSnapshot,
+    ExpectedChange, ForegroundProgress, ObjectSnapshot, ReferenceSnapshot, Snapshot, Verification,
+    VirtualSnapshot,
 };
 use crate::mailbox::Completion;
 use crate::mutation::{self, Mutation};
@@ -148,14 +150,23 @@ impl DeleteWork {
                 .into(),
             });
         }
-        // Afterwards: what that answer could not name any more is in the graph by now.
-        if (doubtful || item.identity.namespace.is_none()) && !self.still_unblocked(item).await? {
+        let line = DecisionLine::new(&self.context, &item.identity, "remove_finalizer")
+            .finalizer(Finalizer::Foreground);
+        // One to read it, and one to patch it.
+        let turn = match self.context.api.turn(Write::Patch, &item.identity, 2).await {
+            Ok(turn) => turn,
+            Err(error) => {
+                line.finish(&Err::<FinalizerRemoval, _>(error.clone()));
+                return Err(error.into());
+            }
+        };
+        // Not before: another dependent may have come meanwhile, and what the answer above
+        // could not name any more is in the graph by now.
+        if !self.still_unblocked(item, doubtful).await? {
             // Whatever blocks it now wakes it when it goes.
             return Ok(Completion::Done);
         }
-        let line = DecisionLine::new(&self.context, &item.identity, "remove_finalizer")
-            .finalizer(Finalizer::Foreground);
-        let removal = self.context.api.remove_finalizer(&item.identity, Finalizer::Foreground).await;
+        let removal = turn.api().remove_finalizer(&item.identity, Finalizer::Foreground).await;
         line.finish(&removal);
         if let FinalizerRemoval::Removed(facts) = removal? {
             self.context.graph.expect(&item.identity.key(), after_removal(item, &facts));
@@ -165,15 +176,21 @@ impl DeleteWork {
 
     /// The dependents of a cluster-scoped owner live in every partition: what they
     /// had to tell must have arrived before it may go.
-    async fn still_unblocked(&self, item: &ObjectSnapshot) -> Result<bool, Interrupted> {
-        self.context.graph.fence().await?;
-        let now = self.context.graph.look(&item.identity.key()).await?;
-        Ok(matches!(now, Snapshot::Object(now)
-        if now.deletion == DeletionState::DeletingDependents
-            && matches!(
-                now.foreground,
-                ForegroundProgress::Unblocked | ForegroundProgress::PerhapsBlocked
-            )))
+    async fn still_unblocked(&self, item: &ObjectSnapshot, doubtful: bool) -> Result<bool, Interrupted> {
+        if doubtful || item.identity.namespace.is_none() {
+            self.context.graph.fence().await?;
+        }
+        let Snapshot::Object(now) = self.context.graph.look(&item.identity.key()).await? else {
+            return Ok(false);
+        };
+        match (now.deletion, now.foreground) {
+            (DeletionState::DeletingDependents, ForegroundProgress::Unblocked) => Ok(true),
+            (DeletionState::DeletingDependents, ForegroundProgress::PerhapsBlocked) if doubtful => Ok(true),
+            (DeletionState::DeletingDependents, ForegroundProgress::PerhapsBlocked) => {
+                Err(Interrupted::Changed("a part of the API cannot be read any more"))
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Objects that delete their dependents in the foreground wait for each other
@@ -239,10 +256,6 @@ impl DeleteWork {
         remove: &[usize],
         confirm_solid: Option<usize>,
     ) -> Result<Outcome, Interrupted> {
-        self.report_misplaced(item, classified).await?;
-        if let Some(solid) = confirm_solid.and_then(|index| item.references.get(index)) {
-            self.confirm_solid(solid).await?;
-        }
         let line =
             DecisionLine::new(&self.context, &item.identity, "remove_references").owners(item, classified);
         let is_gone = |index: &usize| classified.get(*index).is_some_and(Classified::is_gone);
@@ -254,10 +267,38 @@ impl DeleteWork {
         let removal = Removal::of(all, remove);
         let version = item.resource_version.clone();
         let version = version.filter(|_| !mutation::is(Mutation::PatchWithoutVersion));
-        let patched = self.remove_at_rest(item, &removal, version, gone_for_good).await;
-        line.finish(&patched);
-        self.expect_patch(item, &patched?);
+        let solid = confirm_solid.and_then(|index| item.references.get(index));
+        let patched = match solid {
+            Some(solid) => self.remove_beside(solid, item, &removal, version).await,
+            None => Ok(self.remove_at_rest(item, &removal, version, gone_for_good).await),
+        };
+        if let Ok(patched) = &patched {
+            line.finish(patched);
+        }
+        // Afterwards: all partitions are asked, which takes its time.
+        self.report_misplaced(item, classified).await?;
+        self.expect_patch(item, &patched??);
         Ok(Completion::Done)
+    }
+
+    /// Takes references away of which some wait: with the turn of the patch, one solid
+    /// owner is confirmed.
+    async fn remove_beside(
+        &self,
+        solid: &ReferenceSnapshot,
+        item: &ObjectSnapshot,
+        removal: &Removal,
+        version: Option<ResourceVersion>,
+    ) -> Result<Result<Patched, ApiError>, Interrupted> {
+        let api = &self.context.api;
+        let requests = 1 + api.requests_for_patch(&item.identity.resource.group_resource);
+        let turn = match api.turn(Write::Patch, &item.identity, requests).await {
+            Ok(turn) => turn,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.confirm_solid(&turn, solid).await?;
+        let references = removal.references();
+        Ok(turn.api().remove_references(&item.identity, references, version.as_ref()).await)
     }
 
     /// Takes references away at the version that was decided on. If the object has changed,
@@ -271,19 +312,24 @@ impl DeleteWork {
         gone_for_good: bool,
     ) -> Result<Patched, ApiError> {
         let type_of_item = &item.identity.resource.group_resource;
-        let mut api = self.context.api.clone();
+        let api = &self.context.api;
+        let mut turn: Option<Turn> = None;
         let basis = Basis::of(item);
         let mut conflicts = 0;
         loop {
-            let patched = api.remove_references(&item.identity, removal.references(), version.as_ref()).await;
+            let way = turn.as_ref().map_or(api, Turn::api);
+            let patched = way.remove_references(&item.identity, removal.references(), version.as_ref()).await;
             let is_conflict = patched.as_ref().is_err_and(|error| error.class == ErrorClass::Conflict);
             if !is_conflict || !gone_for_good || version.is_none() {
                 return patched;
             }
             conflicts += 1;
-            // To be read and patched without a pause in between.
-            api = self.context.api.ahead(1 + self.context.api.requests_for_patch(type_of_item)).await;
-            let live = match api.look_up(&item.identity).await {
+            // To be read and patched without a pause in between; and not to be waited for
+            // while the last turn is held.
+            drop(turn.take());
+            let requests = 1 + api.requests_for_patch(type_of_item);
+            let next = turn.insert(api.turn(Write::Patch, &item.identity, requests).await?);
+            let live = match next.api().look_up(&item.identity).await {
                 Ok(LookUp::Found(live)) => live,
                 Ok(LookUp::Absent(_)) => return Ok(Patched::Gone),
                 Err(_) => return patched,
@@ -351,3 +397,6 @@ fn not_looked_up(error: &ApiError) -> Outcome {
         (_, outcome) => outcome,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -169,20 +169,27 @@ impl Place {
         patience: Duration,
         hangs: impl FnOnce(),
     ) -> T {
-        let mut request = pin!(request);
-        match timeout(patience, &mut request).await {
-            Ok(end) => end,
-            Err(_) => {
-                self.leave();
-                hangs();
-                request.await
-            }
-        }
+        let gone = || {
+            self.leave();
+            hangs();
+        };
+        when_it_hangs(request, patience, gone).await
     }
 
     /// Says how it ended, and gives the place back.
     pub fn end(self, signal: Signal) {
         self.lane.judge(self.ticket, signal);
+    }
+
+    /// Says how one request ended, and keeps the place for the next one.
+    pub fn judge(&mut self, signal: Signal) {
+        self.lane.judge(self.ticket, signal);
+        self.ticket = self.lane.state().window.renew();
+    }
+
+    /// Whether it is one of this lane's.
+    pub fn is_in(&self, lane: &Arc<Lane>) -> bool {
+        Arc::ptr_eq(&self.lane, lane)
     }
 
     fn leave(&mut self) {
@@ -196,5 +203,21 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.leave();
+    }
+}
+
+/// Goes on with a request, and says so when it takes longer than `patience`.
+pub async fn when_it_hangs<T>(
+    request: impl Future<Output = T>,
+    patience: Duration,
+    hangs: impl FnOnce(),
+) -> T {
+    let mut request = pin!(request);
+    match timeout(patience, &mut request).await {
+        Ok(end) => end,
+        Err(_) => {
+            hangs();
+            request.await
+        }
     }
 }

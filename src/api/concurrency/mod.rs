@@ -34,7 +34,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::object::GroupResource;
 use crate::telemetry::ApiSide;
 
-use lane::{Lane, Place};
+use lane::Lane;
+pub(super) use lane::{Place, when_it_hangs};
 pub(super) use window::Signal;
 
 /// The windows of all servers behind one address.
@@ -61,6 +62,11 @@ impl Concurrency {
     pub async fn place(&self, resource: &GroupResource) -> Place {
         let lane = self.lane(resource);
         lane.place().await
+    }
+
+    /// Whether a request about an object of this type could have this place.
+    pub fn is_for(&self, place: &Place, resource: &GroupResource) -> bool {
+        place.is_in(&self.lane(resource))
     }
 
     /// From now on these groups are those of other servers. What was learned of one

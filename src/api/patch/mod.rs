@@ -162,7 +162,8 @@ impl Api {
             return Ok(None);
         }
         let trial = self.trials().of(&dependent.resource.group_resource);
-        let turn = trial.turn().await;
+        // What was looked at must not grow old while others try.
+        let turn = if self.is_turn() { None } else { trial.turn().await };
         if trial.is_refused() {
             return Ok(None);
         }

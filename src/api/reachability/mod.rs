@@ -249,6 +249,14 @@ impl Api {
         if admission == Admission::Probe {
             self.probe_once(&mut recoveries).await;
         }
+        self.pass_at_once(call)
+    }
+
+    /// The same without a probe, for who must not wait.
+    ///
+    /// # Errors
+    /// It is held.
+    pub(super) fn pass_at_once(&self, call: &Call<'_>) -> Result<(), ApiError> {
         if !self.is_unreachable() {
             return Ok(());
         }

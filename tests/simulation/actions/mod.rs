@@ -54,6 +54,7 @@ pub async fn act(action: Action, world: &mut World, random: &mut Random) -> Afte
         Action::Freeze => faults::freeze(world, random),
         Action::Compact => faults::compact(world),
         Action::ChangeOfMind => scenes::change_of_mind(world, random).await,
+        Action::ChangeOfMindInAQueue => scenes::change_of_mind_in_a_queue(world, random).await,
         Action::LateAmongMany => scenes::late_among_many(world, random).await,
         Action::UnseenOrphan => scenes::unseen_orphan(world, random).await,
         Action::BehindTheTimes => scenes::behind_the_times(world, random).await,

@@ -83,6 +83,21 @@ pub async fn change_of_mind(world: &mut World, random: &mut Random) {
     stage.dependent(world, &owner, &[]).await;
 }
 
+/// An owner of many is deleted in the foreground; and while its dependents wait for the
+/// collector's rate limit, they are to be orphaned.
+pub async fn change_of_mind_in_a_queue(world: &mut World, random: &mut Random) {
+    let Some(stage) = Stage::find(world, random) else { return };
+    let Some(owner) = stage.owner(world).await else { return };
+    for _ in 0..10 {
+        stage.dependent(world, &owner, &[]).await;
+    }
+    wait(random, 500, 2_000).await;
+    stage.delete(world, &owner, "Foreground").await;
+    wait(random, 500, 5_000).await;
+    stage.delete(world, &owner, "Orphan").await;
+    wait(random, 5_000, 20_000).await;
+}
+
 /// The collector knows some dependents of an owner, the watch of their type stands still,
 /// and another one comes before the owner is to be orphaned.
 pub async fn late_among_many(world: &mut World, random: &mut Random) {

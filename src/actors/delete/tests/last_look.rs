@@ -1,0 +1,188 @@
+//! A request may wait for its turn for long: whatever it rests on that may change
+//! meanwhile is looked at once more when nothing is left to wait for.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::scene::{FOREGROUND, ORPHAN, Scene, Thing, in_system};
+use crate::actors::pool::RetryReason;
+use crate::api::ApiSettings;
+use crate::api::scripted::{Reply, Seen, Server};
+use crate::mailbox::Completion;
+
+/// One request a second about single objects, and none at once.
+fn slow() -> ApiSettings {
+    ApiSettings { seed: 1, qps: 1, burst: 1, ..ApiSettings::default() }
+}
+
+fn deletes(server: &Server) -> Vec<Seen> {
+    server.seen().into_iter().filter(|seen| seen.method == "DELETE").collect()
+}
+
+/// A dependent of an owner that is being deleted in the foreground.
+fn family() -> (Thing, Thing) {
+    let owner = Thing::new("owner", 1, &[]);
+    let dependent = Thing::new("dependent", 2, &[&owner]);
+    (owner.deleted(5, FOREGROUND), dependent)
+}
+
+/// A second DELETE of the owner, with Orphan, while the DELETE of its dependent waits for
+/// the rate limiter. Fails if the owner is looked at before that wait and not after it.
+#[test]
+fn an_owner_that_changes_its_mind_while_the_limiter_waits_keeps_its_dependent() {
+    in_system(async {
+        let (owner, dependent) = family();
+        let reply = owner.reply();
+        let server = Server::answering(move |seen| match &*seen.method {
+            "GET" => reply.clone(),
+            _ => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
+        });
+        let scene = Scene::set(&server, slow(), &[&owner, &dependent]).await;
+        let change_of_mind = async {
+            sleep(Duration::from_millis(500)).await;
+            assert_eq!(server.requests(), ["GET /api/v1/namespaces/a/configmaps/owner"]);
+            scene.see(&owner.deleted(6, ORPHAN)).await;
+        };
+        let (outcome, ()) = tokio::join!(scene.decide(&dependent), change_of_mind);
+        assert_eq!(deletes(&server).len(), 0, "{:?}", server.requests());
+        assert!(
+            matches!(outcome, Completion::Retry { reason: RetryReason::Conflict, .. }),
+            "decided afresh: {outcome:?}"
+        );
+    });
+}
+
+/// The same change, which only the API server knows of: its event is late. The confirmation
+/// is older than a second when the limiter lets the DELETE go.
+#[test]
+fn a_confirmation_that_grows_old_while_the_limiter_waits_is_made_anew() {
+    in_system(async {
+        let (owner, dependent) = family();
+        let (waiting, orphaning) = (owner.reply(), owner.deleted(6, ORPHAN).reply());
+        let mut looks = 0;
+        let server = Server::answering(move |seen| match &*seen.method {
+            "GET" => {
+                looks += 1;
+                if looks == 1 { waiting.clone() } else { orphaning.clone() }
+            }
+            _ => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
+        });
+        let scene = Scene::set(&server, slow(), &[&owner, &dependent]).await;
+        scene.decide(&dependent).await;
+        assert_eq!(deletes(&server).len(), 0, "{:?}", server.requests());
+        assert_eq!(server.seen().len(), 2, "{:?}", server.requests());
+    });
+}
+
+/// However slow the limiter is, and however many owners wait: the looks are made one
+/// after the other when all of their turns have come. Fails if each waits for its own: the
+/// first would be a second old when the last is made.
+#[test]
+fn a_dependent_of_owners_that_go_on_waiting_goes_at_one_request_a_second() {
+    in_system(async {
+        let owners = ["one", "two", "three"].map(|name| Thing::new(name, 1, &[]).deleted(5, FOREGROUND));
+        let dependent = Thing::new("dependent", 2, &owners.each_ref());
+        let replies = owners.each_ref().map(|owner| (owner.identity.name.clone(), owner.reply()));
+        let server = Server::answering(move |seen| match &*seen.method {
+            "GET" => {
+                let found = replies.iter().find(|(name, _)| seen.path.ends_with(&**name));
+                found.map(|(_, reply)| reply.clone()).unwrap()
+            }
+            _ => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
+        });
+        let [one, two, three] = &owners;
+        let scene = Scene::set(&server, slow(), &[one, two, three, &dependent]).await;
+        assert!(matches!(scene.decide(&dependent).await, Completion::Done), "{:?}", server.requests());
+        let seen = server.seen();
+        assert_eq!(deletes(&server).len(), 1);
+        let last = seen.last().unwrap();
+        assert_eq!(last.method, "DELETE");
+        for owner in &owners {
+            let looks = seen.iter().filter(|seen| seen.path.ends_with(&*owner.identity.name));
+            let age = last.at - looks.last().unwrap().at;
+            assert!(age < Duration::from_secs(1), "looked at {age:?} before: {:?}", server.requests());
+        }
+    });
+}
+
+/// Five conflicts over nothing that matters, so that the DELETE is to bind the uid alone;
+/// and while it waits for the limiter, a living owner comes. Fails if the object was read
+/// before that wait and not after it.
+#[test]
+fn an_owner_that_comes_while_a_delete_of_the_uid_alone_waits_saves_the_object() {
+    in_system(async {
+        let (gone, saviour) = (Thing::new("gone", 1, &[]), Thing::new("saviour", 1, &[]));
+        let dependent = Thing::new("dependent", 2, &[&gone]);
+        let (lonely, saved) = (dependent.clone(), Thing::new("dependent", 2, &[&gone, &saviour]));
+        let mut version = 2;
+        let start = tokio::time::Instant::now();
+        // Its status changes with every look; its owners after the fifth conflict.
+        let server = Server::answering(move |seen| match &*seen.method {
+            "GET" if seen.path.ends_with("gone") => Reply::status(
+                404,
+                "configmaps \"gone\" not found",
+                r#"{"name":"gone","group":"","kind":"configmaps"}"#,
+            ),
+            "GET" => {
+                version += 1;
+                // Between the read after the fifth conflict and the turn of the next DELETE.
+                let of = if version > 7 { &saved } else { &lonely };
+                Thing { version, ..of.clone() }.reply()
+            }
+            "DELETE" if seen.json()["preconditions"]["resourceVersion"].is_string() => {
+                Reply::status(409, "the object has been modified", "{}")
+            }
+            _ => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
+        });
+        let scene = Scene::set(&server, slow(), &[&gone, &saviour, &dependent]).await;
+        scene.lose(&Thing { version: 101, ..gone.clone() }).await;
+        scene.decide(&dependent).await;
+        let by_uid_alone = deletes(&server)
+            .into_iter()
+            .filter(|seen| !seen.json()["preconditions"]["resourceVersion"].is_string());
+        assert_eq!(by_uid_alone.count(), 0, "{:?} after {:?}", server.requests(), start.elapsed());
+        assert_eq!(deletes(&server).len(), 5, "{:?}", server.requests());
+    });
+}
+
+/// A solid owner is deleted in the foreground while the patch that takes the waiting one
+/// away waits for the limiter. Fails if it was confirmed before that wait and not after it.
+#[test]
+fn a_solid_owner_is_confirmed_when_the_turn_of_the_patch_has_come() {
+    in_system(async {
+        let (owner, solid) = (Thing::new("owner", 1, &[]), Thing::new("solid", 1, &[]));
+        let dependent = Thing::new("dependent", 2, &[&owner, &solid]);
+        let owner = owner.deleted(5, FOREGROUND);
+        let (waits, kept, going) = (owner.reply(), solid.reply(), solid.deleted(6, FOREGROUND).reply());
+        let server = Server::answering(move |seen| match &*seen.method {
+            "GET" if seen.path.ends_with("owner") => waits.clone(),
+            "GET" if seen.at < Duration::from_millis(1_500) => kept.clone(),
+            "GET" => going.clone(),
+            _ => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
+        });
+        let scene = Scene::set(&server, slow(), &[&owner, &solid, &dependent]).await;
+        scene.decide(&dependent).await;
+        let patches = server.seen().into_iter().filter(|seen| seen.method == "PATCH").count();
+        assert_eq!(patches, 0, "{:?}", server.requests());
+    });
+}
+
+/// A dependent that blocks comes while the patch that lets the owner go waits for the
+/// limiter. Fails if the graph was looked at before that wait and not after it.
+#[test]
+fn a_finalizer_stays_if_a_blocking_dependent_comes_while_the_limiter_waits() {
+    in_system(async {
+        let (owner, dependent) = family();
+        let reply = owner.reply();
+        let server = Server::answering(move |_| reply.clone());
+        let scene = Scene::set(&server, slow(), &[&owner]).await;
+        let late = async {
+            sleep(Duration::from_millis(500)).await;
+            scene.see(&dependent).await;
+        };
+        tokio::join!(scene.decide(&owner), late);
+        let patches = server.seen().into_iter().filter(|seen| seen.method == "PATCH").count();
+        assert_eq!(patches, 0, "{:?}", server.requests());
+    });
+}

@@ -1,0 +1,4 @@
+//! What the world looks like when a request leaves, rather than when it was decided on.
+
+mod last_look;
+mod scene;
