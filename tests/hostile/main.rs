@@ -18,5 +18,6 @@ mod client;
 mod fat;
 mod flooding;
 mod idle;
+mod late_looks;
 mod outage;
 mod webhook;
