@@ -21,11 +21,10 @@ pub(super) fn describe(resource: &GroupResource, namespace: Option<&str>, name: 
         text.push(' ');
     }
     if let Some(namespace) = namespace {
-        text.push_str(namespace);
-        text.push('/');
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{}/", word(namespace));
     }
     let name = name.unwrap_or(if namespace.is_some() { "*" } else { "" });
-    // Writing to a string cannot fail.
     let _ = write!(text, "{}", word(name));
     text
 }
@@ -131,12 +130,17 @@ mod tests {
 
     #[test]
     fn a_name_cannot_lead_elsewhere() {
-        for name in ["", ".", "..", "a/b", "a%2Fb", "../nodes/x"] {
+        let long = "ä".repeat(1 << 20);
+        for name in ["", ".", "..", "a/b", "a%2Fb", "../nodes/x", "../../secrets/x", "%2e%2e", &long] {
             let error = object("GET", &identity(Scope::Cluster, "", name)).unwrap_err();
             assert_eq!(error.class, ErrorClass::Refused, "{name}");
+            assert!(error.to_string().len() < 600);
+            assert!(object("GET", &identity(Scope::Namespaced, "../kube-system", "x")).is_err());
         }
         let long = object("GET", &identity(Scope::Cluster, "", &"x".repeat(1_000_000))).unwrap_err();
         assert!(long.target.len() < 300, "{} bytes", long.target.len());
+        let path = object("GET", &identity(Scope::Cluster, "", "a\r\nb\0\u{2028}\\;&=+")).unwrap();
+        assert_eq!(path, "/apis/example.com/v1/widgets/a%0D%0Ab%00%E2%80%A8%5C%3B%26%3D%2B");
         let path = object("GET", &identity(Scope::Cluster, "", "a?b#c d")).unwrap();
         assert_eq!(path, "/apis/example.com/v1/widgets/a%3Fb%23c%20d");
     }

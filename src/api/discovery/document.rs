@@ -52,9 +52,23 @@ where
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
+/// A version of a group does not serve more than this: each type is listed and watched, and
+/// an aggregated API may claim what it likes.
+const MOST_TYPES: usize = 2_000;
+
+/// There are no more versions of groups than this.
+const MOST_VERSIONS: usize = 10_000;
+
+/// Whether this can be a name in the path of a URL. The API server's are names of DNS; an
+/// aggregated API may say `..`.
+fn is_name(resource: &str) -> bool {
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    (1..=253).contains(&resource.len()) && !resource.starts_with('.') && resource.bytes().all(is_usual)
+}
+
 fn served(resource: String, kind: String, namespaced: bool, verbs: &[String]) -> Option<Served> {
     let can = |verb: &str| verbs.iter().any(|known| known == verb);
-    if resource.contains('/') || resource.is_empty() || kind.is_empty() || verbs.is_empty() {
+    if !is_name(&resource) || kind.is_empty() || verbs.is_empty() {
         return None;
     }
     Some(Served {
@@ -77,7 +91,7 @@ pub(super) fn root(body: &[u8]) -> Result<Vec<Group>, String> {
     }
     let fault = |error: serde_json::Error| json_fault(&error);
     let Keyed(Kind { kind }) = serde_json::from_slice(body).map_err(fault)?;
-    match &*kind {
+    let groups = match &*kind {
         "APIGroupDiscoveryList" => {
             serde_json::from_slice::<aggregated::List>(body).map(aggregated::List::groups).map_err(fault)
         }
@@ -86,23 +100,33 @@ pub(super) fn root(body: &[u8]) -> Result<Vec<Group>, String> {
         }
         "APIVersions" => serde_json::from_slice::<plain::Core>(body).map(plain::Core::groups).map_err(fault),
         _ => Err("the answer is no discovery document".into()),
+    }?;
+    if groups.iter().map(|group: &Group| group.versions.len()).sum::<usize>() > MOST_VERSIONS {
+        return Err(format!("it names more than {MOST_VERSIONS} versions of groups"));
     }
+    Ok(groups)
 }
 
 /// Reads the answer of `/api/VERSION` or `/apis/GROUP/VERSION`.
 pub(super) fn resources(body: &[u8]) -> Result<Arc<[Served]>, String> {
     let Keyed(list): Keyed<plain::Resources> =
         serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
-    if list.kind == "APIResourceList" {
-        Ok(list.resources.into_iter().filter_map(|Keyed(resource)| resource.served()).collect())
-    } else {
-        Err("the answer is no discovery document".into())
+    if list.kind != "APIResourceList" {
+        return Err("the answer is no discovery document".into());
     }
+    let resources: Arc<[Served]> =
+        list.resources.into_iter().filter_map(|Keyed(resource)| resource.served()).collect();
+    if resources.len() > MOST_TYPES {
+        return Err(format!("it serves {} types, which is more than {MOST_TYPES}", resources.len()));
+    }
+    Ok(resources)
 }
 
 /// `apidiscovery.k8s.io`, v2 and v2beta1 alike.
 mod aggregated {
-    use super::{Deserialize, Group, Keyed, Served, Version, or_default, served};
+    use std::sync::Arc;
+
+    use super::{Deserialize, Group, Keyed, MOST_TYPES, Served, Version, or_default, served};
 
     #[derive(Deserialize)]
     pub(super) struct List {
@@ -170,8 +194,12 @@ mod aggregated {
             // "Stale": the aggregator could not reach the server behind it. What it
             // lists then, often nothing, is not what there is.
             let current = self.freshness != "Stale";
-            let resources =
+            let resources: Arc<[Served]> =
                 self.resources.into_iter().filter_map(|Keyed(resource)| resource.served()).collect();
+            if resources.len() > MOST_TYPES {
+                // Asked for by itself, it fails by itself.
+                return Version { name: self.version.into(), resources: Arc::default(), current: false };
+            }
             Version { name: self.version.into(), resources, current }
         }
     }
