@@ -54,11 +54,28 @@ const STREAM_WINDOW: u32 = 256 << 10;
 /// All streams of a connection at once, so that none waits for another.
 const CONNECTION_WINDOW: u32 = STREAMS * STREAM_WINDOW;
 
-/// A connection is asked whether it lives when nothing has come for this long …
-const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// When a connection of HTTP/2 is asked whether it lives, and when it is dead.
+#[derive(Clone, Copy, Debug)]
+struct Pings {
+    /// It is asked when nothing has come for this long.
+    interval: Duration,
+    /// It is dead when no answer has come for this long.
+    timeout: Duration,
+}
 
-/// … and is dead when no answer has come for this long.
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// Whatever is between the two ends: 45 s.
+const PINGS: Pings = Pings { interval: Duration::from_secs(30), timeout: Duration::from_secs(15) };
+
+/// A connection of any kind is probed by the kernel when nothing has come for this long, …
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
+
+/// … again after each time that this has passed, …
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// … and is dead when so many probes, or anything else for so long, are not acknowledged.
+const KEEPALIVE_PROBES: u32 = 3;
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 type Connector = HttpsConnector<HttpConnector>;
 type Http2 = Client<OnlyHttp2<Connector>, Body>;
@@ -85,7 +102,7 @@ pub(super) fn client(
     settings: &ApiSettings,
     gate: WriteGate,
 ) -> Result<kube::Client, BoxError> {
-    with_layers(config, Transport::new(config, settings)?, gate)
+    with_layers(config, Transport::new(config, settings, PINGS)?, gate)
 }
 
 /// A client that sends through this what kube's own would send.
@@ -105,12 +122,18 @@ where
     Ok(ClientBuilder::new(service, config.default_namespace.clone()).with_layer(&GateLayer(gate)).build())
 }
 
-/// What opens sockets. Small frames must not wait for each other's acknowledgement.
+/// What opens sockets. Small frames must not wait for each other's acknowledgement. That the
+/// other end has vanished without a word is noticed within 45 s.
 fn tcp(config: &kube::Config) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_connect_timeout(config.connect_timeout);
     tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEPALIVE_AFTER));
+    tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    tcp.set_keepalive_retries(Some(KEEPALIVE_PROBES));
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
     tcp
 }
 
@@ -137,14 +160,14 @@ struct Inner {
 }
 
 impl Transport {
-    fn new(config: &kube::Config, settings: &ApiSettings) -> Result<Self, BoxError> {
+    fn new(config: &kube::Config, settings: &ApiSettings, pings: Pings) -> Result<Self, BoxError> {
         let http1 = tls(config)?.enable_http1().wrap_connector(tcp(config));
         let both = tls(config)?.enable_all_versions().wrap_connector(tcp(config));
         let shared = || {
             let refusal = Refusal::default();
             let connector = OnlyHttp2::new(both, refusal.clone());
             let patience = settings.request_timeout / 2;
-            (Shards::new(STREAMS as usize, patience, move || http2(connector.clone())), refusal)
+            (Shards::new(STREAMS as usize, patience, move || http2(connector.clone(), pings)), refusal)
         };
         let http2 = match hindrance(config, settings.watch_protocol) {
             None => Some(shared()),
@@ -158,7 +181,7 @@ impl Transport {
     }
 }
 
-fn http2(connector: OnlyHttp2<Connector>) -> Http2 {
+fn http2(connector: OnlyHttp2<Connector>, pings: Pings) -> Http2 {
     Client::builder(TokioExecutor::new())
         // The connector has made sure of it. So there is one handshake at a time, and
         // whoever comes meanwhile waits for that connection.
@@ -168,8 +191,8 @@ fn http2(connector: OnlyHttp2<Connector>) -> Http2 {
         .timer(TokioTimer::new())
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_keep_alive_interval(PING_INTERVAL)
-        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .http2_keep_alive_interval(pings.interval)
+        .http2_keep_alive_timeout(pings.timeout)
         .build(connector)
 }
 

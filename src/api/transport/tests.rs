@@ -1,5 +1,6 @@
 //! A server of TLS that counts its connections, and what watches make of it.
 
+mod relay;
 mod server;
 
 use std::time::Duration;
@@ -15,6 +16,56 @@ use server::{Manners, Server};
 
 /// What is certain to come comes within this.
 const SOON: Duration = Duration::from_secs(30);
+
+/// A connection whose other end has vanished without a word, or that something in between
+/// swallows, is closed by neither. Fails if it is not asked whether it lives.
+#[tokio::test]
+async fn watches_on_a_connection_that_is_swallowed_end_and_others_take_their_place() {
+    let server = Server::start(Manners::default()).await;
+    let relay = relay::Relay::start(server.config()).await;
+    let config = relay.config();
+    let pings = Pings { interval: Duration::from_millis(50), timeout: Duration::from_millis(50) };
+    let transport = Transport::new(&config, &ApiSettings::default(), pings).unwrap();
+    let client = with_layers(&config, transport, WriteGate::open()).unwrap();
+    let mut open = watches(&client, "/hello", 5).await;
+    for watch in &mut open {
+        assert_eq!(next(watch).await.unwrap(), "hello");
+    }
+    relay.swallow();
+    for watch in &mut open {
+        next(watch).await.unwrap_err();
+    }
+    let mut again = watch(&client, "/hello").await;
+    assert_eq!(next(&mut again).await.unwrap(), "hello");
+}
+
+/// Where HTTP/1.1 is spoken there are no pings, and where nothing is sent nothing shows.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_kernel_probes_every_connection() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let config = kube::Config::new(url.parse().unwrap());
+    let connection = tower::ServiceExt::oneshot(tcp(&config), url.parse().unwrap()).await.unwrap();
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let [local, remote] = [connection.inner().local_addr(), listener.local_addr()]
+        .map(|address| format!("0100007F:{:04X}", address.unwrap().port()));
+    let is_it = |row: &&str| row.split_whitespace().skip(1).take(2).eq([&*local, &*remote]);
+    let row = table.lines().find(is_it).unwrap();
+    // Kind 2 is the timer of keepalive; what is left of it comes in hundredths of a second.
+    let (kind, left) = row.split_whitespace().nth(5).unwrap().split_once(':').unwrap();
+    let left = u64::from_str_radix(left, 16).unwrap();
+    assert_eq!(kind, "02", "{row}");
+    assert!((1..=KEEPALIVE_AFTER.as_secs() * 100).contains(&left), "{row}");
+}
+
+/// The whole time in which a dead connection goes unnoticed.
+#[test]
+fn a_dead_connection_is_noticed_within_a_minute() {
+    let minute = Duration::from_secs(60);
+    assert!(PINGS.interval + PINGS.timeout < minute);
+    assert!(KEEPALIVE_AFTER + KEEPALIVE_INTERVAL * KEEPALIVE_PROBES < minute);
+}
 
 fn connect(config: &kube::Config, request_timeout: Duration) -> kube::Client {
     let settings = ApiSettings { request_timeout, ..ApiSettings::default() };

@@ -17,6 +17,11 @@ use tower::{BoxError, Service, ServiceExt as _};
 use super::super::gate::WriteGate;
 use super::{tcp, tls, with_layers};
 
+/// A connection that nobody has used for this long is not used again. kube-apiserver closes
+/// it after 90 s; a request that is sent at that moment is lost, and looks as if the server
+/// had gone.
+const IDLE_FOR: Duration = Duration::from_secs(60);
+
 /// A client for a server without a proxy before it.
 ///
 /// # Errors
@@ -25,7 +30,8 @@ use super::{tcp, tls, with_layers};
 pub(in super::super) fn client(config: &kube::Config, gate: WriteGate) -> Result<kube::Client, BoxError> {
     let connector = tls(config)?.enable_http1().wrap_connector(tcp(config));
     let connector = Timely { inner: connector, limit: config.connect_timeout };
-    let transport = Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
+    let transport =
+        Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_FOR).build::<_, Body>(connector);
     with_layers(config, transport.map_err(BoxError::from), gate)
 }
 
