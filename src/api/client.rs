@@ -24,6 +24,7 @@ use super::gate::{GateClosed, Permit, WriteGate};
 use super::jitter::Jitter;
 use super::limiter::Limiter;
 use super::list_watch::HighWater;
+use super::lost;
 use super::patch::Trials;
 use super::reachability::Reachability;
 use super::settings::{ApiSettings, Verb};
@@ -36,9 +37,13 @@ pub(super) use call::Call;
 /// Stands for a body that a message cannot quote.
 pub(super) const NO_TEXT: &[u8] = b"{}";
 
-/// No answer to a unary call is longer than this; discovery of a big cluster is
-/// a few MiB.
+/// No page of a list is longer than this, and no discovery document: that of a big cluster
+/// is a few MiB.
 const LONGEST_ANSWER: usize = 64 << 20;
+
+/// No answer about a single object is longer than this. etcd takes none over a few MiB,
+/// which are several times as many in JSON.
+const LONGEST_OBJECT: usize = 16 << 20;
 
 /// The way to one API server. Clones are cheap and share everything.
 #[derive(Clone)]
@@ -161,7 +166,7 @@ impl Api {
     }
 
     /// What other API servers answer for, as it was discovered just now.
-    pub(super) fn aggregate(&self, watchable: &[Watchable]) {
+    pub(crate) fn aggregate(&self, watchable: &[Watchable]) {
         let groups = watchable.iter().filter(|watchable| watchable.aggregated);
         self.0.concurrency.aggregate(groups.map(|watchable| &*watchable.resource.group_resource.group));
     }
@@ -296,6 +301,9 @@ impl Api {
         match self.send(&mut call).await {
             Err(error) => (Err(error), Signal::Silent),
             Ok((parts, body)) if parts.status.is_success() => {
+                if let Some(status) = Status::of_failure(&body) {
+                    return (Err(call.contradiction(parts.status.as_u16(), &status)), Signal::Silent);
+                }
                 let (code, encoding) = (parts.status.as_u16(), Encoding::of(&parts.headers));
                 (Ok(Answer { code, encoding, body }), Signal::Served)
             }
@@ -331,10 +339,14 @@ impl Api {
         }
         let start = Instant::now();
         let exchange = timeout(limit, async {
-            let response =
-                self.0.clients.unary.send(request).await.map_err(|error| transport(call, &error))?;
+            let response = self.0.clients.unary.send(request).await.map_err(|error| {
+                if lost::is_connection(&error) {
+                    self.doubts().connection_lost(call.resource);
+                }
+                transport(call, &error)
+            })?;
             let (parts, body) = response.into_parts();
-            let body = read_body(call, body).await?;
+            let body = self.read_body(call, body).await?;
             Ok::<_, ApiError>((parts, body))
         });
         let answer = match permit {
@@ -406,11 +418,33 @@ impl Api {
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
-        let body = timeout_at(deadline, read_body(&call, body))
+        let body = timeout_at(deadline, self.read_body(&call, body))
             .await
             .unwrap_or_else(|_| Err(too_slow(&call, limit)))?;
         let status = Status::read(Encoding::of(&parts.headers), &body);
         Err(call.refusal(parts.status.as_u16(), &parts.headers, &status, &body))
+    }
+
+    /// Reads an answer to its end, unless it has none.
+    async fn read_body(&self, call: &Call<'_>, mut body: Body) -> Result<Bytes, ApiError> {
+        let longest = if call.is_about_an_object() { LONGEST_OBJECT } else { LONGEST_ANSWER };
+        let mut whole = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| {
+                if lost::chain_says(&error) {
+                    self.doubts().connection_lost(call.resource);
+                }
+                call.error(ErrorClass::Transient, chain(&error), None)
+            })?;
+            if let Ok(data) = frame.into_data() {
+                if whole.len() + data.len() > longest {
+                    let message = format!("the answer is longer than {longest} bytes");
+                    return Err(call.error(ErrorClass::TooLong, message, None));
+                }
+                whole.extend_from_slice(&data);
+            }
+        }
+        Ok(whole.freeze())
     }
 
     /// Tells the observer of a request that began then.
@@ -433,21 +467,6 @@ const fn class_of(closed: GateClosed) -> ErrorClass {
         GateClosed::DryRun => ErrorClass::DryRun,
         GateClosed::Closed | GateClosed::Standby | GateClosed::Expired => ErrorClass::GateClosed,
     }
-}
-
-async fn read_body(call: &Call<'_>, mut body: Body) -> Result<Bytes, ApiError> {
-    let mut whole = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| call.error(ErrorClass::Transient, chain(&error), None))?;
-        if let Ok(data) = frame.into_data() {
-            if whole.len() + data.len() > LONGEST_ANSWER {
-                let message = format!("the answer is longer than {LONGEST_ANSWER} bytes");
-                return Err(call.error(ErrorClass::Unusable, message, None));
-            }
-            whole.extend_from_slice(&data);
-        }
-    }
-    Ok(whole.freeze())
 }
 
 /// Sorts a request that got no answer.

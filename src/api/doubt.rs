@@ -90,6 +90,15 @@ impl Doubts {
         state.doubted.insert(resource.clone(), number);
     }
 
+    /// A connection to the API server was lost, or could not be made: it may come back with
+    /// another store. Where nothing was seen, there is nothing to doubt.
+    pub(super) fn connection_lost(&self, resource: &GroupResource) {
+        let is_any_followed = !self.state().followed.is_empty();
+        if is_any_followed {
+            self.raise(resource);
+        }
+    }
+
     /// The store is not behind what was seen of a type.
     pub(super) fn settle(&self, resource: &GroupResource) {
         self.state().doubted.remove(resource);
@@ -118,7 +127,7 @@ impl Doubts {
         high_water.get(resource).filter(|_| is_followed)
     }
 
-    fn is_any(&self) -> bool {
+    pub(super) fn is_any(&self) -> bool {
         !self.state().doubted.is_empty()
     }
 

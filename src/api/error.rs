@@ -43,6 +43,8 @@ pub enum ErrorClass {
     /// An answer that cannot be made sense of, such as an object without a uid.
     /// It proves nothing.
     Unusable,
+    /// An answer that is longer than is read. It proves nothing.
+    TooLong,
     /// 401, 403, or an admission webhook's no.
     Denied,
     /// 429.
@@ -84,6 +86,7 @@ impl ErrorClass {
             Self::OtherObject => "other_object",
             Self::Refused => "refused",
             Self::Unusable => "unusable",
+            Self::TooLong => "too_long",
             Self::Denied => "denied",
             Self::Throttled { .. } => "throttled",
             Self::Expired => "expired",
@@ -122,7 +125,7 @@ impl ApiError {
                 // In hyper's words: there was no connection to send it by.
                 None => !self.message.contains("client error (Connect)"),
             },
-            ErrorClass::Unusable => true,
+            ErrorClass::Unusable | ErrorClass::TooLong => true,
             ErrorClass::Absent
             | ErrorClass::NotServed
             | ErrorClass::NamespaceGone
@@ -170,6 +173,10 @@ const LONGEST_TARGET: usize = 1024;
 /// The server's words are cut here: a proxy may answer with a whole page.
 const LONGEST_MESSAGE: usize = 1024;
 
+/// No server is obeyed for longer than this when it asks to be left alone. Kubernetes says
+/// 32 s at most; but an aggregated API, a webhook or a proxy may say anything.
+pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
+
 /// Sorts an HTTP error. `status` is the decoded `Status`, if the body was one.
 pub(super) fn classify(
     code: u16,
@@ -198,7 +205,10 @@ pub(super) fn classify(
         409 => ErrorClass::Conflict,
         410 => ErrorClass::Expired,
         422 if status.causes_name("metadata.uid") => ErrorClass::OtherObject,
-        429 => ErrorClass::Throttled { retry_after: retry_after.or(status.retry_after()) },
+        429 => {
+            let retry_after = retry_after.or(status.retry_after());
+            ErrorClass::Throttled { retry_after: retry_after.map(|after| after.min(LONGEST_RETRY_AFTER)) }
+        }
         400..=499 if status.is_admission_denial() => ErrorClass::Denied,
         400..=499 => ErrorClass::Refused,
         _ => ErrorClass::Transient,
@@ -229,6 +239,7 @@ pub(super) fn message(status: &Status, body: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::ErrorClass::Throttled;
     use super::*;
     use crate::api::decode::Encoding;
 
@@ -297,6 +308,22 @@ mod tests {
         let after = |seconds| ErrorClass::Throttled { retry_after: Some(Duration::from_secs(seconds)) };
         assert_eq!(sort(429, body), after(7));
         assert_eq!(classify(429, &status(body), Some(Duration::from_secs(2)), None), after(2));
+    }
+
+    #[test]
+    fn nobody_is_left_alone_for_longer_than_a_minute() {
+        let minute = ErrorClass::Throttled { retry_after: Some(Duration::from_secs(60)) };
+        let header = Some(Duration::from_secs(u64::MAX));
+        assert_eq!(classify(429, &Status::default(), header, None), minute);
+        for seconds in ["61", "18446744073709551615"] {
+            assert_eq!(sort(429, &format!(r#"{{"details":{{"retryAfterSeconds":{seconds}}}}}"#)), minute);
+        }
+        // What makes no sense is not heard, and the rest of the answer is.
+        let own = Throttled { retry_after: None };
+        for seconds in ["-1", "0", "1e300", "18446744073709551616", "0.5"] {
+            let body = format!(r#"{{"message":"later","details":{{"retryAfterSeconds":{seconds}}}}}"#);
+            assert_eq!((sort(429, &body), status(&body).message.as_str()), (own, "later"), "{seconds}");
+        }
     }
 
     #[test]

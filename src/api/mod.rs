@@ -27,6 +27,8 @@ mod jitter;
 mod limiter;
 mod list_watch;
 mod live;
+mod lost;
+mod pages;
 mod patch;
 mod path;
 mod reachability;

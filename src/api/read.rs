@@ -7,6 +7,7 @@ use super::client::{Answer, Api, Call};
 use super::decode::{Encoding, FactsReader, ListReader, ObjectView, json_fault};
 use super::doubt::RESTORED;
 use super::error::{ApiError, ErrorClass, Named};
+use super::pages::Pages;
 use super::path;
 use super::settings::Verb;
 use crate::mutation::{self, Mutation};
@@ -117,8 +118,9 @@ impl Api {
         /// will not get better.
         const ATTEMPTS: u32 = 3;
         let namespace = namespace.map(Namespace::as_str);
-        let base =
-            format!("{}?limit={}", path::collection(resource, namespace), self.settings().page_size.max(1));
+        let base = format!("{}?limit=", path::collection(resource, namespace));
+        let mut page_size = self.settings().page_size.max(1);
+        let mut pages = Pages::default();
         let mut reader = FactsReader::default();
         let mut preferred = self.settings().encoding;
         let mut attempts = 1;
@@ -126,7 +128,7 @@ impl Api {
         let mut first_version = None;
         let mut seen = self.doubts().seen(&resource.group_resource, self.high_water());
         loop {
-            let mut page_path = base.clone();
+            let mut page_path = base.clone() + &page_size.to_string();
             if !token.is_empty() {
                 page_path.push_str("&continue=");
                 path::encode(&mut page_path, &token);
@@ -140,6 +142,7 @@ impl Api {
                 Err(error) if error.class == ErrorClass::Expired && attempts < ATTEMPTS => {
                     attempts += 1;
                     token.clear();
+                    pages = Pages::default();
                     first_version = None;
                     seen = self.doubts().seen(&resource.group_resource, self.high_water());
                     continue;
@@ -149,11 +152,21 @@ impl Api {
                     preferred = Encoding::Json;
                     continue;
                 }
+                // A few objects that are as fat as can be must not keep the rest from being
+                // listed.
+                Err(error) if error.class == ErrorClass::TooLong && page_size > 1 => {
+                    page_size = (page_size / 8).max(1);
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             let mut items = ListReader::new(answer.encoding);
+            let mut objects = 0;
             let read = items
-                .feed(&answer.body, |view| reader.facts(view).into_iter().for_each(&mut visit))
+                .feed(&answer.body, |view| {
+                    objects += 1;
+                    reader.facts(view).into_iter().for_each(&mut visit);
+                })
                 .and_then(|()| items.finish());
             let envelope = match read {
                 Ok(envelope) => envelope,
@@ -164,6 +177,9 @@ impl Api {
                 }
                 Err(error) => return Err(unusable("LIST", target, error.0, answer.code)),
             };
+            if let Err(why) = pages.go_on(&envelope.next, objects) {
+                return Err(unusable("LIST", target, why.to_owned(), answer.code));
+            }
             first_version = first_version.or(envelope.resource_version);
             if self.proves_restore(&resource.group_resource, seen.as_ref(), first_version.as_ref()) {
                 return Err(ApiError {
@@ -214,8 +230,10 @@ pub(super) fn unusable(action: &'static str, target: String, message: String, co
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
-    use crate::api::scripted::{Reply, Server, widget, widget_json, widgets};
+    use crate::api::scripted::{Part, Reply, Server, widget, widget_json, widgets};
 
     async fn look_up(reply: Reply) -> Result<LookUp, ApiError> {
         Server::replying([reply]).api().look_up(&widget()).await
@@ -242,9 +260,63 @@ mod tests {
                 ErrorClass::Unusable,
             ),
             (Reply::ok("{}"), ErrorClass::Unusable),
+            // Its own 404, which HTTP does not know of.
+            (Reply::not_found().with_code(200), ErrorClass::Unusable),
         ] {
             assert_eq!(look_up(reply).await.unwrap_err().class, class);
         }
+    }
+
+    #[tokio::test]
+    async fn a_list_or_a_patch_that_is_answered_with_a_failure_has_failed() {
+        let failure = || Reply::status(500, "not at home", "{}").with_code(200);
+        let server = Server::answering(move |_| failure());
+        let mut found = 0;
+        let listed = server.api().list(&widgets(), None, |_| found += 1).await.unwrap_err();
+        let uid = [widget().uid];
+        let references = crate::api::References::OfOwners(&uid);
+        let patched = server.api().remove_references(&widget(), references, None).await.unwrap_err();
+        for error in [listed, patched] {
+            assert_eq!((error.class, found), (ErrorClass::Unusable, 0));
+            assert!(error.message.ends_with("not at home"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_that_would_never_end_is_given_up() {
+        let page = r#"{"kind":"WidgetList","metadata":{"resourceVersion":"3","continue":"t"},"items":[{}]}"#;
+        let server = Server::answering(move |_| Reply::ok(page));
+        let error = server.api().list(&widgets(), None, drop).await.unwrap_err();
+        assert_eq!((error.class, server.seen().len()), (ErrorClass::Unusable, 2), "{error}");
+    }
+
+    /// A tenant's objects may be as fat as the API server allows. Fails if a page of them
+    /// keeps the rest of the type from being listed.
+    #[tokio::test]
+    async fn a_page_that_is_too_long_is_asked_for_in_smaller_ones() {
+        let fat = Bytes::from(format!(r#"{{"metadata":{{"x":"{}"}}}},"#, "x".repeat(1 << 20)));
+        let server = Server::answering(move |seen| {
+            let limit: usize = seen.query("limit").unwrap().parse().unwrap();
+            let next = if seen.query("continue").is_some() { "" } else { "t" };
+            let start = format!(
+                r#"{{"kind":"WidgetList","metadata":{{"resourceVersion":"3","continue":"{next}"}},"items":["#
+            );
+            let fat = std::iter::repeat_n(Part::Data(fat.clone()), limit);
+            let parts = std::iter::once(Part::Data(start.into())).chain(fat);
+            Reply::stream(parts.chain([Part::Data("{}]}".into())]))
+        });
+        server.api().list(&widgets(), None, drop).await.unwrap();
+        let limits: Vec<_> =
+            server.seen().iter().map(|seen| seen.query("limit").unwrap().to_owned()).collect();
+        assert_eq!(limits, ["500", "62", "62"]);
+    }
+
+    #[tokio::test]
+    async fn an_object_without_end_is_an_error() {
+        let chunk = Bytes::from(vec![b' '; 1 << 20]);
+        let server = Server::replying([Reply::stream(vec![Part::Data(chunk); 100])]);
+        let error = server.api().look_up(&widget()).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::TooLong, "{error}");
     }
 
     #[tokio::test]

@@ -140,7 +140,7 @@ impl Transport {
     async fn refuse(&self, fate: &Fate, refusal: Refusal, when: &str) -> io::Result<Answer> {
         self.network.trace.note(format_args!("#{} → {refusal:?}, {when}", fate.number));
         match refusal {
-            Refusal::Broken => Err(io::Error::other("connection reset")),
+            Refusal::Broken => Err(io::ErrorKind::ConnectionReset.into()),
             Refusal::Silence => std::future::pending().await,
             Refusal::Code(code) => {
                 let status = status(code).to_string();

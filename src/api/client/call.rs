@@ -91,6 +91,14 @@ impl<'a> Call<'a> {
         self.error(class, error::message(status, text), Some(code))
     }
 
+    /// Sorts an answer that is a success to HTTP, and a failure in its own words. Nobody
+    /// knows what it means, so it proves neither that the object is absent nor that
+    /// anything was done.
+    pub fn contradiction(&self, code: u16, status: &Status) -> ApiError {
+        let message = format!("the answer is a failure all the same: {}", error::message(status, NO_TEXT));
+        self.error(ErrorClass::Unusable, message, Some(code))
+    }
+
     /// The request as it is sent; its body goes with it.
     pub fn request(&mut self, compressed_lists: bool) -> Result<Request<Body>, ApiError> {
         let mut builder = Request::builder()

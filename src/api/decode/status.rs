@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Keyed, keyed_or_default};
+use super::{Keyed, Text, keyed_or_default};
 use crate::api::error::Named;
 
 /// The parts of a `Status` that decide what an error means.
@@ -35,7 +35,7 @@ pub(super) struct Details {
     pub kind: String,
     #[serde(deserialize_with = "or_default")]
     pub causes: Vec<Keyed<Cause>>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "seconds")]
     pub retry_after_seconds: u64,
 }
 
@@ -57,7 +57,34 @@ where
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
+/// Reads a number that is no time as none: the rest says what happened all the same.
+fn seconds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let number = Option::<serde_json::Number>::deserialize(deserializer)?;
+    Ok(number.and_then(|number| number.as_u64()).unwrap_or_default())
+}
+
+/// No `Status` is longer.
+const LONGEST: usize = 1 << 20;
+
 impl Status {
+    /// What a body says that is a `Status` of a failure, whatever HTTP says.
+    pub fn of_failure(body: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Outcome<'a> {
+            #[serde(borrow, default)]
+            kind: Text<'a>,
+            // An object's is an object.
+            #[serde(borrow, default)]
+            status: Text<'a>,
+        }
+        if body.len() > LONGEST || memchr::memmem::find(body, b"Failure").is_none() {
+            return None;
+        }
+        let Keyed(outcome) = serde_json::from_slice::<Keyed<Outcome<'_>>>(body).ok()?;
+        let is_failure = &*outcome.kind == "Status" && &*outcome.status == "Failure";
+        is_failure.then(|| Self::read_json(body).unwrap_or_default())
+    }
+
     /// Reads a `Status` from JSON; `None` when it is none.
     pub(super) fn read_json(body: &[u8]) -> Option<Self> {
         serde_json::from_slice(body).map(|Keyed(status)| status).ok()

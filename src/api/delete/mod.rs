@@ -8,7 +8,7 @@ use http::Method;
 use super::client::{Answer, Api, Call};
 use super::decode::Encoding;
 use super::error::{ApiError, ErrorClass};
-use super::read::read_object;
+use super::read::{read_object, unusable};
 use super::settings::Verb;
 use crate::mutation::{self, Mutation};
 use crate::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};
@@ -48,6 +48,9 @@ impl Api {
             kind: super::decode::Text<'a>,
             #[serde(borrow, default, rename = "apiVersion")]
             api_version: super::decode::Text<'a>,
+            // An object's is an object.
+            #[serde(borrow, default)]
+            status: Option<&'a serde_json::value::RawValue>,
         }
         let preconditions = Preconditions {
             uid: Some(&identity.uid).filter(|_| !mutation::is(Mutation::DeleteWithoutUid)),
@@ -61,10 +64,18 @@ impl Api {
         };
         // Some types answer a removal with a `Status`, some with the object as it
         // was; one that is still there is always answered with the object.
-        let is_status = serde_json::from_slice::<Kind<'_>>(&answer.body)
-            .is_ok_and(|answer| &*answer.kind == "Status" && &*answer.api_version == "v1");
-        if is_status {
-            return Ok(Deleted::Removed);
+        let status = serde_json::from_slice::<Kind<'_>>(&answer.body)
+            .ok()
+            .filter(|answer| &*answer.kind == "Status" && &*answer.api_version == "v1");
+        if let Some(Kind { status, .. }) = status {
+            let outcome = status.and_then(|status| serde_json::from_str::<&str>(status.get()).ok());
+            return match outcome {
+                Some("Success") => Ok(Deleted::Removed),
+                _ => {
+                    let message = "the answer is a Status, and no success".to_owned();
+                    Err(unusable("DELETE", identity.to_string(), message, answer.code))
+                }
+            };
         }
         let object = read_object("DELETE", identity, &answer)?;
         Ok(if object.is_held { Deleted::Pending(object.facts) } else { Deleted::Removed })
@@ -192,6 +203,26 @@ mod tests {
         assert!(matches!(held, Ok(Deleted::Pending(facts)) if facts.finalizers.foreground));
         assert_eq!(delete(Reply::ok(widget_json(""))).await, Ok(Deleted::Removed));
         assert_eq!(delete(Reply::not_found()).await, Ok(Deleted::AlreadyGone));
+    }
+
+    /// Some aggregated APIs, and proxies, answer 200 whatever has happened.
+    #[tokio::test]
+    async fn a_status_is_a_success_only_if_it_says_so() {
+        for status in [
+            r#""status":"Failure","message":"no","code":500"#,
+            r#""status":"Failure","message":"gone","code":404,"details":{"name":"w","group":"example.com","kind":"widgets"}"#,
+            r#""status":"Fail\u0075re","message":"no","code":409"#,
+            r#""status":null"#,
+            r#""status":{}"#,
+            r#""code":200"#,
+        ] {
+            let reply = Reply::ok(format!(r#"{{"kind":"Status","apiVersion":"v1",{status}}}"#));
+            let error = delete(reply).await.unwrap_err();
+            assert_eq!(error.class, ErrorClass::Unusable, "{status}: {error}");
+            assert!(error.may_have_taken_effect());
+        }
+        let words = delete(Reply::status(503, "not at home", "{}").with_code(200)).await.unwrap_err();
+        assert!(words.message.ends_with("not at home"), "{words}");
     }
 
     #[tokio::test]

@@ -99,6 +99,10 @@ pub(super) struct Listing {
     pub body: Body,
     pub items: ListReader,
     pub batch: Vec<ObjectFacts>,
+    /// Bytes that came since the last batch.
+    pub unread: usize,
+    /// Objects on this page.
+    pub objects: usize,
     /// The first page: its version decides whether the list counts.
     pub first: bool,
     /// `ListBegan` has been said.
@@ -245,6 +249,8 @@ impl ListWatch {
                                 body: response.into_body(),
                                 items,
                                 batch: Vec::new(),
+                                unread: 0,
+                                objects: 0,
                                 first,
                                 begun: !first,
                                 since,

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::{HighWater, Step, WatchStart};
 use crate::api::error::{ApiError, ErrorClass};
 use crate::api::jitter::Jitter;
+use crate::api::pages::{OBJECTS_OF_AGGREGATED, Pages};
 use crate::api::settings::WatchSettings;
 use crate::mutation::{self, Mutation};
 use crate::object::{ResourceType, ResourceVersion};
@@ -105,6 +106,9 @@ pub(super) struct Machine {
     asked: Option<Instant>,
     /// The version of the list under way, from its first page.
     listed: Option<ResourceVersion>,
+    pages: Pages,
+    /// Objects of the list under way.
+    objects: u64,
     /// Where the watch goes on.
     from: Option<ResourceVersion>,
     not_before: Option<Instant>,
@@ -131,6 +135,8 @@ impl Machine {
             cache_hangs: false,
             asked: None,
             listed: None,
+            pages: Pages::default(),
+            objects: 0,
             from: None,
             not_before: None,
             failures: 0,
@@ -158,6 +164,7 @@ impl Machine {
         match &self.plan {
             Plan::List { .. } => {
                 self.asked = Some(now);
+                (self.pages, self.objects) = (Pages::default(), 0);
                 let from_cache = || self.seen().map_or(ListFrom::Cache, ListFrom::NotOlderThan);
                 Action::List(if self.is_consistent() { ListFrom::Store } else { from_cache() })
             }
@@ -213,6 +220,28 @@ impl Machine {
     /// The list just read counts for nothing: read the store.
     pub fn list_again(&mut self) {
         self.plan = Plan::List { consistent: true };
+    }
+
+    /// So many objects of the list have come.
+    ///
+    /// # Errors
+    ///
+    /// There are more than there can be.
+    pub fn objects_came(&mut self, count: u64) -> Result<(), &'static str> {
+        self.objects += count;
+        if self.aggregated && self.objects > OBJECTS_OF_AGGREGATED {
+            return Err("an aggregated API has listed more than 1,000,000 objects of a type");
+        }
+        Ok(())
+    }
+
+    /// A page of so many objects has said with which token to go on.
+    ///
+    /// # Errors
+    ///
+    /// The list would not come to an end.
+    pub fn goes_on(&mut self, token: &str, objects: usize) -> Result<(), &'static str> {
+        self.pages.go_on(token, objects)
     }
 
     /// A page, or the whole list, has been read.

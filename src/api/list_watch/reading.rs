@@ -17,6 +17,10 @@ use crate::telemetry::EventKind;
 /// No more events are delivered at once, so that a batch can be applied quickly.
 const LARGEST_BATCH: usize = 500;
 
+/// Nor more than came in so many bytes: objects may be as fat as the API server allows, and
+/// five hundred of those are most of a gigabyte.
+const LONGEST_BATCH: usize = 4 << 20;
+
 impl ListWatch {
     /// Reads on in the list until there is a step to deliver.
     pub(super) async fn read_list(&mut self) {
@@ -37,18 +41,29 @@ impl ListWatch {
         listing.deadline = self.arrived + limit;
         let Ok(data) = frame.into_data() else { return };
         let (reader, skipped, batch) = (&mut self.reader, &mut self.skipped, &mut listing.batch);
-        let fed = listing.items.feed(&data, |view| match reader.facts(view) {
-            Some(facts) => batch.push(facts),
-            None => *skipped += 1,
+        let mut came: usize = 0;
+        let fed = listing.items.feed(&data, |view| {
+            came += 1;
+            match reader.facts(view) {
+                Some(facts) => batch.push(facts),
+                None => *skipped += 1,
+            }
         });
+        listing.objects += came;
+        listing.unread += data.len();
         if let Err(ListError(mut message)) = fed {
             let encoding = listing.items.encoding();
             self.cannot_read(encoding, &mut message);
             return self.end_list(Err(failure("LIST", &self.resource, ErrorClass::Unusable, message)));
         }
-        if listing.batch.len() < page_size {
+        if let Err(why) = self.machine.objects_came(came as u64) {
+            return self.end_list(fail(ErrorClass::Unusable, why.to_owned()));
+        }
+        let is_due = listing.batch.len() >= page_size || listing.unread >= LONGEST_BATCH;
+        if !is_due || listing.batch.is_empty() {
             return;
         }
+        listing.unread = 0;
         let batch = std::mem::take(&mut listing.batch);
         if !listing.begun {
             listing.begun = true;
@@ -76,7 +91,7 @@ impl ListWatch {
     /// The list's body has ended.
     fn finish_list(&mut self) {
         let Stage::Listing(listing) = std::mem::replace(&mut self.stage, Stage::Idle) else { return };
-        let Listing { items, batch, first, begun, since, .. } = listing;
+        let Listing { items, batch, objects, first, begun, since, .. } = listing;
         self.api.observe(Verb::List, &self.resource.group_resource, Some(200), since);
         let envelope = match items.finish() {
             Ok(envelope) => envelope,
@@ -85,6 +100,10 @@ impl ListWatch {
                 return self.end_list(Err(failure("LIST", &self.resource, ErrorClass::Transient, message)));
             }
         };
+        if let Err(why) = self.machine.goes_on(&envelope.next, objects) {
+            let error = failure("LIST", &self.resource, ErrorClass::Unusable, why.to_owned());
+            return self.end_list(Err(error));
+        }
         let verdict = if first {
             self.machine.list_version(envelope.resource_version.as_ref())
         } else {
@@ -126,7 +145,13 @@ impl ListWatch {
         let mut events = Vec::new();
         // Of the last line, if it is one.
         let mut bookmark = None;
+        let (mut lines, mut bytes) = (0, 0);
         let end = loop {
+            // Whatever they are about: bookmarks alone must not go on for ever, either.
+            if lines >= LARGEST_BATCH || bytes >= LONGEST_BATCH {
+                break None;
+            }
+            lines += 1;
             match coming.next(&mut self.reader) {
                 Err(EventError(mut message)) => {
                     let encoding = coming.encoding();
@@ -164,6 +189,7 @@ impl ListWatch {
                     bookmark = None;
                 }
                 Ok(None) => {
+                    lines -= 1;
                     // Waits only while there is nothing to lose.
                     let frame = if events.is_empty() && bookmark.is_none() {
                         let until = lives.map_or(*deadline, |lives| lives.min(*deadline));
@@ -195,14 +221,12 @@ impl ListWatch {
                                 self.arrived = Instant::now();
                             }
                             if let Some(data) = frame.data_ref() {
+                                bytes += data.len();
                                 coming.feed(data);
                             }
                         }
                     }
                 }
-            }
-            if events.len() >= LARGEST_BATCH {
-                break None;
             }
         };
         if !events.is_empty() {

@@ -61,8 +61,10 @@ impl Api {
     /// How many requests a patch of owner references takes, as far as is known of the type.
     #[must_use]
     pub fn requests_for_patch(&self, group_resource: &GroupResource) -> u32 {
-        // A JSON merge patch is made of what is read for it.
-        if self.trials().is_refused(group_resource) { 2 } else { 1 }
+        // A JSON merge patch is made of what is read for it; and of what another API server
+        // answers for, it is read whether it is still the same.
+        let is_read = self.trials().is_refused(group_resource) || self.is_aggregated(group_resource);
+        if is_read { 2 } else { 1 }
     }
 
     /// Takes owner references off a dependent (semantics, section 6).
@@ -166,6 +168,14 @@ impl Api {
         let turn = if self.is_turn() { None } else { trial.turn().await };
         if trial.is_refused() {
             return Ok(None);
+        }
+        // Other API servers may ignore what a patch is bound to.
+        if self.is_aggregated(&dependent.resource.group_resource) {
+            let Some(live) = self.live(dependent).await? else { return Ok(Some(Patched::Gone)) };
+            let found = live.facts.resource_version.as_ref();
+            if resource_version.is_some() && resource_version != found {
+                return Err(given_up(LIST, moved_on(dependent, resource_version, found)));
+            }
         }
         let patch = ListPatch { uid: &dependent.uid, resource_version, list: LIST, entries };
         let patched = self.patch(dependent, STRATEGIC_MERGE_PATCH, &patch).await;

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -236,4 +238,31 @@ async fn what_comes_after_two_that_share_a_uid_stops_blocking_too() {
     let owners = json["metadata"]["ownerReferences"].as_array().unwrap();
     let last = owners.iter().find(|owner| owner["uid"] == "uc").unwrap();
     assert_eq!(last["blockOwnerDeletion"], false);
+}
+
+/// Other API servers may ignore the uid and the version that a patch is bound to.
+#[tokio::test]
+async fn what_another_server_answers_for_is_read_before_it_is_patched() {
+    let (owners, version) = ([uid("ub")], ResourceVersion::number(7));
+    for (found, outcome, requests) in [
+        (widget_json(OWNERS), None, 2),
+        (widget_json(OWNERS).replace(r#""uid":"u""#, r#""uid":"v""#), Some(Ok(Patched::Gone)), 1),
+        (widget_json(OWNERS).replace(r#"ion":"7""#, r#"ion":"8""#), Some(Err(ErrorClass::Conflict)), 1),
+    ] {
+        let server = Server::answering(move |seen| match &*seen.method {
+            "GET" => Reply::ok(&*found),
+            _ => Reply::ok(widget_json("")),
+        });
+        let api = server.api();
+        let resource = widget().resource;
+        assert_eq!(api.requests_for_patch(&resource.group_resource), 1);
+        api.aggregate(&[crate::api::Watchable { resource: Arc::clone(&resource), aggregated: true }]);
+        assert_eq!(api.requests_for_patch(&resource.group_resource), 2);
+        let patched = api.remove_references(&widget(), References::OfOwners(&owners), Some(&version)).await;
+        assert_eq!(server.seen().len(), requests, "{:?}", server.requests());
+        match outcome {
+            None => assert_eq!(changed(patched).owners, []),
+            Some(outcome) => assert_eq!(patched.map_err(|error| error.class), outcome),
+        }
+    }
 }

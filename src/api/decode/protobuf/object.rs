@@ -152,7 +152,8 @@ fn read_details(message: &[u8]) -> Result<Details, Malformed> {
         group: group.text().to_string(),
         kind: kind.text().to_string(),
         causes,
-        retry_after_seconds: retry_after.get().unwrap_or_default(),
+        // An `int32`: a negative one comes as a huge number.
+        retry_after_seconds: retry_after.get().filter(|seconds| i32::try_from(*seconds).is_ok()).unwrap_or(0),
     })
 }
 

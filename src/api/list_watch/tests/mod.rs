@@ -2,6 +2,7 @@
 
 mod chaos;
 mod encoding;
+mod hostile;
 mod list;
 mod watch;
 

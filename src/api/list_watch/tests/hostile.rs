@@ -1,0 +1,121 @@
+//! Servers that say what no server should. An aggregated API can be anybody's.
+
+use super::*;
+
+fn failure() -> String {
+    r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"message":"not at home"}"#.into()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_with_the_code_200_is_neither_a_list_nor_a_watch() {
+    let server = Server::answering(|_| Reply::ok(failure()));
+    assert!(steps(&mut watch(&server), 2).await.iter().all(|step| step.starts_with("failed")));
+    let server = Server::answering(|seen| match seen.query("watch") {
+        Some(_) => Reply::ok(failure() + "\n"),
+        None => list(10, &["a"]),
+    });
+    let seen = steps(&mut watch(&server), 4).await;
+    assert_eq!(seen, ["began", "items a", "listed 10", "failed unusable"]);
+}
+
+/// Fails if the time is added to a clock as it is.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_left_alone_for_ever_because_a_server_says_so() {
+    for after in ["18446744073709551615", "100000", "-1", "Wed, 21 Oct 2065 07:28:00 GMT"] {
+        for is_list in [true, false] {
+            let server = Server::answering(move |seen| match seen.query("watch") {
+                None if !is_list => list(10, &[]),
+                _ => Reply::status(429, "later", "{}").header("retry-after", after),
+            });
+            let mut watch = watch(&server);
+            let retry_in = loop {
+                if let Some(Step::Failed { retry_in, .. }) = watch.next().await {
+                    break retry_in;
+                }
+            };
+            assert!(retry_in <= Duration::from_secs(60), "{after}: {retry_in:?}");
+            assert_eq!(text(watch.next().await).split(' ').next(), Some("failed"), "it is tried again");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_pages_never_end_is_given_up() {
+    let server = Server::answering(|seen| match seen.query("resourceVersionMatch") {
+        Some(_) => Reply::code(400, "no caches here"),
+        None => list_next(10, "t", &[item("a", 1)]),
+    });
+    let mut watch = watch(&server);
+    assert_eq!(steps(&mut watch, 3).await, ["began", "items a", "failed unusable"]);
+    assert_eq!(kinds(&server)[1..], ["list store", "page t"]);
+}
+
+/// Objects as fat as they can be: a batch of 500 of them would be most of a gigabyte.
+#[tokio::test(start_paused = true)]
+async fn fat_objects_come_in_small_batches() {
+    let fat = |n: usize, kind: &str| {
+        let object = item(&format!("o{n}"), 1)
+            .replace("{\"name", &format!("{{\"x\":\"{}\",\"name", "x".repeat(1 << 20)));
+        match kind {
+            "" => object,
+            kind => format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n"),
+        }
+    };
+    let server = Server::answering(move |seen| {
+        let part = |text: String| Part::Data(text.into());
+        if seen.query("watch").is_some() {
+            return Reply::stream((0..40).map(|n| part(fat(n, "ADDED"))).chain([Part::Hang]));
+        }
+        let start = r#"{"kind":"WidgetList","metadata":{"resourceVersion":"9"},"items":["#.to_owned();
+        let items = (0..40).map(|n| part(fat(n, "") + ","));
+        Reply::stream([part(start)].into_iter().chain(items).chain([part("{}]}".into())]))
+    });
+    let mut watch = watch(&server);
+    let (mut listed, mut came) = (Vec::new(), Vec::new());
+    while came.iter().sum::<usize>() < 40 {
+        match watch.next().await.unwrap() {
+            Step::Items(items) => listed.push(items.len()),
+            Step::Events(events) => came.push(events.len()),
+            _ => {}
+        }
+    }
+    for batches in [&listed, &came] {
+        assert_eq!(batches.iter().sum::<usize>(), 40);
+        assert!(batches.iter().all(|batch| *batch <= 5), "{batches:?}");
+    }
+}
+
+/// Fails if what is read together is bounded by the events alone.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_bookmarks_is_told_in_parts() {
+    let all = format!("{}\n", bookmark(20)).repeat(2000);
+    let server = Server::replying([list(10, &[]), Reply::stream([Part::Data(all.into()), Part::Hang])]);
+    let mut watch = watch(&server);
+    steps(&mut watch, 2).await;
+    assert_eq!(steps(&mut watch, 4).await, ["bookmark 20"; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_without_end_ends_the_watch() {
+    let chunk = bytes::Bytes::from(vec![b' '; 1 << 20]);
+    let server = Server::replying([
+        list(10, &[]),
+        Reply::stream(std::iter::repeat_n(Part::Data(chunk), 100)),
+        list(10, &[]),
+    ]);
+    let mut watch = watch(&server);
+    assert_eq!(steps(&mut watch, 3).await, ["began", "listed 10", "failed unusable"]);
+}
+
+/// As deep as a body can be: nothing that is read recurses into what is skipped, and what
+/// is not skipped has a bound.
+#[tokio::test(start_paused = true)]
+async fn nesting_is_no_danger() {
+    let deep = "[".repeat(1 << 20) + &"]".repeat(1 << 20);
+    let skipped = item("a", 1).replace("{\"name", &format!("{{\"labels\":{deep},\"name"));
+    let server = Server::replying([list_next(10, "", &[skipped])]);
+    assert_eq!(steps(&mut watch(&server), 3).await, ["began", "items a", "listed 10"]);
+    let read = item("a", 1).replace("{\"name", &format!("{{\"ownerReferences\":{deep},\"name"));
+    let server = Server::replying([list_next(10, "", &[read])]);
+    assert_eq!(steps(&mut watch(&server), 1).await, ["failed unusable"]);
+}

@@ -1,0 +1,131 @@
+//! Whether a request has failed because its connection was lost.
+
+use std::error::Error;
+use std::io::{self, ErrorKind};
+
+use kube::client::AuthError;
+
+/// Whether the connection could not be made, or broke under the request. That the server
+/// has closed one while nothing was on it is neither: nobody notices but the pool.
+pub(super) fn is_connection(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Service(cause) => !cause.is::<AuthError>() && chain_says(&**cause),
+        kube::Error::HyperError(cause) => chain_says(cause),
+        _ => false,
+    }
+}
+
+/// The same of what came while a body was read.
+pub(super) fn chain_says(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if cause.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|cause| cause.is_connect())
+            || cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message)
+            || cause.downcast_ref::<io::Error>().is_some_and(|cause| breaks(cause.kind()))
+        {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
+}
+
+const fn breaks(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe
+            | ErrorKind::UnexpectedEof
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::timeout;
+
+    use crate::api::scripted::{widget, widget_json, widgets};
+    use crate::api::{Api, ApiSettings, ErrorClass, LookUp, WriteGate};
+
+    async fn api(listener: &TcpListener) -> Api {
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let config = kube::Config::new(url.parse().unwrap());
+        let api = Api::connect(config, ApiSettings::default(), WriteGate::open()).unwrap();
+        api.doubts().follow(&widgets());
+        api
+    }
+
+    /// Reads a request, up to the end of its head.
+    async fn read(connection: &mut TcpStream) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(connection.read_u8().await.unwrap());
+        }
+    }
+
+    async fn answer(connection: &mut TcpStream) {
+        let body = widget_json("");
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        connection.write_all(answer.as_bytes()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_cannot_be_made_or_breaks_raises_a_doubt() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        for says in ["", "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"] {
+            let api = api(&listener).await;
+            let server = async {
+                let (mut connection, _) = listener.accept().await.unwrap();
+                read(&mut connection).await;
+                connection.write_all(says.as_bytes()).await.unwrap();
+            };
+            let widget = widget();
+            let (found, ()) = tokio::join!(api.look_up(&widget), server);
+            assert_eq!(found.unwrap_err().class, ErrorClass::Transient);
+            assert!(api.doubts().is_any(), "{says:?}");
+        }
+        let api = api(&listener).await;
+        drop(listener);
+        assert_eq!(api.look_up(&widget()).await.unwrap_err().class, ErrorClass::Transient);
+        assert!(api.doubts().is_any());
+    }
+
+    #[tokio::test]
+    async fn where_nothing_was_seen_there_is_no_doubt() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let api = api(&listener).await;
+        api.doubts().forget_all();
+        drop(listener);
+        api.look_up(&widget()).await.unwrap_err();
+        assert!(!api.doubts().is_any());
+    }
+
+    /// API servers close what nobody uses.
+    #[tokio::test]
+    async fn that_an_idle_connection_is_closed_is_no_sign_of_anything() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let api = Arc::new(api(&listener).await);
+        let widget = widget();
+        for _ in 0..3 {
+            let server = async {
+                let (mut connection, _) = listener.accept().await.unwrap();
+                read(&mut connection).await;
+                answer(&mut connection).await;
+                connection
+            };
+            let (found, mut connection) = tokio::join!(api.look_up(&widget), server);
+            assert!(matches!(found, Ok(LookUp::Found(_))));
+            connection.shutdown().await.unwrap();
+            // Until the client has noticed, too.
+            let end = timeout(Duration::from_secs(30), connection.read(&mut [0])).await;
+            assert_eq!(end.unwrap().unwrap(), 0);
+        }
+        assert!(!api.doubts().is_any());
+    }
+}

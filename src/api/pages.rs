@@ -1,0 +1,69 @@
+//! What a list in pages may not do: never end.
+
+/// A longer token could not be sent back: URLs have an end.
+const LONGEST_TOKEN: usize = 16 << 10;
+
+/// So many pages in a row may be empty. The API server may have looked in vain through a
+/// part of the collection.
+const EMPTY_PAGES: u32 = 100;
+
+/// An aggregated API has no more objects of a type than this. The API server's own are
+/// bounded by its store.
+pub const OBJECTS_OF_AGGREGATED: u64 = 1_000_000;
+
+/// The pages of one list.
+#[derive(Debug, Default)]
+pub struct Pages {
+    last: String,
+    empty: u32,
+}
+
+impl Pages {
+    /// A page with so many objects has said with which token to go on.
+    ///
+    /// # Errors
+    ///
+    /// The list would not come to an end.
+    pub fn go_on(&mut self, token: &str, objects: usize) -> Result<(), &'static str> {
+        self.empty = if objects == 0 { self.empty + 1 } else { 0 };
+        if token.is_empty() {
+            return Ok(());
+        }
+        if token.len() > LONGEST_TOKEN {
+            return Err("the continue token is longer than 16 KiB");
+        }
+        if token == self.last {
+            return Err("the same continue token came twice: the list would never end");
+        }
+        if self.empty >= EMPTY_PAGES {
+            return Err("100 pages in a row were empty: the list would never end");
+        }
+        token.clone_into(&mut self.last);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_goes_on_goes_on() {
+        let mut pages = Pages::default();
+        for page in 0..1000 {
+            pages.go_on(&page.to_string(), page % 100).unwrap();
+        }
+        pages.go_on("", 0).unwrap();
+    }
+
+    #[test]
+    fn one_that_would_never_end_is_an_error() {
+        let mut pages = Pages::default();
+        pages.go_on("a", 1).unwrap();
+        assert!(pages.go_on("a", 1).is_err());
+        let mut pages = Pages::default();
+        let ends = (0..1000).find(|page| pages.go_on(&page.to_string(), 0).is_err());
+        assert_eq!(ends, Some(99));
+        assert!(Pages::default().go_on(&"a".repeat(LONGEST_TOKEN + 1), 1).is_err());
+    }
+}
