@@ -100,7 +100,7 @@ fn a_dependent_of_owners_that_go_on_waiting_goes_at_one_request_a_second() {
         assert_eq!(last.method, "DELETE");
         for owner in &owners {
             let looks = seen.iter().filter(|seen| seen.path.ends_with(&*owner.identity.name));
-            let age = last.at - looks.last().unwrap().at;
+            let age = last.at - looks.map(|seen| seen.at).max().unwrap();
             assert!(age < Duration::from_secs(1), "looked at {age:?} before: {:?}", server.requests());
         }
     });

@@ -1,4 +1,5 @@
 //! What the world looks like when a request leaves, rather than when it was decided on.
 
+mod aggregated;
 mod last_look;
 mod scene;
