@@ -31,7 +31,12 @@ fn add(
     verbs: &[Value],
 ) -> Read<()> {
     let verbs: Vec<&str> = verbs.iter().map(|verb| verb.as_str().ok_or(Misshapen)).collect::<Read<_>>()?;
-    if !resource.contains('/') && ![resource, kind].contains(&"") && !verbs.is_empty() {
+    let is_odd = |letter: char| !letter.is_ascii_alphanumeric() && !"-._".contains(letter);
+    let is_a_name = !resource.is_empty()
+        && resource.len() <= 253
+        && !resource.starts_with('.')
+        && !resource.contains(is_odd);
+    if is_a_name && !kind.is_empty() && !verbs.is_empty() {
         listed.push(Listed {
             group: group.to_owned(),
             version: version.to_owned(),
