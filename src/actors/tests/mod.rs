@@ -75,7 +75,7 @@ fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Addr<GraphActo
 }
 
 /// Takes keys and does nothing.
-struct Sink;
+pub(in crate::actors) struct Sink;
 
 impl Actor for Sink {
     type Context = Context<Self>;

@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use actix::{Actor, Context, Handler, System};
+use actix::{Actor as _, System};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -13,11 +13,11 @@ use crate::actors::graph::{GraphActor, Introduce, Outlets};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::memory::Memory;
-use crate::actors::messages::{Enqueue, TakeIn, TakeInChanges};
+use crate::actors::messages::{TakeIn, TakeInChanges};
 use crate::actors::pool::{Outcome, Place};
 use crate::actors::reporter::Reporter;
 use crate::actors::supervision::hear_last_words;
-use crate::actors::tests::identity;
+use crate::actors::tests::{Sink, identity};
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiSettings, WriteGate};
 use crate::graph::{Change, DeletesProve, Epoch, Intake, Layout, Partition, PartitionId};
@@ -180,17 +180,4 @@ impl Scene {
             Err(interrupted) => interrupted.outcome(),
         }
     }
-}
-
-/// Takes keys and does nothing.
-struct Sink;
-
-impl Actor for Sink {
-    type Context = Context<Self>;
-}
-
-impl Handler<Enqueue> for Sink {
-    type Result = ();
-
-    fn handle(&mut self, _: Enqueue, _: &mut Context<Self>) {}
 }
