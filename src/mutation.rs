@@ -84,6 +84,12 @@ mutations! {
     ForgetFailedLookUp,
     /// A key whose request was held back because others hang is not tried again.
     ForgetDeferred,
+    /// What was proved absent before watches broke is still taken for absent.
+    KeepAbsences,
+    /// A list that shows an object at a lower version than was seen of it is not believed.
+    TrustNodesOverLists,
+    /// A type that is missing in one discovery answer is taken for gone.
+    RetireAtOnce,
     /// A key that is queued while it is worked on is not worked on again.
     DropSecondRun,
     /// Of an object with many owners only the first 16 are looked at.

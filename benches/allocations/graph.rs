@@ -133,7 +133,7 @@ impl Feeder {
             let deletes_prove = DeletesProve::Absence;
             self.give(id, Intake::MonitorStarted { resource, epoch, deletes_prove });
         }
-        self.all(resource, &Change::ListBegan);
+        self.all(resource, &Change::ListBegan { resource_version: None });
     }
 
     fn show(&mut self, resource: &Arc<ResourceType>, facts: Vec<ObjectFacts>) {

@@ -197,7 +197,7 @@ impl Listing {
         let version = self.objects.iter().filter_map(|facts| facts.resource_version.as_ref()).next_back();
         let end = Change::ListEnded { resource_version: version.cloned() };
         let pages = self.objects.chunks(BATCH).map(|page| page.iter().cloned().map(Change::Seen).collect());
-        std::iter::once(vec![Change::ListBegan])
+        std::iter::once(vec![Change::ListBegan { resource_version: None }])
             .chain(pages)
             .chain(std::iter::once(vec![end]))
             .map(|changes| batch(&self.resource, changes))

@@ -184,7 +184,7 @@ async fn list(api: &Api, objects: usize) {
     let mut seen = 0;
     loop {
         match watch.next().await.expect("it goes on") {
-            Step::ListBegan => {}
+            Step::ListBegan { .. } => {}
             Step::Items(items) => seen += items.len(),
             Step::ListEnded { .. } => break,
             step => panic!("{step:?}"),

@@ -77,6 +77,13 @@ impl WorkerContext {
         }
     }
 
+    /// For one decision, which begins now: nothing comes of it once watches have broken.
+    #[must_use]
+    pub fn now(&self) -> Self {
+        let number = self.api.doubts().number();
+        Self { api: self.api.under(number), graph: self.graph.under(number), ..self.clone() }
+    }
+
     /// With this brake.
     #[must_use]
     pub fn braked(mut self, brake: Brake) -> Self {

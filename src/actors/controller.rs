@@ -102,6 +102,7 @@ impl Controller {
             orphan: orphan.clone().recipient::<Enqueue>(),
             memory: Arc::clone(&memory),
             reporter: reporter.clone(),
+            doubts: Some(api.doubts().clone()),
         };
         let layout = Layout::new(settings.partitions, settings.hash_seed);
         let graph = start_partitions(&threads, &settings.placement, layout, &outlets)?;

@@ -1,12 +1,14 @@
 //! The Discovery actor: keeps the set of monitors equal to the set of types.
 
+mod disturbances;
 mod failing;
 mod leadership;
 mod monitors;
 mod rebuild;
 mod recovery;
+mod unserved;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -16,6 +18,7 @@ use actix::{
 };
 use futures::future::join_all;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::expectations::Expectations;
 use super::graph_handle::GraphHandle;
@@ -31,10 +34,11 @@ use super::registry::Registry;
 use super::supervision::{Placement, Vital, task};
 use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater, Standing, Watchable};
 use crate::graph::{DeletesProve, Epoch};
-use crate::object::{GroupResource, ResourceType};
+use crate::object::{Catalog, GroupResource, ResourceType};
 use crate::telemetry::record;
 
 pub use failing::Failing;
+use unserved::{Answer, GroupVersion, Unserved};
 
 /// The wait after a first discovery that failed; doubled up to the interval.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -147,6 +151,11 @@ pub struct Discovery {
     /// Ordered: in what order they are told something must not depend on chance.
     monitors: BTreeMap<GroupResource, Running>,
     expectations: Expectations,
+    /// What the latest answer says, and what is kept of those before.
+    catalog: Arc<Catalog>,
+    unserved: Unserved,
+    /// Types that are kept and whose monitors have ended.
+    left: BTreeMap<GroupResource, Arc<ResourceType>>,
     last_epoch: u64,
     looking: bool,
     again: bool,
@@ -175,6 +184,9 @@ impl Discovery {
             discovered: None,
             monitors: BTreeMap::new(),
             expectations: Expectations::default(),
+            catalog: Arc::default(),
+            unserved: Unserved::default(),
+            left: BTreeMap::new(),
             last_epoch: 0,
             looking: false,
             again: false,
@@ -249,7 +261,7 @@ impl Discovery {
     fn looked(&mut self, result: Result<Discovered, ApiError>, ctx: &mut Context<Self>) {
         match result {
             Ok(discovered) if self.phase() == Phase::Rebuilding => drop(discovered),
-            Ok(discovered) => return self.apply(Arc::new(discovered), ctx),
+            Ok(discovered) => return self.weigh(discovered, ctx),
             Err(error) => {
                 record::discovery_error();
                 if self.status.borrow().last_error.is_some() || self.means.api.is_unreachable() {
@@ -277,13 +289,71 @@ impl Discovery {
         self.look_ended(Some(wait), ctx);
     }
 
+    /// Asks for what defines the types that are missing: nothing follows from that
+    /// alone.
+    fn weigh(&mut self, discovered: Discovered, ctx: &mut Context<Self>) {
+        let missing = self.missing_in(&discovered);
+        let number = self.means.api.doubts().number();
+        let questions = self.unserved.questions(&missing, number);
+        let versions = unserved::missing_versions(&self.catalog, &discovered.catalog);
+        let api = self.means.api.clone();
+        let weigh = async move {
+            (unserved::weigh(&api, questions).await, unserved::gone_versions(&api, versions).await)
+        };
+        ctx.spawn(weigh.into_actor(self).map(move |(weighed, versions), discovery, ctx| {
+            if discovery.phase() == Phase::Rebuilding {
+                return discovery.look_ended(None, ctx);
+            }
+            let is_missing = |resource: &ResourceType| {
+                missing.iter().any(|missing| missing.group_resource == resource.group_resource)
+            };
+            let proved = weighed.iter().filter(|weighed| weighed.is_gone == Some(true));
+            let gone = proved
+                .filter(|weighed| is_missing(&weighed.resource))
+                .map(|weighed| weighed.resource.group_resource.clone())
+                .collect();
+            for resource in discovery.unserved.weighed(weighed, number) {
+                discovery.type_is_gone_still(resource, ctx);
+            }
+            discovery.apply(discovered, Absences { missing, gone, versions }, ctx);
+        }));
+    }
+
+    /// The types that were followed and that an answer does not offer any more.
+    fn missing_in(&self, discovered: &Discovered) -> Vec<Arc<ResourceType>> {
+        let offered: BTreeSet<_> =
+            discovered.watchable.iter().map(|watchable| &watchable.resource.group_resource).collect();
+        let monitored = self.monitors.values().map(|running| &running.resource);
+        let known: BTreeMap<_, _> = self
+            .unserved
+            .types()
+            .chain(monitored)
+            .map(|resource| (&resource.group_resource, resource))
+            .collect();
+        let missing = known.into_iter().filter(|(name, _)| !offered.contains(name));
+        missing.map(|(_, resource)| Arc::clone(resource)).collect()
+    }
+
     /// First the catalog reaches every partition, then monitors begin: what they
     /// bring must resolve.
-    fn apply(&mut self, discovered: Arc<Discovered>, ctx: &mut Context<Self>) {
+    fn apply(&mut self, discovered: Discovered, absences: Absences, ctx: &mut Context<Self>) {
+        let Absences { missing, gone, versions: gone_versions } = absences;
+        let discovered = Arc::new(discovered);
         let before = self.discovered.replace(Arc::clone(&discovered));
         let catalog_before = before.as_ref().map(|before| &*before.catalog);
-        let changed = catalog_before != Some(&*discovered.catalog);
         let wait = self.expectations.shown(catalog_before, &discovered.catalog);
+        let is_complete = discovered.failures.is_empty();
+        let answer = Answer {
+            catalog: &discovered.catalog,
+            before: &self.catalog,
+            missing,
+            gone,
+            gone_versions,
+            is_complete,
+        };
+        let (catalog, gone) = self.unserved.answered(answer, Instant::now());
+        let changed = before.is_none() || self.catalog != catalog;
+        self.catalog = Arc::clone(&catalog);
         for failure in &discovered.failures {
             record::discovery_error();
             let GroupFailure { group, error, .. } = failure;
@@ -298,7 +368,8 @@ impl Discovery {
         self.status.send_modify(|status| {
             status.discovered = true;
             status.last_error = None;
-            let failing = failing::after(&status.failing, &discovered.failures, SystemTime::now());
+            let mut failing = failing::after(&status.failing, &discovered.failures, SystemTime::now());
+            failing.extend(self.unserved.failing());
             failing::recorded(&status.failing, &failing);
             status.failing = failing;
         });
@@ -306,11 +377,12 @@ impl Discovery {
         let tell = async move {
             if changed {
                 // An error means that the graph, and with it the process, is ending.
-                let _ = graph.use_catalog(&discovered.catalog).await;
+                let _ = graph.use_catalog(&catalog).await;
             }
         };
         ctx.spawn(tell.into_actor(self).map(move |(), discovery, ctx| {
             if discovery.phase() != Phase::Rebuilding {
+                discovery.types_left(&gone, ctx);
                 discovery.reconcile(ctx);
                 if changed {
                     for pool in &discovery.means.pools {
@@ -323,12 +395,23 @@ impl Discovery {
     }
 }
 
+/// What an answer does not show any more.
+struct Absences {
+    /// Types that were followed.
+    missing: Vec<Arc<ResourceType>>,
+    /// Those of them that are proved to be gone.
+    gone: BTreeSet<GroupResource>,
+    /// Versions that are.
+    versions: BTreeSet<GroupVersion>,
+}
+
 impl Actor for Discovery {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
         // Every monitor may have something to say at the same time.
         ctx.set_mailbox_capacity(4096);
+        self.hear_of_disturbances(ctx);
         self.hear_of_restores(ctx);
         self.hear_of_leadership(ctx);
         self.hear_of_recoveries(ctx);
@@ -341,6 +424,9 @@ impl Handler<ServedTypesChanged> for Discovery {
 
     fn handle(&mut self, message: ServedTypesChanged, ctx: &mut Self::Context) {
         let known = self.discovered.clone();
+        if let Expected::Served(resource) = &message.expected {
+            self.unserved.defined(resource.clone());
+        }
         self.expectations.add(message.expected, known.as_ref().map(|known| &*known.catalog));
         self.look(ctx);
     }
@@ -350,6 +436,9 @@ impl Handler<TypesListed> for Discovery {
     type Result = ();
 
     fn handle(&mut self, TypesListed(defined): TypesListed, ctx: &mut Self::Context) {
+        for resource in &defined {
+            self.unserved.defined(resource.clone());
+        }
         let Some(known) = self.discovered.clone() else { return };
         let unknown = |resource: &GroupResource| known.catalog.resource(resource).is_none();
         let unknown: Vec<_> = defined.into_iter().filter(unknown).collect();

@@ -15,14 +15,15 @@ use tokio::time::Instant;
 use super::graph_queue::Arrival;
 use super::memory::Memory;
 use super::messages::{
-    AskConcerned, AskOwner, AskPopulation, AskStatus, AskUnread, Enqueue, Expect, Fence, Finding, FromPeer,
-    Identify, Locate, Look, LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show,
-    TakeIn, TakeInChanges, UseCatalog, Verified,
+    AskConcerned, AskOwner, AskPopulation, AskStatus, AskUnread, Disturbed, Enqueue, Expect, Fence, Finding,
+    FromPeer, Identify, Locate, Look, LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset,
+    Show, TakeIn, TakeInChanges, UseCatalog, Verified,
 };
 use super::outbox::{Outbox, Sequence};
 use super::reporter::Reporter;
 use super::supervision::{Fatal, die};
-use crate::graph::{Change, Effects, Intake, Partition, PartitionId};
+use crate::api::Doubts;
+use crate::graph::{Change, Effects, Intake, Partition, PartitionId, Verification};
 
 /// Links in one message to another partition.
 const LINKS_PER_MESSAGE: usize = 512;
@@ -40,6 +41,8 @@ pub struct Outlets {
     pub memory: Arc<Memory>,
     /// Events and log lines for people.
     pub reporter: Reporter,
+    /// Who hears that the store was restored; `None` where nobody can.
+    pub doubts: Option<Doubts>,
 }
 
 /// Owns one [`Partition`] exclusively and forwards what follows from each message.
@@ -92,7 +95,12 @@ impl GraphActor {
     /// Keys may be sent without waiting for room: the queues hold each key once,
     /// so there are never more of them than nodes.
     fn forward(&mut self, ctx: &mut Context<Self>) {
-        let Effects { delete, bereaved, orphan, absent, present, peers, reports } = &mut self.effects;
+        let Effects { delete, bereaved, orphan, absent, present, revived, restored, peers, reports } =
+            &mut self.effects;
+        // First of all: until anybody gets to it, much could be written.
+        if let (Some(proof), Some(doubts)) = (restored.take(), &self.outlets.doubts) {
+            doubts.restored(proof);
+        }
         // What came by no watch has no moment from which to count.
         bereaved.clear();
         let since = std::mem::take(&mut self.bereaved);
@@ -111,6 +119,9 @@ impl GraphActor {
             // Not what was orphaned: a watch that repeats itself may show it once more, and
             // a dependent that is late must still be let live when it goes again.
             self.outlets.memory.absent.forget(&identity);
+        }
+        for identity in revived.drain(..) {
+            self.outlets.memory.orphaned.forget(&identity);
         }
         for (to, message) in peers.drain(..) {
             self.outbox.put(to, message);
@@ -294,8 +305,13 @@ impl Handler<Verified> for GraphActor {
     type Result = MessageResult<Verified>;
 
     fn handle(&mut self, verified: Verified, ctx: &mut Self::Context) -> Self::Result {
-        let Verified { identity, generation, finding } = verified;
+        let Verified { identity, generation, under, finding } = verified;
+        let is_void = under.is_some_and(|number| number < self.partition.disturbance());
         MessageResult(self.update(ctx, |partition, effects| match finding {
+            _ if is_void => {
+                partition.decide_anew(&identity.key(), effects);
+                Verification::Stale
+            }
             Finding::Absent => partition.absence_proved(&identity, generation, effects),
             Finding::NotServed => partition.not_resolved(&identity, generation, effects),
         }))
@@ -348,8 +364,11 @@ impl Handler<AskConcerned> for GraphActor {
 impl Handler<Expect> for GraphActor {
     type Result = ();
 
-    fn handle(&mut self, Expect(key, change): Expect, _: &mut Self::Context) {
-        self.partition.expect_event(&key, &change);
+    fn handle(&mut self, Expect { key, change, under }: Expect, _: &mut Self::Context) {
+        // The store may have lost what was written before.
+        if under.is_none_or(|number| number >= self.partition.disturbance()) {
+            self.partition.expect_event(&key, &change);
+        }
     }
 }
 
@@ -367,6 +386,14 @@ impl Handler<Reset> for GraphActor {
     fn handle(&mut self, Reset: Reset, _: &mut Self::Context) {
         self.partition.reset();
         self.outbox.clear();
+    }
+}
+
+impl Handler<Disturbed> for GraphActor {
+    type Result = ();
+
+    fn handle(&mut self, Disturbed(disturbance): Disturbed, ctx: &mut Self::Context) {
+        self.update(ctx, |partition, effects| partition.disturbed(disturbance, effects));
     }
 }
 

@@ -10,8 +10,9 @@ use futures::future::try_join_all;
 use super::graph::GraphActor;
 use super::messages::{
     AskAround, AskBetter, AskConcerned, AskEdges, AskNodes, AskNodesOf, AskOwner, AskPopulation, AskStatus,
-    AskUnread, AskWaiting, Expect, Fence, Finding, Identify, IdentifyAll, Locate, Look, LookAtSmall, Page,
-    PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges, UseCatalog, Verified,
+    AskUnread, AskWaiting, Disturbed, Expect, Fence, Finding, Identify, IdentifyAll, Locate, Look,
+    LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges,
+    UseCatalog, Verified,
 };
 use super::picture::Sitters;
 use crate::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
@@ -19,7 +20,7 @@ use crate::graph::{
     Bookmark, Cursor, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Shown, Snapshot, Survey,
     Verification, Waiters,
 };
-use crate::object::{Catalog, GroupResource, Identity, Key, Namespace, Uid};
+use crate::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
 
 /// Objects in one question about how they are: a partition has more to do than to answer it.
 const KEYS_PER_QUESTION: usize = 512;
@@ -29,6 +30,8 @@ const KEYS_PER_QUESTION: usize = 512;
 pub struct GraphHandle {
     layout: Layout,
     partitions: Arc<[Addr<GraphActor>]>,
+    /// What is handed in through it was found or done under this disturbance.
+    under: Option<u64>,
 }
 
 /// A partition did not answer: it has ended, and the process is about to.
@@ -49,7 +52,14 @@ impl GraphHandle {
     #[must_use]
     pub fn new(layout: Layout, partitions: Vec<Addr<GraphActor>>) -> Self {
         debug_assert_eq!(partitions.len(), usize::from(layout.count()));
-        Self { layout, partitions: partitions.into() }
+        Self { layout, partitions: partitions.into(), under: None }
+    }
+
+    /// For somebody who began when this was the latest disturbance: what he hands in
+    /// after another one is void.
+    #[must_use]
+    pub fn under(&self, disturbance: u64) -> Self {
+        Self { under: Some(disturbance), ..self.clone() }
     }
 
     /// Which partition holds a namespace's objects.
@@ -133,7 +143,7 @@ impl GraphHandle {
         generation: Generation,
         finding: Finding,
     ) -> Answer<Verification> {
-        let verified = Verified { identity: identity.clone(), generation, finding };
+        let verified = Verified { identity: identity.clone(), generation, under: self.under, finding };
         self.ask(self.layout.of(identity.namespace.as_ref()), verified).await
     }
 
@@ -194,13 +204,18 @@ impl GraphHandle {
     pub fn expect(&self, key: &Key, change: ExpectedChange) {
         let partition = self.layout.of(key.namespace.as_ref());
         if let Some(address) = self.partitions.get(usize::from(partition.0)) {
-            address.do_send(Expect(key.clone(), change));
+            address.do_send(Expect { key: key.clone(), change, under: self.under });
         }
     }
 
     /// Resolves when all that any partition had to tell another has been applied.
     pub async fn fence(&self) -> Answer<()> {
         self.ask_all(|| Fence).await.map(drop)
+    }
+
+    /// Watches broke, or more is known of the store since.
+    pub async fn disturbed(&self, disturbance: &Disturbance) -> Answer<()> {
+        self.ask_all(|| Disturbed(disturbance.clone())).await.map(drop)
     }
 
     /// Queues everything that may need work.

@@ -168,7 +168,7 @@ mod tests {
     use crate::telemetry::Exporter;
 
     fn change() -> Change {
-        Change::ListBegan
+        Change::ListBegan { resource_version: None }
     }
 
     #[tokio::test(start_paused = true)]

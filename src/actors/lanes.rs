@@ -73,7 +73,7 @@ impl Lanes {
                 let PartitionId(lane) = self.graph.partition_of(facts.namespace.as_ref());
                 self.put_in(usize::from(lane), change, at);
             }
-            Change::ListBegan | Change::ListEnded { .. } => {
+            Change::ListBegan { .. } | Change::ListEnded { .. } => {
                 for lane in 0..self.lanes.len() {
                     self.put_in(lane, change.clone(), at);
                 }
@@ -202,6 +202,6 @@ impl Lane {
 fn references(change: &Change) -> usize {
     match change {
         Change::Seen(facts) => facts.owners.len(),
-        Change::Deleted(_) | Change::ListBegan | Change::ListEnded { .. } => 0,
+        Change::Deleted(_) | Change::ListBegan { .. } | Change::ListEnded { .. } => 0,
     }
 }

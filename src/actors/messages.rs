@@ -12,7 +12,7 @@ use crate::graph::{
     Bookmark, Cursor, DependentView, Epoch, ExpectedChange, Generation, Intake, OwnerState, PartitionId,
     PeerMessage, Shown, Snapshot, Stats, Survey, Verification, Waiters,
 };
-use crate::object::{Catalog, GroupResource, Identity, Key, ResourceType, Uid};
+use crate::object::{Catalog, Disturbance, GroupResource, Identity, Key, ResourceType, Uid};
 
 // To a graph partition.
 
@@ -80,6 +80,8 @@ pub struct Verified {
     pub identity: Identity,
     /// The generation of the node that the look-up began with.
     pub generation: Generation,
+    /// The latest disturbance when the look-up was sent, if that is known.
+    pub under: Option<u64>,
     /// The answer.
     pub finding: Finding,
 }
@@ -142,7 +144,20 @@ pub struct AskConcerned {
 /// A write of ours succeeded: an event of the object is to be expected.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Expect(pub Key, pub ExpectedChange);
+pub struct Expect {
+    /// The object.
+    pub key: Key,
+    /// What the event will show.
+    pub change: ExpectedChange,
+    /// The latest disturbance when it was written, if that is known.
+    pub under: Option<u64>,
+}
+
+/// Watches broke, or more is known of the store since. Answered when absences that
+/// were proved before are forgotten.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Disturbed(pub Disturbance);
 
 /// Queue everything that may need work, as if nothing had been queued so far.
 #[derive(Debug, Message)]

@@ -80,6 +80,8 @@ struct Manner {
     pace: Pace,
     /// An answer may take so long.
     limit: Duration,
+    /// The latest disturbance when what is written was decided.
+    decided_under: Option<u64>,
 }
 
 /// When requests about single objects wait for their turn.
@@ -124,7 +126,7 @@ impl Api {
     /// The way through clients that exist already.
     #[must_use]
     pub fn from_clients(clients: impl Into<Clients>, settings: ApiSettings, gate: WriteGate) -> Self {
-        let manner = Manner { pace: Pace::Each, limit: settings.request_timeout };
+        let manner = Manner { pace: Pace::Each, limit: settings.request_timeout, decided_under: None };
         let inner = Inner {
             clients: clients.into(),
             limiter: Limiter::new(settings.qps, settings.burst),
@@ -133,9 +135,9 @@ impl Api {
             bulkhead: Bulkhead::default(),
             reachability: Reachability::default(),
             settings,
+            doubts: Doubts::new(gate.clone()),
             gate,
             high_water: HighWater::default(),
-            doubts: Doubts::default(),
             trials: Trials::default(),
             readers: Readers::default(),
         };
@@ -151,7 +153,7 @@ impl Api {
 
     /// A way on which requests have waited, and have this place.
     pub(super) fn with_place(&self, place: HeldPlace) -> Self {
-        Self(Arc::clone(&self.0), Manner { pace: Pace::Turn(place), limit: self.1.limit })
+        Self(Arc::clone(&self.0), Manner { pace: Pace::Turn(place), ..self.1.clone() })
     }
 
     /// Whether requests wait for nothing any more.
@@ -162,7 +164,18 @@ impl Api {
     /// A way on which no answer takes longer than this.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
-        Self(Arc::clone(&self.0), Manner { limit: limit.min(self.1.limit), pace: self.1.pace.clone() })
+        Self(Arc::clone(&self.0), Manner { limit: limit.min(self.1.limit), ..self.1.clone() })
+    }
+
+    /// A way on which nothing is written once watches have broken after this
+    /// disturbance: what is to be written was decided under it.
+    #[must_use]
+    pub fn under(&self, disturbance: u64) -> Self {
+        Self(Arc::clone(&self.0), Manner { decided_under: Some(disturbance), ..self.1.clone() })
+    }
+
+    pub(super) const fn decided_under(&self) -> Option<u64> {
+        self.1.decided_under
     }
 
     /// What other API servers answer for, as it was discovered just now.
@@ -350,19 +363,21 @@ impl Api {
             Ok::<_, ApiError>((parts, body))
         });
         let answer = match permit {
-            None => Some(exchange.await),
+            None => Ok(exchange.await),
             Some(permit) => tokio::select! {
                 biased;
-                () = self.0.gate.outlived(permit) => None,
-                answer = exchange => Some(answer),
+                () = self.0.gate.outlived(permit) => Err("this replica has lost its lease"),
+                // It may still wait for a connection, and be sent to another store.
+                () = self.disturbed() => Err("watches broke"),
+                answer = exchange => Ok(answer),
             },
         };
         let answer = answer.map(|answer| answer.unwrap_or_else(|_| Err(too_slow(call, limit))));
-        if let Some(answer) = &answer {
+        if let Ok(answer) = &answer {
             let code = answer.as_ref().map(|(parts, _)| parts.status.as_u16());
             self.note_reachable(call, start, code);
         }
-        let answer = answer.unwrap_or_else(|| Err(given_up(call)));
+        let answer = answer.unwrap_or_else(|why| Err(given_up(call, why)));
         let code = answer.as_ref().ok().map(|(parts, _)| parts.status.as_u16());
         // For clients without a layer that knows better: what was answered was sent.
         if let Some(lag) = lag.filter(|_| code.is_some()) {
@@ -370,6 +385,14 @@ impl Api {
         }
         self.0.settings.observer.request(call.verb, call.resource, code, start.elapsed());
         answer
+    }
+
+    /// Resolves when watches have broken after the decision to write.
+    async fn disturbed(&self) {
+        match self.1.decided_under {
+            Some(number) => self.0.doubts.after(number).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Refuses what writes while nothing may be written.
@@ -458,8 +481,8 @@ fn too_slow(call: &Call<'_>, limit: Duration) -> ApiError {
 }
 
 /// What became of it is not known: it may have taken effect.
-fn given_up(call: &Call<'_>) -> ApiError {
-    call.error(ErrorClass::Transient, "given up, because this replica has lost its lease", None)
+fn given_up(call: &Call<'_>, why: &str) -> ApiError {
+    call.error(ErrorClass::Transient, format!("given up, because {why}"), None)
 }
 
 const fn class_of(closed: GateClosed) -> ErrorClass {

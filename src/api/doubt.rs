@@ -7,19 +7,25 @@
 //! until a consistent list has said at which version the store is. The list is one for
 //! all types, because they share a store, and because a type that cannot be listed must
 //! not hold up the others.
+//!
+//! A restore can also raise the version (`etcdutl snapshot restore --bump-revision`), and
+//! then that list shows nothing. So whatever was found or decided before watches broke is
+//! void in any case: each time has a number, whoever decides notes the latest of which
+//! everybody has been told, and a write that was decided under an earlier one is not sent.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use super::client::{Api, Call};
 use super::error::{ApiError, ErrorClass};
+use super::gate::WriteGate;
 use super::list_watch::{HighWater, present_version};
-use crate::object::{GroupResource, ResourceType, ResourceVersion, Scope};
+use crate::object::{Disturbance, GroupResource, ResourceType, ResourceVersion, Scope};
 
 /// How long the answer may take: a write waits for it.
 const AT_MOST: Duration = Duration::from_secs(10);
@@ -29,6 +35,9 @@ const DISPELLED: (ErrorClass, Cow<'static, str>) = (
     ErrorClass::Doubted,
     Cow::Borrowed("watches broke; the store is still the same, and it is decided anew"),
 );
+
+/// What becomes of a write that was decided before.
+const OVER: &str = "watches broke since this was decided, and it is decided anew";
 
 /// What comes of one where the store went back.
 pub(super) const RESTORED: &str = "the store was restored from a backup; everything is read anew first";
@@ -44,12 +53,22 @@ struct Inner {
     /// One question at a time: it answers everybody.
     asking: tokio::sync::Mutex<()>,
     proof: watch::Sender<String>,
+    /// Another disturbance, or the store was found since. (`watch` would wake many in a
+    /// random order.)
+    disturbed: Notify,
+    /// Everybody has been told of one.
+    told: Notify,
+    gate: WriteGate,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many doubts there ever were.
+    /// How many doubts there ever were; the number of the latest disturbance.
     raised: u64,
+    /// The latest of which everybody has been told.
+    told: u64,
+    /// The greatest version that was found since.
+    found: Option<ResourceVersion>,
     /// How many questions there were that dispelled none.
     asked: u64,
     /// Each with its number.
@@ -65,14 +84,20 @@ struct Question {
     seen: ResourceVersion,
 }
 
-impl Default for Doubts {
-    fn default() -> Self {
-        let (proof, _) = watch::channel(String::new());
-        Self(Arc::new(Inner { state: Mutex::default(), asking: tokio::sync::Mutex::default(), proof }))
-    }
-}
-
 impl Doubts {
+    /// None so far. A store that was restored closes the gate.
+    pub(super) fn new(gate: WriteGate) -> Self {
+        let (proof, _) = watch::channel(String::new());
+        Self(Arc::new(Inner {
+            state: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+            proof,
+            disturbed: Notify::new(),
+            told: Notify::new(),
+            gate,
+        }))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,9 +110,10 @@ impl Doubts {
     /// The watch of a type has ended before its time.
     pub(super) fn raise(&self, resource: &GroupResource) {
         let mut state = self.state();
-        state.raised += 1;
-        let number = state.raised;
+        let number = state.next();
         state.doubted.insert(resource.clone(), number);
+        drop(state);
+        self.0.disturbed.notify_waiters();
     }
 
     /// A connection to the API server was lost, or could not be made: it may come back with
@@ -99,13 +125,104 @@ impl Doubts {
         }
     }
 
-    /// The store is not behind what was seen of a type.
-    pub(super) fn settle(&self, resource: &GroupResource) {
-        self.state().doubted.remove(resource);
+    /// The store is not behind what was seen of a type: it was found at this version.
+    pub(super) fn settle(&self, resource: &GroupResource, version: Option<&ResourceVersion>) {
+        let mut state = self.state();
+        if state.doubted.remove(resource).is_some() {
+            state.find(version);
+            drop(state);
+            self.0.disturbed.notify_waiters();
+        }
     }
 
-    fn settle_up_to(&self, number: u64) {
-        self.state().doubted.retain(|_, doubt| *doubt > number);
+    fn settle_up_to(&self, number: u64, version: Option<&ResourceVersion>) {
+        let mut state = self.state();
+        state.doubted.retain(|_, doubt| *doubt > number);
+        if state.raised == number {
+            state.find(version);
+        }
+        drop(state);
+        self.0.disturbed.notify_waiters();
+    }
+
+    /// The latest disturbance, and what is known of the store since.
+    #[must_use]
+    pub fn disturbance(&self) -> Disturbance {
+        let state = self.state();
+        // Each type was found at its own time: when all were, all is after the latest.
+        let found = state.found.clone().filter(|_| state.doubted.is_empty());
+        Disturbance { number: state.raised, found }
+    }
+
+    /// Resolves when there is another disturbance than this one, or more is known of it.
+    pub async fn other_than(&self, known: &Disturbance) -> Disturbance {
+        loop {
+            // Before the look: what changes after it is not missed.
+            let disturbed = self.0.disturbed.notified();
+            let now = self.disturbance();
+            if now != *known {
+                return now;
+            }
+            disturbed.await;
+        }
+    }
+
+    /// Resolves when there has been a disturbance after this one.
+    pub(super) async fn after(&self, number: u64) {
+        loop {
+            let disturbed = self.0.disturbed.notified();
+            if self.is_void(number) {
+                return;
+            }
+            disturbed.await;
+        }
+    }
+
+    /// Whether what was decided under this number is not to be done any more.
+    pub fn is_void(&self, number: u64) -> bool {
+        self.state().raised != number
+    }
+
+    /// Everybody has forgotten what was proved before this disturbance.
+    pub fn told(&self, number: u64) {
+        self.state().told = number;
+        self.0.told.notify_waiters();
+    }
+
+    /// The latest disturbance of which everybody has been told: what is decided now rests
+    /// on nothing older.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.state().told
+    }
+
+    /// Waits until everybody has been told of the latest disturbance, for a while.
+    async fn everybody_told(&self) {
+        let told = async {
+            loop {
+                let told = self.0.told.notified();
+                let is_told = {
+                    let state = self.state();
+                    state.told == state.raised
+                };
+                if is_told {
+                    return;
+                }
+                told.await;
+            }
+        };
+        // Who waits in vain tries again.
+        let _ = timeout(AT_MOST, told).await;
+    }
+
+    /// The store was restored from a backup: nothing is written until all has been read
+    /// anew.
+    pub fn restored(&self, proof: String) {
+        // At once: until anybody gets to it, much could be written.
+        self.0.gate.pause();
+        self.state().next();
+        self.0.disturbed.notify_waiters();
+        self.0.proof.send_replace(proof);
     }
 
     /// Forgets all: the store was restored, and everything is read anew.
@@ -113,6 +230,10 @@ impl Doubts {
         let mut state = self.state();
         state.doubted.clear();
         state.followed.clear();
+        // No watch from before goes on: whatever is seen from now on has happened since.
+        state.found = Some(ResourceVersion::number(0));
+        drop(state);
+        self.0.disturbed.notify_waiters();
     }
 
     /// What proves that the store was restored, whenever something does.
@@ -144,16 +265,37 @@ impl Doubts {
     }
 }
 
+impl State {
+    /// The number of another disturbance.
+    fn next(&mut self) -> u64 {
+        self.raised += 1;
+        self.found = None;
+        self.raised
+    }
+
+    /// The store was found at this version.
+    fn find(&mut self, version: Option<&ResourceVersion>) {
+        let Some(version) = version else { return };
+        if !self.found.as_ref().is_some_and(|found| found.is_after(version)) {
+            self.found = Some(version.clone());
+        }
+    }
+}
+
 impl Api {
     /// Before a write: if there is any doubt, has it dispelled, and sends nothing all
     /// the same. What was decided may rest on what is over when the answer comes.
     pub(super) async fn refuse_in_doubt(&self, call: &Call<'_>) -> Result<(), ApiError> {
         let doubts = self.doubts();
         if !doubts.is_any() {
+            if self.decided_under().is_some_and(|number| doubts.is_void(number)) {
+                doubts.everybody_told().await;
+                return Err(call.error(ErrorClass::Doubted, format!("not sent: {OVER}"), None));
+            }
             return Ok(());
         }
         let asked = doubts.state().asked;
-        let _turn = doubts.0.asking.lock().await;
+        let turn = doubts.0.asking.lock().await;
         // Unless somebody else has just tried.
         let question = doubts.question(self.high_water()).filter(|_| doubts.state().asked == asked);
         let (class, why) = match question {
@@ -164,6 +306,10 @@ impl Api {
             ),
             None => DISPELLED,
         };
+        drop(turn);
+        if class == ErrorClass::Doubted {
+            doubts.everybody_told().await;
+        }
         Err(call.error(class, format!("not sent: {why}"), None))
     }
 
@@ -178,8 +324,8 @@ impl Api {
             let answer = timeout(AT_MOST, present_version(self, asked)).await;
             match answer.map(|answer| answer.map(|envelope| envelope.resource_version)) {
                 Ok(Ok(Some(found))) if seen.is_after(&found) => behind = Some(found),
-                Ok(Ok(_)) => {
-                    doubts.settle_up_to(*number);
+                Ok(Ok(found)) => {
+                    doubts.settle_up_to(*number, found.as_ref());
                     return DISPELLED;
                 }
                 Ok(Err(error)) => failed = error.to_string(),
@@ -218,10 +364,7 @@ impl Api {
     }
 
     fn store_is_behind(&self, of: &GroupResource, seen: &ResourceVersion, found: &ResourceVersion) {
-        // At once: until anybody gets to it, much could be written.
-        self.gate().pause();
-        let proof = format!("the store is at version {found}, {seen} had been seen of {of}");
-        self.doubts().0.proof.send_replace(proof);
+        self.doubts().restored(format!("the store is at version {found}, {seen} had been seen of {of}"));
     }
 }
 

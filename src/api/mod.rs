@@ -48,7 +48,7 @@ pub use clock::{Clock, Moment};
 pub use connect::{ConnectError, ServerVersion, load_config};
 pub use decode::Encoding;
 pub use delete::Deleted;
-pub use discovery::{Discovered, GroupFailure, Watchable};
+pub use discovery::{Definition, Discovered, GroupFailure, Watchable};
 pub use doubt::Doubts;
 pub use error::{ApiError, ErrorClass};
 pub use event::EventType;

@@ -27,7 +27,7 @@ impl Partition {
         let nodes: Batch<NodeId> = changes
             .filter_map(|change| match change {
                 Change::Seen(facts) | Change::Deleted(facts) => store.first_with(&facts.uid),
-                Change::ListBegan | Change::ListEnded { .. } => None,
+                Change::ListBegan { .. } | Change::ListEnded { .. } => None,
             })
             .collect();
         // Alone, it would be waited for as long.

@@ -60,11 +60,40 @@ impl Partition {
         self.retarget(&changed, out);
     }
 
+    /// The monitor of a type has been drained, and nobody knows whether the type is gone.
+    /// What was seen of it stays: it names owners, and blocks them. But it says of no
+    /// owner any more that it exists.
+    pub(super) fn type_unserved(
+        &mut self,
+        resource: &ResourceType,
+        epoch: Epoch,
+        out: &mut Effects,
+    ) -> IntakeOutcome {
+        let Some(type_id) = self.store.types.find(&resource.group_resource) else {
+            return IntakeOutcome::Applied;
+        };
+        let entry = &mut self.store.types.entries[type_id];
+        if entry.monitor.as_ref().is_some_and(|monitor| monitor.epoch != epoch) {
+            return IntakeOutcome::Stale;
+        }
+        entry.monitor = None;
+        entry.unserved = true;
+        let nodes = entry.nodes.clone();
+        for id in nodes {
+            if self.expected.remove(&id).is_some_and(|expectation| expectation.asked) {
+                self.queue(id, out);
+            }
+        }
+        self.store.types.release(type_id);
+        IntakeOutcome::Applied
+    }
+
     /// The monitor of a type has been drained and the type is no longer served.
     pub(super) fn type_removed(
         &mut self,
         resource: &ResourceType,
         epoch: Epoch,
+        proved_under: Option<u64>,
         out: &mut Effects,
     ) -> IntakeOutcome {
         let group_resource = &resource.group_resource;
@@ -74,11 +103,15 @@ impl Partition {
                 return IntakeOutcome::Stale;
             }
             entry.monitor = None;
+            entry.unserved = false;
             let observed: Vec<NodeId> =
                 entry.nodes.iter().copied().filter(|&id| self.store.nodes[id].is_observed()).collect();
             for id in observed {
                 self.retire(id, out);
                 self.collect(id);
+            }
+            if proved_under.is_some_and(|number| number >= self.disturbance.number) {
+                self.confirm_absences(type_id, out);
             }
             if let Some(type_id) = self.store.types.find(group_resource) {
                 self.store.types.release(type_id);
@@ -129,7 +162,7 @@ impl Partition {
         }
         let watched = self.store.types.find(&old.group_resource).is_some_and(|id| {
             let entry = &self.store.types.entries[id];
-            entry.monitor.is_some() && entry.resource.scope == old.scope
+            (entry.monitor.is_some() || entry.unserved) && entry.resource.scope == old.scope
         });
         let remote = new.is_none() && old.scope == Scope::Cluster && self.id != Layout::CLUSTER;
         watched || remote
@@ -180,7 +213,9 @@ impl Partition {
         }
         let now = self.store.resource_of(edge.owner);
         let wanted = self.store.reference_types.get(edge.reference_type).resolved.as_ref();
-        let proved = self.store.nodes[edge.owner].presence == Presence::Absent && self.store.matches(id);
+        let was_proved = || self.store.doubtful.contains(&edge.owner);
+        let proved = (self.store.nodes[edge.owner].presence == Presence::Absent || was_proved())
+            && self.store.matches(id);
         !(same_type(now, wanted) || (proved && wanted.is_none()))
     }
 

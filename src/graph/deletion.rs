@@ -33,7 +33,11 @@ impl Partition {
         out: &mut Effects,
     ) {
         let Some(id) = self.store.find(&facts.uid, Target::Served(type_id)) else { return };
+        let worth = self.worth(deletes_prove, facts.resource_version.as_ref());
+        let is_in_doubt = worth != deletes_prove;
+        let deletes_prove = worth;
         match self.store.nodes[id].presence {
+            Presence::Observed if is_in_doubt => self.vanish_in_doubt(id, out),
             Presence::Observed => self.vanish(id, deletes_prove, out),
             // The object came and went before it was ever seen here.
             Presence::Virtual if deletes_prove == DeletesProve::Absence => {

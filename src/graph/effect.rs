@@ -22,6 +22,11 @@ pub struct Effects {
     /// Identities that were thought absent and showed up alive (a store restored
     /// from a backup brings uids back); to be forgotten by every cache.
     pub present: Vec<Identity>,
+    /// Identities that a list shows alive and that were not there before: owners
+    /// among them whose dependents were orphaned are back, and that is over.
+    pub revived: Vec<Identity>,
+    /// The store was restored from a backup; what proves it.
+    pub restored: Option<String>,
     /// Messages to other partitions.
     pub peers: Vec<(PartitionId, PeerMessage)>,
     /// What people should know.
@@ -31,12 +36,14 @@ pub struct Effects {
 impl Effects {
     /// Empties all lists and keeps their room.
     pub fn clear(&mut self) {
-        let Self { delete, bereaved, orphan, absent, present, peers, reports } = self;
+        let Self { delete, bereaved, orphan, absent, present, revived, restored, peers, reports } = self;
         delete.clear();
         bereaved.clear();
         orphan.clear();
         absent.clear();
         present.clear();
+        revived.clear();
+        *restored = None;
         peers.clear();
         reports.clear();
     }

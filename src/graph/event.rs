@@ -44,13 +44,23 @@ pub enum Intake {
         /// The changes.
         changes: Vec<Change>,
     },
-    /// The type is no longer served and its monitor has been drained. Its nodes
+    /// Discovery does not show the type any more, and its monitor has been drained.
+    /// That proves nothing: its nodes stay, and nobody is known to be there.
+    TypeUnserved {
+        /// The type.
+        resource: Arc<ResourceType>,
+        /// The epoch of the monitor that ended; ignored if another one runs.
+        epoch: Epoch,
+    },
+    /// The type is proved to be gone and its monitor has been drained. Its nodes
     /// leave without being taken for deleted; references to it become unresolved.
     TypeRemoved {
         /// The type.
         resource: Arc<ResourceType>,
         /// The epoch of the monitor that ended; ignored if another one runs.
         epoch: Epoch,
+        /// The latest disturbance when that was proved; `None`: nothing proves it.
+        proved_under: Option<u64>,
     },
 }
 
@@ -58,7 +68,11 @@ pub enum Intake {
 #[derive(Clone, Debug)]
 pub enum Change {
     /// A list begins: what it does not show by its end may be gone.
-    ListBegan,
+    ListBegan {
+        /// The version for which it stands, if that is known already: then it is not
+        /// older than anything that was seen of the type.
+        resource_version: Option<ResourceVersion>,
+    },
     /// An object as a list or an ADDED or MODIFIED event showed it.
     Seen(ObjectFacts),
     /// A DELETED event, with the object's last state.

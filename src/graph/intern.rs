@@ -172,8 +172,22 @@ pub(super) struct MonitorState {
     pub(super) deletes_prove: DeletesProve,
     /// A list has ended in this epoch: the nodes of the type are what there is.
     pub(super) synced: bool,
-    /// A list has begun and not ended.
-    pub(super) listing: bool,
+    /// What is shown now.
+    pub(super) listing: Listing,
+    /// Another server showed the nodes that are there: until the first list has
+    /// ended, their versions are no measure for its own.
+    pub(super) is_foreign: bool,
+}
+
+/// Whether a list is being shown, and which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listing {
+    /// None: what is shown are events.
+    None,
+    /// One that may turn out to be older than what was seen.
+    OfUnknownVersion,
+    /// One that is not older than anything that was seen of the type.
+    UpToDate,
 }
 
 /// A resource type that has nodes, a monitor, or both.
@@ -185,6 +199,12 @@ pub(super) struct TypeEntry {
     pub(super) nodes: Vec<NodeId>,
     /// How many of them are observed.
     pub(super) observed: usize,
+    /// Who gave the nodes' versions: the worth of deletes of the latest monitor.
+    pub(super) versions_of: Option<DeletesProve>,
+    /// A list of the type has ended before.
+    pub(super) was_listed: bool,
+    /// Discovery does not show it any more, and it is not known to be gone.
+    pub(super) unserved: bool,
 }
 
 impl TypeEntry {
@@ -194,7 +214,12 @@ impl TypeEntry {
 
     /// Whether what is shown now is a list, and no watch.
     pub(super) fn is_listing(&self) -> bool {
-        self.monitor.as_ref().is_some_and(|monitor| monitor.listing)
+        self.listing() != Listing::None
+    }
+
+    /// Which list is shown now, if any.
+    pub(super) fn listing(&self) -> Listing {
+        self.monitor.as_ref().map_or(Listing::None, |monitor| monitor.listing)
     }
 }
 
@@ -218,8 +243,15 @@ impl Types {
         if let Some(id) = self.find(&resource.group_resource) {
             return id;
         }
-        let entry =
-            TypeEntry { resource: Arc::clone(resource), monitor: None, nodes: Vec::new(), observed: 0 };
+        let entry = TypeEntry {
+            resource: Arc::clone(resource),
+            monitor: None,
+            nodes: Vec::new(),
+            observed: 0,
+            versions_of: None,
+            was_listed: false,
+            unserved: false,
+        };
         let id = self.entries.insert(entry);
         self.index.insert(resource.group_resource.clone(), id);
         id

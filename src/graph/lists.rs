@@ -5,19 +5,19 @@ use std::cmp::Ordering;
 use crate::mutation::{self, Mutation};
 use crate::object::ResourceVersion;
 
-use super::intern::TypeId;
+use super::intern::{Listing, TypeId};
 use super::node::NodeId;
 use super::{DeletesProve, Effects, Partition};
 
 impl Partition {
-    pub(super) fn list_began(&mut self, type_id: TypeId) {
+    pub(super) fn list_began(&mut self, type_id: TypeId, is_version_known: bool) {
         let super::store::Store { types, nodes, .. } = &mut self.store;
         let entry = &mut types.entries[type_id];
         for &id in &entry.nodes {
             nodes[id].listed = false;
         }
         if let Some(monitor) = &mut entry.monitor {
-            monitor.listing = true;
+            monitor.listing = if is_version_known { Listing::UpToDate } else { Listing::OfUnknownVersion };
         }
     }
 
@@ -32,27 +32,35 @@ impl Partition {
         out: &mut Effects,
     ) {
         let entry = &mut self.store.types.entries[type_id];
-        match &mut entry.monitor {
-            Some(monitor) if monitor.listing => {
-                monitor.listing = false;
+        let is_foreign = match &mut entry.monitor {
+            Some(monitor) if monitor.listing != Listing::None => {
+                monitor.listing = Listing::None;
                 monitor.synced = true;
+                std::mem::take(&mut monitor.is_foreign)
             }
             // An end without a beginning says nothing.
             _ => return,
-        }
+        };
+        entry.was_listed = true;
         let missing: Vec<NodeId> = entry
             .nodes
             .iter()
             .copied()
             .filter(|&id| self.store.nodes[id].is_observed() && !self.store.nodes[id].listed)
             .collect();
+        let worth = self.worth(deletes_prove, version);
         for id in missing {
+            if is_foreign {
+                self.vanish(id, DeletesProve::Nothing, out);
+                continue;
+            }
             let order = self.store.version(id).zip(version).and_then(|(a, b)| a.partial_cmp(b));
             match order {
                 // Created after the list's version; unless the versions mean nothing.
                 Some(Ordering::Greater)
                     if deletes_prove == DeletesProve::Absence && !mutation::is(Mutation::TrustOldList) => {}
-                Some(_) => self.vanish(id, deletes_prove, out),
+                Some(_) if worth != deletes_prove => self.vanish_in_doubt(id, out),
+                Some(_) => self.vanish(id, worth, out),
                 // Versions that cannot be compared prove nothing.
                 None => self.vanish(id, DeletesProve::Nothing, out),
             }

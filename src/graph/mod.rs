@@ -12,6 +12,7 @@ pub mod dump;
 mod edges;
 mod effect;
 mod event;
+mod evidence;
 mod index;
 mod intern;
 mod large;

@@ -1,10 +1,11 @@
 //! An object as a monitor shows it: new, known, or changed.
 
-use crate::object::{DeletionState, ObjectFacts};
+use crate::mutation::{self, Mutation};
+use crate::object::{DeletionState, ObjectFacts, ResourceVersion};
 
 use super::attach::Extent;
-use super::intern::TypeId;
-use super::node::{EdgeId, NodeId, Presence, Target};
+use super::intern::{Listing, TypeId};
+use super::node::{EdgeId, NodeId, NodeType, Presence, Target};
 use super::{Effects, Partition};
 
 impl Partition {
@@ -26,17 +27,17 @@ impl Partition {
                     }
                 }
             }
-            Some(id) => self.appear(id, facts, out),
+            Some(id) => self.appear(id, type_id, facts, out),
             None => {
                 let (namespace, target) = (facts.namespace.as_ref(), Target::Served(type_id));
                 let id = self.store.create(&facts.uid, target, namespace, &facts.name, Presence::Observed);
-                self.appear(id, facts, out);
+                self.appear(id, type_id, facts, out);
             }
         }
     }
 
     /// A node that was not observed, or is new, becomes observed.
-    fn appear(&mut self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) {
+    fn appear(&mut self, id: NodeId, type_id: TypeId, facts: &ObjectFacts, out: &mut Effects) {
         let was = self.store.nodes[id].presence;
         let guess = (was == Presence::Absent).then(|| self.store.identity(id));
         if was == Presence::Remote {
@@ -47,6 +48,10 @@ impl Partition {
         self.store.set_presence(id, Presence::Observed);
         out.present.extend(guess.filter(|guess| *guess == self.store.identity(id)));
         let deletion = facts.deletion_state();
+        let entry = &self.store.types.entries[type_id];
+        if entry.was_listed && entry.listing() == Listing::UpToDate && !deletion.is_being_deleted() {
+            out.revived.push(self.store.identity(id));
+        }
         self.store.set_version(id, facts.resource_version.as_ref());
         let node = &mut self.store.nodes[id];
         node.finalizers = facts.finalizers;
@@ -67,7 +72,9 @@ impl Partition {
     fn update(&mut self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) {
         self.store.nodes[id].listed = true;
         let (known, shown) = (&self.store.version(id), &facts.resource_version);
-        if known.as_ref().zip(shown.as_ref()).is_some_and(|(known, shown)| known.is_after(shown)) {
+        if known.as_ref().zip(shown.as_ref()).is_some_and(|(known, shown)| known.is_after(shown))
+            && !self.goes_back(id, facts, out)
+        {
             return;
         }
         let newer = known != shown;
@@ -108,6 +115,29 @@ impl Partition {
         }
         self.unlink_lost(id, remote, out);
         self.send_links(id, out);
+    }
+
+    /// An object is shown at a lower version than its node has. Whether the node goes
+    /// back to that.
+    fn goes_back(&self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) -> bool {
+        let NodeType::Served { id: type_id, .. } = self.store.nodes[id].node_type else { return false };
+        let entry = &self.store.types.entries[type_id];
+        if !self.store.versions_order(id) {
+            return true;
+        }
+        // A watch repeats itself, and a list may turn out to be old.
+        if entry.listing() != Listing::UpToDate || mutation::is(Mutation::TrustNodesOverLists) {
+            return false;
+        }
+        // Versions of an object only grow: this one has been brought back.
+        out.restored.get_or_insert_with(|| {
+            let (resource, known) = (&entry.resource.group_resource, self.store.version(id));
+            let version = |version: Option<&ResourceVersion>| version.map(ToString::to_string);
+            let (shown, known) = (version(facts.resource_version.as_ref()), version(known.as_ref()));
+            let (shown, known) = (shown.unwrap_or_default(), known.unwrap_or_default());
+            format!("a list of {resource} shows an object at version {shown}, {known} had been seen of it")
+        });
+        true
     }
 
     fn has_references(&self, id: NodeId, facts: &ObjectFacts) -> bool {

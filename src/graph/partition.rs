@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::object::{Catalog, DeletionState, GroupResource, Key, ResourceType, ResourceVersion};
+use crate::object::{Catalog, DeletionState, Disturbance, GroupResource, Key, ResourceType, ResourceVersion};
 
 use super::ahead::AT_ONCE;
 use super::cycles::Cycles;
-use super::intern::{KeyedMap, KeyedSet, MonitorState};
+use super::intern::{KeyedMap, KeyedSet, Listing, MonitorState};
 use super::node::{NodeId, Presence};
 use super::progress::Progress;
 use super::store::Store;
@@ -37,6 +37,8 @@ pub struct Partition {
     pub(super) suspects: KeyedSet<NodeId>,
     /// What was found waiting when somebody last looked.
     pub(super) noticed: KeyedMap<NodeId, Noticed>,
+    /// The latest time that watches broke.
+    pub(super) disturbance: Disturbance,
 }
 
 /// A write of ours whose event has not arrived yet.
@@ -100,6 +102,7 @@ impl Partition {
             expected: KeyedMap::with_hasher(hasher),
             suspects: KeyedSet::with_hasher(hasher),
             noticed: KeyedMap::with_hasher(hasher),
+            disturbance: Disturbance::default(),
         }
     }
 
@@ -116,7 +119,10 @@ impl Partition {
                 self.monitor_started(&resource, epoch, deletes_prove)
             }
             Intake::Changes { resource, epoch, changes } => self.changes(&resource, epoch, &changes, out),
-            Intake::TypeRemoved { resource, epoch } => self.type_removed(&resource, epoch, out),
+            Intake::TypeUnserved { resource, epoch } => self.type_unserved(&resource, epoch, out),
+            Intake::TypeRemoved { resource, epoch, proved_under } => {
+                self.type_removed(&resource, epoch, proved_under, out)
+            }
         }
     }
 
@@ -142,7 +148,12 @@ impl Partition {
             _ => {}
         }
         entry.resource = Arc::clone(resource);
-        entry.monitor = Some(MonitorState { epoch, deletes_prove, synced: false, listing: false });
+        entry.unserved = false;
+        // Versions that another server gave are no measure for the next one's.
+        let before = entry.versions_of.replace(deletes_prove);
+        let is_foreign = before.is_some_and(|before| before != deletes_prove);
+        entry.monitor =
+            Some(MonitorState { epoch, deletes_prove, synced: false, listing: Listing::None, is_foreign });
         IntakeOutcome::Applied
     }
 
@@ -171,7 +182,9 @@ impl Partition {
             }
             for change in changes {
                 match change {
-                    Change::ListBegan => self.list_began(type_id),
+                    Change::ListBegan { resource_version } => {
+                        self.list_began(type_id, resource_version.is_some());
+                    }
                     Change::Seen(facts) => self.seen(type_id, facts, out),
                     Change::Deleted(facts) => self.deleted(type_id, facts, deletes_prove, out),
                     Change::ListEnded { resource_version } => {
@@ -194,7 +207,8 @@ impl Partition {
     /// Forgets everything: the store was restored from a backup, so that versions
     /// went back and uids may return. Monitors start afresh.
     pub fn reset(&mut self) {
-        *self = Self::new(self.id, self.layout, Arc::clone(&self.catalog));
+        let disturbance = std::mem::take(&mut self.disturbance);
+        *self = Self { disturbance, ..Self::new(self.id, self.layout, Arc::clone(&self.catalog)) };
     }
 
     /// Notes that a worker's write succeeded and its event has not been seen yet.
@@ -206,6 +220,10 @@ impl Partition {
         let Some(id) = self.store.find_key(key).filter(|&id| self.store.nodes[id].is_observed()) else {
             return;
         };
+        // Nobody would show an event.
+        if !self.store.is_monitored(id) {
+            return;
+        }
         let shows = match change {
             ExpectedChange::Removed => false,
             ExpectedChange::Version(version) => self.store.version(id).is_some_and(|seen| seen >= *version),
@@ -228,8 +246,10 @@ impl Partition {
     pub(super) fn note_event(&mut self, id: NodeId, out: &mut Effects) {
         let Some(expectation) = self.expected.get(&id) else { return };
         let pending = match (&expectation.change, self.store.version(id)) {
-            // Versions that cannot be compared: any event will do.
-            (ExpectedChange::Version(version), Some(seen)) => version.is_after(&seen),
+            // Versions that cannot be compared, or mean nothing: any event will do.
+            (ExpectedChange::Version(version), Some(seen)) => {
+                version.is_after(&seen) && self.store.versions_order(id)
+            }
             _ => false,
         };
         if !pending && self.expected.remove(&id).is_some_and(|expectation| expectation.asked) {

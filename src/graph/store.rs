@@ -10,10 +10,11 @@ use crate::object::{
     UidHasher,
 };
 
+use super::DeletesProve;
 use super::arena::Arena;
 use super::capacity::{grow_by_an_eighth, is_sparse};
 use super::index::Index;
-use super::intern::{Interned, Interner, KeyedMap, NamespaceId, Purpose, ReferenceType, Types};
+use super::intern::{Interned, Interner, KeyedMap, KeyedSet, NamespaceId, Purpose, ReferenceType, Types};
 use super::memory::Memory;
 use super::names::{Name, Names};
 use super::node::{Edge, EdgeId, Node, NodeId, NodeType, Presence, Role, Target};
@@ -43,6 +44,10 @@ pub(super) struct Store {
     pub(super) reference_types: Interner<ReferenceType>,
     pub(super) types: Types,
     virtual_nodes: usize,
+    /// The nodes that were proved absent: few, and to be found at once.
+    absent: KeyedSet<NodeId>,
+    /// Virtual ones that were proved absent, or seen to go, and watches have broken since.
+    pub(super) doubtful: KeyedSet<NodeId>,
     /// Edges to owners whose kind leads to no type.
     pub(super) unresolved_edges: usize,
     /// Source of generations. One for all nodes: a node that was freed and made
@@ -82,6 +87,8 @@ impl Store {
             reference_types: Interner::new(Purpose::ReferenceTypes.hasher(seed)),
             types: Types::new(Purpose::Types.hasher(seed)),
             virtual_nodes: 0,
+            absent: KeyedSet::with_hasher(Purpose::Nodes.hasher(seed)),
+            doubtful: KeyedSet::with_hasher(Purpose::Nodes.hasher(seed)),
             unresolved_edges: 0,
             clock: 0,
         }
@@ -209,6 +216,12 @@ impl Store {
         self.scans.remove(&id);
         self.set_version(id, None);
         let Some(node) = self.nodes.remove(id) else { return };
+        if node.presence == Presence::Absent {
+            self.absent.remove(&id);
+        }
+        if !self.doubtful.is_empty() {
+            self.doubtful.remove(&id);
+        }
         self.remove_name(id, node.name);
         self.virtual_nodes -= usize::from(node.presence == Presence::Virtual);
         if let Some(namespace) = node.namespace {
@@ -239,6 +252,14 @@ impl Store {
         }
         self.virtual_nodes += usize::from(presence == Presence::Virtual);
         self.virtual_nodes -= usize::from(was == Presence::Virtual);
+        if !self.doubtful.is_empty() {
+            self.doubtful.remove(&id);
+        }
+        if presence == Presence::Absent {
+            self.absent.insert(id);
+        } else if was == Presence::Absent {
+            self.absent.remove(&id);
+        }
         if let NodeType::Served { id: type_id, .. } = self.nodes[id].node_type {
             let observed = &mut self.types.entries[type_id].observed;
             *observed += usize::from(presence == Presence::Observed);
@@ -362,7 +383,7 @@ impl Store {
             edges: self.edges.bytes(),
             index: self.index.bytes(),
             lists: lists.sum(),
-            rest: self.own_names.allocation_size() + self.versions.bytes(),
+            rest: self.absent.allocation_size() + self.own_names.allocation_size() + self.versions.bytes(),
         }
     }
 
@@ -372,6 +393,25 @@ impl Store {
 
     pub(super) const fn virtual_nodes(&self) -> usize {
         self.virtual_nodes
+    }
+
+    /// The nodes that were proved absent, in no order.
+    pub(super) fn absent(&self) -> impl Iterator<Item = NodeId> {
+        self.absent.iter().copied()
+    }
+
+    /// Whether a monitor of a node's type runs.
+    pub(super) fn is_monitored(&self, id: NodeId) -> bool {
+        let NodeType::Served { id: type_id, .. } = self.nodes[id].node_type else { return false };
+        self.types.entries[type_id].monitor.is_some()
+    }
+
+    /// Whether the versions of a node's type say what came first. Those that an
+    /// aggregated API gives may be anything.
+    pub(super) fn versions_order(&self, id: NodeId) -> bool {
+        let NodeType::Served { id: type_id, .. } = self.nodes[id].node_type else { return false };
+        let monitor = self.types.entries[type_id].monitor.as_ref();
+        monitor.is_none_or(|monitor| monitor.deletes_prove == DeletesProve::Absence && !monitor.is_foreign)
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Catalog {
 }
 
 /// Group, version, kind in lower case.
-type KindKey = (Box<str>, Box<str>, Box<str>);
+pub type KindKey = (Box<str>, Box<str>, Box<str>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct KindEntry {
@@ -87,6 +87,38 @@ impl Catalog {
             kinds.map(|(kind, entry)| (kind.clone(), Arc::clone(&entry.resource))).collect()
         };
         part(self) != part(other)
+    }
+
+    /// The kinds of this catalog that another one lacks, each with its type; in no order.
+    pub fn kinds_missing_in<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> impl Iterator<Item = (&'a KindKey, &'a Arc<ResourceType>)> {
+        let missing = self.kinds.iter().filter(|(key, _)| !other.kinds.contains_key(*key));
+        missing.map(|(key, entry)| (key, &entry.resource))
+    }
+
+    /// This catalog, and what it lacks of an earlier one, as far as that is to be kept.
+    #[must_use]
+    pub fn keeping(
+        &self,
+        earlier: &Self,
+        keeps_kind: impl Fn(&KindKey) -> bool,
+        keeps_type: impl Fn(&GroupResource) -> bool,
+    ) -> Self {
+        let (mut kinds, mut types) = (HashMap::new(), self.types.clone());
+        for (name, resource) in &earlier.types {
+            if !types.contains_key(name) && keeps_type(name) {
+                types.insert(name.clone(), Arc::clone(resource));
+            }
+        }
+        let earlier = earlier.kinds.iter().filter(|(key, _)| keeps_kind(key));
+        for (key, KindEntry { exact, resource }) in earlier.chain(&self.kinds) {
+            let now = types.get(&resource.group_resource).filter(|now| now.kind == resource.kind);
+            let resource = Arc::clone(now.unwrap_or(resource));
+            kinds.insert(key.clone(), KindEntry { exact: exact.clone(), resource });
+        }
+        Self { kinds, types, unread: self.unread.clone() }
     }
 
     /// All types, ordered by group and resource.
@@ -163,6 +195,25 @@ mod tests {
         assert!(catalog.has_unread() && catalog.is_unread("example.com/v1"));
         assert!(!catalog.is_unread("example.com/v2") && !catalog.is_unread("v1"));
         assert_ne!(catalog, Catalog::default(), "whoever compares the two must see that something came");
+    }
+
+    #[test]
+    fn what_is_missing_can_be_kept_kind_by_kind() {
+        let earlier = catalog();
+        let mut builder = Catalog::builder();
+        let moved = Arc::new(ResourceType {
+            version: "v1".into(),
+            ..ResourceType::clone(earlier.resource(&GroupResource::parse("widgets.example.com")).unwrap())
+        });
+        builder.add(ServedKind { version: "v1".into(), resource: moved });
+        let now = builder.build();
+        assert_eq!(earlier.kinds_missing_in(&now).map(|(key, _)| &*key.1).collect::<Vec<_>>(), ["v2"]);
+        let kept = now.keeping(&earlier, |_| true, |_| true);
+        let through_v2 = kept.resolve("example.com/v2", "Widget").unwrap();
+        assert_eq!(&*through_v2.version, "v1", "requests use what is served");
+        assert!(now.keeping(&earlier, |_| false, |_| false) == now);
+        let nothing = Catalog::default().keeping(&earlier, |_| true, |_| true);
+        assert!(nothing == earlier);
     }
 
     #[test]

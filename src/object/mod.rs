@@ -5,6 +5,7 @@
 //! resolves a reference's kind. Nothing here does I/O or knows an actor.
 
 mod catalog;
+mod disturbance;
 mod facts;
 mod hashing;
 mod identity;
@@ -14,7 +15,8 @@ mod resource;
 mod uid;
 mod version;
 
-pub use catalog::{Catalog, CatalogBuilder, ServedKind};
+pub use catalog::{Catalog, CatalogBuilder, KindKey, ServedKind};
+pub use disturbance::Disturbance;
 pub use facts::{DeletionState, Finalizers, ObjectFacts};
 pub use hashing::{HashSeed, Keyed, KeyedHasher, UidHasher};
 #[cfg(test)]

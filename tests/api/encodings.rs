@@ -71,7 +71,7 @@ impl Way {
     async fn cache(&self, resource: &Arc<ResourceType>) -> (BTreeMap<String, ObjectFacts>, ListWatch) {
         let mut watch = self.watch(resource);
         let mut all = BTreeMap::new();
-        assert_eq!(next(&mut watch).await, Step::ListBegan);
+        assert!(matches!(next(&mut watch).await, Step::ListBegan { .. }));
         loop {
             match next(&mut watch).await {
                 Step::Items(items) => {

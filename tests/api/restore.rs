@@ -79,5 +79,5 @@ async fn a_restored_store_is_noticed() {
         }
     };
     assert!(seen.is_after(&found), "{seen} {found}");
-    assert_eq!(watch.next().await, Some(Step::ListBegan));
+    assert!(matches!(watch.next().await, Some(Step::ListBegan { .. })));
 }

@@ -9,6 +9,8 @@ mod absence;
 mod bookmarks;
 mod conflicts;
 mod discovery;
+#[path = "../hostile/discovery.rs"]
+mod discovery_omits;
 mod disorder;
 mod foreground;
 mod hanging;
@@ -21,6 +23,8 @@ mod preconditions;
 mod races;
 mod refusals;
 mod restore;
+#[path = "../hostile/restore.rs"]
+mod restore_raised;
 mod stage;
 mod startup;
 mod throttling;

@@ -8,6 +8,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod discovery;
+mod restore;
 #[path = "../faults/stage.rs"]
 #[allow(dead_code)]
 mod stage;

@@ -178,3 +178,14 @@ fn a_request_is_judged_by_when_it_was_sent() {
         assert_eq!(broken(&world.collect("item", "Background")), rule, "sent after {sent} s");
     }
 }
+
+#[test]
+fn what_is_owned_again_must_not_go_whatever_the_version_is() {
+    let mut world = lost_owner();
+    world.restore_raised();
+    assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
+    let mut world = lost_owner();
+    world.restore_raised();
+    world.remove("owner");
+    assert_eq!(world.collect("item", "Background"), Ok(()));
+}

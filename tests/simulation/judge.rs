@@ -147,6 +147,17 @@ impl Judge {
         self.look();
     }
 
+    /// The same, with a version that is higher than any before. No list shows that the
+    /// store was restored; whether the collector finds out by some object is open.
+    pub fn restored_raised(&self, stopped: Duration) {
+        self.with(|inner, _| {
+            inner.oracle.restored(u64::MAX, stopped);
+            inner.oracle.raised();
+            inner.untold.clear();
+        });
+        self.look();
+    }
+
     /// The first thing that was wrong.
     pub fn violation(&self) -> Option<Violation> {
         self.with(|inner, _| inner.violation.clone())

@@ -56,6 +56,8 @@ struct Shared {
     unlistable: BTreeMap<String, Refusal>,
     expired: BTreeSet<String>,
     stalled: BTreeMap<String, Instant>,
+    /// Group and plural: until when discovery leaves it out.
+    omitted: BTreeMap<(String, String), Instant>,
     dark_until: Option<Instant>,
     /// How many times the server was stopped; it is the same one as long as this is.
     stops: u64,
@@ -134,6 +136,7 @@ impl Network {
             unlistable: BTreeMap::new(),
             expired: BTreeSet::new(),
             stalled: BTreeMap::new(),
+            omitted: BTreeMap::new(),
             dark_until: None,
             stops: 0,
             is_stopped: false,
@@ -222,6 +225,20 @@ impl Network {
         self.with(|shared| shared.stalled.insert(plural.to_owned(), Instant::now() + time));
     }
 
+    /// Discovery leaves a type out for so long.
+    pub fn omit(&self, group: &str, plural: &str, time: Duration) {
+        let until = Instant::now() + time;
+        self.with(|shared| shared.omitted.insert((group.to_owned(), plural.to_owned()), until));
+    }
+
+    /// What discovery leaves out at present: group and plural.
+    pub fn omitted(&self) -> Vec<(String, String)> {
+        self.with(|shared| {
+            shared.omitted.retain(|_, until| Instant::now() < *until);
+            shared.omitted.keys().cloned().collect()
+        })
+    }
+
     /// Denies a type's writes, or allows them again.
     pub fn toggle_denied(&self, plural: &str) -> bool {
         self.with(|shared| {
@@ -305,6 +322,7 @@ impl Network {
             shared.webhooks.clear();
             shared.unlistable.clear();
             shared.stalled.clear();
+            shared.omitted.clear();
             shared.dark_until = None;
         });
     }

@@ -83,6 +83,10 @@ pub enum Action {
     BackUp,
     /// The store is restored from the last backup.
     Restore,
+    /// The same, with a version that is higher than any before.
+    RestoreRaised,
+    /// Discovery leaves a type out for a while.
+    OmitType,
     /// The collector dies and is started again.
     Crash,
     /// Time passes.
@@ -92,7 +96,7 @@ pub enum Action {
 }
 
 /// Every action, with its weight where it is enabled.
-const ACTIONS: [(Action, u32); 39] = [
+const ACTIONS: [(Action, u32); 41] = [
     (Action::CreateTree, 30),
     (Action::Create, 60),
     (Action::CreateCycle, 12),
@@ -132,6 +136,8 @@ const ACTIONS: [(Action, u32); 39] = [
     (Action::Webhook, 20),
     (Action::CreateLarge, 40),
     (Action::ChangeOfMindInAQueue, 30),
+    (Action::RestoreRaised, 12),
+    (Action::OmitType, 20),
 ];
 
 /// What can happen to a request, in a thousand.
@@ -215,6 +221,9 @@ impl Plan {
         let (is_restored, is_delayed) = (rare.chance(200), rare.chance(250));
         let is_leased = Random::new(seed).split("lease", 0).chance(250);
         let has_webhooks = Random::new(seed).split("webhooks", 0).chance(250);
+        // Instead of the other, which would be found out by less.
+        let is_raised = Random::new(seed).split("raised", 0).chance(150);
+        let is_omitting = Random::new(seed).split("omitting", 0).chance(200);
         let orphaning = &mut Random::new(seed).split("orphaning", 0);
         let is_orphaning = orphaning.chance(250);
         let has_large = Random::new(seed).split("large", 0).chance(250);
@@ -226,7 +235,10 @@ impl Plan {
                 // Without these nothing would ever happen.
                 Action::Create | Action::Delete | Action::Pass => *weight,
                 action if quiet && action.is_fault() => 0,
-                Action::BackUp | Action::Restore => *weight * u32::from(is_restored),
+                Action::BackUp => *weight * u32::from(is_restored || is_raised),
+                Action::Restore => *weight * u32::from(is_restored && !is_raised),
+                Action::RestoreRaised => *weight * u32::from(is_raised),
+                Action::OmitType => *weight * u32::from(is_omitting),
                 Action::LoseLease => *weight * u32::from(is_leased),
                 Action::Webhook => *weight * u32::from(has_webhooks),
                 Action::LateAmongMany => *weight * u32::from(is_orphaning),
@@ -306,6 +318,8 @@ impl Action {
                 | Self::LoseLease
                 | Self::BackUp
                 | Self::Restore
+                | Self::RestoreRaised
+                | Self::OmitType
                 | Self::Crash
         )
     }

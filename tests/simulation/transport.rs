@@ -103,6 +103,7 @@ impl Transport {
         }
         // Others look for one thing only: the version, or dependents of some owner.
         let follows = parts.uri.query().is_some_and(|query| query.contains("resourceVersion="));
+        let discovered = discovered_group(parts.uri.path());
         let served = Request::from_parts(parts, Body::from(body));
         let answer = self.server.clone().oneshot(served).await;
         self.judge.look_at(sent);
@@ -119,7 +120,11 @@ impl Transport {
             self.network.trace.note(format_args!("#{number} begins"));
             return Ok(Response::from_parts(parts, StreamBody::new(self.watch(number, resource, body))));
         }
-        let whole = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let mut whole = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let omitted = self.network.omitted();
+        if let (Some(group), false) = (discovered, omitted.is_empty()) {
+            whole = without(&whole, group.as_deref(), &omitted).unwrap_or(whole);
+        }
         self.network.trace.note(format_args!("#{number} → {}, {} bytes", parts.status.as_u16(), whole.len()));
         self.network.trace.bytes(&whole);
         if kind == Kind::List {
@@ -358,6 +363,38 @@ fn versions(data: &[u8]) -> impl Iterator<Item = u64> {
     }
     let events = serde_json::Deserializer::from_slice(data).into_iter::<Event>();
     events.flatten().filter_map(|event| event.object.metadata.resource_version.parse().ok())
+}
+
+/// Of which group a path asks for discovery: `None` in it if of all.
+fn discovered_group(path: &str) -> Option<Option<String>> {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    match parts[..] {
+        ["api" | "apis"] => Some(None),
+        ["api", _] => Some(Some(String::new())),
+        ["apis", group, _] => Some(Some(group.to_owned())),
+        _ => None,
+    }
+}
+
+/// A discovery answer without these types.
+fn without(body: &[u8], group: Option<&str>, omitted: &[(String, String)]) -> Option<Bytes> {
+    let mut answer: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let is_shown = |of: &str, plural: &serde_json::Value| {
+        !omitted.iter().any(|(group, omitted)| group == of && plural == omitted.as_str())
+    };
+    if let Some(group) = group {
+        let resources = answer.get_mut("resources")?.as_array_mut()?;
+        resources.retain(|resource| is_shown(group, &resource["name"]));
+    } else {
+        for item in answer.get_mut("items")?.as_array_mut()? {
+            let group = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            for version in item["versions"].as_array_mut()? {
+                let resources = version["resources"].as_array_mut()?;
+                resources.retain(|resource| is_shown(&group, &resource["resource"]));
+            }
+        }
+    }
+    Some(answer.to_string().into())
 }
 
 /// The same watch from so many versions earlier.

@@ -12,9 +12,27 @@ use super::control_plane::ControlPlane;
 /// Forgets all history up to now: nobody can watch from an earlier version any
 /// more, unless the API server itself remembers it.
 pub async fn compact(plane: &ControlPlane) -> Result<()> {
-    let now = post(plane, "/v3/kv/range", &json!({ "key": base64(b"/")? })).await?;
-    let revision = &now["header"]["revision"];
+    let revision = revision(plane).await?.to_string();
     post(plane, "/v3/kv/compaction", &json!({ "revision": revision, "physical": true })).await?;
+    Ok(())
+}
+
+/// The revision of the store.
+pub async fn revision(plane: &ControlPlane) -> Result<u64> {
+    let now = post(plane, "/v3/kv/range", &json!({ "key": base64(b"/")? })).await?;
+    let revision = now["header"]["revision"].as_str().context("no revision")?;
+    Ok(revision.parse()?)
+}
+
+/// Writes what no API server reads until the revision is above this one.
+pub async fn raise(plane: &ControlPlane, above: u64) -> Result<()> {
+    let key = base64(b"/junk")?;
+    while revision(plane).await? <= above {
+        for _ in 0..100 {
+            post(plane, "/v3/kv/put", &json!({ "key": key, "value": key })).await?;
+        }
+    }
+    post(plane, "/v3/kv/deleterange", &json!({ "key": key })).await?;
     Ok(())
 }
 

@@ -291,12 +291,9 @@ impl DeleteWork {
         let known =
             || if is_to_be_confirmed { self.confirmed(identity, state) } else { self.remembered(identity) };
         let classified = |class| Classified::new(class, Evidence::Live);
-        let note = |LookedUp { sent, answer }| match answer {
+        let note = |LookedUp { asked, answer }| match answer {
             Ok(LookUp::Found(facts)) => Classified {
-                confirmed: self
-                    .confirmations
-                    .confirm(identity, state.clone(), &facts, self.confirmations.at(sent))
-                    .map(Box::new),
+                confirmed: self.confirmations.confirm(identity, state.clone(), &facts, &asked).map(Box::new),
                 ..classified(from_live(&facts))
             },
             Ok(LookUp::Absent(_)) => classified(ReferenceClass::Absent),

@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use super::DeleteWork;
 use super::classify::{Classified, LOOK_UPS_AT_ONCE};
-use super::look_ups::LookedUp;
+use super::look_ups::{Asked, LookedUp};
 use crate::actors::context::Interrupted;
-use crate::api::{LookUp, Turn};
+use crate::api::{Doubts, LookUp, Turn};
 use crate::graph::{ObjectSnapshot, OwnerState, ReferenceSnapshot};
 use crate::object::{DeletionState, Identity, ObjectFacts};
 use crate::verdict::{Confirmation, ReferenceClass, from_live};
@@ -25,17 +25,25 @@ const AT_MOST: usize = 1024;
 /// for as long as [`Confirmation::holds`].
 #[derive(Debug, Clone)]
 pub struct Confirmations {
-    entries: Arc<DashMap<Identity, Confirmation>>,
+    entries: Arc<DashMap<Identity, Confirmed>>,
     origin: Instant,
+    doubts: Doubts,
 }
 
-impl Default for Confirmations {
-    fn default() -> Self {
-        Self { entries: Arc::default(), origin: Instant::now() }
-    }
+/// What holds until watches break.
+#[derive(Clone, Debug)]
+struct Confirmed {
+    confirmation: Confirmation,
+    /// The latest disturbance when it was made.
+    under: u64,
 }
 
 impl Confirmations {
+    /// None so far.
+    pub fn new(doubts: Doubts) -> Self {
+        Self { entries: Arc::default(), origin: Instant::now(), doubts }
+    }
+
     /// Now, on the clock of the confirmations.
     pub fn now(&self) -> Duration {
         self.origin.elapsed()
@@ -48,24 +56,27 @@ impl Confirmations {
 
     /// The confirmation that holds for an owner in this state.
     pub fn get(&self, owner: &Identity, state: &OwnerState) -> Option<Confirmation> {
-        let now = self.now();
-        self.entries.get(owner).filter(|confirmation| confirmation.holds(state, now)).map(|held| held.clone())
+        let (now, number) = (self.now(), self.doubts.number());
+        let confirmed = self.entries.get(owner)?;
+        let holds = confirmed.under == number && confirmed.confirmation.holds(state, now);
+        holds.then(|| confirmed.confirmation.clone())
     }
 
-    /// Confirms by a live look that was asked for at `asked`, when the graph knew
-    /// `seen`; `None` if the owner is not deleting its dependents.
+    /// Confirms by what a live look found, when the graph knew `seen`; `None` if the
+    /// owner is not deleting its dependents.
     pub fn confirm(
         &self,
         owner: &Identity,
         seen: OwnerState,
         facts: &ObjectFacts,
-        asked: Duration,
+        asked: &Asked,
     ) -> Option<Confirmation> {
-        let confirmation = Confirmation::new(seen, facts, asked)?;
+        let confirmation = Confirmation::new(seen, facts, self.at(asked.at))?;
         if self.entries.len() >= AT_MOST {
             self.entries.clear();
         }
-        self.entries.insert(owner.clone(), confirmation.clone());
+        let confirmed = Confirmed { confirmation: confirmation.clone(), under: asked.under };
+        self.entries.insert(owner.clone(), confirmed);
         Some(confirmation)
     }
 }
@@ -173,10 +184,9 @@ impl DeleteWork {
         state: OwnerState,
     ) -> Result<Confirmation, Interrupted> {
         let known = || self.confirmations.get(owner, &state).map(Ok);
-        let note = |LookedUp { sent, answer }| {
+        let note = |LookedUp { asked, answer }| {
             let LookUp::Found(facts) = answer? else { return Err(CHANGED) };
-            let asked = self.confirmations.at(sent);
-            self.confirmations.confirm(owner, state.clone(), &facts, asked).ok_or(CHANGED)
+            self.confirmations.confirm(owner, state.clone(), &facts, &asked).ok_or(CHANGED)
         };
         self.look_ups.look_up_on(turn, owner, known, note).await
     }

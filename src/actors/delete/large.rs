@@ -73,13 +73,13 @@ impl Turns {
     }
 }
 
-/// So many look-ups in a second, and no more.
-#[derive(Debug)]
-pub(super) struct Pace(Mutex<Instant>);
+/// So many look-ups in a second, and no more. Clones share them.
+#[derive(Clone, Debug)]
+pub(super) struct Pace(Arc<Mutex<Instant>>);
 
 impl Default for Pace {
     fn default() -> Self {
-        Self(Mutex::new(Instant::now()))
+        Self(Arc::new(Mutex::new(Instant::now())))
     }
 }
 

@@ -16,11 +16,20 @@ use crate::object::Identity;
 /// repeated at no cost but its own.
 const AT_MOST: Duration = Duration::from_secs(5);
 
-/// What a look-up found, and when it was sent.
+/// When a look-up was sent.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Whoever joins a look-up gets an answer that is as old as its question.
+    pub at: Instant,
+    /// The latest disturbance then.
+    pub under: u64,
+}
+
+/// What a look-up found.
 #[derive(Clone, Debug)]
 pub struct LookedUp {
-    /// Whoever joins a look-up gets an answer that is as old as its question.
-    pub sent: Instant,
+    /// When it was sent.
+    pub asked: Asked,
     /// The answer.
     pub answer: Result<LookUp, ApiError>,
 }
@@ -57,12 +66,14 @@ impl LookUps {
         known: impl FnOnce() -> Option<T>,
         note: impl FnOnce(LookedUp) -> T,
     ) -> T {
-        let send = || send(self.context.api.clone(), identity.clone()).boxed();
+        let asked = self.asked();
+        let number = asked.under;
+        let send = || send(self.context.api.clone(), identity.clone(), asked).boxed();
         let note = |looked_up: LookedUp| {
             self.remember(identity, &looked_up);
             note(looked_up)
         };
-        self.in_flight.ask(identity, known, send, note).await
+        self.in_flight.ask((identity, number), known, send, note).await
     }
 
     /// The same for who has a turn, and without a wait.
@@ -73,23 +84,33 @@ impl LookUps {
         known: impl FnOnce() -> Option<T>,
         note: impl FnOnce(LookedUp) -> T,
     ) -> T {
-        let send = || send(turn.api().clone(), identity.clone()).boxed();
+        let asked = self.asked();
+        let number = asked.under;
+        let send = || send(turn.api().clone(), identity.clone(), asked).boxed();
         let note = |looked_up: LookedUp| {
             self.remember(identity, &looked_up);
             note(looked_up)
         };
-        self.on_turns.ask(identity, known, send, note).await
+        self.on_turns.ask((identity, number), known, send, note).await
     }
 
     /// The same, not sooner than now: it is shared with nobody.
     pub async fn look_up_now(&self, turn: &Turn, identity: &Identity) -> LookedUp {
-        let looked_up = send(turn.api().clone(), identity.clone()).await;
+        let looked_up = send(turn.api().clone(), identity.clone(), self.asked()).await;
         self.remember(identity, &looked_up);
         looked_up
     }
 
+    /// A look-up that is sent now.
+    fn asked(&self) -> Asked {
+        Asked { at: Instant::now(), under: self.context.api.doubts().number() }
+    }
+
     fn remember(&self, identity: &Identity, looked_up: &LookedUp) {
-        if matches!(looked_up.answer, Ok(LookUp::Absent(_))) {
+        // The answer may be from before watches broke, and what was remembered has been
+        // forgotten since.
+        let is_void = self.context.api.doubts().is_void(looked_up.asked.under);
+        if matches!(looked_up.answer, Ok(LookUp::Absent(_))) && !is_void {
             self.context.memory.absent.remember(identity);
         }
     }
@@ -97,7 +118,10 @@ impl LookUps {
 
 /// The look-ups under way.
 #[derive(Clone, Default)]
-struct InFlight(Arc<DashMap<Identity, Shared<BoxFuture<'static, LookedUp>>>>);
+struct InFlight(Arc<DashMap<Identity, UnderWay>>);
+
+/// One of them, and the latest disturbance when it was sent.
+type UnderWay = (u64, Shared<BoxFuture<'static, LookedUp>>);
 
 impl std::fmt::Debug for InFlight {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -106,36 +130,40 @@ impl std::fmt::Debug for InFlight {
 }
 
 impl InFlight {
-    /// Joins the look-up that is under way, or sends one. `known` is asked again
+    /// Joins the look-up that is under way since the latest disturbance, or sends one. `known` is asked again
     /// when nobody looks, and `note` runs before the look-up counts as over: between
     /// the two there is no moment in which an answer is neither awaited nor kept, and
     /// is asked for twice.
     async fn ask<T>(
         &self,
-        identity: &Identity,
+        (identity, number): (&Identity, u64),
         known: impl FnOnce() -> Option<T>,
         send: impl FnOnce() -> BoxFuture<'static, LookedUp>,
         note: impl FnOnce(LookedUp) -> T,
     ) -> T {
         let shared = match self.0.entry(identity.clone()) {
-            Entry::Occupied(under_way) => under_way.get().clone(),
+            Entry::Occupied(mut under_way) => {
+                if under_way.get().0 != number {
+                    *under_way.get_mut() = (number, send().shared());
+                }
+                under_way.get().1.clone()
+            }
             Entry::Vacant(nobody) => match known() {
                 Some(known) => return known,
-                None => nobody.insert(send().shared()).clone(),
+                None => nobody.insert((number, send().shared())).1.clone(),
             },
         };
         let noted = note(shared.clone().await);
         // Whoever is first takes it out, so that the next one asks afresh; an entry
         // that somebody has put in since stays.
-        self.0.remove_if(identity, |_, current| current.ptr_eq(&shared));
+        self.0.remove_if(identity, |_, (_, current)| current.ptr_eq(&shared));
         noted
     }
 }
 
-async fn send(api: Api, identity: Identity) -> LookedUp {
-    let sent = Instant::now();
+async fn send(api: Api, identity: Identity, asked: Asked) -> LookedUp {
     let answer = api.within(AT_MOST).look_up(&identity).await;
-    LookedUp { sent, answer }
+    LookedUp { asked, answer }
 }
 
 #[cfg(test)]
@@ -164,7 +192,10 @@ mod tests {
     }
 
     fn absent() -> LookedUp {
-        LookedUp { sent: Instant::now(), answer: Ok(LookUp::Absent(crate::api::Evidence::NotFound)) }
+        LookedUp {
+            asked: Asked { at: Instant::now(), under: 0 },
+            answer: Ok(LookUp::Absent(crate::api::Evidence::NotFound)),
+        }
     }
 
     /// Fails if a look-up is over before its answer is kept: whoever comes in
@@ -175,7 +206,7 @@ mod tests {
         let kept = Cell::new(None);
         let (answer, answered) = oneshot::channel();
         let first = in_flight.ask(
-            &identity,
+            (&identity, 0),
             || None,
             || {
                 asked.set(asked.get() + 1);
@@ -191,7 +222,7 @@ mod tests {
         assert!(poll!(&mut first).is_pending());
         // Has looked at what is known before the answer came, and comes to ask after it.
         let second = in_flight.ask(
-            &identity,
+            (&identity, 0),
             || kept.get(),
             || {
                 asked.set(asked.get() + 1);

@@ -39,7 +39,7 @@ pub use self::large::{LARGE_WORKERS, LargeWork, large_backoff};
 
 /// Decides about objects whose owners may be gone, and about owners that are
 /// deleting dependents.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DeleteWork {
     context: WorkerContext,
     look_ups: LookUps,
@@ -57,7 +57,7 @@ impl Work for DeleteWork {
         if let Some(held) = held(&self.context.api) {
             return held;
         }
-        match self.attempt(&key, &place).await {
+        match self.now().attempt(&key, &place).await {
             Ok(outcome) => outcome,
             Err(interrupted) => interrupted.outcome(),
         }
@@ -69,8 +69,13 @@ impl DeleteWork {
     #[must_use]
     pub fn new(context: WorkerContext, large: Recipient<Enqueue>) -> Self {
         let look_ups = LookUps::new(context.clone());
-        let (confirmations, pace) = (Confirmations::default(), Pace::default());
-        Self { context, look_ups, confirmations, large, pace }
+        let confirmations = Confirmations::new(context.api.doubts().clone());
+        Self { context, look_ups, confirmations, large, pace: Pace::default() }
+    }
+
+    /// For one decision, which begins now.
+    fn now(&self) -> Self {
+        Self { context: self.context.now(), ..self.clone() }
     }
 
     async fn attempt(&self, key: &Key, place: &Place) -> Result<Outcome, Interrupted> {

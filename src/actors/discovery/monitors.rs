@@ -9,6 +9,7 @@ use super::{Discovery, Phase, Running, worth_of_deletes};
 use crate::actors::messages::{Drain, Stop, TakeIn};
 use crate::actors::monitor::{Monitor, MonitorContext};
 use crate::actors::orphan::{Followed, RoundType, RoundTypes};
+use crate::api::Watchable;
 use crate::graph::{DeletesProve, Epoch, Intake};
 use crate::object::{GroupResource, ResourceType};
 
@@ -56,6 +57,13 @@ impl Discovery {
             .map(|(_, new)| new)
             .collect();
         for watchable in new {
+            let Watchable { resource, .. } = watchable;
+            // With another scope it is another type.
+            let kept = self.left.remove(&resource.group_resource);
+            if let Some(other) = kept.filter(|kept| kept.scope != resource.scope) {
+                self.type_leaves(other, Epoch(self.last_epoch), ctx);
+                continue;
+            }
             self.start_monitor(&watchable.resource, worth_of_deletes(watchable), ctx);
         }
         if self.sync_deadline.is_none() && self.phase() != Phase::Collecting {
@@ -108,24 +116,62 @@ impl Discovery {
         }
         let Some(running) = self.monitors.remove(name) else { return };
         self.means.registry.ended(name);
-        if running.replaced {
-            if running.deletes_prove == DeletesProve::Nothing {
-                // Another server's versions are no measure for the next one's.
-                self.means.high_water.forget(name);
-            }
+        if running.replaced && running.deletes_prove == DeletesProve::Nothing {
+            // Another server's versions are no measure for the next one's.
+            self.means.high_water.forget(name);
+        }
+        // One that was left out by some answers may be back: what was seen of it stays
+        // until the next monitor has listed it.
+        let is_back = self.discovered.as_ref().is_some_and(|discovered| {
+            discovered.watchable.iter().any(|watchable| {
+                let resource = &watchable.resource;
+                resource.group_resource == *name && resource.scope == running.resource.scope
+            })
+        });
+        if running.replaced || is_back {
             self.reconcile(ctx);
             if self.monitors.contains_key(name) {
                 return;
             }
         }
-        let (graph, resource) = (self.means.graph.clone(), running.resource);
+        self.type_leaves(running.resource, epoch, ctx);
+    }
+
+    /// These types are gone. Those whose monitors are being drained leave afterwards.
+    pub(super) fn types_left(&mut self, gone: &[GroupResource], ctx: &mut Context<Self>) {
+        for name in gone {
+            let Some(resource) = self.left.remove(name) else { continue };
+            self.type_leaves(resource, Epoch(self.last_epoch), ctx);
+        }
+    }
+
+    /// A type that had left the graph was proved to be gone once more, since watches
+    /// broke: so is what was seen to go with it.
+    pub(super) fn type_is_gone_still(&mut self, resource: Arc<ResourceType>, ctx: &mut Context<Self>) {
+        let name = &resource.group_resource;
+        if !self.monitors.contains_key(name) && !self.left.contains_key(name) {
+            self.type_leaves(resource, Epoch(self.last_epoch), ctx);
+        }
+    }
+
+    /// A type without a monitor leaves the graph, if it is gone; else its nodes stay.
+    fn type_leaves(&mut self, resource: Arc<ResourceType>, epoch: Epoch, ctx: &mut Context<Self>) {
+        let is_kept = self.unserved.keeps(&resource.group_resource);
+        if is_kept {
+            self.left.insert(resource.group_resource.clone(), Arc::clone(&resource));
+        }
+        let proved_under = self.unserved.proved_under(&resource.group_resource);
+        let graph = self.means.graph.clone();
         let leave = async move {
-            let removed = || {
+            let left = || {
                 let resource = Arc::clone(&resource);
-                TakeIn(vec![Intake::TypeRemoved { resource, epoch }])
+                TakeIn(vec![match is_kept {
+                    true => Intake::TypeUnserved { resource, epoch },
+                    false => Intake::TypeRemoved { resource, epoch, proved_under },
+                }])
             };
             // An error means that the graph, and with it the process, is ending.
-            let _ = graph.take_in_everywhere(removed).await;
+            let _ = graph.take_in_everywhere(left).await;
         };
         // It may have come back while it was drained: then it is monitored afresh.
         ctx.spawn(leave.into_actor(self).map(|(), discovery, ctx| discovery.reconcile(ctx)));
@@ -133,9 +179,8 @@ impl Discovery {
 
     /// Publishes which types are synced, and opens the pools when all are.
     pub(super) fn synced_changed(&mut self) {
-        let catalog = self.discovered.as_ref().map(|discovered| Arc::clone(&discovered.catalog));
         // A type that is being drained answers no list any more.
-        let types: Vec<_> = self
+        let mut types: Vec<_> = self
             .monitors
             .iter()
             .filter(|(_, running)| !running.draining)
@@ -149,7 +194,10 @@ impl Discovery {
             })
             .collect();
         let all = !types.is_empty() && types.iter().all(|of| of.followed != Followed::Not);
-        self.round_types.send_replace(Arc::new(RoundTypes { types, catalog: catalog.unwrap_or_default() }));
+        // Unless it does: that it is not shown proves nothing.
+        let unserved = self.unserved.types().map(Arc::clone);
+        types.extend(unserved.map(|resource| RoundType { resource, followed: Followed::Not }));
+        self.round_types.send_replace(Arc::new(RoundTypes { types, catalog: Arc::clone(&self.catalog) }));
         if all {
             self.open("synced");
         }

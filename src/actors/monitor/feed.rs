@@ -151,7 +151,9 @@ impl Feed {
         let at = self.list_watch.arrived();
         let resource = &self.resource.group_resource;
         match step {
-            Step::ListBegan => self.lanes.put(Change::ListBegan, at),
+            Step::ListBegan { resource_version } => {
+                self.lanes.put(Change::ListBegan { resource_version }, at);
+            }
             Step::Items(items) => {
                 self.notice_listed_types(&items);
                 for facts in items {

@@ -16,7 +16,7 @@ use super::context::{Interrupted, WorkerContext, held};
 use super::decision::DecisionLine;
 use super::pool::{Outcome, Place, RetryReason, Work};
 use super::release::{after_removal, release};
-use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, References};
+use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, References};
 use crate::graph::{Bookmark, DependentView, ObjectSnapshot, Snapshot};
 use crate::mailbox::Completion;
 use crate::mutation::{self, Mutation};
@@ -34,7 +34,7 @@ pub const PAGE: usize = 128;
 const CATCH_UP_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Orphans the dependents of objects that are deleted with the orphan policy.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct OrphanWork {
     context: WorkerContext,
     rounds: Rounds,
@@ -58,7 +58,8 @@ impl Work for OrphanWork {
         if let Some(held) = held(&self.context.api) {
             return held;
         }
-        match self.attempt(&key, &place).await {
+        let work = Self { context: self.context.now(), ..self.clone() };
+        match work.attempt(&key, &place).await {
             Ok(()) => Completion::Done,
             Err(interrupted) => interrupted.outcome(),
         }
@@ -85,6 +86,7 @@ impl OrphanWork {
             return Ok(());
         };
         let identity = &owner.identity;
+        self.confirm(&owner).await?;
         if identity.namespace.is_none() {
             self.context.graph.fence().await?;
         }
@@ -160,6 +162,21 @@ impl OrphanWork {
             // Its event may show it orphaning or not, and only the delete pool is woken by it.
             Snapshot::Written => return Err(Interrupted::Changed("a write of ours has not been seen yet")),
         })
+    }
+
+    /// What was seen of the owner before watches broke may be over: its deletion is undone
+    /// where the store was restored. Dependents are released whatever their version is, so
+    /// nothing else would notice.
+    async fn confirm(&self, owner: &ObjectSnapshot) -> Result<(), Interrupted> {
+        if self.context.api.doubts().disturbance().is_before(owner.resource_version.as_ref()) {
+            return Ok(());
+        }
+        match self.context.api.look_up(&owner.identity).await? {
+            LookUp::Found(live) if live.deletion_state() == DeletionState::Orphaning => Ok(()),
+            LookUp::Found(_) | LookUp::Absent(_) => {
+                Err(Interrupted::Changed("the owner does not orphan its dependents any more"))
+            }
+        }
     }
 
     /// What a round that began while dependents were being released comes to, now that they

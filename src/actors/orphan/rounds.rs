@@ -210,6 +210,7 @@ async fn round(
         .iter()
         .map(|Asked { owner, stage, .. }| (owner.uid.clone(), Subject { identity: owner, stage: *stage }))
         .collect();
+    let context = context.now();
     let (mut looks, mut looked_at) = (Vec::new(), HashSet::new());
     loop {
         // Discovery may have found more while the lists were read: a group that did not

@@ -50,7 +50,7 @@ async fn start() -> Lanes {
 fn a_list_is_applied_although_later_changes_still_wait() {
     in_system(async {
         let mut lanes = start().await;
-        lanes.put(Change::ListBegan, Instant::now());
+        lanes.put(Change::ListBegan { resource_version: None }, Instant::now());
         (0..10).for_each(|number| lanes.put(seen(number), Instant::now()));
         lanes.put(Change::ListEnded { resource_version: ResourceVersion::parse("10") }, Instant::now());
         assert!(!lanes.lists_are_applied(), "it waits");
@@ -71,7 +71,7 @@ fn a_list_is_applied_although_later_changes_still_wait() {
 fn a_list_is_not_applied_before_its_end_is() {
     in_system(async {
         let mut lanes = start().await;
-        lanes.put(Change::ListBegan, Instant::now());
+        lanes.put(Change::ListBegan { resource_version: None }, Instant::now());
         (0..MANY).for_each(|number| lanes.put(seen(number), Instant::now()));
         lanes.put(Change::ListEnded { resource_version: ResourceVersion::parse("9000") }, Instant::now());
         lanes.flush();

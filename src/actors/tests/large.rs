@@ -70,6 +70,7 @@ impl Stage {
                 orphan: sink.clone().recipient(),
                 memory: Arc::clone(&memory),
                 reporter: Reporter::silent(),
+                doubts: None,
             };
             GraphActor::new(id, Partition::new(id, layout, Arc::clone(&catalog)), outlets).start()
         };
@@ -86,7 +87,8 @@ impl Stage {
         let epoch = Epoch(1);
         let list = || {
             let ended = Change::ListEnded { resource_version: ResourceVersion::parse("9") };
-            let changes = vec![Change::ListBegan, Change::Seen(facts.clone()), ended];
+            let changes =
+                vec![Change::ListBegan { resource_version: None }, Change::Seen(facts.clone()), ended];
             let deletes_prove = DeletesProve::Absence;
             TakeIn(vec![
                 Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove },

@@ -70,6 +70,7 @@ fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Addr<GraphActo
         orphan: sink.recipient(),
         memory: Arc::new(Memory::new(10)),
         reporter: Reporter::silent(),
+        doubts: None,
     };
     GraphActor::start_in_arbiter(thread, move |_| GraphActor::new(id, partition, outlets))
 }

@@ -5,6 +5,7 @@
 //! discovered is unknown, which is never the same as gone: what was known of it
 //! is kept.
 
+mod definition;
 mod document;
 mod fetch;
 pub(super) mod fuzzing;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use super::client::Api;
 use super::error::ApiError;
 use crate::object::{Catalog, ResourceType};
+pub use definition::Definition;
 use document::Group;
 use services::Services;
 

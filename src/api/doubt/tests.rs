@@ -80,7 +80,7 @@ async fn the_greatest_version_seen_of_any_type_counts() {
     let server = server(|_| list(70));
     let api = server.api();
     follow(&api, &widgets(), false).await;
-    api.doubts().settle(&widgets().group_resource);
+    api.doubts().settle(&widgets().group_resource, None);
     let gadgets = Arc::new(ResourceType {
         group_resource: GroupResource::parse("gadgets.example.com"),
         ..ResourceType::clone(&widgets())
@@ -221,4 +221,113 @@ async fn an_answer_is_no_reason_to_doubt() {
         while !matches!(watch.next().await, Some(Step::Failed { .. } | Step::Expired { .. })) {}
         delete(&api).await.unwrap();
     }
+}
+
+fn told_of_all(doubts: &Doubts) -> u64 {
+    let number = doubts.disturbance().number;
+    doubts.told(number);
+    number
+}
+
+/// A restore that raises the version: no list shows anything.
+#[tokio::test(start_paused = true)]
+async fn what_was_decided_before_watches_broke_is_not_sent_when_all_is_well_again() {
+    let server = server(|seen| match seen.method.as_str() {
+        "DELETE" => Reply::ok(widget_json("")),
+        _ => list(1_000_000),
+    });
+    let api = server.api();
+    let before = api.under(api.doubts().number());
+    follow(&api, &widgets(), false).await;
+    told_of_all(api.doubts());
+    delete(&api).await.unwrap_err();
+    assert_eq!(api.doubts().disturbance().found, Some(ResourceVersion::number(1_000_000)));
+    for _ in 0..2 {
+        assert_eq!(delete(&before).await.unwrap_err().class, ErrorClass::Doubted);
+    }
+    assert_eq!(asked(&server), ["GET namespaces?limit=1"]);
+    delete(&api.under(api.doubts().number())).await.unwrap();
+}
+
+/// Who decides after watches broke, but before everybody has forgotten what was proved
+/// until then, rests on it.
+#[tokio::test(start_paused = true)]
+async fn a_decision_counts_only_when_everybody_was_told() {
+    let server = server(|seen| match seen.method.as_str() {
+        "DELETE" => Reply::ok(widget_json("")),
+        _ => list(60),
+    });
+    let api = server.api();
+    follow(&api, &widgets(), false).await;
+    let number = api.doubts().disturbance().number;
+    let early = api.under(api.doubts().number());
+    delete(&early).await.unwrap_err();
+    let mut writing = std::pin::pin!(delete(&early));
+    assert!(futures::poll!(&mut writing).is_pending(), "it would only be tried again at once");
+    api.doubts().told(number);
+    assert_eq!(writing.await.unwrap_err().class, ErrorClass::Doubted);
+    delete(&api.under(api.doubts().number())).await.unwrap();
+    assert_eq!(asked(&server), ["GET namespaces?limit=1", "DELETE w"]);
+}
+
+/// It may wait for a connection still, and be sent when the store is another one.
+#[tokio::test(start_paused = true)]
+async fn a_write_under_way_is_given_up_when_watches_break() {
+    let server = Server::answering(|seen| match seen.method.as_str() {
+        "DELETE" => Reply::never(),
+        _ => list(50),
+    });
+    let api = server.api();
+    let way = api.under(api.doubts().number());
+    let mut writing = std::pin::pin!(delete(&way));
+    while server.seen().is_empty() {
+        assert!(futures::poll!(&mut writing).is_pending());
+        tokio::task::yield_now().await;
+    }
+    let began = tokio::time::Instant::now();
+    api.doubts().raise(&widgets().group_resource);
+    let error = writing.await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Transient, "what became of it is not known");
+    assert!(error.message.contains("watches broke"), "{error}");
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+/// A store that is exchanged behind its API server: watches end with 410, and no
+/// connection breaks.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_expires_before_its_time_is_a_reason_to_doubt() {
+    let gone =
+        r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
+    let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"60"}}}"#;
+    let server = Server::answering(move |seen| match (seen.query("watch"), seen.method.as_str()) {
+        (Some(_), _) => Reply::stream([lines([bookmark, gone])]),
+        (None, "GET") if seen.path.contains("namespaces") => list(70),
+        (None, "GET") => list(50),
+        _ => Reply::ok(widget_json("")),
+    });
+    let api = server.api();
+    let start = WatchStart { high_water: api.high_water().clone(), aggregated: false };
+    let mut watch = api.watch(widgets(), start);
+    while !matches!(watch.next().await, Some(Step::Expired { .. })) {}
+    assert_eq!(api.doubts().disturbance().number, 1);
+    assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::Doubted);
+    assert_eq!(asked(&server), ["GET namespaces?limit=1"]);
+    delete(&api).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_graphs_proof_of_a_restore_closes_the_gate_and_voids_what_was_decided() {
+    let server = Server::answering(|_| Reply::ok(widget_json("")));
+    let api = server.api();
+    let (way, proofs) = (api.under(api.doubts().number()), api.doubts().proofs());
+    api.doubts().restored("an object is older than it was".into());
+    assert!(proofs.has_changed().unwrap());
+    assert_eq!(delete(&way).await.unwrap_err().class, ErrorClass::GateClosed);
+    // Everything has been read anew.
+    api.doubts().forget_all();
+    told_of_all(api.doubts());
+    api.gate().resume();
+    assert_eq!(delete(&way).await.unwrap_err().class, ErrorClass::Doubted);
+    let now = api.doubts().disturbance();
+    assert_eq!(now.found, Some(ResourceVersion::number(0)), "no watch from before goes on");
 }

@@ -21,7 +21,7 @@ use crate::api::error::{ApiError, ErrorClass};
 use crate::api::jitter::Jitter;
 use crate::api::path;
 use crate::api::settings::Verb;
-use crate::object::{ObjectFacts, ResourceType};
+use crate::object::{ObjectFacts, ResourceType, ResourceVersion};
 use crate::telemetry::EventMetrics;
 
 /// When the API server can be reached again, all types go on within this time: sixty lists
@@ -231,11 +231,12 @@ impl ListWatch {
                     if is_held(&result) {
                         continue;
                     }
+                    let found = result.as_ref().ok().and_then(|envelope| envelope.resource_version.clone());
                     self.ready.extend(match result {
-                        Ok(envelope) => self.machine.checked(envelope.resource_version.as_ref()),
+                        Ok(_) => self.machine.checked(found.as_ref()),
                         Err(error) => Some(self.machine.check_failed(error, Instant::now())),
                     });
-                    self.tell_of_no_doubt();
+                    self.tell_of_no_doubt(found.as_ref());
                 }
                 Stage::OpeningList { first, since, opening } => {
                     let result = opening.await;
@@ -380,10 +381,10 @@ impl ListWatch {
 
     /// A list has been read, or not. One that shows that the store was restored
     /// dispels nothing.
-    pub(super) fn tell_of_no_doubt(&self) {
+    pub(super) fn tell_of_no_doubt(&self, version: Option<&ResourceVersion>) {
         let is_restored = self.ready.iter().any(|step| matches!(step, Step::StoreRestored { .. }));
         if !is_restored && !self.machine.is_in_doubt() {
-            self.api.doubts().settle(&self.resource.group_resource);
+            self.api.doubts().settle(&self.resource.group_resource, version);
         }
     }
 }

@@ -190,6 +190,11 @@ impl Machine {
         self.tells_of_the_store() && !matches!(self.plan, Plan::Watch)
     }
 
+    /// Whether the cache is out of reach of its own watches: it is not listed again.
+    pub fn is_behind(&self) -> bool {
+        matches!(self.plan, Plan::List { consistent: true })
+    }
+
     fn seen(&self) -> Option<ResourceVersion> {
         self.high_water.get(&self.resource.group_resource).filter(|_| !mutation::is(Mutation::TrustOldList))
     }
@@ -204,10 +209,15 @@ impl Machine {
 
     /// A list's version has become known, on its first page.
     pub fn list_version(&mut self, found: Option<&ResourceVersion>) -> Verdict {
-        let (Some(seen), Some(found)) = (self.seen(), found) else { return Verdict::Fresh };
-        if !seen.is_after(found) {
-            Verdict::Fresh
-        } else if !self.is_consistent() {
+        let Some(found) = found else { return Verdict::Fresh };
+        let Some(seen) = self.seen().filter(|seen| seen.is_after(found)) else {
+            // Also if the list breaks off: what it has shown was seen.
+            if !matches!(self.plan, Plan::Check) {
+                self.high_water.advance(&self.resource.group_resource, found);
+            }
+            return Verdict::Fresh;
+        };
+        if !self.is_consistent() {
             self.plan = Plan::List { consistent: true };
             Verdict::Stale
         } else {
@@ -301,11 +311,16 @@ impl Machine {
     /// The present version is known.
     pub fn checked(&mut self, found: Option<&ResourceVersion>) -> Option<Step> {
         self.plan = Plan::Check;
+        let seen = self.seen();
         if let Verdict::Restored { seen, found } = self.list_version(found) {
             self.plan = Plan::List { consistent: true };
             return Some(Step::StoreRestored { seen, found });
         }
-        self.plan = Plan::Watch;
+        // An aggregated API may count anew each time that it starts, or not count at
+        // all: nobody can tell what a watch would leave out.
+        let goes_on = || seen.zip(found).is_some_and(|(seen, found)| *found >= seen);
+        let is_lost = self.aggregated && !goes_on();
+        self.plan = if is_lost { Plan::List { consistent: true } } else { Plan::Watch };
         None
     }
 
@@ -339,7 +354,7 @@ impl Machine {
         self.plan = if self.from.is_none() {
             // Nothing to resume from.
             Plan::List { consistent: false }
-        } else if in_time && matches!(end, End::Closed) || self.aggregated {
+        } else if in_time && matches!(end, End::Closed) {
             Plan::Watch
         } else {
             Plan::Check

@@ -53,7 +53,11 @@ pub enum Sighting {
 pub enum Step {
     /// A list begins; what was listed since the last `ListBegan` without a
     /// `ListEnded` counts for nothing.
-    ListBegan,
+    ListBegan {
+        /// The version for which it stands, if that is known already: then it is not
+        /// older than anything that was seen of the type.
+        resource_version: Option<ResourceVersion>,
+    },
     /// Objects of the list.
     Items(Vec<ObjectFacts>),
     /// The list is complete and stands for this version.

@@ -78,7 +78,7 @@ impl ListWatch {
                     self.ready.push_back(Step::StoreRestored { seen, found });
                 }
             }
-            self.ready.push_back(Step::ListBegan);
+            self.ready.push_back(Step::ListBegan { resource_version: version });
         }
         self.items(batch);
     }
@@ -121,7 +121,7 @@ impl ListWatch {
             }
         }
         if !begun {
-            self.ready.push_back(Step::ListBegan);
+            self.ready.push_back(Step::ListBegan { resource_version: envelope.resource_version.clone() });
         }
         if !batch.is_empty() {
             self.items(batch);
@@ -131,11 +131,12 @@ impl ListWatch {
 
     pub(super) fn end_list(&mut self, result: Result<Envelope, ApiError>) {
         self.stage = Stage::Idle;
+        let version = result.as_ref().ok().and_then(|envelope| envelope.resource_version.clone());
         self.ready.extend(match result {
             Ok(envelope) => self.machine.page_ended(envelope.resource_version, envelope.next),
             Err(error) => self.machine.list_failed(error, Instant::now()),
         });
-        self.tell_of_no_doubt();
+        self.tell_of_no_doubt(version.as_ref());
     }
 
     /// Reads on in the watch: waits for something, and takes with it whatever
@@ -244,9 +245,12 @@ impl ListWatch {
         self.stage = Stage::Idle;
         // A server that answers, if with an error, is there; and one that was exchanged
         // has broken the watches before.
-        let is_answer = matches!(&end, End::Failed(error) if error.code.is_some());
+        // But not one whose store was exchanged behind it: its watches end with 410.
+        let is_expired = matches!(&end, End::Failed(error) if error.class == ErrorClass::Expired);
+        let is_answer = !is_expired && matches!(&end, End::Failed(error) if error.code.is_some());
         self.ready.push_back(self.machine.watch_ended(end, Instant::now()));
-        if !is_answer {
+        // A server whose lists are too old for its own watches says so again and again.
+        if !(is_answer || is_expired && self.machine.is_behind()) {
             self.tell_of_doubt();
         }
     }

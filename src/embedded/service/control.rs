@@ -51,6 +51,16 @@ impl Embedded {
         });
     }
 
+    /// Goes back to a backup, with the version raised by so many above all that were
+    /// given out.
+    pub fn restore_raised(&self, snapshot: &Snapshot, by: u64) {
+        let now = self.now();
+        self.with(|server| {
+            server.store.restore_raised(snapshot, by);
+            server.resync(now);
+        });
+    }
+
     /// Lets another server answer for a service: groups and versions that APIServices
     /// send there are served by it from now on, with its own objects and versions.
     ///

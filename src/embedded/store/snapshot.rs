@@ -36,14 +36,25 @@ impl Store {
     /// end. To the journal it is a sequence of changes like any other, each made at
     /// the version of the backup.
     pub fn restore(&mut self, snapshot: &Snapshot) {
+        self.go_back(snapshot, snapshot.head);
+    }
+
+    /// The same with the version raised by so many above all that were given out, as by
+    /// `etcdutl snapshot restore --bump-revision --mark-compacted`: objects keep the
+    /// versions that they had.
+    pub fn restore_raised(&mut self, snapshot: &Snapshot, by: u64) {
+        self.go_back(snapshot, self.head.max(snapshot.head).saturating_add(by));
+    }
+
+    fn go_back(&mut self, snapshot: &Snapshot, head: u64) {
         self.note_restore(snapshot);
-        self.head = snapshot.head;
+        self.head = head;
         self.tables = snapshot
             .tables
             .iter()
-            .map(|(resource, objects)| (resource.clone(), Table::restored(objects.clone(), snapshot.head)))
+            .map(|(resource, objects)| (resource.clone(), Table::restored(objects.clone(), head)))
             .collect();
-        self.restored = snapshot.head;
+        self.restored = head;
         self.compacted = 0;
         self.end_watches(None, Ending::Restored);
     }

@@ -242,3 +242,37 @@ fn types_that_come_and_go_leave_nothing_behind() {
     assert_eq!(w.partition("ns").store.types.entries.len(), before - 1);
     assert_eq!(w.partition("ns").stats().nodes, 0);
 }
+
+#[test]
+fn a_type_that_is_not_served_any_more_keeps_its_nodes_and_shows_nobody() {
+    let mut w = World::new(2);
+    let (owner, near, far) = (widget("w").at(5), config("near").at(6), node("far").at(7));
+    let blocking = widget("b").blocking(&near).blocking(&far).at(8);
+    let child = pod("p").owned(&owner).at(9);
+    w.see(&[&owner, &near.clone().foreground(), &far.clone().foreground(), &blocking, &child]);
+    w.partition("ns").expect_event(&blocking.key(), &ExpectedChange::Removed);
+    assert_eq!(w.snapshot(&blocking), Snapshot::Written);
+    w.forget();
+    for id in w.layout.all() {
+        w.intake(id, Intake::TypeUnserved { resource: resource(WIDGETS), epoch: w.epoch });
+    }
+    assert_eq!(w.queued(), ["b"], "it was put off until an event that does not come any more");
+    assert_eq!(w.object(&near).foreground, ForegroundProgress::Blocked(1));
+    assert_eq!(w.object(&far).foreground, ForegroundProgress::Blocked(1));
+    assert_eq!(w.state(&owner), OwnerState::Unknown, "to be looked up");
+    w.partition("ns").expect_event(&blocking.key(), &ExpectedChange::Removed);
+    assert!(matches!(w.snapshot(&blocking), Snapshot::Object(_)), "no event will come");
+    w.set_catalog(&catalog_without(&[WIDGETS]));
+    assert_eq!(w.state(&owner), OwnerState::Unknown);
+    assert_ne!(w.object(&child).references[0].owner, OwnerView::Unresolved, "it keeps what it means");
+    w.set_catalog(catalog());
+
+    // It is back: its first list says what there is.
+    w.epoch = Epoch(2);
+    w.start(WIDGETS);
+    w.forget();
+    w.list(WIDGETS, 20, &[&owner]);
+    assert!(w.is_observed(&owner));
+    assert_eq!(w.queued(), ["far", "near"], "nothing blocks them any more");
+    assert_eq!(w.object(&near).foreground, ForegroundProgress::Unblocked);
+}

@@ -1,6 +1,6 @@
 //! Whether the nodes and edges of a store fit together.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::*;
 
@@ -44,6 +44,10 @@ impl Store {
         }
         let virtual_nodes = self.nodes.iter().filter(|(_, node)| node.presence == Presence::Virtual).count();
         assert_eq!(virtual_nodes, self.virtual_nodes);
+        let absent = self.nodes.iter().filter(|(_, node)| node.presence == Presence::Absent);
+        let absent: HashSet<_> = absent.map(|(id, _)| id).collect();
+        assert_eq!(absent, self.absent.iter().copied().collect());
+        assert!(self.doubtful.iter().all(|&id| self.nodes[id].presence == Presence::Virtual));
         let is_unresolved = |edge: &Edge| self.nodes[edge.owner].presence == Presence::Unresolved;
         let unresolved = self.edges.iter().filter(|(_, edge)| is_unresolved(edge)).count();
         assert_eq!(unresolved, self.unresolved_edges);

@@ -86,7 +86,7 @@ impl Partition {
 fn chain(objects: u32) -> Partition {
     let layout = Layout::new(std::num::NonZeroU16::MIN, crate::object::HashSeed::new(1));
     let mut partition = Partition::new(PartitionId(1), layout, Arc::clone(catalog()));
-    let mut changes = vec![Change::ListBegan];
+    let mut changes = vec![Change::ListBegan { resource_version: None }];
     let mut last: Option<Obj> = None;
     for number in 0..objects {
         let mut next = config(&format!("c{number}"));

@@ -24,7 +24,7 @@ impl Bed {
             deletes_prove: DeletesProve::Absence,
         });
         bed.changes(vec![
-            Change::ListBegan,
+            Change::ListBegan { resource_version: None },
             Change::ListEnded { resource_version: ResourceVersion::parse("1") },
         ]);
         bed

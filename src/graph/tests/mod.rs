@@ -13,6 +13,7 @@ mod large;
 mod listing;
 mod memory;
 mod model;
+mod restores;
 mod shared_uids;
 mod updates;
 mod views;

@@ -234,10 +234,10 @@ impl World {
     /// A whole list of a type, as all partitions get it.
     pub fn list(&mut self, name: &str, version: u64, objects: &[&Obj]) {
         for id in self.layout.all() {
-            let mut changes = vec![Change::ListBegan];
+            let resource_version = ResourceVersion::parse(&version.to_string());
+            let mut changes = vec![Change::ListBegan { resource_version: resource_version.clone() }];
             let here = objects.iter().filter(|obj| self.home(obj) == id);
             changes.extend(here.map(|obj| Change::Seen(obj.facts.clone())));
-            let resource_version = ResourceVersion::parse(&version.to_string());
             changes.push(Change::ListEnded { resource_version });
             self.intake(id, Intake::Changes { resource: resource(name), epoch: self.epoch, changes });
         }
@@ -250,7 +250,14 @@ impl World {
     }
     pub fn remove_type(&mut self, name: &str) {
         for id in self.layout.all() {
-            self.intake(id, Intake::TypeRemoved { resource: resource(name), epoch: self.epoch });
+            self.intake(
+                id,
+                Intake::TypeRemoved {
+                    resource: resource(name),
+                    epoch: self.epoch,
+                    proved_under: Some(self.partitions[0].disturbance()),
+                },
+            );
         }
     }
     /// What was queued for the delete pool since the last look, each once.

@@ -62,6 +62,8 @@ pub async fn act(action: Action, world: &mut World, random: &mut Random) -> Afte
         Action::LoseLease => faults::lose_lease(world, random),
         Action::BackUp => restore::back_up(world),
         Action::Restore => restore::restore(world, random).await,
+        Action::RestoreRaised => restore::restore_raised(world, random).await,
+        Action::OmitType => scenes::omit_type(world, random).await,
         Action::Crash => return After::Crash,
         Action::Pass => faults::pass(random).await,
         Action::Jump => faults::jump(world, random).await,

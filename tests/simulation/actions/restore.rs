@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use kube_gc::embedded::store::Snapshot;
 use serde_json::json;
 
 use super::super::random::Random;
 use super::super::types::NAMESPACES;
 use super::super::world::World;
-use super::delete;
+use super::{delete, scenes};
 
 /// How many versions the store is behind what the collector has seen, at least.
 ///
@@ -33,6 +34,39 @@ pub async fn restore(world: &mut World, random: &mut Random) {
         world.network.trace.note(format_args!("a restore would not be seen"));
         return;
     }
+    let stopped = stop(world, random).await;
+    world.server.restore(&backup);
+    world.judge.restored(backup.version(), stopped);
+    start(world, &backup);
+}
+
+/// The same, and the store's version is raised above all that were given out: no
+/// version goes back but those of objects.
+pub async fn restore_raised(world: &mut World, random: &mut Random) {
+    // An owner goes right before, and what was decided waits.
+    let (mut denied, mut released) = (None, None);
+    match random.below(3) {
+        _ if world.is_restored => {}
+        0 => released = scenes::released_since(world, random).await,
+        _ => denied = scenes::pending_deletion(world, random).await,
+    }
+    let Some(backup) = world.backup.clone().filter(|_| !world.is_restored) else { return };
+    let stopped = stop(world, random).await;
+    world.server.restore_raised(&backup, BEHIND);
+    world.judge.restored_raised(stopped);
+    if let Some(plural) = denied {
+        world.network.toggle_denied(plural);
+    }
+    start(world, &backup);
+    if let Some(path) = released {
+        tokio::time::sleep(random.millis(100, 5_000)).await;
+        let options = json!({ "propagationPolicy": "Background" });
+        world.request(http::Method::DELETE, &path, "application/json", &options).await;
+    }
+}
+
+/// The server is stopped for a while; when it was.
+async fn stop(world: &mut World, random: &mut Random) -> Duration {
     world.is_restored = true;
     // Something is under way, more often than not.
     if random.chance(700) {
@@ -45,11 +79,17 @@ pub async fn restore(world: &mut World, random: &mut Random) {
     world.network.stop_server(clean);
     tokio::time::sleep(down(random)).await;
     world.judge.look();
-    world.server.restore(&backup);
+    stopped
+}
+
+fn start(world: &mut World, backup: &Snapshot) {
     world.frozen.clear();
-    world.judge.restored(backup.version(), stopped);
     world.network.start_server();
-    world.network.trace.note(format_args!("the store is back at version {}", backup.version()));
+    world.network.trace.note(format_args!(
+        "the store is as it was at version {}, and at version {}",
+        backup.version(),
+        world.head()
+    ));
 }
 
 /// Time passes in which others change the store, and the collector sees that.

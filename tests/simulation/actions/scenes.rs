@@ -9,6 +9,7 @@ use super::super::random::Random;
 use super::super::types::Type;
 use super::super::world::World;
 use super::references::FOREIGN;
+use super::restore;
 
 /// Where a scene is played: two types, and a namespace.
 struct Stage {
@@ -141,4 +142,53 @@ pub async fn behind_the_times(world: &mut World, random: &mut Random) {
     world.fall_behind(stage.of_owner, before);
     world.network.expire(stage.of_owner.plural);
     wait(random, 1, 2_000).await;
+}
+
+/// An owner in the backup of this moment goes, and its dependents cannot: their writes are
+/// denied. Of which type, if that is news.
+pub async fn pending_deletion(world: &mut World, random: &mut Random) -> Option<&'static str> {
+    let stage = Stage::find(world, random)?;
+    let owner = stage.owner(world).await?;
+    stage.dependent(world, &owner, &[]).await;
+    wait(random, 100, 1_000).await;
+    restore::back_up(world);
+    let plural = stage.of_dependents.plural;
+    let denied = world.network.toggle_denied(plural);
+    stage.delete(world, &owner, "Background").await;
+    wait(random, 100, 2_000).await;
+    denied.then_some(plural)
+}
+
+/// An owner is deleted in the foreground, a dependent blocks it, and discovery leaves the
+/// dependent's type out for a while.
+pub async fn omit_type(world: &mut World, random: &mut Random) {
+    let Some(stage) = Stage::find(world, random) else { return };
+    let of = stage.of_dependents;
+    let time = random.millis(1_000, 300_000);
+    if random.chance(500) {
+        let Some(owner) = stage.owner(world).await else { return };
+        stage.dependent(world, &owner, &FOREIGN[..1]).await;
+        wait(random, 100, 1_000).await;
+        stage.delete(world, &owner, "Foreground").await;
+        wait(random, 0, 1_000).await;
+    }
+    world.network.omit(of.group, of.plural, time);
+    world.network.trace.note(format_args!("discovery leaves {} out for {time:?}", of.plural));
+    wait(random, 100, 1_000).await;
+}
+
+/// A dependent in the backup of this moment loses its owner, whose path is answered.
+pub async fn released_since(world: &mut World, random: &mut Random) -> Option<String> {
+    let stage = Stage::find(world, random)?;
+    let owner = stage.owner(world).await?;
+    let (of, namespace) = (stage.of_dependents, stage.namespace(stage.of_dependents));
+    let metadata = json!({ "generateName": "item-", "ownerReferences": [owner] });
+    let item = create(world, of, namespace, metadata).await?;
+    wait(random, 100, 1_000).await;
+    restore::back_up(world);
+    let path = of.path(namespace, item["metadata"]["name"].as_str());
+    let patch = json!({ "metadata": { "ownerReferences": null } });
+    world.request(Method::PATCH, &path, "application/merge-patch+json", &patch).await;
+    wait(random, 100, 2_000).await;
+    Some(stage.of_owner.path(stage.namespace(stage.of_owner), owner["name"].as_str()))
 }

@@ -52,6 +52,16 @@ impl Knowledge {
         }
     }
 
+    /// The store was restored, and nothing but what is in it tells. What was remembered
+    /// from before may be forgotten, and what has come back is not known yet.
+    pub fn raised(&mut self) {
+        self.run += 1;
+        self.restored = None;
+        for known in self.types.values_mut() {
+            known.shown.clear();
+        }
+    }
+
     /// A type that is not served is forgotten.
     pub fn forget(&mut self, resource: &ResourceName) {
         self.types.remove(resource);

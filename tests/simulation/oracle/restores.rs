@@ -54,6 +54,12 @@ impl Oracle {
         self.knowledge.restored(version);
     }
 
+    /// That restore has raised the version. The collector may forget what it knew, or
+    /// not; what is in the backup it knows when it is shown it.
+    pub fn raised(&mut self) {
+        self.knowledge.raised();
+    }
+
     /// Judges a change by the truth, and what was sent before the store was restored by
     /// what was true then.
     pub(super) fn judge_or_excuse(&mut self, change: &Change) -> Result<(), Violation> {

@@ -131,6 +131,12 @@ impl InProcess {
         Ok(())
     }
 
+    pub(super) fn restore_raised(&self) -> Result<()> {
+        let backup = lock(&self.backup);
+        self.server.restore_raised(backup.as_ref().context("there is no backup")?, 1_000);
+        Ok(())
+    }
+
     pub(super) fn copy_with_uid(&self, object: &Obj, name: &str, uid: &str) -> Result<()> {
         let resource = ResourceName::new(&object.resource.group, &object.resource.plural);
         let key = |name: &str| Key::new(object.namespace.as_deref(), name);

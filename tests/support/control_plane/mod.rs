@@ -231,6 +231,31 @@ impl ControlPlane {
         }
     }
 
+    /// Puts the copy in place of the store and raises its version above all that were
+    /// given out, as `etcdutl snapshot restore --bump-revision --mark-compacted` does: no
+    /// watch from before can be resumed. The API server is down meanwhile.
+    pub async fn restore_raised(&self) -> Result<()> {
+        match &self.kind {
+            Kind::Real(_) => {
+                let last = etcd::revision(self).await?;
+                self.kill(Server::KubeApiserver)?;
+                self.kill(Server::Etcd)?;
+                let (data, backup) = (self.info.dir.join("etcd"), self.info.dir.join("etcd.backup"));
+                std::fs::remove_dir_all(&data)?;
+                copy(&backup, &data)?;
+                self.restart(Server::Etcd).await?;
+                etcd::raise(self, last + 100).await?;
+                etcd::compact(self).await?;
+            }
+            Kind::Embedded(embedded) => {
+                embedded.shut();
+                embedded.restore_raised()?;
+            }
+        }
+        self.restart(Server::KubeApiserver).await?;
+        Ok(())
+    }
+
     /// Makes a copy of a custom resource as it is stored, under another name and
     /// with another uid, which no API server would ever give.
     pub async fn copy_with_uid(&self, object: &Obj, name: &str, uid: &str) -> Result<()> {

@@ -129,6 +129,7 @@ impl Scene {
                     orphan: sink.recipient(),
                     memory: Arc::clone(&memory),
                     reporter: Reporter::silent(),
+                    doubts: None,
                 };
                 let partition = Partition::new(PartitionId(id), layout, Arc::clone(&catalog));
                 GraphActor::new(PartitionId(id), partition, outlets).start()
@@ -147,7 +148,7 @@ impl Scene {
         let api = server.api_with(settings, WriteGate::open());
         let context = WorkerContext::new(api, graph.clone(), memory, Reporter::silent());
         let scene = Self { graph, work: Arc::new(DeleteWork::new(context, Sink.start().recipient())) };
-        let mut list = vec![Change::ListBegan];
+        let mut list = vec![Change::ListBegan { resource_version: None }];
         list.extend(things.iter().map(|thing| Change::Seen(thing.facts())));
         list.push(Change::ListEnded { resource_version: Some(ResourceVersion::number(100)) });
         scene.change(list).await;

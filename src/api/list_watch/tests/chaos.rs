@@ -104,7 +104,7 @@ proptest! {
             let mut until = Instant::now() + Duration::from_secs(1_000_000);
             while let Ok(step) = tokio::time::timeout_at(until, watch.next()).await {
                 match step.unwrap() {
-                    Step::ListBegan => listing.clear(),
+                    Step::ListBegan { .. } => listing.clear(),
                     Step::Items(items) => listing.extend(items.into_iter().map(|o| (o.uid, o.resource_version))),
                     Step::ListEnded { .. } => picture = std::mem::take(&mut listing),
                     Step::Events(events) => for event in events {

@@ -240,3 +240,48 @@ async fn a_type_that_is_forbidden_says_so_and_keeps_trying() {
     }
     assert_eq!(steps(&mut watch, 1).await, ["failed denied"]);
 }
+
+/// It may have started anew, with versions that count from one again; nobody could tell
+/// what a watch that goes on would leave out.
+#[tokio::test(start_paused = true)]
+async fn an_aggregated_api_whose_versions_went_back_is_listed_anew() {
+    for (now, expected) in
+        [("3", "list store"), ("zebra", "list store"), ("60", "watch 60"), ("70", "watch 60")]
+    {
+        let answer = move || {
+            Reply::ok(format!(
+                r#"{{"kind":"WidgetList","metadata":{{"resourceVersion":"{now}"}},"items":[]}}"#
+            ))
+        };
+        let server = Server::replying([
+            list(50, &["a"]),
+            Reply::stream([lines([&event("ADDED", "b", 60)]), Part::Break]),
+            answer(),
+            answer(),
+        ]);
+        let start = WatchStart { high_water: HighWater::default(), aggregated: true };
+        let api = server.api();
+        let mut watch = api.watch(widgets(), start);
+        assert_eq!(steps(&mut watch, 5).await[3..], ["+b", "failed transient"]);
+        let _ = tokio::time::timeout(Duration::from_secs(60), watch.next()).await;
+        assert_eq!(kinds(&server)[..4], ["list 0", "watch 50", "check", expected], "{now}");
+        assert_eq!(api.doubts().disturbance().number, 0, "that says nothing of the main store");
+    }
+}
+
+/// What a list has shown before it broke off was seen: another one must not be older.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_off_is_not_followed_by_an_older_one() {
+    let api_settings = ApiSettings { page_size: 1, ..ApiSettings::default() };
+    let high_water = HighWater::default();
+    high_water.advance(&widgets().group_resource, &ResourceVersion::number(5));
+    let server = Server::replying([
+        Reply::status(504, "Too large resource version", "{}"),
+        list_next(9, "next", &[item("a", 8)]),
+        Reply::code(500, "oops"),
+        list(9, &["a"]),
+    ]);
+    let mut watch = server.api_with(api_settings, WriteGate::open()).watch(widgets(), start(&high_water));
+    while !text(watch.next().await).starts_with("listed") {}
+    assert_eq!(kinds(&server).last().unwrap(), "list 9");
+}

@@ -59,7 +59,7 @@ fn text(step: Option<Step>) -> String {
     };
     match step {
         None => "ended".into(),
-        Some(Step::ListBegan) => "began".into(),
+        Some(Step::ListBegan { .. }) => "began".into(),
         Some(Step::Items(items)) => format!("items {}", names(&items)),
         Some(Step::ListEnded { resource_version }) => {
             format!("listed {}", resource_version.map_or_else(|| "-".into(), |v| v.to_string()))

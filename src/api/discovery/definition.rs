@@ -1,0 +1,60 @@
+//! What defines a type, and whether it is there.
+
+use http::Method;
+
+use crate::api::accept::METADATA;
+use crate::api::client::{Api, Call};
+use crate::api::error::{ApiError, ErrorClass, Named};
+use crate::api::path;
+use crate::api::settings::Verb;
+use crate::object::GroupResource;
+
+/// The object that defines a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Definition {
+    /// The CustomResourceDefinition of this type.
+    Crd(GroupResource),
+    /// The APIService of this version, which every version of a named group has.
+    ApiService {
+        /// The group.
+        group: Box<str>,
+        /// The version.
+        version: Box<str>,
+    },
+}
+
+impl Api {
+    /// Whether a definition is there, looked at live.
+    ///
+    /// # Errors
+    ///
+    /// Nobody says so: whatever is neither the object nor its own 404.
+    pub async fn is_defined(&self, definition: &Definition) -> Result<bool, ApiError> {
+        let (resource, name) = match definition {
+            Definition::Crd(of) => ("customresourcedefinitions.apiextensions.k8s.io", of.to_string()),
+            Definition::ApiService { group, version } => {
+                ("apiservices.apiregistration.k8s.io", format!("{version}.{group}"))
+            }
+        };
+        let resource = GroupResource::parse(resource);
+        let GroupResource { group, resource: plural } = &resource;
+        let mut path = format!("/apis/{group}/v1/{plural}/");
+        path::encode(&mut path, &name);
+        let call = Call {
+            verb: Verb::Get,
+            method: Method::GET,
+            action: "GET",
+            path,
+            accept: METADATA,
+            body: None,
+            resource: &resource,
+            object: Some(Named { group_resource: &resource, namespace: None, name: &name }),
+            target: String::new(),
+        };
+        match self.call(call).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.class == ErrorClass::Absent => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Discovery that leaves a type out for a while.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+
+use crate::stage::Stage;
+use crate::support::cluster::poll;
+use crate::support::proxy::{Cut, How, On, Reply};
+use crate::support::{Options, Policy, Scope};
+
+const WIDGETS: &str = "widgets.example.com";
+/// Discovery looks all the time.
+const ALWAYS: &str = "[discovery]\ninterval = \"100ms\"\n[retry]\nmax = \"300ms\"\n";
+/// Semantics, section 2: nothing follows from an answer without a type. Fails if its nodes
+/// leave: the owner's finalizer would go although a widget blocks it, the orphan deletion
+/// would forget one, and the dependent of a living widget could be taken for garbage.
+#[tokio::test]
+async fn a_type_that_discovery_leaves_out_blocks_and_owns_as_before() -> Result<()> {
+    let stage = Stage::set().await?;
+    let (cluster, ns) = (&stage.cluster, &stage.ns);
+    cluster.remove_leftover_crds().await?;
+    let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;
+    let collector = stage.collector_with(Options::config(ALWAYS)).await?;
+    let owner = ns.configmap("owner").create().await?;
+    let orphaning = ns.configmap("orphaning").create().await?;
+    let solid = ns.object(widgets.resource(), "solid").create().await?;
+    let child = ns.secret("child").owned_by(&solid).create().await?;
+    let blocking = ns.object(widgets.resource(), "blocking").owned_by(&owner).blocking();
+    let blocking = blocking.finalizer("example.com/hold").create().await?;
+    let orphan = ns.object(widgets.resource(), "orphan").owned_by(&orphaning).create().await?;
+    cluster.settled(&collector).await?;
+
+    // An answer in which nothing is wrong, but that a type is missing.
+    let without = json!({
+        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "example.com/v1", "resources": [],
+    });
+    let path = |request: &crate::support::proxy::Request| request.path == "/apis/example.com/v1";
+    let rule = stage.proxy.always(On::default().when(path), How::Instead(Reply::json(200, &without)));
+    rule.hit(2).await?;
+    stage.proxy.cut(Some(WIDGETS), Cut::Cleanly);
+    poll("the monitor of the type to end", async || {
+        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
+        let monitors = monitors.as_array().context("no list")?;
+        Ok(monitors.iter().all(|monitor| monitor["resource"] != "widgets"))
+    })
+    .await?;
+    cluster.delete(&owner, Policy::Foreground).await?;
+    cluster.delete(&orphaning, Policy::Orphan).await?;
+    stage.gone(&orphaning).await?;
+    poll("the blocking one to be deleted", async || Ok(cluster.fresh(&blocking).await?.is_terminating()))
+        .await?;
+    let late = ns.secret("late").owned_by(&solid).create().await?;
+    stage.seen(&collector, &late).await?;
+    // What follows from a look has followed when the one after the next begins.
+    rule.hit(rule.hits() + 3).await?;
+    cluster.assert_kept([&owner, &blocking, &solid, &child, &late]).await?;
+    stage.assert_owners(&orphan, &[]).await?;
+    let said = collector.get("/readyz?verbose").await?.body;
+    ensure!(said.contains("not served any more") && said.contains("widgets"), "not named: {said}");
+
+    rule.remove();
+    cluster.set_finalizers(&blocking, &[]).await?;
+    stage.gone(&owner).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_kept([&solid, &child, &late, &orphan]).await?;
+    cluster.delete(&solid, Policy::Background).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_gone([&child, &late]).await?;
+    widgets.remove().await?;
+    cluster.settled(&collector).await?;
+    collector.stop().await
+}

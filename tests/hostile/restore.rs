@@ -1,0 +1,101 @@
+//! A store that was restored from a backup with a version that is higher than any before.
+
+use anyhow::{Result, ensure};
+
+use crate::support::cluster::{create_all, poll};
+use crate::support::proxy::{How, On, Proxy, Reply, Verb};
+use crate::support::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Policy};
+
+/// Discovery looks only when it has a reason to; failures are tried again soon.
+const CONFIG: &str = "[discovery]\ninterval = \"1h\"\n[retry]\nmax = \"500ms\"\n";
+/// So many versions are more than the API server itself writes when it starts.
+const VERSIONS: usize = 400;
+
+/// What the backup holds: an owner, whose dependents go with it, and one that orphans.
+struct Family {
+    owner: Obj,
+    child: Obj,
+    grandchild: Obj,
+    pending: Obj,
+    orphaning: Obj,
+    orphan: Obj,
+}
+
+impl Family {
+    async fn make(ns: &Ns) -> Result<Self> {
+        let owner = ns.configmap("owner").create().await?;
+        let child = ns.secret("child").owned_by(&owner).create().await?;
+        let grandchild = ns.secret("grandchild").owned_by(&child).blocking().create().await?;
+        let pending = ns.secret("pending").owned_by(&owner).create().await?;
+        let orphaning = ns.configmap("orphaning").create().await?;
+        let orphan = ns.secret("orphan").owned_by(&orphaning).create().await?;
+        Ok(Self { owner, child, grandchild, pending, orphaning, orphan })
+    }
+
+    fn owned(&self) -> [(&Obj, &Obj); 4] {
+        [
+            (&self.child, &self.owner),
+            (&self.grandchild, &self.child),
+            (&self.pending, &self.owner),
+            (&self.orphan, &self.orphaning),
+        ]
+    }
+
+    /// Everything is as it was in the backup.
+    async fn is_back(&self, cluster: &Cluster) -> Result<()> {
+        for (object, owner) in self.owned() {
+            let now = cluster.fresh(object).await?;
+            ensure!(now.owner_uids() == [owner.uid.as_str()], "{object} has lost {owner}: {}", now.raw);
+            ensure!(!now.is_terminating(), "{object} is being deleted");
+        }
+        Ok(())
+    }
+
+    /// Once more, all in the background: nothing that was remembered of the first time,
+    /// be it absent or orphaned, holds any more.
+    async fn end_again(&self, cluster: &Cluster, collector: &Collector) -> Result<()> {
+        for owner in [&self.owner, &self.orphaning] {
+            cluster.delete(owner, Policy::Background).await?;
+        }
+        cluster.settled(collector).await?;
+        cluster.assert_gone(self.owned().map(|(object, _)| object)).await
+    }
+}
+
+/// `etcdutl snapshot restore --bump-revision --mark-compacted` makes such a store. Fails if
+/// what was proved absent before is believed afterwards: the DELETE of `pending`, which
+/// has failed until then, would go through.
+#[tokio::test]
+async fn nothing_alive_is_deleted_after_a_restore_with_a_raised_version() -> Result<()> {
+    let plane = ControlPlane::start()?;
+    let cluster = Cluster::new(plane.client().await?);
+    let ns = cluster.namespace().await?;
+    let proxy = Proxy::start(&plane).await?;
+    let family = Family::make(&ns).await?;
+    plane.back_up().await?;
+    poll("the API server to answer", async || {
+        Ok(cluster.send("GET", "/api/v1/namespaces/default", None, None).await.is_ok())
+    })
+    .await?;
+
+    let collector = Collector::start_with(proxy.kubeconfig(), Options::config(CONFIG)).await?;
+    collector.ready().await?;
+    cluster.settled(&collector).await?;
+    let deletes = proxy.always(On::object(Verb::Delete, &family.pending), How::Instead(Reply::broken()));
+    cluster.delete(&family.owner, Policy::Background).await?;
+    cluster.delete(&family.orphaning, Policy::Orphan).await?;
+    deletes.hit(2).await?;
+    for gone in [&family.owner, &family.child, &family.grandchild, &family.orphaning] {
+        poll(&format!("{gone} to go"), async || Ok(!cluster.exists_with_uid(gone).await?)).await?;
+    }
+    create_all((0..VERSIONS).map(|n| ns.configmap(format!("filler-{n}")))).await?;
+
+    plane.restore_raised().await?;
+    deletes.remove();
+    // One that knows nothing of watches that are over.
+    let cluster = Cluster::new(plane.client().await?);
+    cluster.settled(&collector).await?;
+    family.is_back(&cluster).await?;
+    family.end_again(&cluster, &collector).await?;
+    collector.stop().await
+}
