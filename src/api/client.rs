@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http::Response;
 use http::response::Parts;
 use http_body_util::BodyExt as _;
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use kube::client::{AuthError, Body};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -350,6 +351,7 @@ impl Api {
             limit = leave.limit(limit);
             permit = Some(leave);
         }
+        let connection = capture_connection(&mut request);
         let start = Instant::now();
         let exchange = timeout(limit, async {
             let response = self.0.clients.unary.send(request).await.map_err(|error| {
@@ -367,8 +369,7 @@ impl Api {
             Some(permit) => tokio::select! {
                 biased;
                 () = self.0.gate.outlived(permit) => Err("this replica has lost its lease"),
-                // It may still wait for a connection, and be sent to another store.
-                () = self.disturbed() => Err("watches broke"),
+                () = self.disturbed(&connection) => Err("watches broke"),
                 answer = exchange => Ok(answer),
             },
         };
@@ -387,12 +388,18 @@ impl Api {
         answer
     }
 
-    /// Resolves when watches have broken after the decision to write.
-    async fn disturbed(&self) {
-        match self.1.decided_under {
-            Some(number) => self.0.doubts.after(number).await,
-            None => std::future::pending().await,
+    /// Resolves when watches have broken after the decision to write, and the request still
+    /// waits for a connection: that may lead to another store. One that has a connection is
+    /// on its way to the store that was decided on, and its answer is worth waiting for.
+    async fn disturbed(&self, connection: &CaptureConnection) {
+        if let Some(number) = self.1.decided_under {
+            self.0.doubts.after(number).await;
+            let is_on_its_way = connection.connection_metadata().is_some();
+            if !is_on_its_way {
+                return;
+            }
         }
+        std::future::pending().await
     }
 
     /// Refuses what writes while nothing may be written.
