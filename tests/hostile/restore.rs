@@ -90,7 +90,12 @@ async fn nothing_alive_is_deleted_after_a_restore_with_a_raised_version() -> Res
     }
     create_all((0..VERSIONS).map(|n| ns.configmap(format!("filler-{n}")))).await?;
 
+    let mark = proxy.mark();
     plane.restore_raised().await?;
+    // A restore takes an API server away for seconds; the embedded one is back before
+    // anybody can notice.
+    poll("a watch to be opened again", async || Ok(!proxy.since(mark, &On::verb(Verb::Watch)).is_empty()))
+        .await?;
     deletes.remove();
     // One that knows nothing of watches that are over.
     let cluster = Cluster::new(plane.client().await?);
