@@ -45,7 +45,7 @@ pub async fn restore(world: &mut World, random: &mut Random) {
 pub async fn restore_raised(world: &mut World, random: &mut Random) {
     // An owner goes right before, and what was decided waits.
     let (mut denied, mut released) = (None, None);
-    match random.below(3) {
+    match random.below(2) {
         _ if world.is_restored => {}
         0 => released = scenes::released_since(world, random).await,
         _ => denied = scenes::pending_deletion(world, random).await,
