@@ -368,8 +368,8 @@ impl Api {
             None => Ok(exchange.await),
             Some(permit) => tokio::select! {
                 biased;
-                () = self.0.gate.outlived(permit) => Err(given_up(call)),
-                () = self.disturbed(&connection) => Err(call.error(ErrorClass::Doubted, NOT_SENT, None)),
+                () = self.0.gate.outlived(permit) => Err("this replica has lost its lease"),
+                () = self.disturbed(&connection) => Err("watches broke"),
                 answer = exchange => Ok(answer),
             },
         };
@@ -378,7 +378,7 @@ impl Api {
             let code = answer.as_ref().map(|(parts, _)| parts.status.as_u16());
             self.note_reachable(call, start, code);
         }
-        let answer = answer.unwrap_or_else(Err);
+        let answer = answer.unwrap_or_else(|why| Err(given_up(call, why)));
         let code = answer.as_ref().ok().map(|(parts, _)| parts.status.as_u16());
         // For clients without a layer that knows better: what was answered was sent.
         if let Some(lag) = lag.filter(|_| code.is_some()) {
@@ -487,12 +487,9 @@ fn too_slow(call: &Call<'_>, limit: Duration) -> ApiError {
     call.error(ErrorClass::Transient, format!("no answer within {limit:?}"), None)
 }
 
-/// It waited for a connection in vain.
-const NOT_SENT: &str = "not sent: watches broke since this was decided, and it is decided anew";
-
 /// What became of it is not known: it may have taken effect.
-fn given_up(call: &Call<'_>) -> ApiError {
-    call.error(ErrorClass::Transient, "given up, because this replica has lost its lease", None)
+fn given_up(call: &Call<'_>, why: &str) -> ApiError {
+    call.error(ErrorClass::Transient, format!("given up, because {why}"), None)
 }
 
 const fn class_of(closed: GateClosed) -> ErrorClass {
