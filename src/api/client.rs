@@ -399,7 +399,7 @@ impl Api {
                 return;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Refuses what writes while nothing may be written.
