@@ -1,19 +1,22 @@
 //! Discovery that leaves a type out for a while.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::stage::Stage;
 use crate::support::cluster::poll;
-use crate::support::proxy::{Cut, How, On, Reply};
+use crate::support::proxy::{Cut, How, On, Reply, Request, Verb};
 use crate::support::{Options, Policy, Scope};
 
 const WIDGETS: &str = "widgets.example.com";
+const ALL_WIDGETS: &str = "/apis/example.com/v1/widgets";
 /// Discovery looks all the time.
 const ALWAYS: &str = "[discovery]\ninterval = \"100ms\"\n[retry]\nmax = \"300ms\"\n";
-/// Semantics, section 2: nothing follows from an answer without a type. Fails if its nodes
-/// leave: the owner's finalizer would go although a widget blocks it, the orphan deletion
-/// would forget one, and the dependent of a living widget could be taken for garbage.
+
+/// Semantics, section 2: nothing follows from an answer without a type. Fails if its monitor
+/// ends, or if its nodes leave: the owner's finalizer would go although a widget blocks it,
+/// the orphan deletion would forget one, and the dependent of a living widget could be taken
+/// for garbage.
 #[tokio::test]
 async fn a_type_that_discovery_leaves_out_blocks_and_owns_as_before() -> Result<()> {
     let stage = Stage::set().await?;
@@ -34,16 +37,17 @@ async fn a_type_that_discovery_leaves_out_blocks_and_owns_as_before() -> Result<
     let without = json!({
         "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "example.com/v1", "resources": [],
     });
-    let path = |request: &crate::support::proxy::Request| request.path == "/apis/example.com/v1";
+    let path = |request: &Request| request.path == "/apis/example.com/v1";
     let rule = stage.proxy.always(On::default().when(path), How::Instead(Reply::json(200, &without)));
-    rule.hit(2).await?;
+    let mark = stage.proxy.mark();
+    // What follows from a look has followed when the one after the next begins.
+    rule.hit(3).await?;
+    // A server that does not know the type yet does not serve its watch either.
+    let unknown = On::default()
+        .when(|request| matches!(request.verb, Verb::List | Verb::Watch) && request.path == ALL_WIDGETS);
+    let unknown = stage.proxy.always(unknown, How::Instead(Reply::json(404, &json!({}))));
     stage.proxy.cut(Some(WIDGETS), Cut::Cleanly);
-    poll("the monitor of the type to end", async || {
-        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
-        let monitors = monitors.as_array().context("no list")?;
-        Ok(monitors.iter().all(|monitor| monitor["resource"] != "widgets"))
-    })
-    .await?;
+    unknown.hit(1).await?;
     cluster.delete(&owner, Policy::Foreground).await?;
     cluster.delete(&orphaning, Policy::Orphan).await?;
     stage.gone(&orphaning).await?;
@@ -51,17 +55,22 @@ async fn a_type_that_discovery_leaves_out_blocks_and_owns_as_before() -> Result<
         .await?;
     let late = ns.secret("late").owned_by(&solid).create().await?;
     stage.seen(&collector, &late).await?;
-    // What follows from a look has followed when the one after the next begins.
     rule.hit(rule.hits() + 3).await?;
+    let drained = collector.logged("its monitor is drained");
+    ensure!(drained.is_empty(), "{drained:?}");
     cluster.assert_kept([&owner, &blocking, &solid, &child, &late]).await?;
     stage.assert_owners(&orphan, &[]).await?;
     let said = collector.get("/readyz?verbose").await?.body;
     ensure!(said.contains("not served any more") && said.contains("widgets"), "not named: {said}");
 
     rule.remove();
+    unknown.remove();
+    let all = |request: &Request| request.is_full_list() && request.path == ALL_WIDGETS;
     cluster.set_finalizers(&blocking, &[]).await?;
     stage.gone(&owner).await?;
     cluster.settled(&collector).await?;
+    let lists = stage.proxy.since(mark, &On::verb(Verb::List).when(all));
+    ensure!(lists.is_empty(), "listed anew: {lists:#?}");
     cluster.assert_kept([&solid, &child, &late, &orphan]).await?;
     cluster.delete(&solid, Policy::Background).await?;
     cluster.settled(&collector).await?;

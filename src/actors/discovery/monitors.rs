@@ -14,8 +14,8 @@ use crate::graph::{DeletesProve, Epoch, Intake};
 use crate::object::{GroupResource, ResourceType};
 
 impl Discovery {
-    /// Starts monitors of new types, drains those of types that went, replaces
-    /// those whose version changed.
+    /// Starts monitors of new types, drains those of types that are gone, replaces
+    /// those whose version changed. A type that is only missing keeps its monitor.
     pub(super) fn reconcile(&mut self, ctx: &mut Context<Self>) {
         let Some(discovered) = self.discovered.clone() else { return };
         // What is started now would be forgotten with the graph.
@@ -39,6 +39,7 @@ impl Discovery {
                     running.replaced = true;
                     outdated.push((name.clone(), running.epoch, running.address.clone()));
                 }
+                None if self.unserved.keeps(name) => {}
                 None => {
                     tracing::info!(resource = %name, "type is no longer served; its monitor is drained");
                     running.draining = true;
@@ -193,10 +194,14 @@ impl Discovery {
                 RoundType { resource: Arc::clone(&running.resource), followed }
             })
             .collect();
+        // Unless it is followed: that discovery does not show it proves nothing.
+        let left = self.unserved.types().filter(|resource| {
+            self.monitors.get(&resource.group_resource).is_none_or(|running| running.draining)
+        });
+        types.extend(
+            left.map(|resource| RoundType { resource: Arc::clone(resource), followed: Followed::Not }),
+        );
         let all = !types.is_empty() && types.iter().all(|of| of.followed != Followed::Not);
-        // Unless it does: that it is not shown proves nothing.
-        let unserved = self.unserved.types().map(Arc::clone);
-        types.extend(unserved.map(|resource| RoundType { resource, followed: Followed::Not }));
         self.round_types.send_replace(Arc::new(RoundTypes { types, catalog: Arc::clone(&self.catalog) }));
         if all {
             self.open("synced");

@@ -1,8 +1,8 @@
 //! Types that discovery does not show any more.
 //!
 //! An answer without a type proves nothing: a server may have started before it knows all
-//! of its types, and the type may come back with its objects. So it is kept as it was,
-//! until what defines it (its CRD, or the APIService of its version) is seen to be gone, or
+//! of its types, and the type may come back with its objects. So it is kept as it was, with
+//! its monitor, until what defines it (its CRD, or the APIService of its version) is seen to be gone, or
 //! until it has been missing for long.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::api::{Api, Definition, GroupFailure};
 use crate::mutation::{self, Mutation};
 use crate::object::{Catalog, GroupResource, KindKey, ResourceType};
+use crate::text;
 
 use super::Failing;
 
@@ -167,6 +168,15 @@ impl Unserved {
             } else {
                 self.types.insert(name, (resource, entry));
             }
+        }
+        let new = self.types.keys().filter(|name| !was.contains_key(*name));
+        let total = new.clone().count();
+        if total > 0 {
+            let types = text::listed(", ", total, new);
+            tracing::warn!(
+                types,
+                "discovery does not show types that are not known to be gone; they are kept"
+            );
         }
         let mut kinds = BTreeMap::new();
         for (key, resource) in before.kinds_missing_in(catalog) {
