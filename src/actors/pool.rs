@@ -52,7 +52,7 @@ pub trait Work: Send + Sync + 'static {
 
 /// How many workers may have stepped aside at a time; more of them keep their
 /// place while they wait.
-const ASIDE_AT_MOST: usize = 128;
+pub(super) const ASIDE_AT_MOST: usize = 128;
 
 /// How many keys a pool holds while it is closed. A standby is told of everything that the
 /// leader does, and works on nothing; when it opens, the graph derives anew what is to be

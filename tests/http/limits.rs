@@ -29,6 +29,9 @@ async fn a_listener_that_is_asked_for_too_much_refuses_and_goes_on() -> Result<(
     let address = collector.debug_address();
     let long = format!("GET / HTTP/1.1\r\nHost: kube-gc\r\nA: {}\r\n\r\n", "x".repeat(64 << 10));
     ensure!(status(address, &long).await? == "HTTP/1.1 431");
+    // With Host, one more than there may be.
+    let many = format!("GET / HTTP/1.1\r\nHost: kube-gc\r\n{}\r\n", "A: b\r\n".repeat(64));
+    ensure!(status(address, &many).await? == "HTTP/1.1 431");
     let body = "POST / HTTP/1.1\r\nHost: kube-gc\r\nContent-Length: 1000000\r\n\r\n";
     ensure!(status(address, body).await? == "HTTP/1.1 405");
     ensure!(status(address, &body.replace("POST", "GET")).await? == "HTTP/1.1 413");

@@ -10,8 +10,8 @@ use super::child::{Panic, as_child, is_child};
 use super::{in_system, key};
 use crate::actors::messages::{AskParked, Close, Enqueue, Open, Wake, WakeUnresolved};
 use crate::actors::pool::{
-    AFTER_CONFLICT_AT_MOST, AskPool, AskStuck, HELD_AT_MOST, Outcome, Place, Pool, PoolStatus, RetryReason,
-    StuckKeys, Work,
+    AFTER_CONFLICT_AT_MOST, ASIDE_AT_MOST, AskPool, AskStuck, HELD_AT_MOST, Outcome, Place, Pool, PoolStatus,
+    RetryReason, StuckKeys, Work,
 };
 use crate::actors::supervision::FATAL_EXIT_CODE;
 use crate::mailbox::{Backoff, Completion};
@@ -272,6 +272,21 @@ fn one_that_steps_aside_keeps_nobody_waiting_and_takes_nobodys_place() {
         assert_eq!(until(&pool, |status| status.processing == 1).await.ready, 1);
         work.release.notify_one();
         tried(&work, |tries| tries.contains_key("b/fine")).await;
+    });
+}
+
+#[test]
+fn only_so_many_step_aside() {
+    in_system(async {
+        let (work, pool) = start(1);
+        pool.do_send(Open);
+        let namespaces = (0..ASIDE_AT_MOST + 2).map(|number| number.to_string());
+        pool.do_send(Enqueue::from(namespaces.map(|of| key(&of, "waits")).collect::<Vec<_>>()));
+        let status = until(&pool, |status| status.processing > ASIDE_AT_MOST).await;
+        assert_eq!((status.processing, status.ready), (ASIDE_AT_MOST + 1, 1), "the last one keeps its place");
+        work.release.notify_one();
+        until(&pool, |status| (status.processing, status.ready) == (ASIDE_AT_MOST + 1, 0)).await;
+        work.release.notify_waiters();
     });
 }
 

@@ -54,10 +54,10 @@ where
 
 /// A version of a group does not serve more than this: each type is listed and watched, and
 /// an aggregated API may claim what it likes.
-const MOST_TYPES: usize = 2_000;
+pub(super) const MOST_TYPES: usize = 2_000;
 
 /// There are no more versions of groups than this.
-const MOST_VERSIONS: usize = 10_000;
+pub(super) const MOST_VERSIONS: usize = 10_000;
 
 /// Whether this can be a name in the path of a URL. The API server's are names of DNS; an
 /// aggregated API may say `..`.

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 
+use super::document::{MOST_TYPES, MOST_VERSIONS};
 use super::*;
 use crate::api::ErrorClass;
 use crate::api::scripted::{Reply, Seen, Server};
@@ -164,6 +165,30 @@ async fn what_fails_keeps_what_was_known_and_nothing_else_does() {
     let server = with([("/apis", groups(&[("b.io", &["v1"], "v1")])), ("/apis/b.io/v1", gadgets())]);
     let after = server.api().discover(Some(&before)).await.unwrap();
     assert_eq!(names(&after), ["configmaps v1", "pods v1", "gadgets.b.io v1"]);
+}
+
+/// A server that makes types up does not fill the memory.
+#[tokio::test]
+async fn too_many_types_or_versions_are_a_failure() {
+    let names: Vec<_> = (0..=MOST_TYPES).map(|number| format!("things{number}")).collect();
+    let types: Vec<_> = names.iter().map(|name| (name.as_str(), name.as_str(), ALL)).collect();
+    let apis = || groups(&[("a.io", &["v1"], "v1")]);
+    let discover = async |types: &[_]| {
+        let server = with([("/apis", apis()), ("/apis/a.io/v1", plain("a.io/v1", types))]);
+        server.api().discover(None).await.unwrap()
+    };
+    let as_many = discover(&types[1..]).await;
+    assert_eq!((as_many.watchable.len(), as_many.failures.len()), (2 + MOST_TYPES, 0));
+    let too_many = discover(&types).await;
+    assert_eq!(too_many.watchable.len(), 2);
+    assert!(too_many.failures[0].error.contains("2001 types"), "{}", too_many.failures[0].error);
+
+    let names: Vec<_> = (0..=MOST_VERSIONS).map(|number| format!("v{number}")).collect();
+    let versions: Vec<_> = names.iter().map(String::as_str).collect();
+    let too_many =
+        with([("/apis", groups(&[("a.io", &versions, "v1")]))]).api().discover(None).await.unwrap();
+    assert_eq!(&*too_many.failures[0].group, "*");
+    assert!(too_many.failures[0].error.contains("10000 versions"), "{}", too_many.failures[0].error);
 }
 
 #[tokio::test]
