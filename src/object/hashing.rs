@@ -236,11 +236,16 @@ pub(crate) mod steps {
         COUNT.set(COUNT.get() + 1);
     }
 
+    /// How many there were on this thread.
+    pub(crate) fn so_far() -> u64 {
+        COUNT.get()
+    }
+
     /// How many this takes.
     pub(crate) fn of(work: impl FnOnce()) -> u64 {
-        let before = COUNT.get();
+        let before = so_far();
         work();
-        COUNT.get() - before
+        so_far() - before
     }
 }
 

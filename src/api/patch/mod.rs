@@ -57,6 +57,33 @@ enum Edit {
 
 const LIST: &str = "ownerReferences";
 
+/// What is searched once for each reference of an object: as many of both as the object has.
+/// Sorted, because whoever wrote the references could make a hash table slow.
+struct Sorted<T>(Vec<T>);
+
+impl<T: Ord> Sorted<T> {
+    fn new(items: impl Iterator<Item = T>) -> Self {
+        let mut items: Vec<_> = items.collect();
+        items.sort_unstable();
+        Self(items)
+    }
+
+    fn has(&self, item: &T) -> bool {
+        let compare = |other: &T| {
+            #[cfg(test)]
+            crate::object::steps::count();
+            other.cmp(item)
+        };
+        self.0.binary_search_by(compare).is_ok()
+    }
+}
+
+/// What tells a reference from all others.
+fn exactly(reference: &OwnerReference) -> (&Uid, &str, &str, &str) {
+    let OwnerReference { api_version, kind, name, uid, .. } = reference;
+    (uid, name, kind, api_version)
+}
+
 impl Api {
     /// How many requests a patch of owner references takes, as far as is known of the type.
     #[must_use]
@@ -96,20 +123,16 @@ impl Api {
                 if let Some(patched) = self.strategic(dependent, &entries, resource_version).await? {
                     return Ok(patched);
                 }
+                let unwanted = Sorted::new(uids.iter());
                 self.edit(dependent, resource_version, |reference| {
-                    if uids.contains(&reference.uid) { Edit::Remove } else { Edit::Keep }
+                    if unwanted.has(&&reference.uid) { Edit::Remove } else { Edit::Keep }
                 })
                 .await
             }
             References::Exactly(unwanted) => {
+                let unwanted = Sorted::new(unwanted.iter().map(exactly));
                 self.edit(dependent, resource_version, |reference| {
-                    let is_unwanted = unwanted.iter().any(|unwanted| {
-                        unwanted.uid == reference.uid
-                            && unwanted.name == reference.name
-                            && unwanted.kind == reference.kind
-                            && unwanted.api_version == reference.api_version
-                    });
-                    if is_unwanted { Edit::Remove } else { Edit::Keep }
+                    if unwanted.has(&exactly(reference)) { Edit::Remove } else { Edit::Keep }
                 })
                 .await
             }

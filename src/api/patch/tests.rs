@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::scripted::{Reply, Server, widget, widget_json};
+use crate::object::steps;
 
 const OWNERS: &str = r#","ownerReferences":[
     {"apiVersion":"v1","kind":"A","name":"a","uid":"ua","blockOwnerDeletion":true,"later":{"x": 1.0}},
@@ -238,6 +239,34 @@ async fn what_comes_after_two_that_share_a_uid_stops_blocking_too() {
     let owners = json["metadata"]["ownerReferences"].as_array().unwrap();
     let last = owners.iter().find(|owner| owner["uid"] == "uc").unwrap();
     assert_eq!(last["blockOwnerDeletion"], false);
+}
+
+#[tokio::test]
+async fn thousands_of_references_are_not_each_compared_with_all() {
+    const REFERENCES: usize = 1_000;
+    let steps = async |count: usize, is_exact: bool| {
+        let names: Vec<_> = (0..count).map(|number| format!("o{number}")).collect();
+        let references: Vec<_> = names.iter().map(|name| reference("v1", name, false)).collect();
+        let uids: Vec<_> = references.iter().map(|reference| reference.uid.clone()).collect();
+        let owners = names.iter().map(|name| {
+            json!({"apiVersion": "v1", "kind": name.to_uppercase(), "name": name, "uid": format!("u{name}")})
+        });
+        let owners: Vec<_> = owners.collect();
+        let owners = format!(r#","ownerReferences":{}"#, json!(owners));
+        let server = Server::answering(move |seen| match &*seen.method {
+            "GET" => Reply::ok(widget_json(&owners)),
+            _ if seen.header("content-type").contains("strategic") => unsupported(),
+            _ => Reply::ok(widget_json("")),
+        });
+        let unwanted = if is_exact { References::Exactly(&references) } else { References::OfOwners(&uids) };
+        let before = steps::so_far();
+        changed(server.api().remove_references(&widget(), unwanted, None).await);
+        steps::so_far() - before
+    };
+    for is_exact in [true, false] {
+        let (few, many) = (steps(REFERENCES, is_exact).await, steps(2 * REFERENCES, is_exact).await);
+        assert!(few > 0 && many < few * 5 / 2, "{few} comparisons, {many} with twice as many references");
+    }
 }
 
 /// Other API servers may ignore the uid and the version that a patch is bound to.
