@@ -280,9 +280,12 @@ impl DeleteWork {
         if let Ok(patched) = &patched {
             line.finish(patched);
         }
+        if let Ok(Ok(patched)) = &patched {
+            self.expect_patch(item, patched);
+        }
         // Afterwards: all partitions are asked, which takes its time.
         self.report_misplaced(item, classified).await?;
-        self.expect_patch(item, &patched??);
+        patched??;
         Ok(Completion::Done)
     }
 
