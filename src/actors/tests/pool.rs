@@ -284,9 +284,10 @@ fn only_so_many_step_aside() {
         pool.do_send(Enqueue::from(namespaces.map(|of| key(&of, "waits")).collect::<Vec<_>>()));
         let status = until(&pool, |status| status.processing > ASIDE_AT_MOST).await;
         assert_eq!((status.processing, status.ready), (ASIDE_AT_MOST + 1, 1), "the last one keeps its place");
-        work.release.notify_one();
-        until(&pool, |status| (status.processing, status.ready) == (ASIDE_AT_MOST + 1, 0)).await;
         work.release.notify_waiters();
+        until(&pool, |status| (status.processing, status.ready) == (1, 0)).await;
+        work.release.notify_waiters();
+        until(&pool, |status| status.processing == 0).await;
     });
 }
 
