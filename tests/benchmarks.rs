@@ -180,7 +180,8 @@ fn the_end_is_looked_for_the_more_often_the_nearer_it_is() {
     use pace::next_look;
     let second = Duration::from_secs(1);
     assert_eq!(next_look(second, 4000, 4000), Duration::from_millis(20), "nothing is known yet");
-    assert_eq!(next_look(second, 4000, 3000), Duration::from_millis(500), "three seconds are left");
+    assert_eq!(next_look(2 * second, 4000, 3000), Duration::from_millis(500), "six seconds are left");
+    assert_eq!(next_look(second, 11, 10), Duration::from_millis(250), "it may have begun just now");
     let soon = next_look(second, 1100, 100);
     assert!(soon > Duration::from_millis(69) && soon < Duration::from_millis(71), "{soon:?}");
     assert_eq!(next_look(second, 4000, 1), Duration::from_millis(5));

@@ -20,7 +20,7 @@ pub const DEADLINE: Duration = Duration::from_secs(600);
 /// Waits until a namespace is empty, and says when that was.
 ///
 /// It looks again after a part of the time that the rest will take at the speed so far: some
-/// ten looks at any number of objects, and the end is found to within milliseconds.
+/// twenty looks at any number of objects, and the end is found to within milliseconds.
 pub async fn emptied(client: &Client, namespace: &str, size: usize) -> Result<Instant> {
     let begun = Instant::now();
     let size = u64::try_from(size)?;
