@@ -14,6 +14,8 @@ mod discovery_omits;
 mod disorder;
 mod foreground;
 mod hanging;
+#[path = "../hostile/late_looks.rs"]
+mod late_looks;
 mod orphan_late;
 mod orphan_many;
 mod orphan_rounds;

@@ -169,7 +169,7 @@ async fn each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_fir
 
 #[tokio::test]
 async fn living_owners_of_large_objects_are_not_looked_up_and_one_that_goes_is_noticed() -> Result<()> {
-    const LIVING: usize = 1000;
+    const LIVING: usize = REFERENCES;
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
     let owners = create_all((0..LIVING).map(|number| stage.ns.secret(format!("owner-{number}")))).await?;
