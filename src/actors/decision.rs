@@ -280,6 +280,13 @@ impl<'a> DecisionLine<'a> {
     pub fn parked(&self, reason: &dyn Display) {
         record::decision(self.action, "parked", &self.object.resource.group_resource);
         self.observed("parked", Some(reason));
+        // An outage meets all owners that are looked up at the time.
+        let is_unanswered =
+            self.owners.is_some_and(|(_, classified)| classified.iter().any(|owner| owner.is_unanswered));
+        if is_unanswered && !self.api.may_log_unanswered() {
+            tracing::debug!(object = %self.object, action = self.action, error = %reason, "parked");
+            return;
+        }
         let owners = self.shown_owners();
         let Self { object, action, .. } = self;
         let line = format!("{action} {owners} {reason}");
@@ -325,10 +332,9 @@ impl<'a> DecisionLine<'a> {
     }
 
     fn failed(&self, error: &ApiError) {
-        let is_unanswered = error.class == ErrorClass::Transient && error.code.is_none();
         let is_unsent = matches!(error.class, ErrorClass::GateClosed | ErrorClass::Doubted);
         // An outage, or one broken connection, meets all that is under way.
-        let is_one_of_many = (is_unanswered || is_unsent) && !self.api.may_log_unanswered();
+        let is_one_of_many = (error.is_unanswered() || is_unsent) && !self.api.may_log_unanswered();
         let outcome = match error.class {
             ErrorClass::DryRun => return self.write("dry_run", None),
             ErrorClass::Deferred { .. } => return self.deferred(error),

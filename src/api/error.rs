@@ -112,6 +112,12 @@ impl ApiError {
         self.says_not_acceptable() || self.code == Some(400)
     }
 
+    /// Whether it was sent, or was to be, and no answer came.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        self.class == ErrorClass::Transient && self.code.is_none()
+    }
+
     /// Whether the request may have had its effect all the same: it was sent, and nobody
     /// knows what became of it.
     #[must_use]

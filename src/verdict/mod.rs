@@ -13,7 +13,7 @@ mod conflict;
 mod decide;
 mod look;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use class::{GraphClass, ReferenceClass, from_graph, from_live, from_state};
 pub use confirm::Confirmation;

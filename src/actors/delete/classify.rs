@@ -69,11 +69,27 @@ pub struct Classified {
     pub retry_after: Option<Duration>,
     /// Why nobody was asked, if the request was held back.
     pub deferred: Option<Box<ApiError>>,
+    /// Whether the request for it got no answer.
+    pub is_unanswered: bool,
 }
 
 impl Classified {
     const fn new(class: ReferenceClass, evidence: Evidence) -> Self {
-        Self { class, evidence, confirmed: None, error: None, retry_after: None, deferred: None }
+        Self {
+            class,
+            evidence,
+            confirmed: None,
+            error: None,
+            retry_after: None,
+            deferred: None,
+            is_unanswered: false,
+        }
+    }
+
+    /// Of an owner that could not be looked up.
+    #[cfg(test)]
+    pub(in crate::actors) fn unresolved(is_unanswered: bool) -> Self {
+        Self { is_unanswered, ..Self::new(ReferenceClass::Unresolved, Evidence::Live) }
     }
 
     /// Whether nothing can bring the owner back.
@@ -304,6 +320,7 @@ impl DeleteWork {
                     _ => None,
                 },
                 deferred: matches!(error.class, ErrorClass::Deferred { .. }).then(|| Box::new(error.clone())),
+                is_unanswered: error.is_unanswered(),
                 ..classified(ReferenceClass::Unresolved)
             },
         };

@@ -50,7 +50,7 @@ pub(super) fn reference(number: usize) -> OwnerReference {
 }
 
 /// A live object, uid 0 at version 10, with references to owners 1 to `owners`.
-pub(super) fn item(owners: usize) -> ObjectSnapshot {
+pub(crate) fn item(owners: usize) -> ObjectSnapshot {
     let owner = |number| OwnerView::Local { identity: identity(number), state: OwnerState::Unknown };
     ObjectSnapshot {
         identity: identity(0),
