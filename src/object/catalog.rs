@@ -79,6 +79,12 @@ impl Catalog {
         self.unread.iter().any(|(other, of)| **other == *group && **of == *version)
     }
 
+    /// Whether any kind of a group's version is served.
+    #[must_use]
+    pub fn has_version(&self, group: &str, version: &str) -> bool {
+        self.kinds.keys().any(|(of, other, _)| **of == *group && **other == *version)
+    }
+
     /// Whether the two serve a group differently.
     #[must_use]
     pub fn differs_in_group(&self, other: &Self, group: &str) -> bool {

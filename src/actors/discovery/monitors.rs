@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::{Discovery, Phase, Running, worth_of_deletes};
+use super::{Discovery, Phase, Running, unserved, worth_of_deletes};
 use crate::actors::messages::{Drain, Stop, TakeIn};
 use crate::actors::monitor::{Monitor, MonitorContext};
 use crate::actors::orphan::{Followed, RoundType, RoundTypes};
@@ -33,6 +33,8 @@ impl Discovery {
             match wanted.get(name) {
                 Some(watchable) if running.is_for(watchable) => {}
                 _ if running.draining => {}
+                Some(_)
+                    if unserved::is_version_kept(&running.resource, &discovered.catalog, &self.catalog) => {}
                 Some(_) => {
                     tracing::info!(resource = %name, "the version to watch, or who serves it, changed");
                     running.draining = true;

@@ -255,6 +255,15 @@ pub(super) fn missing_versions(before: &Catalog, answer: &Catalog) -> BTreeSet<G
     named.map(|((group, version, _), _)| (group.clone(), version.clone())).collect()
 }
 
+/// Whether a type is still watched in the version that it has: an answer leaves out all of that
+/// version, and it is kept. An API server that starts may show a group without some of its
+/// versions.
+pub(super) fn is_version_kept(watched: &ResourceType, answer: &Catalog, kept: &Catalog) -> bool {
+    let ResourceType { group_resource, version, kind, .. } = watched;
+    !answer.has_version(&group_resource.group, version)
+        && kept.resolve(&watched.api_version(), kind).is_some()
+}
+
 /// Which of these versions are proved to be gone.
 pub(super) async fn gone_versions(api: &Api, missing: BTreeSet<GroupVersion>) -> BTreeSet<GroupVersion> {
     let mut gone = BTreeSet::new();
@@ -410,5 +419,33 @@ mod tests {
         assert_eq!(looks.unserved.definition(&widgets()), Some(crd));
         assert!(!looks.without(true, false));
         assert!(looks.without(true, true));
+    }
+
+    #[test]
+    fn a_version_that_is_left_out_as_a_whole_is_watched_on() {
+        let named = |version: &str, name: &str, kind: &str| {
+            let resource = ResourceType {
+                group_resource: GroupResource::parse(name),
+                version: version.into(),
+                kind: kind.into(),
+                scope: Scope::Namespaced,
+            };
+            ServedKind { version: version.into(), resource: Arc::new(resource) }
+        };
+        let catalog = |kinds: Vec<ServedKind>| {
+            let mut builder = Catalog::builder();
+            for kind in kinds {
+                builder.add(kind);
+            }
+            builder.build()
+        };
+        let older = || named("v1beta1", "widgets.example.com", "Widget");
+        let without = catalog(vec![older()]);
+        let with_others = catalog(vec![older(), named("v1", "gadgets.example.com", "Gadget")]);
+        let kept = with_widgets();
+        assert!(is_version_kept(&widgets(), &without, &kept));
+        assert!(!is_version_kept(&widgets(), &with_others, &kept), "the version is shown, without the kind");
+        assert!(!is_version_kept(&widgets(), &without, &without), "it is known to be gone");
+        assert!(!is_version_kept(&widgets(), &kept, &kept), "another reason to begin anew");
     }
 }
