@@ -5,27 +5,18 @@
 //! something; the binary of the same name runs it.
 //!
 //! Start with `ARCHITECTURE.md`. The rules are pure functions over plain data
-//! ([`object`], [`graph`], [`verdict`], [`mailbox`]); the actors that feed and
-//! obey them are thin ([`actors`]), and only [`api`] talks to an API server.
+//! ([`kube_gc_core`]); the actors that feed and obey them are thin ([`actors`]), and
+//! only [`api`] talks to an API server.
 
 pub mod actors;
 pub mod api;
 #[doc(hidden)]
 pub mod benching;
-pub mod brake;
 pub mod cli;
 pub mod config;
 pub mod demo;
-pub mod embedded;
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod graph;
 pub mod http;
 pub mod leader;
-pub mod mailbox;
-#[doc(hidden)]
-pub mod mutation;
-pub mod object;
 pub mod telemetry;
-pub mod text;
-pub mod verdict;

@@ -101,7 +101,7 @@ fn events_say_the_same_in_both_encodings() -> Result<()> {
 /// Reads uids as the collector does.
 mod uid {
     pub(super) fn parse(text: &str) -> Option<String> {
-        ::kube_gc::object::Uid::parse(text).filter(|_| text.len() == 36).map(|uid| uid.to_string())
+        ::kube_gc_core::object::Uid::parse(text).filter(|_| text.len() == 36).map(|uid| uid.to_string())
     }
 }
 

@@ -22,8 +22,8 @@ use allocation_counter::{AllocationInfo, measure};
 use documents::{ITEMS, Shape};
 use graph::Graph;
 use kube_gc::benching;
-use kube_gc::graph::Memory;
-use kube_gc::object::ObjectFacts;
+use kube_gc_core::graph::Memory;
+use kube_gc_core::object::ObjectFacts;
 use serde_json::{Value, json};
 
 /// A large cluster.

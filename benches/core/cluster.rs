@@ -4,8 +4,8 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use kube_gc::graph::{Change, DeletesProve, Effects, Epoch, Intake, Layout, Partition, PartitionId};
-use kube_gc::object::{
+use kube_gc_core::graph::{Change, DeletesProve, Effects, Epoch, Intake, Layout, Partition, PartitionId};
+use kube_gc_core::object::{
     Catalog, Finalizers, GroupResource, HashSeed, Key, Namespace, ObjectFacts, OwnerReference, ResourceType,
     ResourceVersion, Scope, ServedKind, Uid,
 };

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, SamplingMode, Throughput};
-use kube_gc::graph::{Change, Intake, Partition};
-use kube_gc::object::{ObjectFacts, OwnerReference, ResourceVersion};
+use kube_gc_core::graph::{Change, Intake, Partition};
+use kube_gc_core::object::{ObjectFacts, OwnerReference, ResourceVersion};
 
 use crate::cluster::{BATCH, Cluster, Listing, POD, Random, batch, feed, partition};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput};
-use kube_gc::mailbox::{Backoff, Completion, Mailbox, Time};
-use kube_gc::object::{HashSeed, Key};
+use kube_gc_core::mailbox::{Backoff, Completion, Mailbox, Time};
+use kube_gc_core::object::{HashSeed, Key};
 
 use crate::cluster::Cluster;
 

@@ -3,12 +3,12 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use kube_gc::graph::{Effects, Partition, Snapshot};
-use kube_gc::object::Key;
-use kube_gc::verdict::{FirstLook, GraphClass, ReferenceClass, decide, first_look, from_graph};
+use kube_gc_core::graph::{Effects, Partition, Snapshot};
+use kube_gc_core::object::Key;
+use kube_gc_core::verdict::{FirstLook, GraphClass, ReferenceClass, decide, first_look, from_graph};
 
 use crate::cluster::{BATCH, Cluster, POD, Random, batch, feed, partition};
-use kube_gc::graph::Change;
+use kube_gc_core::graph::Change;
 
 const OBJECTS: usize = 100_000;
 const KEYS: usize = 10_000;

@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::context::Interrupted;
 use super::graph_handle::GraphHandle;
 use crate::api::{ApiError, Deleted};
-use crate::brake::lease::{RESUME, Seen};
-use crate::brake::{Admission, Fate, Ledger, Limits, Ticket};
-use crate::object::Identity;
+use kube_gc_core::brake::lease::{RESUME, Seen};
+use kube_gc_core::brake::{Admission, Fate, Ledger, Limits, Ticket};
+use kube_gc_core::object::Identity;
 use crate::telemetry::record;
 
 pub(super) use events::tell;

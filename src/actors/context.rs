@@ -16,12 +16,12 @@ use super::registry::Registry;
 use super::repeats::Repeats;
 use super::reporter::Reporter;
 use crate::api::{Api, ApiError, ErrorClass};
-use crate::brake::Limits;
-use crate::graph::Report;
-use crate::mailbox::Completion;
-use crate::mutation::{self, Mutation};
-use crate::object::{Identity, OwnerReference, Uid};
-use crate::text::bounded;
+use kube_gc_core::brake::Limits;
+use kube_gc_core::graph::Report;
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{Identity, OwnerReference, Uid};
+use kube_gc_core::text::bounded;
 
 /// How long the answer to "who has this uid?" is used again.
 const LOCATED_FOR: Duration = Duration::from_secs(1);

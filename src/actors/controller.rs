@@ -28,10 +28,10 @@ use super::reporter::Reporter;
 use super::supervision::{GraphThreads, Placement, Threads};
 use super::view::View;
 use crate::api::Api;
-use crate::brake::Limits;
-use crate::graph::{Layout, Partition};
-use crate::mailbox::Backoff;
-use crate::object::{Catalog, HashSeed};
+use kube_gc_core::brake::Limits;
+use kube_gc_core::graph::{Layout, Partition};
+use kube_gc_core::mailbox::Backoff;
+use kube_gc_core::object::{Catalog, HashSeed};
 use crate::telemetry::Exporter;
 
 /// How the collector is to be run.

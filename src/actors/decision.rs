@@ -11,11 +11,11 @@ use super::delete::{Classified, Dropped, Evidence};
 use super::repeats::Repeats;
 use super::reporter::Written;
 use crate::api::{Api, ApiError, Deleted, ErrorClass, Finalizer, FinalizerRemoval, Patched};
-use crate::graph::ObjectSnapshot;
-use crate::object::{Identity, OwnerReference, PropagationPolicy, Uid};
+use kube_gc_core::graph::ObjectSnapshot;
+use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy, Uid};
 use crate::telemetry::record;
-use crate::text::{LISTED, LONGEST, LONGEST_WORD, bounded, excerpt, listed, word};
-use crate::verdict::ReferenceClass;
+use kube_gc_core::text::{LISTED, LONGEST, LONGEST_WORD, bounded, excerpt, listed, word};
+use kube_gc_core::verdict::ReferenceClass;
 
 /// The longest error of one owner that is kept with a decision.
 const LONGEST_ERROR: usize = LONGEST / 4;

@@ -33,8 +33,8 @@ use super::orphan::RoundTypes;
 use super::registry::Registry;
 use super::supervision::{Placement, Vital, task};
 use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater, Standing, Watchable};
-use crate::graph::{DeletesProve, Epoch};
-use crate::object::{Catalog, GroupResource, ResourceType};
+use kube_gc_core::graph::{DeletesProve, Epoch};
+use kube_gc_core::object::{Catalog, GroupResource, ResourceType};
 use crate::telemetry::record;
 
 pub use failing::Failing;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::messages::Expected;
-use crate::object::Catalog;
+use kube_gc_core::object::Catalog;
 
 /// The event of a CRD precedes its being served: discovery is repeated after
 /// these waits until it shows the change.
@@ -81,7 +81,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::object::{GroupResource, ResourceType, Scope, ServedKind};
+    use kube_gc_core::object::{GroupResource, ResourceType, Scope, ServedKind};
 
     fn catalog(versions: &[&str]) -> Catalog {
         let mut builder = Catalog::builder();

@@ -23,7 +23,7 @@ use super::outbox::{Outbox, Sequence};
 use super::reporter::Reporter;
 use super::supervision::{Fatal, die};
 use crate::api::Doubts;
-use crate::graph::{Change, Effects, Intake, Partition, PartitionId, Verification};
+use kube_gc_core::graph::{Change, Effects, Intake, Partition, PartitionId, Verification};
 
 /// Links in one message to another partition.
 const LINKS_PER_MESSAGE: usize = 512;

@@ -15,12 +15,12 @@ use super::messages::{
     UseCatalog, Verified,
 };
 use super::picture::Sitters;
-use crate::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
-use crate::graph::{
+use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
+use kube_gc_core::graph::{
     Bookmark, Cursor, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Shown, Snapshot, Survey,
     Verification, Waiters,
 };
-use crate::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
+use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
 
 /// Objects in one question about how they are: a partition has more to do than to answer it.
 const KEYS_PER_QUESTION: usize = 512;

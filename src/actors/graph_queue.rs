@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::graph::{Change, PartitionId};
+use kube_gc_core::graph::{Change, PartitionId};
 use crate::telemetry::{EventLag, Queue, QueueMetrics, QueueSample};
 
 /// Counts the changes of all monitors that are not in the graph yet, under the

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use super::decision::{Decision, DecisionObserver, JudgedOwner};
 use crate::api::Finalizer;
 use crate::http::{DecisionQuery, DecisionView, DecisionsPage, ObjectView, OwnerView, Timestamp};
-use crate::object::PropagationPolicy;
+use kube_gc_core::object::PropagationPolicy;
 use crate::telemetry::record;
 
 /// Keeps the last decisions. Clones are the same.
@@ -151,8 +151,8 @@ mod tests {
     use super::super::delete::Evidence;
     use super::super::tests::identity;
     use super::*;
-    use crate::object::{GroupResource, Namespace, OwnerReference, Uid};
-    use crate::verdict::ReferenceClass;
+    use kube_gc_core::object::{GroupResource, Namespace, OwnerReference, Uid};
+    use kube_gc_core::verdict::ReferenceClass;
 
     fn decision(name: &str) -> Decision {
         Decision {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::graph_handle::{GraphHandle, PartitionEnded};
 use super::graph_queue::{Arrival, GraphQueue};
 use super::messages::TakeInChanges;
-use crate::graph::{Change, PartitionId};
+use kube_gc_core::graph::{Change, PartitionId};
 
 /// Changes in one message.
 const CHANGES_PER_MESSAGE: usize = 512;
@@ -43,9 +43,9 @@ struct Answered {
 #[derive(Clone, Debug)]
 pub struct Envelope {
     /// The type.
-    pub resource: std::sync::Arc<crate::object::ResourceType>,
+    pub resource: std::sync::Arc<kube_gc_core::object::ResourceType>,
     /// The epoch.
-    pub epoch: crate::graph::Epoch,
+    pub epoch: kube_gc_core::graph::Epoch,
 }
 
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
 
-use crate::object::Identity;
+use kube_gc_core::object::Identity;
 
 /// A bounded set of identities that forgets the least recently used ones.
 ///
@@ -112,7 +112,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
+    use kube_gc_core::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
 
     fn identity(name: &str) -> Identity {
         let resource = Arc::new(ResourceType {

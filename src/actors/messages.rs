@@ -7,12 +7,12 @@ use actix::{Message, MessageResponse};
 use tokio::time::Instant;
 
 use super::graph_queue::Arrival;
-use crate::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
-use crate::graph::{
+use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
+use kube_gc_core::graph::{
     Bookmark, Cursor, DependentView, Epoch, ExpectedChange, Generation, Intake, OwnerState, PartitionId,
     PeerMessage, Shown, Snapshot, Stats, Survey, Verification, Waiters,
 };
-use crate::object::{Catalog, Disturbance, GroupResource, Identity, Key, ResourceType, Uid};
+use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, ResourceType, Uid};
 
 // To a graph partition.
 

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use super::discovery::Failing;
 use super::supervision::task;
 use super::view::View;
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 use crate::telemetry::{
     Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
 };

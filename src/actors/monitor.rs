@@ -19,8 +19,8 @@ use super::messages::{
 use super::registry::Registry;
 use super::supervision::Placement;
 use crate::api::{Api, HighWater, Phase};
-use crate::graph::{DeletesProve, Epoch};
-use crate::object::ResourceType;
+use kube_gc_core::graph::{DeletesProve, Epoch};
+use kube_gc_core::object::ResourceType;
 use crate::telemetry::record;
 
 mod feed;

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::graph::{Link, PartitionId, PeerMessage};
-use crate::object::Key;
+use kube_gc_core::graph::{Link, PartitionId, PeerMessage};
+use kube_gc_core::object::Key;
 
 /// Where a message stands in the outbox's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,7 +103,7 @@ fn dependent_of(link: &Link) -> Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
+    use kube_gc_core::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
 
     fn key(uid: &str, namespace: &str) -> Key {
         let resource = ResourceType {

@@ -7,9 +7,9 @@ use futures::future::try_join_all;
 use futures::stream::{Stream, try_unfold};
 
 use super::graph_handle::PartitionEnded;
-use crate::graph::dump::{DumpId, DumpNode, EdgePage, Language, NodePage, Scribe, Surroundings};
-use crate::graph::{Cursor, Dump, PartitionId};
-use crate::object::Uid;
+use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, Language, NodePage, Scribe, Surroundings};
+use kube_gc_core::graph::{Cursor, Dump, PartitionId};
+use kube_gc_core::object::Uid;
 
 /// How many places of a partition are looked at in one go: some milliseconds of its
 /// time, and less than a megabyte of text.

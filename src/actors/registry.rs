@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use tokio::sync::Notify;
 
-use crate::object::{GroupResource, ResourceType, ResourceVersion};
+use kube_gc_core::object::{GroupResource, ResourceType, ResourceVersion};
 
 /// How a monitor is doing.
 #[derive(Clone, Debug)]
@@ -155,7 +155,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::Scope;
+    use kube_gc_core::object::Scope;
 
     #[test]
     fn a_failed_list_is_no_longer_synced_and_a_failed_watch_is() {

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use super::context::{Interrupted, WorkerContext};
 use super::decision::DecisionLine;
 use crate::api::{ErrorClass, Patched, References};
-use crate::graph::{ExpectedChange, ObjectSnapshot};
-use crate::mutation::{self, Mutation};
-use crate::object::{Identity, ObjectFacts, OwnerReference, ResourceVersion, Uid};
+use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot};
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{Identity, ObjectFacts, OwnerReference, ResourceVersion, Uid};
 
 /// How often one dependent is tried before its owner is put back into the queue.
 const TRIES: u32 = 3;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::object::Key;
+use kube_gc_core::object::Key;
 use crate::telemetry::record;
 
 /// Objects whose last line is remembered. About more of them, lines repeat.

@@ -7,10 +7,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, ErrorClass};
-use crate::graph::Report;
-use crate::object::{Identity, OwnerReference, Uid};
+use kube_gc_core::graph::Report;
+use kube_gc_core::object::{Identity, OwnerReference, Uid};
 use crate::telemetry::{InvalidReference, record};
-use crate::text::{LISTED, word};
+use kube_gc_core::text::{LISTED, word};
 
 /// Reports that wait to be told. More than this at once is a flood of the same
 /// mistake; the rest is counted and the decision lines still name each of them.

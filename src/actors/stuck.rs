@@ -9,11 +9,11 @@ use super::graph_handle::PartitionEnded;
 use super::pool::{AskStuck, StuckKey, StuckKeys};
 use super::view::View;
 use crate::api::Standing;
-use crate::graph::{Hindrance, Survey, Tally, Waiter, Waiters, Why};
+use kube_gc_core::graph::{Hindrance, Survey, Tally, Waiter, Waiters, Why};
 use crate::http::{ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint};
-use crate::object::OwnerReference;
+use kube_gc_core::object::OwnerReference;
 use crate::telemetry::StuckReason;
-use crate::text::{listed, word};
+use kube_gc_core::text::{listed, word};
 
 impl From<Hindrance> for StuckReason {
     fn from(hindrance: Hindrance) -> Self {
@@ -124,7 +124,7 @@ impl Stuck {
         }
     }
 
-    const fn key(&self) -> Option<&crate::object::Key> {
+    const fn key(&self) -> Option<&kube_gc_core::object::Key> {
         match self {
             Self::InQueue(stuck) => Some(&stuck.key),
             Self::InGraph(_) => None,

@@ -19,7 +19,7 @@ use super::pool::{AskPool, Pool, PoolStatus};
 use super::registry::Registry;
 use crate::api::WriteGate;
 use crate::http::{IdleQuery, IdleReport, QueueCounts};
-use crate::object::{GroupResource, ResourceVersion};
+use kube_gc_core::object::{GroupResource, ResourceVersion};
 use crate::telemetry::Queue;
 
 /// The pools.

@@ -2,7 +2,7 @@
 //! that [`ListWatch`](super::ListWatch) makes, for the benchmarks.
 
 use super::decode::{Encoding, FactsReader, ListError, ListReader, WatchEvent, WatchReader};
-use crate::object::ObjectFacts;
+use kube_gc_core::object::ObjectFacts;
 
 /// The facts of the items in a list of JSON.
 ///

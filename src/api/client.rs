@@ -30,7 +30,7 @@ use super::patch::Trials;
 use super::reachability::Reachability;
 use super::settings::{ApiSettings, Verb};
 use super::turn::HeldPlace;
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 use crate::telemetry::{DeletionLag, record};
 
 pub(super) use call::Call;

@@ -15,7 +15,7 @@ use super::gate_layer::GateLayer;
 use super::read::unusable;
 use super::settings::{ApiSettings, Verb};
 use super::transport;
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 
 /// Why there is no way to an API server, for people.
 #[derive(Debug, thiserror::Error)]

@@ -25,7 +25,7 @@ use super::client::{Api, Call};
 use super::error::{ApiError, ErrorClass};
 use super::gate::WriteGate;
 use super::list_watch::{HighWater, present_version};
-use crate::object::{Disturbance, GroupResource, ResourceType, ResourceVersion, Scope};
+use kube_gc_core::object::{Disturbance, GroupResource, ResourceType, ResourceVersion, Scope};
 
 /// How long the answer may take: a write waits for it.
 const AT_MOST: Duration = Duration::from_secs(10);

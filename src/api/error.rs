@@ -4,9 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::decode::Status;
-use crate::mutation::{self, Mutation};
-use crate::object::GroupResource;
-use crate::text::excerpt;
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::GroupResource;
+use kube_gc_core::text::excerpt;
 
 /// A request that did not do what it was for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -367,7 +367,7 @@ mod tests {
             message: "x".repeat(1_000_000),
             code: Some(403),
         };
-        assert!(error.to_string().len() < crate::text::LONGEST);
+        assert!(error.to_string().len() < kube_gc_core::text::LONGEST);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::error::{ApiError, ErrorClass, Named};
 use super::live::MERGE_PATCH;
 use super::read::unusable;
 use super::settings::{EVENT_COMPONENT, FIELD_MANAGER, Verb};
-use crate::object::{GroupResource, Identity, Namespace};
+use kube_gc_core::object::{GroupResource, Identity, Namespace};
 
 /// Where events about cluster-scoped objects go.
 const FALLBACK_NAMESPACE: &str = "default";

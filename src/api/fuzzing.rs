@@ -12,7 +12,7 @@ use std::fmt::Debug;
 use serde_json::Value;
 
 use super::decode::{Envelope, FactsReader, LineSplitter, ListScanner, ObjectView, WatchEvent};
-use crate::object::ObjectFacts;
+use kube_gc_core::object::ObjectFacts;
 use naive::Read;
 
 pub use document::discovery;
@@ -158,8 +158,8 @@ fn event(line: &[u8]) {
 #[derive(Debug, PartialEq)]
 enum Event {
     Object { deleted: bool, facts: ObjectFacts },
-    Nameless(Option<crate::object::ResourceVersion>),
-    Bookmark(Option<crate::object::ResourceVersion>),
+    Nameless(Option<kube_gc_core::object::ResourceVersion>),
+    Bookmark(Option<kube_gc_core::object::ResourceVersion>),
     Error { code: u16, message: String },
 }
 

@@ -15,8 +15,8 @@ use super::decode::json_fault;
 use super::error::{ApiError, ErrorClass};
 use super::read::{read_object, unusable};
 use super::settings::{FIELD_MANAGER, Verb};
-use crate::mutation::{self, Mutation};
-use crate::object::{Identity, ObjectFacts, ResourceVersion, Uid};
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{Identity, ObjectFacts, ResourceVersion, Uid};
 use crate::telemetry::record::{self, PatchConflict};
 
 /// RFC 7386; every type takes it.

@@ -2,7 +2,7 @@
 //!
 //! [`Api`] makes single requests: look-ups, deletes and patches with their
 //! preconditions, events, discovery. [`ListWatch`] follows one resource type.
-//! Both speak in [`ObjectFacts`](crate::object::ObjectFacts) and sort what goes
+//! Both speak in [`ObjectFacts`](kube_gc_core::object::ObjectFacts) and sort what goes
 //! wrong into what a caller must know ([`ErrorClass`]). No object's body is ever
 //! logged; the server's own error message is.
 

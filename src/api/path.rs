@@ -7,8 +7,8 @@
 use std::fmt::Write as _;
 
 use super::error::{ApiError, ErrorClass};
-use crate::object::{GroupResource, Identity, Namespace, ResourceType, Scope};
-use crate::text::word;
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope};
+use kube_gc_core::text::word;
 
 /// The longest name that is asked for. Most types allow 253 characters, some any number; but
 /// a server takes no path that is much longer.
@@ -105,7 +105,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::object::Uid;
+    use kube_gc_core::object::Uid;
 
     fn identity(scope: Scope, namespace: &str, name: &str) -> Identity {
         let resource = ResourceType {

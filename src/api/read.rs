@@ -10,8 +10,8 @@ use super::error::{ApiError, ErrorClass, Named};
 use super::pages::Pages;
 use super::path;
 use super::settings::Verb;
-use crate::mutation::{self, Mutation};
-use crate::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid};
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid};
 
 /// What a live look at an identity showed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt as _, StreamBody};
 use kube::client::Body;
 
 use super::{Api, ApiSettings, WriteGate};
-use crate::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
 /// A request as the server saw it.
 #[derive(Clone, Debug)]

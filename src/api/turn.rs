@@ -15,7 +15,7 @@ use super::concurrency::{Place, Signal};
 use super::delete::Deleted;
 use super::error::ApiError;
 use super::settings::Verb;
-use crate::object::{Identity, PropagationPolicy, ResourceVersion};
+use kube_gc_core::object::{Identity, PropagationPolicy, ResourceVersion};
 
 /// What a turn is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 
 use crate::config::{ConfigError, Loader, Settings};
-use crate::object::PropagationPolicy;
+use kube_gc_core::object::PropagationPolicy;
 
 /// For the end of `kube-gc demo --help`.
 const EXAMPLES: &str = "\

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::api::{RequestObserver, Verb};
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 use crate::telemetry::record;
 
 /// Records every request.

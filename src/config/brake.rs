@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::text;
-use crate::brake::{Limits, Share};
+use kube_gc_core::brake::{Limits, Share};
 
 /// `[brake]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

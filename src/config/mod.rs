@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 
 pub use brake::BrakeSettings;
 pub use error::{ConfigError, Origin};

@@ -25,7 +25,7 @@ pub(super) mod duration {
 pub(super) mod group_resources {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    use crate::object::GroupResource;
+    use kube_gc_core::object::GroupResource;
 
     pub(in crate::config) fn serialize<S: Serializer>(
         value: &[GroupResource],

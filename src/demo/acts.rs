@@ -5,7 +5,7 @@ use super::shop::{
     WEB_NEW, WEB_OLD, WEB_POD_1, WEB_POD_2,
 };
 use super::things::{Kind, Thing};
-use crate::object::{FOREGROUND_FINALIZER, PropagationPolicy};
+use kube_gc_core::object::{FOREGROUND_FINALIZER, PropagationPolicy};
 
 /// One act.
 #[derive(Clone, Debug)]

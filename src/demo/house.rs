@@ -12,8 +12,8 @@ use super::user::User;
 use crate::api::{Api, WriteGate};
 use crate::cli::{Collector, DemoArgs, Exit, Failure, Protections, Threads, api_settings};
 use crate::config::Settings;
-use crate::embedded::http::{Scheme, Serving};
-use crate::embedded::{self, Embedded};
+use kube_gc_apiserver::http::{Scheme, Serving};
+use kube_gc_apiserver::{self, Embedded};
 use crate::http::Introspection;
 use crate::telemetry::{Exporter, record};
 
@@ -34,7 +34,7 @@ impl House {
         let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Failure, error);
         let exporter = Exporter::install().map_err(|error| failed(&error))?;
         record::zeros();
-        let server = Embedded::new(embedded::Settings { epoch: SystemTime::now(), ..Default::default() });
+        let server = Embedded::new(kube_gc_apiserver::Settings { epoch: SystemTime::now(), ..Default::default() });
         let serving = server.serve(args.api_listen, Scheme::Http).await.map_err(|error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
             let message =

@@ -13,7 +13,7 @@ use super::recorder::Recorder;
 use super::story::{Load, Memory};
 use super::user::User;
 use crate::http::IdleQuery;
-use crate::object::{GroupResource, PropagationPolicy, ResourceVersion};
+use kube_gc_core::object::{GroupResource, PropagationPolicy, ResourceVersion};
 
 const NAMESPACE: &str = "load";
 const COLLECTION: &str = "/api/v1/namespaces/load/configmaps";

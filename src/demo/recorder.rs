@@ -18,7 +18,7 @@ use super::story::{Owner, Request, Step};
 use super::things::called;
 use crate::actors::{Decision, DecisionObserver, JudgedOwner};
 use crate::api::Finalizer;
-use crate::object::{Identity, Namespace};
+use kube_gc_core::object::{Identity, Namespace};
 
 /// Hears all; clones are the same.
 #[derive(Clone, Debug)]

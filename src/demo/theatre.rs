@@ -15,7 +15,7 @@ use super::story;
 use super::things::{Kind, Thing};
 use super::user::{Answered, User};
 use crate::http::{IdleQuery, Introspection};
-use crate::object::{GroupResource, ResourceVersion};
+use kube_gc_core::object::{GroupResource, ResourceVersion};
 
 /// After this long, an act has failed.
 const PATIENCE: Duration = Duration::from_secs(30);

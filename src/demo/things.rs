@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 
 /// The kinds that the shop has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

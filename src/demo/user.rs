@@ -11,7 +11,7 @@ use super::recorder::request;
 use super::story::Request;
 use super::things::Thing;
 use crate::actors::OWNER_REF_INVALID_NAMESPACE;
-use crate::object::PropagationPolicy;
+use kube_gc_core::object::PropagationPolicy;
 
 /// A client that does as kubectl does.
 #[derive(Clone)]

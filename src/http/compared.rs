@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{Check, Timestamp};
-use crate::object::Identity;
+use kube_gc_core::object::Identity;
 
 /// How many of another collector's doings were as a dry run would have had them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

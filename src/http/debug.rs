@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use super::page::{JSON, ended, json, not_found, page, stream, text, within_timeout};
 use super::parameters::unknown;
 use super::{DecisionQuery, GraphFormat, IdleQuery, Introspection, StuckQuery};
-use crate::object::{GroupResource, ResourceVersion, Uid};
+use kube_gc_core::object::{GroupResource, ResourceVersion, Uid};
 
 const INDEX: &str = "\
 /debug/monitors  each watched resource type: synced or not, since when, its last error

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Disagreement, ObjectView, Timestamp, parameters};
-use crate::object::{GroupResource, Namespace, Uid};
+use kube_gc_core::object::{GroupResource, Namespace, Uid};
 
 /// What `/debug/decisions` is asked. What is not given is not asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -36,7 +36,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
-use crate::object::Uid;
+use kube_gc_core::object::Uid;
 
 pub use crate::config::Listener;
 pub use access::{Authority, Guard, Token};

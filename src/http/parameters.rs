@@ -1,6 +1,6 @@
 //! Parameters that several pages have.
 
-use crate::object::{GroupResource, Namespace};
+use kube_gc_core::object::{GroupResource, Namespace};
 
 /// How many entries a page has at most, unless told otherwise.
 pub(super) const LIMIT: usize = 1000;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{ObjectView, Timestamp, parameters};
-use crate::object::{GroupResource, Namespace};
+use kube_gc_core::object::{GroupResource, Namespace};
 use crate::telemetry::StuckReason;
 
 /// What `/debug/stuck` is asked. What is not given is not asked for.

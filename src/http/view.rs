@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 
-use crate::object::{GroupResource, Identity, Key, Namespace, ResourceVersion};
+use kube_gc_core::object::{GroupResource, Identity, Key, Namespace, ResourceVersion};
 
 /// A point in time, in RFC 3339 to the second, as in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

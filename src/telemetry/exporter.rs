@@ -119,7 +119,7 @@ mod tests {
 
     use super::super::{Queue, QueueMetrics};
     use super::*;
-    use crate::object::GroupResource;
+    use kube_gc_core::object::GroupResource;
 
     #[test]
     fn what_is_recorded_is_rendered_with_its_labels_and_help() {

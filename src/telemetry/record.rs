@@ -116,7 +116,7 @@ pub(super) mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::object::GroupResource;
+    use kube_gc_core::object::GroupResource;
 
     /// Calls every function of this module.
     pub(in crate::telemetry) fn record_everything() {

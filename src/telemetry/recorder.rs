@@ -146,7 +146,7 @@ impl Record for Recorder {
 mod tests {
     use super::super::record;
     use super::*;
-    use crate::object::GroupResource;
+    use kube_gc_core::object::GroupResource;
 
     /// How many series a page has, help texts not counted.
     fn series(page: &str) -> usize {

@@ -10,7 +10,7 @@ use kube_gc::api::{
     Api, ApiSettings, HighWater, ListWatch, Sighting, Step, WatchProtocol, WatchSettings, WatchStart,
     WriteGate, load_config,
 };
-use kube_gc::object::Uid;
+use kube_gc_core::object::Uid;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;

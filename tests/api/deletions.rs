@@ -7,7 +7,7 @@ use kube::client::ClientBuilder;
 use kube_gc::api::{
     Api, ApiSettings, Deleted, Encoding, ErrorClass, HighWater, Step, WatchStart, WriteGate, load_config,
 };
-use kube_gc::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion, Uid};
+use kube_gc_core::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion, Uid};
 use serde_json::json;
 use tower::util::MapRequestLayer;
 

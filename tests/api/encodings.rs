@@ -11,7 +11,7 @@ use kube_gc::api::{
     Api, ApiSettings, Encoding, HighWater, ListWatch, Sighting, Step, WatchSettings, WatchStart, WriteGate,
     load_config,
 };
-use kube_gc::object::{Identity, ObjectFacts, ResourceType};
+use kube_gc_core::object::{Identity, ObjectFacts, ResourceType};
 use serde_json::json;
 use tower::util::MapResponseLayer;
 

@@ -17,7 +17,7 @@ use kube_gc::api::{
     Api, ApiSettings, Deleted, Discovered, ErrorClass, Evidence, Finalizer, FinalizerRemoval, HighWater,
     ListWatch, LookUp, Patched, References, Sighting, Step, WatchStart, WriteGate, load_config,
 };
-use kube_gc::object::{Identity, Namespace, ObjectFacts, PropagationPolicy, ResourceType, Uid};
+use kube_gc_core::object::{Identity, Namespace, ObjectFacts, PropagationPolicy, ResourceType, Uid};
 use serde_json::{Value, json};
 
 use control_plane::ControlPlane;
@@ -195,7 +195,7 @@ async fn deleting(bench: &Bench) {
         let mut other = object.clone();
         other.uid = Uid::parse("other").unwrap();
         assert_eq!(bench.api.delete(&other, POLICY, None).await.unwrap_err().class, ErrorClass::Conflict);
-        let stale = kube_gc::object::ResourceVersion::number(1);
+        let stale = kube_gc_core::object::ResourceVersion::number(1);
         assert_eq!(
             bench.api.delete(&object, POLICY, Some(&stale)).await.unwrap_err().class,
             ErrorClass::Conflict
@@ -239,7 +239,7 @@ async fn patching(bench: &Bench, api_version: &str, kind: &str) {
     // A wrong uid, and a wrong version.
     let other = Identity { uid: Uid::parse("other").unwrap(), ..object.clone() };
     assert_eq!(bench.api.remove_references(&other, remove, None).await, Ok(Patched::Gone));
-    let stale = kube_gc::object::ResourceVersion::number(1);
+    let stale = kube_gc_core::object::ResourceVersion::number(1);
     let error = bench.api.remove_references(&object, remove, Some(&stale)).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Conflict);
     let gone = Identity { name: "nowhere".into(), ..object.clone() };

@@ -32,7 +32,7 @@ use std::hash::BuildHasher as _;
 use std::time::SystemTime;
 
 use futures::StreamExt as _;
-use kube_gc::embedded::{Embedded, Release, Settings};
+use kube_gc_apiserver::{Embedded, Release, Settings};
 use serde_json::json;
 
 use request::{Answers, Kind, Request};

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::process::Stdio;
 use std::time::Duration;
 
-use kube_gc::embedded::{Release, Scheme};
+use kube_gc_apiserver::{Release, Scheme};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use kube_gc::embedded::{Release, Scheme};
+use kube_gc_apiserver::{Release, Scheme};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use kube_gc::embedded::{Embedded, Release, Scheme, Serving, Settings};
+use kube_gc_apiserver::{Embedded, Release, Scheme, Serving, Settings};
 use tempfile::TempDir;
 
 /// The directory with what the test control plane has: these components, and

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
-use kube_gc::mutation::PANIC_OVER;
+use kube_gc_core::mutation::PANIC_OVER;
 use serde_json::json;
 use tokio::sync::MutexGuard;
 use tokio::try_join;

@@ -1,6 +1,6 @@
 //! DELETEs of the collector's.
 
-use kube_gc::embedded::resources::ResourceName;
+use kube_gc_apiserver::resources::ResourceName;
 use serde_json::json;
 
 use crate::oracle::{Bounds, Rule};

@@ -63,7 +63,7 @@ fn what_can_not_be_decided_is_kept_and_named() {
 #[test]
 fn what_names_an_owner_that_can_not_be_is_kept() {
     let mut world = World::new();
-    let node = kube_gc::embedded::resources::ResourceName::new("", "nodes");
+    let node = kube_gc_apiserver::resources::ResourceName::new("", "nodes");
     world.create_as(&node, None, "item", &[to("never")]);
     assert_eq!(world.at_rest(&[]), Ok(()));
 }
@@ -71,7 +71,7 @@ fn what_names_an_owner_that_can_not_be_is_kept() {
 #[test]
 fn ignored_types_are_left_as_they_are() {
     let mut world = World::new();
-    let event = kube_gc::embedded::resources::ResourceName::new("", "events");
+    let event = kube_gc_apiserver::resources::ResourceName::new("", "events");
     world.create_as(&event, Some("a"), "item", &[to("never")]);
     assert_eq!(world.at_rest(&[]), Ok(()));
 }

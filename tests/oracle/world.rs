@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_gc::embedded::Release;
-use kube_gc::embedded::object::Object;
-use kube_gc::embedded::resources::{Catalog, Resource, ResourceName};
-use kube_gc::embedded::store::{Cause, Change};
+use kube_gc_apiserver::Release;
+use kube_gc_apiserver::object::Object;
+use kube_gc_apiserver::resources::{Catalog, Resource, ResourceName};
+use kube_gc_apiserver::store::{Cause, Change};
 use serde_json::{Value, json};
 
 use crate::oracle::{Bounds, Oracle, Rule, Violation};

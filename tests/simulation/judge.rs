@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use kube_gc::embedded::Embedded;
-use kube_gc::embedded::resources::{Resource, ResourceName};
+use kube_gc_apiserver::Embedded;
+use kube_gc_apiserver::resources::{Resource, ResourceName};
 
 use super::oracle::{Bounds, Oracle, Violation};
 

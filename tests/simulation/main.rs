@@ -38,7 +38,7 @@ mod world;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use kube_gc::mutation;
+use kube_gc_core::mutation;
 
 use self::options::Options;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use kube_gc::mutation::Mutation;
+use kube_gc_core::mutation::Mutation;
 
 /// Runs the whole collector against an embedded API server in one thread, with
 /// everything that people do and everything that goes wrong drawn from a seed, and

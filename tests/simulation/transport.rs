@@ -14,8 +14,8 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use kube::client::Body;
-use kube_gc::embedded::Embedded;
-use kube_gc::embedded::resources::ResourceName;
+use kube_gc_apiserver::Embedded;
+use kube_gc_apiserver::resources::ResourceName;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::broadcast;
@@ -25,7 +25,7 @@ use tower::{Service, ServiceExt as _};
 use super::judge::Judge;
 use super::lease::Lease;
 use super::network::{Cut, Delay, EventEnd, Fate, Kind, Network, Refusal};
-use kube_gc::embedded::call::{ObjectPath, Target};
+use kube_gc_apiserver::call::{ObjectPath, Target};
 
 /// How often it is tried to reach a server that can not be reached.
 const NEXT_TRY: Duration = Duration::from_millis(300);

@@ -1,7 +1,7 @@
 //! The types that a run uses.
 
-use kube_gc::embedded::object::{Key, Object};
-use kube_gc::embedded::resources::ResourceName;
+use kube_gc_apiserver::object::{Key, Object};
+use kube_gc_apiserver::resources::ResourceName;
 use serde_json::{Value, json};
 
 use super::random::Random;

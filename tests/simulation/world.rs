@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use kube_gc::embedded::resources::ResourceName;
-use kube_gc::embedded::store::Snapshot;
-use kube_gc::embedded::{Embedded, Release, Settings};
+use kube_gc_apiserver::resources::ResourceName;
+use kube_gc_apiserver::store::Snapshot;
+use kube_gc_apiserver::{Embedded, Release, Settings};
 use serde_json::Value;
 use tower::ServiceExt as _;
 
@@ -240,7 +240,7 @@ fn ignored(server: &Embedded, types: &[&'static Type], watch_all: bool) -> Vec<R
         let used = types.iter().any(|of| of.name() == *name) || needed.contains(&&*text);
         matches!(&*text, "events" | "events.events.k8s.io") || !used && !watch_all
     };
-    let all = |server: &mut kube_gc::embedded::server::Server| {
+    let all = |server: &mut kube_gc_apiserver::server::Server| {
         server.catalog.all().map(|resource| resource.name.clone()).filter(is_ignored).collect()
     };
     server.with(all)

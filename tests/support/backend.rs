@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::ApiResource;
-use kube_gc::embedded::resources::ServiceName;
-use kube_gc::embedded::{Embedded, Scheme, Serving, Settings};
+use kube_gc_apiserver::resources::ServiceName;
+use kube_gc_apiserver::{Embedded, Scheme, Serving, Settings};
 use serde_json::json;
 
 use super::cluster::{Cluster, Crd, MARKER, Ns, Obj, Scope, collection, is_status, poll};

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Brake, State};
 use crate::actors::messages::WakeHeld;
 use crate::api::{Api, ErrorClass, EventType};
-use crate::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
 /// The reason of the event that deletion is paused.
 pub const DELETION_PAUSED: &str = "DeletionPaused";

@@ -8,9 +8,9 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
 
 use super::{Brake, Engagement};
-use crate::brake::lease::{Seen, inherited, write};
+use kube_gc_core::brake::lease::{Seen, inherited, write};
 use crate::leader::Notes;
-use crate::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
 impl Engagement {
     /// As it is written on the Lease.

@@ -3,9 +3,9 @@
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::sync::LazyLock;
 
-use crate::object::OwnerReference;
-use crate::text::LISTED;
-use crate::verdict::ReferenceClass;
+use kube_gc_core::object::OwnerReference;
+use kube_gc_core::text::LISTED;
+use kube_gc_core::verdict::ReferenceClass;
 
 /// Seeded once for each process: nobody can make references that look like others.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -55,7 +55,7 @@ impl Gone {
 }
 
 impl Basis {
-    /// Of an object with these references, classified; see [`decide`](crate::verdict::decide()).
+    /// Of an object with these references, classified; see [`decide`](kube_gc_core::verdict::decide()).
     pub fn of<'a>(references: impl Iterator<Item = (&'a OwnerReference, ReferenceClass)> + Clone) -> Self {
         let is_held = references.clone().any(|(_, class)| class == ReferenceClass::Solid);
         let goes = |class| match class {

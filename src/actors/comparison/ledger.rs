@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::prediction::{Act, Grounds, Progress, Subject, progress};
 use crate::actors::decision::Decision;
-use crate::graph::Shown;
+use kube_gc_core::graph::Shown;
 
 /// Predictions that wait to be settled; what is decided beyond them is not compared.
 const PENDING_AT_MOST: usize = 100_000;

@@ -23,10 +23,10 @@ use self::prediction::{Act, Grounds, Subject};
 use super::decision::{Decision, DecisionObserver};
 use super::graph_handle::GraphHandle;
 use super::reporter::Written;
-use crate::graph::Shown;
+use kube_gc_core::graph::Shown;
 use crate::http::{Compared, Disagreement, Timestamp};
 use crate::telemetry::record;
-use crate::text::{Thousands, listed};
+use kube_gc_core::text::{Thousands, listed};
 
 pub use self::basis::Basis;
 pub use self::compare::{Deciders, Means, compare};

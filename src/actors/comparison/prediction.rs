@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use super::basis::{Fingerprint, Gone};
 use crate::actors::decision::{Decision, JudgedOwner};
 use crate::api::Finalizer;
-use crate::graph::Shown;
-use crate::object::{DeletionState, Identity, Key, OwnerReference, PropagationPolicy};
+use kube_gc_core::graph::Shown;
+use kube_gc_core::object::{DeletionState, Identity, Key, OwnerReference, PropagationPolicy};
 use crate::telemetry::Queue;
 
 /// What would have been done to an object.

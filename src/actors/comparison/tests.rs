@@ -10,12 +10,12 @@ use super::prediction::{Act, Grounds, Progress, Subject, progress};
 use crate::actors::decision::{Basis, Decision, JudgedOwner};
 use crate::actors::delete::Evidence;
 use crate::api::Finalizer;
-use crate::graph::Shown;
-use crate::object::{
+use kube_gc_core::graph::Shown;
+use kube_gc_core::object::{
     DeletionState, Finalizers, GroupResource, Identity, Namespace, OwnerReference, PropagationPolicy,
     ResourceType, Scope, Uid,
 };
-use crate::verdict::ReferenceClass;
+use kube_gc_core::verdict::ReferenceClass;
 
 const GRACE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);

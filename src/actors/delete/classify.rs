@@ -16,12 +16,12 @@ use super::look_ups::LookedUp;
 use crate::actors::context::Interrupted;
 use crate::actors::messages::Finding;
 use crate::api::{ApiError, ErrorClass, LookUp};
-use crate::graph::{LARGE, ObjectSnapshot, OwnerState, OwnerView, Snapshot, Verification};
-use crate::mutation::{self, Mutation};
-use crate::object::{Identity, OwnerReference};
+use kube_gc_core::graph::{LARGE, ObjectSnapshot, OwnerState, OwnerView, Snapshot, Verification};
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{Identity, OwnerReference};
 use crate::telemetry::record;
-use crate::text::{LISTED, bounded, word};
-use crate::verdict::{Confirmation, GraphClass, ReferenceClass, from_live, from_state};
+use kube_gc_core::text::{LISTED, bounded, word};
+use kube_gc_core::verdict::{Confirmation, GraphClass, ReferenceClass, from_live, from_state};
 
 /// How many owners of one object are looked up at once: one slow or broken owner
 /// kind must not make the others wait.

@@ -14,9 +14,9 @@ use super::classify::{Classified, LOOK_UPS_AT_ONCE};
 use super::look_ups::{Asked, LookedUp};
 use crate::actors::context::Interrupted;
 use crate::api::{Doubts, LookUp, Turn};
-use crate::graph::{ObjectSnapshot, OwnerState, ReferenceSnapshot};
-use crate::object::{DeletionState, Identity, ObjectFacts};
-use crate::verdict::{Confirmation, ReferenceClass, from_live};
+use kube_gc_core::graph::{ObjectSnapshot, OwnerState, ReferenceSnapshot};
+use kube_gc_core::object::{DeletionState, Identity, ObjectFacts};
+use kube_gc_core::verdict::{Confirmation, ReferenceClass, from_live};
 
 /// How many owners are remembered; more only cost a request each.
 const AT_MOST: usize = 1024;

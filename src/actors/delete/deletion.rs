@@ -10,12 +10,12 @@ use crate::actors::decision::DecisionLine;
 use crate::actors::messages::Finding;
 use crate::actors::pool::Outcome;
 use crate::api::{Deleted, ErrorClass, LookUp, Patched, Write};
-use crate::graph::{ExpectedChange, ObjectSnapshot, Snapshot};
-use crate::mailbox::Completion;
-use crate::mutation::{self, Mutation};
-use crate::object::{PropagationPolicy, ResourceVersion};
+use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, Snapshot};
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{PropagationPolicy, ResourceVersion};
 use crate::telemetry::record;
-use crate::verdict::{AfterConflict, Basis, Dependents, after_conflict, after_patch};
+use kube_gc_core::verdict::{AfterConflict, Basis, Dependents, after_conflict, after_patch};
 
 impl DeleteWork {
     pub(super) async fn delete(

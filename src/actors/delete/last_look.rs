@@ -5,8 +5,8 @@ use super::confirm::WaitingOwners;
 use super::deletion::{CHANGED, Dropped, Precondition};
 use crate::actors::context::Interrupted;
 use crate::api::{Api, LookUp, Turn};
-use crate::graph::ObjectSnapshot;
-use crate::verdict::Basis;
+use kube_gc_core::graph::ObjectSnapshot;
+use kube_gc_core::verdict::Basis;
 
 /// How often everything is looked at for one DELETE.
 const LOOKS: usize = 3;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::actors::context::WorkerContext;
 use crate::api::{Api, ApiError, LookUp, Turn};
-use crate::object::Identity;
+use kube_gc_core::object::Identity;
 
 /// A look-up holds a worker, so it is given less time than a write: it can be
 /// repeated at no cost but its own.
@@ -175,7 +175,7 @@ mod tests {
     use futures::poll;
 
     use super::*;
-    use crate::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
+    use kube_gc_core::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
 
     fn identity() -> Identity {
         Identity {

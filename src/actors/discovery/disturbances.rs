@@ -3,8 +3,8 @@
 use actix::{AsyncContext, Context, Handler, Message, WrapFuture};
 
 use super::Discovery;
-use crate::mutation::{self, Mutation};
-use crate::object::Disturbance;
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::Disturbance;
 
 impl Discovery {
     /// Has everybody forgotten what was proved absent, whenever watches have broken: the

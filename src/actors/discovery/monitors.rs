@@ -10,8 +10,8 @@ use crate::actors::messages::{Drain, Stop, TakeIn};
 use crate::actors::monitor::{Monitor, MonitorContext};
 use crate::actors::orphan::{Followed, RoundType, RoundTypes};
 use crate::api::Watchable;
-use crate::graph::{DeletesProve, Epoch, Intake};
-use crate::object::{GroupResource, ResourceType};
+use kube_gc_core::graph::{DeletesProve, Epoch, Intake};
+use kube_gc_core::object::{GroupResource, ResourceType};
 
 impl Discovery {
     /// Starts monitors of new types, drains those of types that are gone, replaces

@@ -12,9 +12,9 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use crate::api::{Api, Definition, GroupFailure};
-use crate::mutation::{self, Mutation};
-use crate::object::{Catalog, GroupResource, KindKey, ResourceType};
-use crate::text;
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{Catalog, GroupResource, KindKey, ResourceType};
+use kube_gc_core::text;
 
 use super::Failing;
 
@@ -301,7 +301,7 @@ pub(super) async fn weigh(api: &Api, questions: Vec<Question>) -> Vec<Weighed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{Scope, ServedKind};
+    use kube_gc_core::object::{Scope, ServedKind};
 
     fn widgets() -> Arc<ResourceType> {
         Arc::new(ResourceType {

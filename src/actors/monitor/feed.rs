@@ -15,8 +15,8 @@ use crate::actors::messages::{
     Expected, ServedTypesChanged, StoreRestored, SyncChanged, TakeIn, TypesListed,
 };
 use crate::api::{ListWatch, Phase, Sighting, Step, WatchStart};
-use crate::graph::{Change, DeletesProve, Epoch, Intake};
-use crate::object::{GroupResource, ObjectFacts, ResourceType};
+use kube_gc_core::graph::{Change, DeletesProve, Epoch, Intake};
+use kube_gc_core::object::{GroupResource, ObjectFacts, ResourceType};
 use crate::telemetry::record;
 
 /// How long the monitor of a type that is no longer served may go on: the last

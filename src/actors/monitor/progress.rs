@@ -1,6 +1,6 @@
 //! How far the list and watch of one type has come, and how far of that the graph is.
 
-use crate::object::ResourceVersion;
+use kube_gc_core::object::ResourceVersion;
 
 /// How far a feed has come.
 #[derive(Debug, Default)]

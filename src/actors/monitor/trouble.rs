@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::api::{ApiError, ErrorClass};
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 
 /// The failures of one type in a row.
 #[derive(Debug, Default)]

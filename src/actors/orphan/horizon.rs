@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::actors::registry::Registry;
-use crate::object::{GroupResource, ResourceVersion};
+use kube_gc_core::object::{GroupResource, ResourceVersion};
 
 /// The latest version of each type in which anything was seen that the graph has to know.
 /// Watches tell everything of a type in the order of its versions (KEP-5504): who has come
@@ -62,7 +62,7 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
-    use crate::object::{ResourceType, Scope};
+    use kube_gc_core::object::{ResourceType, Scope};
 
     fn name(resource: &str) -> GroupResource {
         GroupResource::parse(resource)

@@ -11,7 +11,7 @@ use super::rounds::{Followed, RoundType, Stage};
 use crate::actors::context::{Interrupted, WorkerContext};
 use crate::actors::release::{Removal, release};
 use crate::api::{ApiError, ErrorClass};
-use crate::object::{
+use kube_gc_core::object::{
     Catalog, Identity, Namespace, ObjectFacts, OwnerReference, ResourceType, Uid, split_api_version,
 };
 
@@ -203,7 +203,7 @@ fn names(reference: &OwnerReference, catalog: &Catalog, owner: &Identity) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{GroupResource, Scope, ServedKind};
+    use kube_gc_core::object::{GroupResource, Scope, ServedKind};
 
     fn reference(api_version: &str, kind: &str) -> OwnerReference {
         OwnerReference {

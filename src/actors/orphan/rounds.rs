@@ -24,8 +24,8 @@ use super::unlistable::Unlistable;
 use crate::actors::context::{Interrupted, WorkerContext};
 use crate::actors::supervision::{Vital, task};
 use crate::api::ApiError;
-use crate::mutation::{self, Mutation};
-use crate::object::{Catalog, GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{Catalog, GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
 /// Types that are listed at the same time.
 const LISTS_AT_ONCE: usize = 4;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 use tokio::time::Instant;
 
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 
 /// How long rounds must have failed to list a synced type before it is passed
 /// over. Its watch may go on while its lists fail (a conversion webhook that broke

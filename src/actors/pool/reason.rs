@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Outcome;
-use crate::mailbox::{Backoff, Completion};
+use kube_gc_core::mailbox::{Backoff, Completion};
 
 /// Why a key waits for its next try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

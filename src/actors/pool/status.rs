@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix::{Handler, Message, MessageResult};
 
 use super::{Pool, RetryReason, Work};
-use crate::object::Key;
+use kube_gc_core::object::Key;
 
 /// What is in the queue?
 #[derive(Debug, Message)]

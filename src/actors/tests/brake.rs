@@ -9,9 +9,9 @@ use super::*;
 use crate::actors::messages::WakeHeld;
 use crate::api::ErrorClass;
 use crate::api::scripted::{Reply, Server, widget};
-use crate::brake::lease::ENGAGED;
+use kube_gc_core::brake::lease::ENGAGED;
 use crate::leader::Notes as _;
-use crate::object::Uid;
+use kube_gc_core::object::Uid;
 
 fn brake(per_minute: u32) -> Brake {
     Brake::new(Limits { per_minute: NonZeroU32::new(per_minute), share: None })
@@ -89,7 +89,7 @@ async fn what_could_not_even_be_connected_had_no_effect() {
     let config = kube::Config::new(format!("http://127.0.0.1:{port}").parse().unwrap());
     let settings = crate::api::ApiSettings::default();
     let api = crate::api::Api::connect(config, settings, crate::api::WriteGate::open()).unwrap();
-    let deleted = api.delete(&widget(), crate::object::PropagationPolicy::Background, None).await;
+    let deleted = api.delete(&widget(), kube_gc_core::object::PropagationPolicy::Background, None).await;
     assert_eq!(deleted.as_ref().map_err(|error| error.class), Err(ErrorClass::Transient));
     assert!(!counts(&deleted), "{deleted:?}");
 }

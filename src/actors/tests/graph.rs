@@ -2,7 +2,7 @@ use actix::{Context, Handler, System};
 
 use super::child::{Panic, as_child, is_child};
 use crate::actors::supervision::{FATAL_EXIT_CODE, Threads};
-use crate::graph::PartitionId;
+use kube_gc_core::graph::PartitionId;
 
 impl Handler<Panic> for crate::actors::graph::GraphActor {
     type Result = ();

@@ -8,8 +8,8 @@ use crate::actors::graph_queue::GraphQueue;
 use crate::actors::lanes::{Envelope, Lanes};
 use crate::actors::messages::TakeIn;
 use crate::actors::supervision::Threads;
-use crate::graph::{Change, DeletesProve, Epoch, Intake, PartitionId};
-use crate::object::{Finalizers, ObjectFacts, ResourceType, ResourceVersion};
+use kube_gc_core::graph::{Change, DeletesProve, Epoch, Intake, PartitionId};
+use kube_gc_core::object::{Finalizers, ObjectFacts, ResourceType, ResourceVersion};
 
 /// Changes for a good many messages.
 const MANY: usize = 6000;

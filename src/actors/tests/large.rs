@@ -19,13 +19,13 @@ use crate::actors::messages::TakeIn;
 use crate::actors::pool::{Outcome, Place, RetryReason, Work as _};
 use crate::actors::reporter::Reporter;
 use crate::api::scripted::{Reply, Seen, Server};
-use crate::graph::{Change, DeletesProve, Epoch, Intake, Partition};
-use crate::mailbox::Completion;
-use crate::object::{
+use kube_gc_core::graph::{Change, DeletesProve, Epoch, Intake, Partition};
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::object::{
     Catalog, Finalizers, Identity, ObjectFacts, OwnerReference, ResourceType, ResourceVersion, ServedKind,
     Uid,
 };
-use crate::text::LONGEST;
+use kube_gc_core::text::LONGEST;
 
 const MANY: usize = 8000;
 

@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::picture::{Sitters, component, whole};
-use crate::graph::dump::{DumpId, DumpNode, EdgePage, Language, NodePage, Surroundings};
-use crate::graph::tests::histories::{played, steps};
-use crate::graph::tests::world::{World, config, node, obj, pod, resource};
-use crate::graph::{Change, Cursor, Dump, Intake, PartitionId};
-use crate::object::Uid;
+use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, Language, NodePage, Surroundings};
+use kube_gc_core::graph::testing::histories::{played, steps};
+use kube_gc_core::graph::testing::world::{World, config, node, obj, pod, resource};
+use kube_gc_core::graph::{Change, Cursor, Dump, Intake, PartitionId};
+use kube_gc_core::object::Uid;
 
 /// Partitions that answer at once, and look at so few places at a time that there are
 /// many pages.
@@ -28,7 +28,7 @@ const AT_MOST: usize = 1000;
 struct AsAsked(Here);
 
 impl Here {
-    fn of(&self, PartitionId(id): PartitionId) -> &crate::graph::Partition {
+    fn of(&self, PartitionId(id): PartitionId) -> &kube_gc_core::graph::Partition {
         &self.0.partitions[usize::from(id)]
     }
 }

@@ -14,8 +14,8 @@ use crate::actors::pool::{
     RetryReason, StuckKeys, Work,
 };
 use crate::actors::supervision::FATAL_EXIT_CODE;
-use crate::mailbox::{Backoff, Completion};
-use crate::object::{GroupResource, HashSeed, Key, Namespace};
+use kube_gc_core::mailbox::{Backoff, Completion};
+use kube_gc_core::object::{GroupResource, HashSeed, Key, Namespace};
 use crate::telemetry::{DeletionLag, Exporter, Queue, StuckReason};
 
 /// Does what the uid of its key says, and counts its tries.

@@ -14,7 +14,7 @@ use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiError, ApiSettings, ErrorClass, Patched, WriteGate};
 use crate::config::{LogFormat, LogSettings};
 use crate::telemetry::logging;
-use crate::verdict::tests::item;
+use kube_gc_core::verdict::testing::item;
 
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);

@@ -12,7 +12,7 @@ use super::{
 use crate::api::client::Call;
 use crate::api::error::ApiError;
 use crate::api::settings::Verb;
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 use crate::telemetry::record;
 
 /// What has its own webhooks.

@@ -7,7 +7,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use super::*;
 use crate::api::scripted::{Reply, Seen, Server, widget};
 use crate::api::{Api, ApiSettings, Deleted, WriteGate};
-use crate::object::{Identity, Namespace, PropagationPolicy};
+use kube_gc_core::object::{Identity, Namespace, PropagationPolicy};
 
 fn widget_in(namespace: &str, name: &str) -> Identity {
     Identity { namespace: Namespace::parse(namespace), name: name.into(), ..widget() }

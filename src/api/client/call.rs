@@ -11,7 +11,7 @@ use crate::api::decode::{Encoding, Status};
 use crate::api::error::{self, ApiError, ErrorClass, Named};
 use crate::api::path;
 use crate::api::settings::{USER_AGENT, Verb};
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 
 /// A request about to be made.
 pub struct Call<'a> {

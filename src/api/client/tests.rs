@@ -5,7 +5,7 @@ use http::Request;
 use super::*;
 use crate::api::scripted::{Part, Reply, Server, widget, widget_json};
 use crate::api::{Clock, RequestObserver, Standing};
-use crate::object::PropagationPolicy;
+use kube_gc_core::object::PropagationPolicy;
 
 #[tokio::test(start_paused = true)]
 async fn every_call_ends_in_time() {

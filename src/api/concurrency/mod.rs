@@ -31,7 +31,7 @@ mod window;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 use crate::telemetry::ApiSide;
 
 use lane::Lane;

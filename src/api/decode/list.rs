@@ -7,7 +7,7 @@
 use serde::de::IgnoredAny;
 
 use super::{Keyed, ObjectView, Text, json_fault, keyed_or_default};
-use crate::object::ResourceVersion;
+use kube_gc_core::object::ResourceVersion;
 
 /// No item and no rest of a list is longer; etcd takes no object over a few MiB.
 pub(super) const LONGEST: usize = 16 << 20;

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use super::{Keyed, Text, keyed_or_default};
-use crate::object::{
+use kube_gc_core::object::{
     FOREGROUND_FINALIZER, Finalizers, Namespace, ORPHAN_FINALIZER, ObjectFacts, OwnerReference,
     ResourceVersion, Uid,
 };

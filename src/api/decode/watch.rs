@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Vi
 use serde_json::value::RawValue;
 
 use super::{FactsReader, Keyed, ObjectView, Status, Text, json_fault};
-use crate::object::{ObjectFacts, ResourceVersion};
+use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
 /// What an event says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use super::decode::Encoding;
 use super::error::{ApiError, ErrorClass};
 use super::read::{read_object, unusable};
 use super::settings::Verb;
-use crate::mutation::{self, Mutation};
-use crate::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};
 use options::{DeleteOptions, Preconditions};
 
 pub(super) use readers::Readers;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::api::accept::JSON;
 use crate::api::decode::{Encoding, PROTOBUF, PROTOBUF_MAGIC};
-use crate::object::{PropagationPolicy, ResourceVersion, Uid};
+use kube_gc_core::object::{PropagationPolicy, ResourceVersion, Uid};
 
 /// The body of a DELETE.
 #[derive(Serialize)]

@@ -3,7 +3,7 @@
 use dashmap::DashMap;
 
 use crate::api::decode::Encoding;
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 
 /// In which encoding to write to each type, found out by what is read of it: one that
 /// answers a list or a watch in protobuf is taken to read it as well, as kube-apiserver

@@ -7,7 +7,7 @@ use crate::api::client::{Api, Call};
 use crate::api::error::{ApiError, ErrorClass, Named};
 use crate::api::path;
 use crate::api::settings::Verb;
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 
 /// The object that defines a type.
 #[derive(Clone, Debug, PartialEq, Eq)]

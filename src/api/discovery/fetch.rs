@@ -12,7 +12,7 @@ use crate::api::error::{ApiError, ErrorClass};
 use crate::api::path;
 use crate::api::read::unusable;
 use crate::api::settings::Verb;
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 
 /// Everything in one answer, from 1.26 on; plain documents from older servers.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::document::{self, Group, Served, Version};
 use super::select;
 use super::services::{self, Services};
-use crate::object::Scope;
+use kube_gc_core::object::Scope;
 
 /// A resource that a document lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub(in crate::api) fn select(body: &[u8]) {
         assert!(catalog.resource(&resource.group_resource).is_some(), "{resource:?} is not in the catalog");
     }
     for served in &served {
-        let of = crate::object::GroupResource::new(&served.group, &served.resource);
+        let of = kube_gc_core::object::GroupResource::new(&served.group, &served.resource);
         assert!(catalog.resource(&of).is_some(), "{served:?} was lost");
         assert!(!served.collectable || seen.contains(&of), "{served:?} would not be watched");
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::client::Api;
 use super::error::ApiError;
-use crate::object::{Catalog, ResourceType};
+use kube_gc_core::object::{Catalog, ResourceType};
 pub use definition::Definition;
 use document::Group;
 use services::Services;

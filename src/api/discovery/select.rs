@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Watchable;
 use super::document::{Group, Served, Version};
 use super::services::Services;
-use crate::object::{Catalog, GroupResource, ResourceType, Scope, ServedKind};
+use kube_gc_core::object::{Catalog, GroupResource, ResourceType, Scope, ServedKind};
 
 /// Makes the catalog, and the list of what can be collected.
 ///

@@ -4,7 +4,7 @@ use super::document::{MOST_TYPES, MOST_VERSIONS};
 use super::*;
 use crate::api::ErrorClass;
 use crate::api::scripted::{Reply, Seen, Server};
-use crate::object::{GroupResource, Scope};
+use kube_gc_core::object::{GroupResource, Scope};
 
 const ALL: &str = r#"["create","delete","get","list","patch","watch"]"#;
 

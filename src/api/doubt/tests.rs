@@ -2,7 +2,7 @@ use super::*;
 use crate::api::list_watch::{ListWatch, Step, WatchStart};
 use crate::api::scripted::{Part, Reply, Seen, Server, lines, widget, widget_json, widgets};
 use crate::api::{Deleted, GateClosed};
-use crate::object::PropagationPolicy;
+use kube_gc_core::object::PropagationPolicy;
 
 fn list(version: u64) -> Reply {
     Reply::ok(format!(r#"{{"kind":"List","metadata":{{"resourceVersion":"{version}"}},"items":[]}}"#))

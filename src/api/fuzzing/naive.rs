@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::Event;
 use crate::api::decode::Envelope;
-use crate::object::{Finalizers, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};
+use kube_gc_core::object::{Finalizers, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};
 
 /// Something is not of the type that its place asks for.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use crate::api::error::{ApiError, ErrorClass};
 use crate::api::jitter::Jitter;
 use crate::api::path;
 use crate::api::settings::Verb;
-use crate::object::{ObjectFacts, ResourceType, ResourceVersion};
+use kube_gc_core::object::{ObjectFacts, ResourceType, ResourceVersion};
 use crate::telemetry::EventMetrics;
 
 /// When the API server can be reached again, all types go on within this time: sixty lists

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dashmap::{DashMap, Entry};
 
-use crate::object::{GroupResource, ResourceVersion};
+use kube_gc_core::object::{GroupResource, ResourceVersion};
 
 /// The last resource version seen of every type. It outlives the
 /// [`ListWatch`](super::ListWatch)es: no list may go back behind it (semantics,

@@ -13,8 +13,8 @@ use crate::api::error::{ApiError, ErrorClass};
 use crate::api::jitter::Jitter;
 use crate::api::pages::{OBJECTS_OF_AGGREGATED, Pages};
 use crate::api::settings::WatchSettings;
-use crate::mutation::{self, Mutation};
-use crate::object::{ResourceType, ResourceVersion};
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{ResourceType, ResourceVersion};
 
 /// What the driver is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]

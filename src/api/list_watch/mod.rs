@@ -14,7 +14,7 @@ mod tests;
 use std::time::Duration;
 
 use super::error::ApiError;
-use crate::object::{ObjectFacts, ResourceVersion};
+use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
 pub use driver::ListWatch;
 pub(super) use driver::present_version;

@@ -11,7 +11,7 @@ use crate::api::client::{NO_TEXT, chain};
 use crate::api::decode::{Envelope, EventError, ListError, Status, WatchEvent};
 use crate::api::error::{self, ApiError, ErrorClass};
 use crate::api::settings::Verb;
-use crate::object::{ObjectFacts, ResourceType};
+use kube_gc_core::object::{ObjectFacts, ResourceType};
 use crate::telemetry::EventKind;
 
 /// No more events are delivered at once, so that a batch can be applied quickly.

@@ -12,7 +12,7 @@ use super::decode;
 use super::error::{ApiError, ErrorClass};
 use super::live::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, STRATEGIC_MERGE_PATCH, given_up};
 use super::path;
-use crate::object::{GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};
 use crate::telemetry::record::{self, PatchConflict};
 
 pub(super) use self::trial::Trials;
@@ -71,7 +71,7 @@ impl<T: Ord> Sorted<T> {
     fn has(&self, item: &T) -> bool {
         let compare = |other: &T| {
             #[cfg(test)]
-            crate::object::steps::count();
+            kube_gc_core::object::steps::count();
             other.cmp(item)
         };
         self.0.binary_search_by(compare).is_ok()

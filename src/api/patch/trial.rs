@@ -12,7 +12,7 @@ use dashmap::DashMap;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 
 /// How long others wait for the first one. It may hang, in a webhook for its object alone.
 const AHEAD: Duration = Duration::from_secs(1);

@@ -33,7 +33,7 @@ use super::accept::JSON;
 use super::client::{Api, Call};
 use super::error::{ApiError, ErrorClass};
 use super::settings::Verb;
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 use crate::telemetry::record;
 use state::{Admission, News, State};
 use unanswered::Lines;

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use super::*;
 use crate::api::list_watch::{HighWater, Step, WatchStart};
 use crate::api::scripted::{Part, Reply, Server, lines, widget, widgets};
-use crate::object::{GroupResource, Identity, PropagationPolicy, ResourceType};
+use kube_gc_core::object::{GroupResource, Identity, PropagationPolicy, ResourceType};
 
 const LIST: &str = r#"{"kind":"List","metadata":{"resourceVersion":"5"},"items":[]}"#;
 const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}"#;

@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Write as _};
 use anstyle::{AnsiColor, Style};
 
 use crate::demo::story::{Drawn, Load, Owner, Places, Request, Scene, Step};
-use crate::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
+use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 use crate::telemetry::Escaped;
 
 const TITLE: Style = AnsiColor::Cyan.on_default().bold();

@@ -7,12 +7,12 @@ use crate::cli::OutputFormat;
 use crate::demo::acts::acts;
 use crate::demo::shop::{WEB, WEB_NEW};
 use crate::demo::things::SHOP;
-use crate::embedded::{self, Embedded};
+use kube_gc_apiserver::{self, Embedded};
 use crate::http::{
     DecisionQuery, DecisionsPage, Ended, GraphFormat, IdleReport, MonitorStatus, QueueStatus, Readiness,
     StuckPage, StuckQuery, TextStream, Undiscovered,
 };
-use crate::object::{PropagationPolicy, Uid};
+use kube_gc_core::object::{PropagationPolicy, Uid};
 
 #[test]
 fn everything_in_the_shop_is_drawn_once() {
@@ -85,7 +85,7 @@ impl Introspection for Idler {
 
 #[tokio::test(start_paused = true)]
 async fn an_act_that_does_not_end_as_it_must_is_an_error() {
-    let server = Embedded::new(embedded::Settings::default());
+    let server = Embedded::new(kube_gc_apiserver::Settings::default());
     let user = User::new(server.client());
     let (recorder, mut steps) = Recorder::new(true);
     let mut narrator = Narrator::new(OutputFormat::Json);

@@ -1,7 +1,7 @@
 //! The pages on what was decided and on what is stuck.
 
 use super::*;
-use crate::object::Namespace;
+use kube_gc_core::object::Namespace;
 use crate::telemetry::StuckReason;
 
 fn object() -> ObjectView {

@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use super::*;
 use crate::actors::{Brake, Engagement};
-use crate::brake::Limits;
-use crate::brake::lease::{ENGAGED, RESUME};
+use kube_gc_core::brake::Limits;
+use kube_gc_core::brake::lease::{ENGAGED, RESUME};
 
 /// A replica with a brake.
 struct Braked {

@@ -1,7 +1,7 @@
 //! Recording what is decided, what for, and what comes of it.
 
 use super::{Value, counter, float, gauge, histogram, names};
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 use crate::telemetry::labels::AFTER_CONFLICT;
 
 /// It was decided to do this to an object of this type, and this came of it.

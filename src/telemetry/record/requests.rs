@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Value, counter, float, gauge, histogram, names};
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 
 /// A request was answered with this status `code`, or not at all (`"timeout"`,
 /// `"error"`). Discovery has no resource: an empty [`GroupResource`].

@@ -3,7 +3,7 @@
 use metrics::Counter;
 
 use super::{Value, counter, float, gauge, names};
-use crate::object::GroupResource;
+use kube_gc_core::object::GroupResource;
 
 /// What comes in of one type, counted. Looked up once: there may be a million events
 /// in a second.

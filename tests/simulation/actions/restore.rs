@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_gc::embedded::store::Snapshot;
+use kube_gc_apiserver::store::Snapshot;
 use serde_json::json;
 
 use super::super::random::Random;

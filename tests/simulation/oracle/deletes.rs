@@ -1,8 +1,8 @@
 //! DELETEs (section 4). What the API server let through is judged at the version
 //! that it took effect on.
 
-use kube_gc::embedded::object::Object;
-use kube_gc::embedded::store::Change;
+use kube_gc_apiserver::object::Object;
+use kube_gc_apiserver::store::Change;
 
 use super::Oracle;
 use super::classes::Named;

@@ -1,7 +1,7 @@
 //! Finalizers that go (sections 4, 5 and 6).
 
-use kube_gc::embedded::object::Object;
-use kube_gc::embedded::store::Change;
+use kube_gc_apiserver::object::Object;
+use kube_gc_apiserver::store::Change;
 use serde_json::Value;
 
 use super::Oracle;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use kube_gc::embedded::object::{Key, Object};
-use kube_gc::embedded::resources::ResourceName;
-use kube_gc::embedded::store::Change;
+use kube_gc_apiserver::object::{Key, Object};
+use kube_gc_apiserver::resources::ResourceName;
+use kube_gc_apiserver::store::Change;
 
 use super::reference::Reference;
 

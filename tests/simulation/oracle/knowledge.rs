@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use kube_gc::embedded::resources::ResourceName;
+use kube_gc_apiserver::resources::ResourceName;
 
 /// How long a list that failed, or a type that was not known yet, excuses what needed
 /// it: a confirmation round (section 5) gives slow types ten seconds twice, and then

@@ -39,8 +39,8 @@ mod violation;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kube_gc::embedded::resources::{Resource, ResourceName};
-use kube_gc::embedded::store::Change;
+use kube_gc_apiserver::resources::{Resource, ResourceName};
+use kube_gc_apiserver::store::Change;
 
 use self::history::History;
 use self::knowledge::Knowledge;

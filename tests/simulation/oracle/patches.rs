@@ -1,8 +1,8 @@
 //! PATCHes (sections 4, 5 and 6): either owner references go, or they stop
 //! blocking, or one of the two finalizers goes; and nothing else ever changes.
 
-use kube_gc::embedded::object::Object;
-use kube_gc::embedded::store::Change;
+use kube_gc_apiserver::object::Object;
+use kube_gc_apiserver::store::Change;
 use serde_json::Value;
 
 use super::Oracle;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kube_gc::embedded::object::Object;
+use kube_gc_apiserver::object::Object;
 use serde_json::Value;
 
 /// One entry of `metadata.ownerReferences`.

@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use kube_gc::embedded::store::Change;
+use kube_gc_apiserver::store::Change;
 
 use super::Oracle;
 use super::history::History;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kube_gc::embedded::resources::{Resource, ResourceName};
+use kube_gc_apiserver::resources::{Resource, ResourceName};
 
 use super::reference::Reference;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kube_gc::embedded::store::Change;
+use kube_gc_apiserver::store::Change;
 
 /// The rule that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

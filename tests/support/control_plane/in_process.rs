@@ -9,10 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
-use kube_gc::embedded::object::Key;
-use kube_gc::embedded::resources::ResourceName;
-use kube_gc::embedded::store::{Cause, Snapshot};
-use kube_gc::embedded::{Embedded, Release, Scheme, Serving, Settings};
+use kube_gc_apiserver::object::Key;
+use kube_gc_apiserver::resources::ResourceName;
+use kube_gc_apiserver::store::{Cause, Snapshot};
+use kube_gc_apiserver::{Embedded, Release, Scheme, Serving, Settings};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};

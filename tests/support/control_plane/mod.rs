@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use anyhow::{Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use kube_gc::embedded::Release;
+use kube_gc_apiserver::Release;
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
 

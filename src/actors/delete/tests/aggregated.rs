@@ -4,7 +4,7 @@ use crate::actors::delete::tests::scene::{FOREGROUND, Scene, Thing, in_system};
 use crate::actors::pool::RetryReason;
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiSettings, Watchable};
-use crate::mailbox::Completion;
+use kube_gc_core::mailbox::Completion;
 
 /// Decides about an object of an owner that is gone, of which a GET now shows something
 /// else; returns what came of it, the requests, and the last one's precondition.
@@ -56,7 +56,7 @@ fn what_has_changed_is_not_deleted() {
     let (gone, saviour) = (Thing::new("gone", 1, &[]), Thing::new("saviour", 1, &[]));
     let unchanged = dependent(2, &[&gone]);
     let mut re_created = unchanged.clone();
-    re_created.identity.uid = crate::object::Uid::parse("another").unwrap();
+    re_created.identity.uid = kube_gc_core::object::Uid::parse("another").unwrap();
     for now in [
         dependent(3, &[&gone, &saviour]),
         dependent(3, &[]),

@@ -9,7 +9,7 @@ use super::scene::{FOREGROUND, ORPHAN, Scene, Thing, in_system};
 use crate::actors::pool::RetryReason;
 use crate::api::ApiSettings;
 use crate::api::scripted::{Reply, Seen, Server};
-use crate::mailbox::Completion;
+use kube_gc_core::mailbox::Completion;
 
 /// One request a second about single objects, and none at once.
 fn slow() -> ApiSettings {

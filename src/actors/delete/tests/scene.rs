@@ -20,8 +20,8 @@ use crate::actors::supervision::hear_last_words;
 use crate::actors::tests::{Sink, identity};
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiSettings, WriteGate};
-use crate::graph::{Change, DeletesProve, Epoch, Intake, Layout, Partition, PartitionId};
-use crate::object::{
+use kube_gc_core::graph::{Change, DeletesProve, Epoch, Intake, Layout, Partition, PartitionId};
+use kube_gc_core::object::{
     Catalog, Finalizers, HashSeed, Identity, ObjectFacts, OwnerReference, ResourceVersion, ServedKind,
 };
 

@@ -7,7 +7,7 @@ use super::wire::{Content, Fields, Head, Malformed, Once};
 use super::{MAGIC, METADATA_VERSION, must_be_empty, object, type_meta};
 use crate::api::decode::ObjectView;
 use crate::api::decode::list::{Envelope, LONGEST, ListError};
-use crate::object::ResourceVersion;
+use kube_gc_core::object::ResourceVersion;
 
 /// The field of a message that holds its content.
 const RAW: u64 = 2;

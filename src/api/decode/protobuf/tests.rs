@@ -5,7 +5,7 @@ use super::encoder::{field, frame, list, status, typed};
 use super::*;
 use crate::api::decode::object::tests::object;
 use crate::api::decode::{Encoding, Envelope, FactsReader, ListError, ListReader, WatchEvent, WatchReader};
-use crate::object::{ObjectFacts, ResourceVersion};
+use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
 type Listed = (Vec<Option<ObjectFacts>>, Envelope);
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 
 use super::*;
-use crate::object::Uid;
+use kube_gc_core::object::Uid;
 
 /// A store of objects with a version, behind a server that fails at random.
 #[derive(Default)]

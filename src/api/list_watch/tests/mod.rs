@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::api::scripted::{Part, Reply, Seen, Server, lines, widgets};
 use crate::api::{Api, ApiSettings, ErrorClass, WatchSettings, WriteGate};
-use crate::object::ResourceVersion;
+use kube_gc_core::object::ResourceVersion;
 
 fn item(name: &str, version: u64) -> String {
     format!(
@@ -54,7 +54,7 @@ fn watch(server: &Server) -> ListWatch {
 
 /// A step in a line.
 fn text(step: Option<Step>) -> String {
-    let names = |facts: &[crate::object::ObjectFacts]| {
+    let names = |facts: &[kube_gc_core::object::ObjectFacts]| {
         facts.iter().map(|facts| facts.name.to_string()).collect::<Vec<_>>().join(",")
     };
     match step {

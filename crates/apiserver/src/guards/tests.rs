@@ -1,0 +1,357 @@
+//! Guards in front of a server. The answers are those of a real kube-apiserver 1.20.2.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::{Admission, Denial, Operation};
+use crate::call::Call;
+use crate::resources::ResourceName;
+use crate::server::{Answer, Body, Server};
+use crate::settings::{Release, Settings};
+
+const SECRETS: &str = "/api/v1/namespaces/t/secrets";
+const PODS: &str = "/api/v1/namespaces/t/pods";
+const NAMESPACES: &str = "/api/v1/namespaces";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+const TOKEN: &str = "token";
+const USER: &str = "system:serviceaccount:t:bob";
+
+/// A server with the namespace `t` and two secrets, one of which has a label.
+struct Stage {
+    server: Server,
+    now: SystemTime,
+    token: &'static str,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let settings = Settings { release: Release::V1_20, ..Settings::default() };
+        let now = settings.epoch;
+        let mut stage = Self { server: Server::new(settings), now, token: "" };
+        stage.ok("POST", NAMESPACES, json!({"metadata": {"name": "t"}}));
+        stage.ok("POST", SECRETS, json!({"metadata": {"name": "x", "labels": {"denied": "yes"}}}));
+        stage.ok("POST", SECRETS, json!({"metadata": {"name": "free"}}));
+        stage
+    }
+
+    fn send(&mut self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let query = query.split('&').filter_map(|pair| pair.split_once('='));
+        let call = Call {
+            method: method.parse().unwrap(),
+            path: path.to_owned(),
+            query: query.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            accept: "application/json".to_owned(),
+            content_type: match method {
+                "PATCH" => "application/merge-patch+json".to_owned(),
+                _ => "application/json".to_owned(),
+            },
+            user_agent: "test".to_owned(),
+            token: self.token.to_owned(),
+            body: match body {
+                Value::Null => Vec::new(),
+                body => body.to_string().into_bytes(),
+            }
+            .into(),
+        };
+        let Answer::Whole(reply) = self.server.handle(&call, self.now) else { return (200, Value::Null) };
+        let body = match reply.body {
+            Body::Json(value, _) => value,
+            Body::Written(bytes, _) => serde_json::from_slice(&bytes).unwrap(),
+            Body::Text(text) => text.into(),
+        };
+        (reply.code, body)
+    }
+
+    #[track_caller]
+    fn ok(&mut self, method: &str, path: &str, body: Value) -> Value {
+        let (code, body) = self.send(method, path, body);
+        assert!(code < 300, "{method} {path}: {body}");
+        body
+    }
+
+    /// Fails unless these words refuse it.
+    #[track_caller]
+    fn refused(&mut self, (method, path): (&str, &str), body: Value, (code, message): (u16, &str)) -> Value {
+        let (found, body) = self.send(method, path, body);
+        assert_eq!((found, body["message"].as_str()), (code, Some(message)), "{method} {path}");
+        body
+    }
+
+    /// Denies what is labelled; answers how often that was asked.
+    fn guarded(&mut self, code: Option<u16>, message: &'static str) -> Arc<AtomicUsize> {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        self.server.guards.admission = Some(Admission::new(move |review| {
+            count.fetch_add(1, Ordering::Relaxed);
+            let denied = review.object.label("denied").is_some();
+            denied.then(|| Denial {
+                webhook: "guard.example.com".to_owned(),
+                code,
+                message: message.to_owned(),
+            })
+        }));
+        asked
+    }
+
+    /// A user who may do what these rules say.
+    fn restricted(&mut self, rules: Value) {
+        let metadata = json!({"name": "some"});
+        let mut role = json!({"metadata": metadata});
+        role["rules"] = rules;
+        self.ok("POST", ROLES, role);
+        let subject = json!({"kind": "ServiceAccount", "namespace": "t", "name": "bob"});
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "some"});
+        self.ok("POST", BINDINGS, json!({"metadata": metadata, "subjects": [subject], "roleRef": role}));
+        self.server.guards.users.insert(TOKEN.into(), USER.into());
+        self.token = TOKEN;
+    }
+}
+
+#[test]
+fn a_denial_has_a_webhooks_words_and_neither_reason_nor_details() {
+    let mut stage = Stage::new();
+    stage.guarded(Some(403), "no");
+    let x = format!("{SECRETS}/x");
+    let denied = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 403,
+        "message": "admission webhook \"guard.example.com\" denied the request: no",
+    });
+    assert_eq!(stage.send("DELETE", &x, Value::Null), (403, denied));
+}
+
+#[test]
+fn a_denial_without_a_code_or_with_none_of_an_error_is_a_400() {
+    let denied = |code| Denial { webhook: "w".to_owned(), code, message: String::new() }.into_status();
+    for (given, shown) in [(None, 400), (Some(200), 400), (Some(429), 429)] {
+        let status = denied(given);
+        assert_eq!(status.code, shown);
+        assert_eq!(status.message, "admission webhook \"w\" denied the request without explanation");
+    }
+}
+
+#[test]
+fn every_write_to_what_is_there_is_asked_about_and_changes_nothing_when_denied() {
+    let mut stage = Stage::new();
+    stage.ok("PATCH", &format!("{SECRETS}/x"), json!({"metadata": {"finalizers": ["x.io/a"]}}));
+    let asked = stage.guarded(Some(403), "no");
+    let before = stage.server.store.head();
+    let denial = (403, "admission webhook \"guard.example.com\" denied the request: no");
+    let patch = json!({"metadata": {"finalizers": null}});
+    let whole = json!({"metadata": {"name": "x"}});
+    let foreground = json!({"propagationPolicy": "Foreground"});
+    for query in ["", "?dryRun=All"] {
+        let x = format!("{SECRETS}/x{query}");
+        stage.refused(("PATCH", &x), patch.clone(), denial);
+        stage.refused(("PUT", &x), whole.clone(), denial);
+        stage.refused(("DELETE", &x), Value::Null, denial);
+        stage.refused(("DELETE", &x), foreground.clone(), denial);
+        let marked = format!("{SECRETS}?labelSelector=denied{}", query.replace('?', "&"));
+        stage.refused(("DELETE", &marked), Value::Null, denial);
+    }
+    assert_eq!(stage.server.store.head(), before);
+    assert_eq!(asked.load(Ordering::Relaxed), 10);
+}
+
+#[test]
+fn a_patch_that_would_let_an_object_go_is_an_update() {
+    let mut stage = Stage::new();
+    let x = format!("{SECRETS}/x");
+    stage.ok("PATCH", &x, json!({"metadata": {"finalizers": ["x.io/a"]}}));
+    stage.ok("DELETE", &x, Value::Null);
+    stage.server.guards.admission = Some(Admission::new(|review| {
+        let denied = review.operation == Operation::Update
+            && review.resource == ResourceName::new("", "secrets")
+            && review.subresource.is_none()
+            && review.object.deletion_timestamp().is_some();
+        denied.then(|| Denial { webhook: "w".to_owned(), code: None, message: "no".to_owned() })
+    }));
+    let patch = json!({"metadata": {"finalizers": null}});
+    stage.refused(("PATCH", &x), patch.clone(), (400, "admission webhook \"w\" denied the request: no"));
+    stage.server.guards.admission = None;
+    stage.ok("PATCH", &x, patch);
+    assert_eq!(stage.send("GET", &x, Value::Null).0, 404);
+}
+
+#[test]
+fn nobody_is_asked_about_what_fails_anyway_is_new_or_is_only_read() {
+    let mut stage = Stage::new();
+    let asked = stage.guarded(Some(403), "no");
+    let x = format!("{SECRETS}/x");
+    let other = json!({"preconditions": {"uid": "other"}});
+    assert_eq!(stage.send("DELETE", &x, other).0, 409);
+    assert_eq!(stage.send("PATCH", &x, json!({"metadata": {"resourceVersion": "1"}})).0, 409);
+    assert_eq!(stage.send("PATCH", &x, json!({"metadata": {"labels": "wrong"}})).0, 422);
+    assert_eq!(stage.send("DELETE", &format!("{SECRETS}/none"), Value::Null).0, 404);
+    stage.ok("GET", &x, Value::Null);
+    stage.ok("POST", SECRETS, json!({"metadata": {"name": "new", "labels": {"denied": "yes"}}}));
+    assert_eq!(asked.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn nobody_is_asked_about_a_deletion_that_is_on_its_way_already() {
+    let mut stage = Stage::new();
+    let pod = json!({"metadata": {"name": "p", "labels": {"denied": "yes"}}, "spec": {"nodeName": "n"}});
+    stage.ok("POST", PODS, pod);
+    stage.ok("DELETE", &format!("{PODS}/p"), Value::Null);
+    let asked = stage.guarded(None, "no");
+    stage.ok("DELETE", &format!("{PODS}/p"), Value::Null);
+    assert_eq!(asked.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn namespaces_and_definitions_are_guarded_like_anything_else() {
+    let mut stage = Stage::new();
+    let labels = json!({"denied": "yes"});
+    stage.ok("POST", NAMESPACES, json!({"metadata": {"name": "n", "labels": labels}}));
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+    let spec = json!({
+        "group": "x.io", "scope": "Cluster", "versions": [version],
+        "names": {"plural": "foos", "kind": "Foo"},
+    });
+    stage.ok("POST", CRDS, json!({"metadata": {"name": "foos.x.io", "labels": labels}, "spec": spec}));
+    stage.now += Duration::from_secs(10);
+    stage.server.tick(stage.now);
+    let before = stage.server.store.head();
+    stage.guarded(None, "no");
+    let denial = (400, "admission webhook \"guard.example.com\" denied the request: no");
+    for path in [format!("{NAMESPACES}/n"), format!("{CRDS}/foos.x.io")] {
+        stage.refused(("DELETE", &path), Value::Null, denial);
+    }
+    assert_eq!(stage.server.store.head(), before);
+}
+
+#[test]
+fn what_the_server_does_by_itself_is_not_denied() {
+    let mut stage = Stage::new();
+    stage.guarded(None, "no");
+    stage.ok("DELETE", &format!("{NAMESPACES}/t"), Value::Null);
+    stage.now += Duration::from_secs(10);
+    stage.server.tick(stage.now);
+    assert_eq!(stage.send("GET", &format!("{SECRETS}/x"), Value::Null).0, 404);
+    assert_eq!(stage.send("GET", &format!("{NAMESPACES}/t"), Value::Null).0, 404);
+}
+
+#[test]
+fn what_no_role_allows_is_forbidden_in_the_words_of_rbac() {
+    let mut stage = Stage::new();
+    stage.restricted(json!([]));
+    let cases = [
+        ("DELETE", "/api/v1/namespaces/t/secrets/x", "secrets \"x\"", "delete", "secrets", "", "t"),
+        ("DELETE", SECRETS, "secrets", "deletecollection", "secrets", "", "t"),
+        ("GET", SECRETS, "secrets", "list", "secrets", "", "t"),
+        ("GET", "/api/v1/secrets?watch=1", "secrets", "watch", "secrets", "", ""),
+        ("POST", SECRETS, "secrets", "create", "secrets", "", "t"),
+        (
+            "PUT",
+            "/api/v1/namespaces/t/finalize",
+            "namespaces \"t\"",
+            "update",
+            "namespaces/finalize",
+            "",
+            "t",
+        ),
+        ("GET", "/api/v1/namespaces/t", "namespaces \"t\"", "get", "namespaces", "", "t"),
+        ("PATCH", "/apis/x.io/v1/foos/f/status", "foos.x.io \"f\"", "patch", "foos/status", "x.io", ""),
+    ];
+    for (method, path, object, verb, resource, group, namespace) in cases {
+        let place = match namespace {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in the namespace \"{namespace}\""),
+        };
+        let message = format!(
+            "{object} is forbidden: User \"{USER}\" cannot {verb} resource \"{resource}\" in API group \
+             \"{group}\" {place}"
+        );
+        let body = stage.refused((method, path), Value::Null, (403, &message));
+        assert_eq!(body["reason"], "Forbidden");
+    }
+    let (_, body) = stage.send("DELETE", &format!("{SECRETS}/x"), Value::Null);
+    assert_eq!(body["details"], json!({"name": "x", "kind": "secrets"}));
+}
+
+#[test]
+fn a_role_counts_from_the_moment_in_which_it_changes() {
+    let mut stage = Stage::new();
+    let rule = |verbs: &[&str]| json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": verbs}]);
+    stage.restricted(rule(&["get"]));
+    let x = format!("{SECRETS}/x");
+    stage.ok("GET", &x, Value::Null);
+    assert_eq!(stage.send("DELETE", &x, Value::Null).0, 403);
+    stage.token = "";
+    stage.ok("PATCH", &format!("{ROLES}/some"), json!({"rules": rule(&["delete"])}));
+    stage.token = TOKEN;
+    assert_eq!(stage.send("GET", &x, Value::Null).0, 403);
+    stage.ok("DELETE", &x, Value::Null);
+}
+
+#[test]
+fn all_of_a_rule_must_hold() {
+    let secrets = [("GET", SECRETS), ("DELETE", "/api/v1/namespaces/t/secrets/x?dryRun=All")];
+    let status = [("PATCH", "/api/v1/namespaces/t/pods/p/status"), ("PATCH", "/api/v1/namespaces/t/pods/p")];
+    let cases = [
+        (json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}), secrets, [true, true]),
+        (json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["list"]}), secrets, [true, false]),
+        (json!({"apiGroups": ["apps"], "resources": ["*"], "verbs": ["*"]}), secrets, [false, false]),
+        (json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["*"]}), secrets, [false, false]),
+        (
+            json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"], "resourceNames": ["x"]}),
+            secrets,
+            [false, true],
+        ),
+        (json!({"apiGroups": [""], "resources": ["*"], "verbs": ["*"]}), status, [true, true]),
+        (json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["*"]}), status, [false, true]),
+        (json!({"apiGroups": [""], "resources": ["pods/status"], "verbs": ["*"]}), status, [true, false]),
+        (json!({"apiGroups": [""], "resources": ["*/status"], "verbs": ["*"]}), status, [true, false]),
+        (json!({"apiGroups": [""], "resources": ["*/scale"], "verbs": ["*"]}), status, [false, false]),
+    ];
+    for (rule, requests, expected) in cases {
+        let mut stage = Stage::new();
+        stage.restricted(json!([rule]));
+        let allowed = requests.map(|(method, path)| stage.send(method, path, json!({})).0 != 403);
+        assert_eq!(allowed, expected, "{rule}");
+    }
+}
+
+#[test]
+fn others_are_not_restricted_and_nobody_is_outside_of_objects() {
+    let mut stage = Stage::new();
+    stage.restricted(json!([]));
+    for path in ["/api", "/apis", "/api/v1", "/version", "/readyz"] {
+        stage.ok("GET", path, Value::Null);
+    }
+    for token in ["", "another"] {
+        stage.token = token;
+        stage.ok("GET", &format!("{SECRETS}/x"), Value::Null);
+    }
+    // Bound to somebody else.
+    stage.server.guards.users.insert("alice".into(), "system:serviceaccount:t:alice".into());
+    stage.token = "";
+    let rule = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    stage.ok("PATCH", &format!("{ROLES}/some"), json!({"rules": rule}));
+    stage.token = "alice";
+    assert_eq!(stage.send("GET", &format!("{SECRETS}/x"), Value::Null).0, 403);
+    stage.token = TOKEN;
+    stage.ok("GET", &format!("{SECRETS}/x"), Value::Null);
+}
+
+#[test]
+fn a_user_need_not_be_a_service_account() {
+    let mut stage = Stage::new();
+    stage.restricted(json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]));
+    stage.server.guards.users.insert("carol".into(), "carol".into());
+    let x = format!("{SECRETS}/x");
+    stage.token = "carol";
+    assert_eq!(stage.send("GET", &x, Value::Null).0, 403);
+    stage.token = "";
+    let subjects = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "carol"}]);
+    stage.ok("PATCH", &format!("{BINDINGS}/some"), json!({"subjects": subjects}));
+    stage.token = "carol";
+    stage.ok("GET", &x, Value::Null);
+}

@@ -1,0 +1,217 @@
+//! The options of lists and watches, and what is wrong with them.
+
+use std::time::Duration;
+
+use super::fields::Fields;
+use super::labels::Labels;
+use crate::call::Call;
+use crate::object::{Key, Object};
+use crate::resources::{Resource, ResourceName};
+use crate::settings::Release;
+use crate::status::{FieldError, Status};
+
+/// Which objects are asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Selection {
+    pub(super) namespace: Option<String>,
+    labels: Labels,
+    fields: Fields,
+}
+
+impl Selection {
+    pub(super) fn selects(&self, key: &Key, object: &Object) -> bool {
+        (self.namespace.is_none() || self.namespace.as_deref() == key.namespace.as_deref())
+            && self.labels.match_object(object)
+            && self.fields.match_object(object)
+    }
+
+    /// Whether all objects of the namespace are asked for.
+    pub(super) fn is_everything(&self) -> bool {
+        self.labels == Labels::default() && self.fields == Fields::default()
+    }
+}
+
+/// `resourceVersion`, as far as reads that may be old are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// None: what is there now.
+    Newest,
+    /// 0: anything that is at hand.
+    Any,
+    /// A version.
+    Version(u64),
+}
+
+impl Asked {
+    /// Reads a version. One that is none is an error of the watch cache or, where the
+    /// answer must come from the store, of the client.
+    pub(super) fn parse(text: Option<&str>, stored: bool) -> Result<Self, Status> {
+        match text {
+            None => Ok(Self::Newest),
+            Some("0") => Ok(Self::Any),
+            Some(text) => text.parse().map(Self::Version).map_err(|_| {
+                let why = format!("strconv.ParseUint: parsing \"{text}\": invalid syntax");
+                let message = format!("resourceVersion: Invalid value: \"{text}\": {why}");
+                if stored {
+                    Status::new(400, "BadRequest", format!("invalid resource version: {message}"))
+                } else {
+                    Status::new(500, "", message)
+                }
+            }),
+        }
+    }
+}
+
+/// `resourceVersionMatch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Match {
+    Exact,
+    NotOlderThan,
+}
+
+/// The options of a list or watch.
+#[derive(Clone, Debug)]
+pub(super) struct Options<'a> {
+    pub(super) selection: Selection,
+    /// None: no limit.
+    pub(super) limit: Option<usize>,
+    pub(super) token: Option<&'a str>,
+    pub(super) version: Asked,
+    pub(super) matching: Option<Match>,
+    pub(super) bookmarks: bool,
+    pub(super) timeout: Option<Duration>,
+    pub(super) initial_events: Option<bool>,
+}
+
+impl<'a> Options<'a> {
+    pub(super) fn parse(
+        call: &'a Call,
+        resource: &Resource,
+        namespace: Option<&str>,
+        release: Release,
+    ) -> Result<Self, Status> {
+        let selection = Selection {
+            namespace: namespace.map(str::to_owned),
+            labels: Labels::parse(call.query("labelSelector").unwrap_or_default())?,
+            fields: Fields::parse(call.query("fieldSelector").unwrap_or_default(), resource)?,
+        };
+        let limit = integer(call.query("limit"))?.and_then(|limit| usize::try_from(limit).ok());
+        let timeout = integer(call.query("timeoutSeconds"))?.and_then(timeout);
+        check(call, release)?;
+        let limit = limit.filter(|limit| *limit > 0);
+        let exact = call.query("resourceVersionMatch") == Some("Exact");
+        let stored = !call.flag("watch") && (limit.is_some() || exact);
+        Ok(Self {
+            selection,
+            limit,
+            token: call.query("continue"),
+            version: Asked::parse(call.query("resourceVersion"), stored)?,
+            matching: match call.query("resourceVersionMatch") {
+                Some("Exact") => Some(Match::Exact),
+                Some(_) => Some(Match::NotOlderThan),
+                None => None,
+            },
+            bookmarks: call.flag("allowWatchBookmarks"),
+            timeout,
+            initial_events: call
+                .query("sendInitialEvents")
+                .filter(|_| release > Release::V1_20)
+                .map(|_| call.flag("sendInitialEvents")),
+        })
+    }
+}
+
+/// How long a watch is to last; none if that is left to the server. Real servers
+/// count in nanoseconds, of which there can be too many: then, and if there are less
+/// than none, it is over at once.
+fn timeout(seconds: i64) -> Option<Duration> {
+    let nanoseconds = seconds.wrapping_mul(1_000_000_000);
+    (nanoseconds != 0).then(|| Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default()))
+}
+
+fn integer(text: Option<&str>) -> Result<Option<i64>, Status> {
+    let parse = |text: &str| {
+        text.parse()
+            .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax")))
+    };
+    text.map(parse).transpose()
+}
+
+fn check(call: &Call, release: Release) -> Result<(), Status> {
+    let wrong = match (call.flag("watch"), release) {
+        (false, _) => wrong_list(call, release),
+        (true, Release::V1_20) => call
+            .query("resourceVersionMatch")
+            .map(|_| {
+                FieldError::forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden for watch")
+            })
+            .into_iter()
+            .collect(),
+        (true, Release::V1_36) => wrong_watch(call),
+    };
+    let options = ResourceName::new("meta.k8s.io", "ListOptions");
+    if wrong.is_empty() { Ok(()) } else { Err(Status::invalid(&options, "", &wrong)) }
+}
+
+fn wrong_list(call: &Call, release: Release) -> Vec<FieldError> {
+    let field = "resourceVersionMatch";
+    let mut wrong = Vec::new();
+    if let Some(matching) = call.query(field) {
+        if call.query("resourceVersion").is_none() {
+            wrong.push(FieldError::forbidden(
+                field,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ));
+        }
+        if call.query("continue").is_some() {
+            wrong.push(FieldError::forbidden(
+                field,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
+        }
+        if !matches!(matching, "Exact" | "NotOlderThan") {
+            wrong.push(FieldError::not_supported(
+                field,
+                &format!("{matching:?}"),
+                &["Exact", "NotOlderThan", ""],
+            ));
+        }
+        if matching == "Exact" && call.query("resourceVersion") == Some("0") {
+            let why = r#"resourceVersionMatch "exact" is forbidden for resourceVersion "0""#;
+            wrong.push(FieldError::forbidden(field, why));
+        }
+    }
+    if release > Release::V1_20 && call.query("sendInitialEvents").is_some() {
+        wrong.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+    }
+    wrong
+}
+
+fn wrong_watch(call: &Call) -> Vec<FieldError> {
+    let field = "resourceVersionMatch";
+    let matching = call.query(field);
+    let initial_events = call.query("sendInitialEvents").is_some();
+    let mut wrong = Vec::new();
+    if initial_events && matching != Some("NotOlderThan") {
+        wrong.push(FieldError::forbidden(
+            field,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ));
+    }
+    if let Some(matching) = matching {
+        if !initial_events {
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            wrong.push(FieldError::forbidden(field, why));
+        }
+        if matching != "NotOlderThan" {
+            wrong.push(FieldError::not_supported(field, &format!("{matching:?}"), &["NotOlderThan"]));
+        }
+        if call.query("continue").is_some() {
+            wrong.push(FieldError::forbidden(
+                field,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
+        }
+    }
+    wrong
+}

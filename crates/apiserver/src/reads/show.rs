@@ -1,0 +1,190 @@
+//! Writing objects, in the form that was asked for, without copying them.
+
+use bytes::Bytes;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value, json};
+
+use super::Read;
+use super::accept::{Form, Meta};
+use super::table::table;
+use crate::object::Object;
+use crate::server::{Body, Reply};
+use crate::settings::Release;
+use crate::status::Status;
+
+const JSON: &str = "application/json";
+const PARTIAL_LIST: &str = "PartialObjectMetadataList";
+
+/// `group/version`, or just the version in the core group.
+#[must_use]
+pub fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// The answer that is one object: to a get, and to writes.
+///
+/// # Errors
+///
+/// 406 if the form that was asked for cannot be had.
+pub fn reply_object(code: u16, object: &Object, read: &Read<'_>) -> Result<Reply, Status> {
+    let Read { resource, path, call, .. } = read;
+    let body = match Form::wanted(&call.accept, resource)?.of_one(resource)? {
+        Form::Table(meta) => shown_table(&[object], &metadata_of_one(object, None), meta, read),
+        form => {
+            let api_version = api_version(path.group, path.version);
+            written(&Shown {
+                object: object.value(),
+                version: None,
+                api_version: &api_version,
+                form,
+                typed: true,
+            })
+        }
+    };
+    Ok(Reply { code, body })
+}
+
+/// The answer that is a list.
+pub(super) fn reply_list(
+    objects: &[&Object],
+    metadata: Map<String, Value>,
+    form: Form,
+    read: &Read<'_>,
+    release: Release,
+) -> Reply {
+    let Read { resource, path, .. } = read;
+    let item_version = api_version(path.group, path.version);
+    let list = |kind, api_version, typed| {
+        written(&List {
+            kind,
+            api_version,
+            metadata: &metadata,
+            item_version: &item_version,
+            form,
+            typed,
+            // An empty list is null there.
+            null: release == Release::V1_20 && kind == PARTIAL_LIST && objects.is_empty(),
+            objects,
+        })
+    };
+    let body = match form {
+        Form::Table(meta) => shown_table(objects, &Value::Object(metadata), meta, read),
+        Form::Metadata(meta) | Form::MetadataList(meta) => list(PARTIAL_LIST, meta.api_version(), true),
+        // The items of built-in types do not repeat what they are.
+        Form::Full => list(&resource.list_kind, &item_version, resource.custom),
+    };
+    Reply { code: 200, body }
+}
+
+/// The metadata of a table of one object: the version that it is shown with.
+pub(super) fn metadata_of_one(object: &Object, version: Option<u64>) -> Value {
+    json!({"resourceVersion": version.unwrap_or_else(|| object.resource_version()).to_string()})
+}
+
+fn shown_table(objects: &[&Object], metadata: &Value, meta: Meta, read: &Read<'_>) -> Body {
+    let Read { resource, path, call, now } = read;
+    Body::Json(table(resource, path.version, objects, metadata, meta, call, *now), JSON)
+}
+
+fn written(value: &impl Serialize) -> Body {
+    // Keys are strings and nothing here can fail to be written.
+    let bytes = serde_json::to_vec(value).unwrap_or_default();
+    Body::Written(Bytes::from(bytes), JSON)
+}
+
+/// An object, to be written.
+pub(super) struct Shown<'a> {
+    pub(super) object: &'a Value,
+    /// Another resource version than it has.
+    pub(super) version: Option<u64>,
+    pub(super) api_version: &'a str,
+    pub(super) form: Form,
+    /// Whether it says what it is.
+    pub(super) typed: bool,
+}
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match self.form {
+            Form::Metadata(meta) | Form::MetadataList(meta) => {
+                map.serialize_entry("kind", "PartialObjectMetadata")?;
+                map.serialize_entry("apiVersion", meta.api_version())?;
+                let metadata = self.object.get("metadata").unwrap_or(&Value::Null);
+                map.serialize_entry("metadata", &Metadata { metadata, version: self.version })?;
+            }
+            Form::Full | Form::Table(_) => {
+                for (field, value) in self.object.as_object().into_iter().flatten() {
+                    match field.as_str() {
+                        "kind" | "apiVersion" if !self.typed => {}
+                        "apiVersion" => map.serialize_entry(field, self.api_version)?,
+                        "metadata" => {
+                            map.serialize_entry(field, &Metadata { metadata: value, version: self.version })?;
+                        }
+                        _ => map.serialize_entry(field, value)?,
+                    }
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+struct Metadata<'a> {
+    metadata: &'a Value,
+    version: Option<u64>,
+}
+
+impl Serialize for Metadata<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (Some(version), Some(fields)) = (self.version, self.metadata.as_object()) else {
+            return self.metadata.serialize(serializer);
+        };
+        let mut map = serializer.serialize_map(Some(fields.len()))?;
+        for (field, value) in fields {
+            if field == "resourceVersion" {
+                map.serialize_entry(field, &version.to_string())?;
+            } else {
+                map.serialize_entry(field, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+struct List<'a> {
+    kind: &'a str,
+    api_version: &'a str,
+    metadata: &'a Map<String, Value>,
+    item_version: &'a str,
+    form: Form,
+    typed: bool,
+    null: bool,
+    objects: &'a [&'a Object],
+}
+
+impl Serialize for List<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(4))?;
+        map.serialize_entry("kind", self.kind)?;
+        map.serialize_entry("apiVersion", self.api_version)?;
+        map.serialize_entry("metadata", self.metadata)?;
+        map.serialize_entry("items", &(!self.null).then_some(Items(self)))?;
+        map.end()
+    }
+}
+
+struct Items<'a>(&'a List<'a>);
+
+impl Serialize for Items<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let List { item_version: api_version, form, typed, .. } = *self.0;
+        serializer.collect_seq(self.0.objects.iter().map(|object| Shown {
+            object: object.value(),
+            version: None,
+            api_version,
+            form,
+            typed,
+        }))
+    }
+}

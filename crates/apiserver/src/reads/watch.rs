@@ -1,0 +1,299 @@
+//! Watches: a place in the history, and what is to be shown from there on.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::accept::Form;
+use super::options::{Asked, Options, Selection};
+use super::show::{Shown, api_version, metadata_of_one};
+use super::table::table;
+use super::{Read, View};
+use crate::call::Call;
+use crate::object::{Key, Object};
+use crate::resources::{Resource, ResourceName};
+use crate::server::Server;
+use crate::settings::Release;
+use crate::status::Status;
+use crate::store::{Change, Compacted, Ending};
+
+/// As much as is written at once; a single event may be larger.
+const CHUNK: usize = 64 * 1024;
+
+/// The annotation of the bookmark after the initial events.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// A watch: where it stands in the history, and what it shows. It holds nothing
+/// else, so a slow reader costs nothing.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// The type.
+    pub resource: ResourceName,
+    /// Changes up to this version were shown.
+    pub shown: u64,
+    look: Arc<Look>,
+    initial: Option<Initial>,
+    /// Bookmarks are newer.
+    known: u64,
+    /// How many times watches had been ended when it began.
+    endings: usize,
+    deadline: SystemTime,
+    /// When the next bookmark is due; none if none is wanted.
+    bookmark: Option<SystemTime>,
+    over: bool,
+}
+
+/// Which events there are, and how they look.
+#[derive(Debug)]
+struct Look {
+    selection: Selection,
+    form: Form,
+    api_version: String,
+    version: String,
+    resource: Arc<Resource>,
+    call: Call,
+}
+
+/// The objects that were there when the watch began and are still to be shown.
+#[derive(Clone, Debug)]
+struct Initial {
+    /// The version at which they are looked at.
+    version: u64,
+    after: Option<Key>,
+    /// The version of the bookmark that follows, if there is to be one.
+    bookmark: Option<u64>,
+}
+
+/// What comes next in a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pull {
+    /// These lines.
+    Lines(Bytes),
+    /// Nothing before the type has news, or this time comes.
+    Pending(SystemTime),
+    /// The end, in good order.
+    End,
+    /// The connection breaks.
+    Cut,
+}
+
+impl Watch {
+    /// Begins a watch.
+    pub(super) fn begin(view: &View<'_>, read: &Read<'_>) -> Result<Self, Status> {
+        let form = Form::wanted(&read.call.accept, read.resource)?.of_one(read.resource)?;
+        let options = Options::parse(read.call, read.resource, read.path.namespace, view.settings.release)?;
+        let cached = view.cache();
+        let resource = read.resource.stored_as.clone();
+        let streamed_list = options.initial_events.unwrap_or_default();
+        if options.initial_events == Some(true) {
+            view.cached(options.version)?;
+        }
+        let (began, initial) = match options.version {
+            Asked::Version(version) if !streamed_list => (version, None),
+            // Without a version and initial events, explicitly: from now on.
+            Asked::Newest if options.initial_events == Some(false) => (view.store.head(), None),
+            Asked::Any if options.initial_events == Some(false) => (cached.version, None),
+            _ => {
+                let bookmark = (streamed_list && options.bookmarks).then_some(cached.shown);
+                (cached.version, Some(Initial { version: cached.version, after: None, bookmark }))
+            }
+        };
+        if view.settings.gone_as_status && initial.is_none() {
+            view.store.changes_since(&resource, began).map(drop).map_err(too_old)?;
+        }
+        let timeout = options.timeout.unwrap_or_else(|| default_timeout(&resource, began));
+        Ok(Self {
+            shown: began,
+            // 1.20 tells nobody again what the first events told, or would have told.
+            known: match view.settings.release {
+                Release::V1_20 => began.max(cached.shown),
+                Release::V1_36 => began.saturating_sub(1),
+            },
+            look: Arc::new(Look {
+                selection: options.selection,
+                form,
+                api_version: api_version(read.path.group, read.path.version),
+                version: read.path.version.to_owned(),
+                resource: Arc::clone(read.resource),
+                call: read.call.clone(),
+            }),
+            resource,
+            initial,
+            endings: view.store.endings(),
+            deadline: read.now + timeout,
+            bookmark: options.bookmarks.then(|| read.now + view.settings.bookmarks),
+            over: false,
+        })
+    }
+
+    /// What comes next at this time. Lines that were pulled are not shown again.
+    pub fn pull(&mut self, server: &Server, now: SystemTime) -> Pull {
+        if self.over {
+            return Pull::End;
+        }
+        let ended = server.store.ended_since(&self.resource, self.endings);
+        match ended {
+            Some((Ending::Cut, _)) => return self.finish(Pull::Cut),
+            Some((Ending::Restored, _)) => return self.finish(Pull::End),
+            Some((Ending::Clean, _)) | None => {}
+        }
+        let until = ended.map_or(u64::MAX, |(_, version)| version);
+        let lines = self.news(server, until, now).unwrap_or_else(|compacted| {
+            self.over = true;
+            line("ERROR", &too_old(compacted).to_value())
+        });
+        if !lines.is_empty() {
+            return Pull::Lines(lines.into());
+        }
+        if ended.is_some() {
+            return self.finish(Pull::End);
+        }
+        let due = now >= self.deadline || self.bookmark.is_some_and(|at| now >= at);
+        if now >= self.deadline {
+            self.over = true;
+        }
+        if let Some(at) = self.bookmark.as_mut().filter(|_| due) {
+            *at = now + server.settings.bookmarks;
+            let view =
+                View { store: &server.store, settings: &server.settings, resource: &self.look.resource };
+            let version = view.cache().shown;
+            if version > self.known {
+                return Pull::Lines(self.look.bookmark(version, false, server.settings.release).into());
+            }
+        }
+        if self.over {
+            return Pull::End;
+        }
+        Pull::Pending(self.bookmark.map_or(self.deadline, |at| at.min(self.deadline)))
+    }
+
+    fn finish(&mut self, how: Pull) -> Pull {
+        self.over = true;
+        how
+    }
+
+    /// The next lines of what was there at first and has changed since, if there
+    /// are any.
+    fn news(&mut self, server: &Server, until: u64, now: SystemTime) -> Result<Vec<u8>, Compacted> {
+        let mut lines = Vec::new();
+        if let Some(initial) = &mut self.initial {
+            let past = server.store.at(&self.resource, initial.version)?;
+            let from = initial.after.take();
+            let from = from.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+            for (key, object) in past.range(self.look.selection.namespace.as_deref(), from) {
+                if self.look.selection.selects(key, object) {
+                    self.look.event(&mut lines, "ADDED", (object, None), now);
+                }
+                if lines.len() >= CHUNK {
+                    initial.after = Some(key.clone());
+                    return Ok(lines);
+                }
+            }
+            if let Some(version) = initial.bookmark {
+                lines.extend(self.look.bookmark(version, true, server.settings.release));
+            }
+            self.initial = None;
+        }
+        let until = until.min(server.store.cached(&self.resource).version);
+        if until <= self.shown {
+            return Ok(lines);
+        }
+        for change in server.store.changes_since(&self.resource, self.shown)? {
+            if change.version > until || lines.len() >= CHUNK {
+                return Ok(lines);
+            }
+            if let Some((kind, object, version)) = event(&self.look.selection, change) {
+                self.look.event(&mut lines, kind, (object, version), now);
+            }
+            self.shown = change.version;
+        }
+        self.shown = until;
+        Ok(lines)
+    }
+}
+
+/// What a change is for somebody who sees only a selection: what leaves it is
+/// deleted, shown as it last was.
+fn event<'a>(selection: &Selection, change: &'a Change) -> Option<(&'static str, &'a Object, Option<u64>)> {
+    let selected = |object: &Object| selection.selects(&change.key, object);
+    let before = change.before.as_ref().filter(|before| selected(before));
+    match (before, change.removed) {
+        (Some(_), true) => Some(("DELETED", &change.after, None)),
+        (None, true) => None,
+        (Some(before), false) if !selected(&change.after) => Some(("DELETED", before, Some(change.version))),
+        (Some(_), false) => Some(("MODIFIED", &change.after, None)),
+        (None, false) => selected(&change.after).then_some(("ADDED", &change.after, None)),
+    }
+}
+
+/// Real servers end a watch after 30 to 60 minutes; this spreads them, too, but
+/// always in the same way.
+fn default_timeout(resource: &ResourceName, began: u64) -> Duration {
+    let name = resource.group.bytes().chain(resource.plural.bytes());
+    let spread = name.fold(began, |spread, byte| spread.wrapping_mul(31).wrapping_add(byte.into()));
+    Duration::from_secs(1800 + spread % 1800)
+}
+
+fn too_old(compacted: Compacted) -> Status {
+    let message = format!("too old resource version: {} ({})", compacted.asked, compacted.oldest);
+    Status::new(410, "Expired", message)
+}
+
+#[derive(Serialize)]
+struct Line<'a, T> {
+    r#type: &'a str,
+    object: &'a T,
+}
+
+fn line(kind: &str, object: &impl Serialize) -> Vec<u8> {
+    let mut line = Vec::new();
+    write_line(&mut line, kind, object);
+    line
+}
+
+fn write_line(lines: &mut Vec<u8>, kind: &str, object: &impl Serialize) {
+    // Keys are strings and nothing here can fail to be written.
+    let _ = serde_json::to_writer(&mut *lines, &Line { r#type: kind, object });
+    lines.push(b'\n');
+}
+
+impl Look {
+    fn event(
+        &self,
+        lines: &mut Vec<u8>,
+        kind: &str,
+        (object, version): (&Object, Option<u64>),
+        now: SystemTime,
+    ) {
+        if let Form::Table(meta) = self.form {
+            let (objects, metadata) = ([object], metadata_of_one(object, version));
+            let table = table(&self.resource, &self.version, &objects, &metadata, meta, &self.call, now);
+            write_line(lines, kind, &table);
+            return;
+        }
+        let (api_version, form) = (self.api_version.as_str(), self.form);
+        let shown = Shown { object: object.value(), version, api_version, form, typed: true };
+        write_line(lines, kind, &shown);
+    }
+
+    fn bookmark(&self, version: u64, initial_end: bool, release: Release) -> Vec<u8> {
+        let mut metadata = json!({"resourceVersion": version.to_string()});
+        if release == Release::V1_20 {
+            metadata["creationTimestamp"] = Value::Null;
+        }
+        if initial_end {
+            metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
+        }
+        let (kind, api_version) = match self.form {
+            Form::Full => (&*self.resource.kind, self.api_version.as_str()),
+            Form::Metadata(meta) | Form::MetadataList(meta) => ("PartialObjectMetadata", meta.api_version()),
+            Form::Table(meta) => ("Table", meta.api_version()),
+        };
+        let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+        line("BOOKMARK", &object)
+    }
+}

@@ -1,0 +1,217 @@
+//! Which types are served at this moment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Resource, ResourceName, built_in};
+use crate::settings::Release;
+
+/// A service: namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServiceName {
+    /// The namespace.
+    pub namespace: Box<str>,
+    /// The name.
+    pub name: Box<str>,
+}
+
+impl ServiceName {
+    /// A name.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// A group and version that an APIService sends to a backend.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delegated {
+    /// The group.
+    pub group: Box<str>,
+    /// The version.
+    pub version: Box<str>,
+    /// Where the group comes among the others: the highest first.
+    pub group_priority: i64,
+    /// Where the version comes within the group: the highest first.
+    pub version_priority: i64,
+    /// By which service the backend is found.
+    pub service: ServiceName,
+    /// The resources that the backend has there, as the aggregated discovery shows
+    /// them; none as long as there is no backend.
+    pub resources: Option<Vec<Value>>,
+}
+
+/// The priority that the groups of custom resources have.
+pub(super) const CUSTOM_PRIORITY: i64 = 1000;
+
+/// The types that are served, and in what order discovery names them.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    release: Release,
+    /// Built-in groups without the core group, in order.
+    order: Vec<Arc<str>>,
+    /// Group, then plural.
+    types: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Resource>>>,
+    delegated: Vec<Delegated>,
+}
+
+impl Catalog {
+    /// The built-in types of a release.
+    #[must_use]
+    pub fn new(release: Release) -> Self {
+        let mut catalog = Self { release, order: Vec::new(), types: BTreeMap::new(), delegated: Vec::new() };
+        for resource in built_in(release) {
+            let group = &resource.name.group;
+            if !group.is_empty() && !catalog.order.contains(group) {
+                catalog.order.push(Arc::clone(group));
+            }
+            catalog.insert(resource);
+        }
+        catalog
+    }
+
+    /// Whose types they are.
+    #[must_use]
+    pub const fn release(&self) -> Release {
+        self.release
+    }
+
+    /// Serves a type, in place of what had its name.
+    pub fn insert(&mut self, resource: Arc<Resource>) {
+        let ResourceName { group, plural } = resource.name.clone();
+        self.types.entry(group).or_default().insert(plural, resource);
+    }
+
+    /// Serves a type no more.
+    pub fn remove(&mut self, name: &ResourceName) {
+        if let Some(types) = self.types.get_mut(&name.group) {
+            types.remove(&name.plural);
+            if types.is_empty() {
+                self.types.remove(&name.group);
+            }
+        }
+    }
+
+    /// The groups and versions that are sent to backends, all of them.
+    pub fn set_delegated(&mut self, delegated: Vec<Delegated>) {
+        self.delegated = delegated;
+    }
+
+    /// How this group and version is sent to a backend, if it is.
+    #[must_use]
+    pub fn delegated(&self, group: &str, version: &str) -> Option<&Delegated> {
+        self.delegated.iter().find(|one| *one.group == *group && *one.version == *version)
+    }
+
+    /// Whether any group and version is sent to a backend that is not there.
+    #[must_use]
+    pub fn has_backendless(&self) -> bool {
+        self.delegated.iter().any(|one| one.resources.is_none())
+    }
+
+    /// The type of this name.
+    #[must_use]
+    pub fn get(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.types.get(group)?.get(plural)
+    }
+
+    /// The type of this name, if this version of it is served.
+    #[must_use]
+    pub fn served(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.get(group, plural).filter(|resource| resource.serves(version))
+    }
+
+    /// All types, by group and plural.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.types.values().flat_map(BTreeMap::values)
+    }
+
+    /// The types of a group and version, in the order of discovery.
+    pub fn types(&self, group: &str, version: &str) -> impl Iterator<Item = &Arc<Resource>> {
+        let types = self.types.get(group).into_iter().flat_map(BTreeMap::values);
+        types.filter(move |resource| resource.serves(version))
+    }
+
+    /// Whether the group is part of the server itself.
+    #[must_use]
+    pub fn is_built_in(&self, group: &str) -> bool {
+        group.is_empty() || self.order.iter().any(|one| **one == *group)
+    }
+
+    /// The groups but for the core group, in the order of `/apis`.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Arc<str>> {
+        let mut added: BTreeMap<Arc<str>, i64> = BTreeMap::new();
+        for group in self.types.keys().filter(|group| !self.is_built_in(group)) {
+            added.insert(Arc::clone(group), CUSTOM_PRIORITY);
+        }
+        for one in self.delegated.iter().filter(|one| !self.is_built_in(&one.group)) {
+            let priority = added.entry(one.group.as_ref().into()).or_insert(one.group_priority);
+            *priority = one.group_priority.max(*priority);
+        }
+        let mut added: Vec<_> = added.into_iter().collect();
+        added.sort_by_key(|(_, priority)| std::cmp::Reverse(*priority));
+        self.order.iter().cloned().chain(added.into_iter().map(|(group, _)| group)).collect()
+    }
+
+    /// The versions of a group, the preferred one first.
+    #[must_use]
+    pub fn versions(&self, group: &str) -> Vec<Box<str>> {
+        let mut versions: Vec<Box<str>> = Vec::new();
+        let mut custom: Vec<Box<str>> = Vec::new();
+        for resource in self.types.get(group).into_iter().flat_map(BTreeMap::values) {
+            let versions = if resource.custom { &mut custom } else { &mut versions };
+            for version in &resource.versions {
+                if !versions.contains(version) {
+                    versions.push(version.clone());
+                }
+            }
+        }
+        // Those of one type are in order; those of another go by it too.
+        versions.sort_by_key(|version| !matches!(Maturity::of(version), Maturity::Stable(_)));
+        custom.sort_by_key(|version| std::cmp::Reverse(Maturity::of(version)));
+        let mut sent: Vec<_> = self.delegated.iter().filter(|one| *one.group == *group).collect();
+        sent.sort_by_key(|one| std::cmp::Reverse(one.version_priority));
+        for version in custom.into_iter().chain(sent.into_iter().map(|one| one.version.clone())) {
+            if !versions.contains(&version) {
+                versions.push(version);
+            }
+        }
+        versions
+    }
+}
+
+/// How versions are ordered by themselves: `v2`, `v1`, `v2beta1`, `v1alpha3`, and
+/// then what is no such version, from A to Z.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Maturity {
+    /// No Kubernetes version.
+    Other(std::cmp::Reverse<Box<str>>),
+    /// `v1alpha2`.
+    Alpha(u64, u64),
+    /// `v1beta2`.
+    Beta(u64, u64),
+    /// `v1`.
+    Stable(u64),
+}
+
+impl Maturity {
+    /// Reads a version.
+    #[must_use]
+    pub fn of(version: &str) -> Self {
+        Self::read(version).unwrap_or_else(|| Self::Other(std::cmp::Reverse(version.into())))
+    }
+
+    fn read(version: &str) -> Option<Self> {
+        let version = version.strip_prefix('v')?;
+        if let Some((major, minor)) = version.split_once("alpha") {
+            return Some(Self::Alpha(major.parse().ok()?, minor.parse().ok()?));
+        }
+        if let Some((major, minor)) = version.split_once("beta") {
+            return Some(Self::Beta(major.parse().ok()?, minor.parse().ok()?));
+        }
+        Some(Self::Stable(version.parse().ok()?))
+    }
+}

@@ -1,0 +1,304 @@
+//! The life of a custom resource definition: its names are accepted, its type is
+//! served, its objects are deleted with it, and it is served no more.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use super::definition::{condition, resource, resource_of, storage_version};
+use super::{Resource, ResourceName, api_services, names};
+use crate::call::ObjectPath;
+use crate::dispatch::{Verb, own_call};
+use crate::object::{Key, Object};
+use crate::schedule::{Due, REACTION};
+use crate::server::Server;
+use crate::status::Status;
+use crate::store::{Cause, Ending};
+use crate::time::timestamp;
+use crate::writes::{self, Write};
+use crate::{guards, namespaces};
+
+/// What holds a definition until its objects are gone. It is put there when the
+/// definition is deleted, not before.
+pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// What definitions are called themselves.
+#[must_use]
+pub fn name() -> ResourceName {
+    ResourceName::new("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+fn get<'a>(server: &'a Server, crd: &str) -> Option<&'a Object> {
+    server.store.get(&name(), &Key::new(None, crd))
+}
+
+fn all(server: &Server) -> BTreeSet<Box<str>> {
+    let crds = name();
+    let stored = server.store.objects(&crds).map(|(key, _)| Box::from(&*key.name));
+    let served = server.catalog.all().filter(|resource| resource.custom);
+    stored.chain(served.map(|resource| resource.name.to_string().into())).collect()
+}
+
+/// A definition has changed.
+pub(crate) fn changed(server: &mut Server, crd: &str, now: SystemTime) {
+    server.due.at(now + REACTION, Due::Definition(crd.into()));
+    server.due.at(now + REACTION + server.settings.custom_resource_delay, Due::Serving(crd.into()));
+}
+
+/// An object of a custom type has changed: it may have been the last one that a
+/// deleted definition waited for.
+pub(crate) fn instances_changed(server: &mut Server, resource: &Resource, now: SystemTime) {
+    let crd = resource.name.to_string();
+    if get(server, &crd).is_some_and(|crd| crd.deletion_timestamp().is_some()) {
+        server.due.at(now + REACTION, Due::Definition(crd.into()));
+    }
+}
+
+/// Serves what is established now, and asks for the rest to be looked at.
+pub(crate) fn resync(server: &mut Server, now: SystemTime) {
+    for crd in all(server) {
+        serve(server, &crd, now);
+        changed(server, &crd, now);
+    }
+}
+
+/// Begins or stops serving the type of a definition, whatever is due.
+pub(crate) fn serve(server: &mut Server, crd: &str, now: SystemTime) {
+    let Some((plural, group)) = crd.split_once('.') else { return };
+    let served = get(server, crd).and_then(resource);
+    let before = server.catalog.get(group, plural).filter(|resource| resource.custom);
+    let defined_anew = match (before, &served) {
+        (None, None) => return,
+        (Some(before), Some(served)) if **before == *served => return,
+        // That it is being deleted shows in discovery, and ends no watch.
+        (Some(before), Some(served)) => {
+            Resource { verbs: before.verbs.clone(), ..served.clone() } != **before
+        }
+        _ => true,
+    };
+    let name = ResourceName::new(group, plural);
+    match served {
+        Some(served) => server.catalog.insert(Arc::new(served)),
+        None => server.catalog.remove(&name),
+    }
+    if defined_anew {
+        server.store.end_watches(Some(&name), Ending::Clean);
+        api_services::changed(server, now);
+    }
+}
+
+/// Does what a definition needs: conditions, names, cleaning up.
+pub(crate) fn reconcile(server: &mut Server, crd: &str, now: SystemTime) {
+    let Some(object) = get(server, crd).cloned() else {
+        // Names have become free.
+        let waiting: Vec<Arc<str>> = server
+            .store
+            .objects(&name())
+            .filter(|(_, other)| condition(other.value(), "NamesAccepted") == Some("False"))
+            .map(|(key, _)| Arc::clone(&key.name))
+            .collect();
+        for other in waiting {
+            server.due.at(now + REACTION, Due::Definition(other.as_ref().into()));
+        }
+        return;
+    };
+    if object.deletion_timestamp().is_some() {
+        if object.has_finalizer(FINALIZER) {
+            clean_up(server, &object, now);
+        }
+        return;
+    }
+    accept(server, &object, now);
+}
+
+/// Accepts the names of a definition or says which are taken, and establishes it.
+fn accept(server: &mut Server, crd: &Object, now: SystemTime) {
+    let mut value = crd.to_value();
+    if names::settle(&mut value, server.store.objects(&name()).map(|(_, other)| other), now) {
+        write(server, crd, &value, "CustomResourceDefinition names");
+    }
+    let accepted = condition(&value, "NamesAccepted") == Some("True");
+    if accepted && condition(&value, "Established") != Some("True") {
+        let message = "the initial names have been accepted";
+        set_condition(&mut value, "Established", ("True", "InitialNamesAccepted", message), now);
+        write(server, crd, &value, "CustomResourceDefinition established");
+        let served = now + server.settings.custom_resource_delay;
+        server.due.at(served, Due::Serving(crd.name().into()));
+    }
+}
+
+/// Deletes the objects of a definition that is being deleted; when they are gone,
+/// so is the definition.
+fn clean_up(server: &mut Server, crd: &Object, now: SystemTime) {
+    let mut value = crd.to_value();
+    let established = condition(&value, "Established") == Some("True");
+    let resource = resource_of(crd).map(Arc::new);
+    if let Some(resource) = resource.filter(|_| established) {
+        let message = "CustomResource deletion is in progress";
+        let reason = "InstanceDeletionInProgress";
+        set_condition(&mut value, "Terminating", ("True", reason, message), now);
+        write(server, crd, &value, "CustomResourceDefinition clean-up");
+        if let Err(why) = delete_instances(server, &resource, now) {
+            let message = format!("could not list instances: {}", why.message);
+            let reason = "InstanceDeletionFailed";
+            set_condition(&mut value, "Terminating", ("True", reason, &message), now);
+            write(server, crd, &value, "CustomResourceDefinition clean-up");
+            return;
+        }
+        if server.store.objects(&resource.stored_as).next().is_some() {
+            return;
+        }
+        let done = ("False", "InstanceDeletionCompleted", "removed all instances");
+        set_condition(&mut value, "Terminating", done, now);
+    } else {
+        let never = ("False", "NeverEstablished", "resource was never established");
+        set_condition(&mut value, "Terminating", never, now);
+    }
+    let left: Vec<&str> = crd.finalizers().filter(|one| *one != FINALIZER).collect();
+    if left.is_empty() {
+        let cause = Cause::server("CustomResourceDefinition clean-up");
+        server.store.remove(&name(), &crd.key(), &cause);
+        changed(server, crd.name(), now);
+    } else {
+        value["metadata"]["finalizers"] = json!(left);
+        write(server, crd, &value, "CustomResourceDefinition clean-up");
+    }
+}
+
+fn delete_instances(server: &mut Server, resource: &Arc<Resource>, now: SystemTime) -> Result<(), Status> {
+    let objects = || server.store.objects(&resource.stored_as);
+    convert_all(server, resource, &resource.storage_version, objects().map(|(_, one)| one))?;
+    let namespaces: BTreeSet<Option<Arc<str>>> = objects().map(|(key, _)| key.namespace.clone()).collect();
+    for namespace in namespaces {
+        let ResourceName { group, plural } = &resource.name;
+        let within = namespace.as_ref().map(|one| format!("namespaces/{one}/")).unwrap_or_default();
+        let path = format!("/apis/{group}/{}/{within}{plural}", resource.storage_version);
+        let call = own_call("kube-apiserver", (http::Method::DELETE, &path), &Value::Null);
+        let path = ObjectPath {
+            group,
+            version: &resource.storage_version,
+            namespace: namespace.as_deref(),
+            plural,
+            name: None,
+            subresource: None,
+        };
+        writes::delete_collection(server, &Write { resource, path, call: &call, number: 0, now })?;
+        if let Some(namespace) = namespace {
+            namespaces::changed(server, &namespace, now);
+        }
+    }
+    Ok(())
+}
+
+fn write(server: &mut Server, crd: &Object, value: &Value, what: &str) {
+    server.store.write(&name(), &crd.key(), value.clone(), &Cause::server(what));
+}
+
+/// Sets a condition; its time changes with its status only.
+pub(super) fn set_condition(
+    crd: &mut Value,
+    name: &str,
+    (status, reason, message): (&str, &str, &str),
+    now: SystemTime,
+) {
+    if !crd["status"]["conditions"].is_array() {
+        crd["status"]["conditions"] = json!([]);
+    }
+    let Some(conditions) = crd["status"]["conditions"].as_array_mut() else { return };
+    let same = conditions.iter().position(|condition| condition["type"] == name);
+    let since = same.map(|at| &conditions[at]).filter(|condition| condition["status"] == status);
+    let since =
+        since.map_or_else(|| timestamp(now).into(), |condition| condition["lastTransitionTime"].clone());
+    let condition = json!({
+        "type": name, "status": status, "lastTransitionTime": since, "reason": reason, "message": message,
+    });
+    match same {
+        Some(at) => conditions[at] = condition,
+        None => conditions.push(condition),
+    }
+}
+
+/// What a deletion makes of a definition instead of what it makes of others: the
+/// policy is ignored, and there is no grace period.
+#[must_use]
+pub fn begin_deletion(crd: &Object, now: SystemTime) -> Value {
+    let mut value = crd.to_value();
+    value["metadata"]["deletionTimestamp"] = timestamp(now).into();
+    if !crd.has_finalizer(FINALIZER) {
+        let finalizers: Vec<&str> = crd.finalizers().chain([FINALIZER]).collect();
+        value["metadata"]["finalizers"] = json!(finalizers);
+    }
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    set_condition(&mut value, "Terminating", ("True", "InstanceDeletionPending", message), now);
+    value
+}
+
+/// What a custom type refuses before anything is looked at: creations while its
+/// definition is being deleted, and all that needs a conversion that fails.
+pub(crate) fn check(
+    server: &Server,
+    resource: &Resource,
+    path: ObjectPath<'_>,
+    verb: Verb,
+) -> Result<(), Status> {
+    let Some(definition) = &resource.definition else { return Ok(()) };
+    if verb == Verb::Create {
+        let crd = get(server, &resource.name.to_string());
+        if crd.is_none_or(|crd| crd.deletion_timestamp().is_some()) {
+            let message = "create not allowed while custom resource definition is terminating";
+            return Err(Status::about(405, "MethodNotAllowed", &resource.name, "", message.to_owned()));
+        }
+    }
+    if definition.webhook.is_none() {
+        return Ok(());
+    }
+    if verb == Verb::Create {
+        return match *path.version == *resource.storage_version {
+            true => Ok(()),
+            false => convert(server, resource, &format!("{}/{}", path.group, path.version)),
+        };
+    }
+    let objects = server.store.objects(&resource.stored_as).filter(|(key, _)| {
+        path.namespace.is_none_or(|namespace| key.namespace.as_deref() == Some(namespace))
+            && path.name.is_none_or(|name| &*key.name == name)
+    });
+    convert_all(server, resource, path.version, objects.map(|(_, object)| object))
+}
+
+/// Converts the first of these objects that needs it, or says why that fails.
+fn convert_all<'a>(
+    server: &Server,
+    resource: &Resource,
+    version: &str,
+    mut objects: impl Iterator<Item = &'a Object>,
+) -> Result<(), Status> {
+    let wanted = format!("{}/{version}", resource.name.group);
+    let stored = |object: &'a Object| object.value().get("apiVersion").and_then(Value::as_str);
+    let from = objects.find_map(|object| stored(object).filter(|stored| *stored != wanted));
+    from.map_or(Ok(()), |from| convert(server, resource, from))
+}
+
+/// Asks the type's webhook, if it has one.
+fn convert(server: &Server, resource: &Resource, from: &str) -> Result<(), Status> {
+    let webhook = resource.definition.as_ref().and_then(|definition| definition.webhook.as_deref());
+    let Some(webhook) = webhook else { return Ok(()) };
+    guards::convert(server, webhook).map_err(|why| {
+        let message = format!("conversion webhook for {from}, Kind={} failed: {why}", resource.kind);
+        // The real server gives no reason either.
+        Status::new(500, "", message)
+    })
+}
+
+/// The version in which new objects are stored is among those in which some may be.
+pub(super) fn note_storage_version(crd: &mut Value) {
+    let Some(storage) = storage_version(&Object::new(crd.clone())) else { return };
+    if !crd["status"]["storedVersions"].is_array() {
+        crd["status"]["storedVersions"] = json!([]);
+    }
+    let Some(stored) = crd["status"]["storedVersions"].as_array_mut() else { return };
+    if !stored.iter().any(|version| *version == *storage) {
+        stored.push((*storage).into());
+    }
+}

@@ -1,0 +1,184 @@
+//! What a custom resource definition says of its type.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::catalog::Maturity;
+use super::{DefaultPolicy, Resource, ResourceName};
+use crate::object::Object;
+
+/// What a custom resource definition says besides names and versions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Definition {
+    /// The definition's uid: one of the same name made later defines another type.
+    pub uid: Box<str>,
+    /// The address of the conversion webhook, if there is one.
+    pub webhook: Option<Box<str>>,
+    /// The columns that `kubectl get` shows, by version.
+    pub columns: BTreeMap<Box<str>, Vec<Column>>,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The heading.
+    pub name: Box<str>,
+    /// `string`, `integer`, `date`, …
+    pub kind: Box<str>,
+    /// Where the value is, such as `.spec.replicas`.
+    pub json_path: Box<str>,
+    /// Shown with `-o wide` only, if it is not 0.
+    pub priority: i64,
+}
+
+/// The type of a definition, from the names that were accepted; none while it is
+/// not established.
+#[must_use]
+pub fn resource(crd: &Object) -> Option<Resource> {
+    let value = crd.value();
+    if condition(value, "Established")? != "True" {
+        return None;
+    }
+    resource_of(crd)
+}
+
+/// The same, whether it is established or not.
+#[must_use]
+pub fn resource_of(crd: &Object) -> Option<Resource> {
+    let value = crd.value();
+    let spec = value.get("spec")?;
+    let group = spec.get("group")?.as_str()?;
+    let plural = spec.pointer("/names/plural")?.as_str()?;
+    let accepted = value.pointer("/status/acceptedNames").filter(|names| names["kind"] != "");
+    let names = accepted.or_else(|| spec.get("names"))?;
+    let kind = names.get("kind")?.as_str()?;
+    let text = |field: &str| names.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let list_kind = text("listKind").map_or_else(|| format!("{kind}List"), str::to_owned);
+    let singular = text("singular").map_or_else(|| kind.to_lowercase(), str::to_owned);
+    let all = versions(spec);
+    let mut served: Vec<Box<str>> =
+        all.iter().filter(|version| version["served"] == true).filter_map(version_name).collect();
+    served.sort_by_key(|version| std::cmp::Reverse(Maturity::of(version)));
+    let storage = all.iter().find(|version| version["storage"] == true).and_then(version_name)?;
+    let name = ResourceName::new(group, plural);
+    let has_status = all
+        .iter()
+        .filter_map(|version| version.get("subresources"))
+        .chain(spec.get("subresources"))
+        .any(|subresources| subresources.get("status").is_some());
+    let has_scale = all
+        .iter()
+        .filter_map(|version| version.get("subresources"))
+        .chain(spec.get("subresources"))
+        .any(|subresources| subresources.get("scale").is_some());
+    let ending = crd.deletion_timestamp().is_some();
+    Some(Resource {
+        stored_as: name.clone(),
+        name,
+        kind: kind.into(),
+        list_kind: list_kind.into(),
+        singular: singular.into(),
+        short_names: strings(names.get("shortNames")),
+        categories: strings(names.get("categories")),
+        namespaced: spec.get("scope")? == "Namespaced",
+        versions: served,
+        storage_version: storage,
+        verbs: if ending { ENDING_VERBS.to_vec() } else { VERBS.to_vec() },
+        subresources: [("status", has_status), ("scale", has_scale)]
+            .into_iter()
+            .filter_map(|(name, there)| there.then_some(name))
+            .collect(),
+        default_policy: DefaultPolicy::Background,
+        custom: true,
+        graceful: false,
+        returns_deleted: false,
+        hides_deleted: false,
+        definition: Some(Arc::new(Definition {
+            uid: crd.uid().into(),
+            webhook: webhook(spec),
+            columns: columns(spec, &all),
+        })),
+    })
+}
+
+/// In the order of the real server.
+const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+/// What discovery shows of a type whose definition is being deleted.
+const ENDING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
+
+/// A definition's versions; the one of a definition in the old style.
+fn versions(spec: &Value) -> Vec<Value> {
+    if let Some(versions) = spec.get("versions").and_then(Value::as_array) {
+        return versions.clone();
+    }
+    let version = spec.get("version").into_iter();
+    version.map(|name| serde_json::json!({"name": name, "served": true, "storage": true})).collect()
+}
+
+fn version_name(version: &Value) -> Option<Box<str>> {
+    version.get("name")?.as_str().map(Box::from)
+}
+
+/// The version in which objects are stored.
+#[must_use]
+pub fn storage_version(crd: &Object) -> Option<Box<str>> {
+    let versions = versions(crd.value().get("spec")?);
+    versions.iter().find(|version| version["storage"] == true).and_then(version_name)
+}
+
+/// The status of a condition.
+#[must_use]
+pub fn condition<'a>(crd: &'a Value, name: &str) -> Option<&'a str> {
+    let conditions = crd.pointer("/status/conditions")?.as_array()?;
+    conditions.iter().find(|condition| condition["type"] == name)?.get("status")?.as_str()
+}
+
+fn strings(list: Option<&Value>) -> Vec<Box<str>> {
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).map(Box::from).collect()
+}
+
+/// Where the webhook is that converts between versions.
+fn webhook(spec: &Value) -> Option<Box<str>> {
+    let conversion = spec.get("conversion")?;
+    if conversion.get("strategy")? != "Webhook" {
+        return None;
+    }
+    // The second is where definitions in the old style have it.
+    let places = [conversion.pointer("/webhook/clientConfig"), conversion.get("webhookClientConfig")];
+    let config = places.into_iter().flatten().next();
+    let Some(config) = config else { return Some("".into()) };
+    if let Some(url) = config.get("url").and_then(Value::as_str) {
+        return Some(url.into());
+    }
+    let service = config.get("service");
+    let text = |field: &str| service.and_then(|one| one.get(field)?.as_str()).unwrap_or_default();
+    let port = service.and_then(|one| one.get("port")?.as_u64()).unwrap_or(443);
+    let path = text("path").trim_start_matches('/');
+    Some(format!("https://{}.{}.svc:{port}/{path}", text("name"), text("namespace")).into())
+}
+
+fn columns(spec: &Value, versions: &[Value]) -> BTreeMap<Box<str>, Vec<Column>> {
+    let read = |columns: &Value| -> Vec<Column> {
+        let columns = columns.as_array().into_iter().flatten();
+        columns
+            .filter_map(|column| {
+                let text = |field: &str| column.get(field).and_then(Value::as_str).map(Box::from);
+                Some(Column {
+                    name: text("name")?,
+                    kind: text("type").unwrap_or_else(|| "string".into()),
+                    json_path: text("jsonPath").or_else(|| text("JSONPath"))?,
+                    priority: column.get("priority").and_then(Value::as_i64).unwrap_or_default(),
+                })
+            })
+            .collect()
+    };
+    let common = spec.get("additionalPrinterColumns");
+    let each = versions.iter().filter_map(|version| {
+        let columns = version.get("additionalPrinterColumns").or(common)?;
+        Some((version_name(version)?, read(columns)))
+    });
+    each.collect()
+}

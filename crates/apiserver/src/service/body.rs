@@ -1,0 +1,151 @@
+//! From an answer to an HTTP response, whole or streamed.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use tokio::time::{Sleep, sleep_until};
+
+use super::Embedded;
+use crate::reads::{Pull, Watch};
+use crate::resources::api_services::unavailable;
+use crate::server::{Answer, Body, Reply};
+
+/// The body of a response.
+#[derive(Debug)]
+pub struct ResponseBody(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Whole(Option<Bytes>),
+    Watch(Box<Stream>),
+}
+
+/// A watch was cut off.
+#[derive(Debug)]
+pub struct ConnectionBroke;
+
+impl fmt::Display for ConnectionBroke {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("connection reset by peer")
+    }
+}
+
+impl std::error::Error for ConnectionBroke {}
+
+/// Makes a response of an answer.
+pub(super) fn respond(answer: Answer, server: &Embedded) -> Response<ResponseBody> {
+    match answer {
+        Answer::Whole(reply) => whole(reply),
+        // Backends are asked before; this one has gone in between.
+        Answer::Elsewhere(_) => whole(unavailable()),
+        Answer::Watch(watch) => {
+            let stream = Box::new(Stream::new(watch, server.clone()));
+            response(StatusCode::OK, "application/json", Kind::Watch(stream))
+        }
+    }
+}
+
+fn whole(reply: Reply) -> Response<ResponseBody> {
+    let (bytes, content_type, retry_after) = match reply.body {
+        Body::Json(value, content_type) => {
+            let retry_after = (reply.code >= 400).then(|| value["details"]["retryAfterSeconds"].as_u64());
+            // Keys are strings and nothing here can fail to be written.
+            let bytes = serde_json::to_vec(&value).unwrap_or_default();
+            (bytes.into(), content_type, retry_after.flatten())
+        }
+        Body::Written(bytes, content_type) => (bytes, content_type, None),
+        Body::Text(text) => (text.into(), "text/plain; charset=utf-8", None),
+    };
+    let code = StatusCode::from_u16(reply.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = response(code, content_type, Kind::Whole(Some(bytes)));
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+fn response(code: StatusCode, content_type: &'static str, kind: Kind) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody(kind));
+    *response.status_mut() = code;
+    let headers: [(HeaderName, &'static str); 2] =
+        [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-cache, private")];
+    for (name, value) in headers {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// A watch that is being read.
+#[derive(Debug)]
+struct Stream {
+    watch: Watch,
+    server: Embedded,
+    number: u64,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Stream {
+    fn new(watch: Watch, server: Embedded) -> Self {
+        let number = server.shared.wakers.register(&watch.resource);
+        Self { watch, server, number, sleep: None }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, ConnectionBroke>>> {
+        loop {
+            self.server.shared.wakers.wait(&self.watch.resource, self.number, context.waker());
+            let now = self.server.now();
+            let watch = &mut self.watch;
+            let until = match self.server.with(|server| watch.pull(server, now)) {
+                Pull::Lines(lines) => return Poll::Ready(Some(Ok(lines))),
+                Pull::End => return Poll::Ready(None),
+                Pull::Cut => return Poll::Ready(Some(Err(ConnectionBroke))),
+                Pull::Pending(until) => self.server.instant(until),
+            };
+            let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(until)));
+            if sleep.deadline() != until {
+                sleep.as_mut().reset(until);
+            }
+            if sleep.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.server.shared.wakers.remove(&self.watch.resource, self.number);
+    }
+}
+
+impl http_body::Body for ResponseBody {
+    type Data = Bytes;
+    type Error = ConnectionBroke;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ConnectionBroke>>> {
+        match &mut self.0 {
+            Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Watch(stream) => stream.poll(context).map(|next| next.map(|lines| lines.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.0, Kind::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Whole(Some(bytes)) => SizeHint::with_exact(bytes.len().try_into().unwrap_or(u64::MAX)),
+            Kind::Whole(None) => SizeHint::with_exact(0),
+            Kind::Watch(_) => SizeHint::new(),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+use futures::{AsyncBufReadExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::time::Duration;
+
+use super::*;
+use crate::object::Key;
+use crate::resources::{Resource, ResourceName, ServiceName};
+use crate::store::Cause;
+
+fn configmaps() -> ResourceName {
+    ResourceName::new("", "configmaps")
+}
+
+fn put(server: &Embedded, name: &str, data: &str) -> u64 {
+    let value = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": data},
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+    });
+    let (key, cause) = (Key::new(Some("default"), name), Cause::server("test"));
+    server.with(|server| server.store.write(&configmaps(), &key, value, &cause).resource_version())
+}
+
+fn request(path: &str) -> http::Request<Vec<u8>> {
+    http::Request::get(format!("/api/v1/configmaps{path}")).body(Vec::new()).unwrap()
+}
+
+async fn ask(client: &kube::Client, path: &str) -> Value {
+    client.request(request(path)).await.unwrap()
+}
+
+/// The lines of a watch, as they come.
+type Lines = futures::stream::BoxStream<'static, Result<Value, std::io::Error>>;
+
+async fn watch(client: &kube::Client, query: &str) -> Lines {
+    let reader = client.request_stream(request(&format!("?watch=true&{query}"))).await.unwrap();
+    reader.lines().map(|line| line.map(|line| serde_json::from_str(&line).unwrap())).boxed()
+}
+
+async fn next(lines: &mut Lines) -> (String, String) {
+    let line = lines.next().await.expect("the watch has ended").expect("the watch was cut");
+    let text = |pointer| line.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    (text("/type"), text("/object/metadata/name"))
+}
+
+fn event(kind: &str, name: &str) -> (String, String) {
+    (kind.to_owned(), name.to_owned())
+}
+
+/// Whether nothing comes before everything else has come to rest.
+async fn is_quiet(lines: &mut Lines) -> bool {
+    tokio::time::timeout(Duration::from_secs(1), lines.next()).await.is_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_lists_and_watches_without_a_socket() {
+    let server = Embedded::new(Settings::default());
+    let client = server.client();
+    let created = put(&server, "a", "1");
+    let list = ask(&client, "").await;
+    assert_eq!(list["metadata"]["resourceVersion"], created.to_string());
+    assert_eq!(list["items"][0]["metadata"]["name"], "a");
+
+    let mut lines = watch(&client, &format!("resourceVersion={created}")).await;
+    assert!(is_quiet(&mut lines).await);
+    put(&server, "a", "2");
+    assert_eq!(next(&mut lines).await, event("MODIFIED", "a"));
+    let (writer, name) = (server.clone(), "b");
+    let later = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        put(&writer, name, "1");
+    });
+    assert_eq!(next(&mut lines).await, event("ADDED", "b"));
+    later.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_is_a_status() {
+    let client = Embedded::new(Settings::default()).client();
+    let error = client.request::<Value>(request("?continue=nonsense")).await.unwrap_err();
+    let kube::Error::Api(status) = error else { panic!("{error}") };
+    assert_eq!((status.code, status.reason.as_str()), (400, "BadRequest"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_and_the_end_come_with_time() {
+    let server = Embedded::new(Settings::default());
+    let client = server.client();
+    let began = tokio::time::Instant::now();
+    let mut lines = watch(&client, "timeoutSeconds=90&allowWatchBookmarks=true").await;
+    for seconds in [60, 90] {
+        assert_eq!(next(&mut lines).await, event("BOOKMARK", ""));
+        assert_eq!(began.elapsed().as_secs(), seconds);
+    }
+    assert!(lines.next().await.is_none());
+    assert_eq!(server.now(), Settings::default().epoch + began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_history_is_told_in_both_ways() {
+    let server = Embedded::new(Settings::default());
+    let client = server.client();
+    let old = put(&server, "a", "1");
+    server.compact(put(&server, "a", "2"));
+    let mut lines = watch(&client, &format!("resourceVersion={old}")).await;
+    let line = lines.next().await.unwrap().unwrap();
+    assert_eq!((&line["type"], &line["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    assert!(lines.next().await.is_none());
+
+    server.gone_as_status(true);
+    let request = request(&format!("?watch=1&resourceVersion={old}"));
+    let Err(error) = client.request_stream(request).await else { panic!("it was not refused") };
+    assert!(matches!(&error, kube::Error::Api(status) if status.code == 410), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lagging_cache_catches_up() {
+    let server = Embedded::new(Settings::default());
+    let client = server.client();
+    let began = put(&server, "a", "1");
+    let mut lines = watch(&client, &format!("resourceVersion={began}")).await;
+    server.freeze(&configmaps());
+    put(&server, "b", "1");
+    assert!(is_quiet(&mut lines).await);
+    assert_eq!(ask(&client, "?resourceVersion=0").await["items"].as_array().unwrap().len(), 1);
+    assert_eq!(ask(&client, "").await["items"].as_array().unwrap().len(), 2);
+    server.thaw(&configmaps());
+    assert_eq!(next(&mut lines).await, event("ADDED", "b"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_cut_and_ended() {
+    let server = Embedded::new(Settings::default());
+    let client = server.client();
+    let mut cut = watch(&client, "").await;
+    assert!(is_quiet(&mut cut).await);
+    server.cut_watches(Some(&ResourceName::new("", "secrets")));
+    assert!(is_quiet(&mut cut).await);
+    server.cut_watches(Some(&configmaps()));
+    assert!(cut.next().await.is_some_and(|line| line.is_err()));
+    let mut ended = watch(&client, "").await;
+    assert_eq!(server.watches(&configmaps()), 2);
+    server.end_watches(None);
+    assert!(ended.next().await.is_none());
+    drop((cut, ended));
+    assert_eq!(server.watches(&configmaps()), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_backup_ends_watches_and_brings_objects_back() {
+    let server = Embedded::new(Settings::default());
+    let client = server.client();
+    let version = put(&server, "a", "1");
+    let backup = server.snapshot();
+    put(&server, "b", "1");
+    let mut lines = watch(&client, "").await;
+    assert_eq!(next(&mut lines).await, event("ADDED", "a"));
+    assert_eq!(next(&mut lines).await, event("ADDED", "b"));
+    server.restore(&backup);
+    assert!(lines.next().await.is_none());
+    let list = ask(&client, "").await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    assert_eq!(list["items"][0]["metadata"]["resourceVersion"], version.to_string());
+}
+
+async fn define_foos(client: &kube::Client) {
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foos.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooList"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let create = http::Request::post(path)
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(&crd).unwrap())
+        .unwrap();
+    client.request::<Value>(create).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_falls_due_is_done_in_its_time() {
+    let server = Embedded::new(Settings::default());
+    let runner = server.clone();
+    let running = tokio::spawn(async move { runner.run().await });
+    define_foos(&server.client()).await;
+    assert!(server.with(|server| server.catalog.get("example.com", "foos").is_none()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Nobody has asked for anything since.
+    assert!(server.with(|server| server.catalog.get("example.com", "foos").is_some()));
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_falls_due_is_done_when_one_of_two_runners_has_gone() {
+    // Whichever of them it is that learns of it first.
+    for gone in [0, 1] {
+        let server = Embedded::new(Settings::default());
+        let run = |server: Embedded| tokio::spawn(async move { server.run().await });
+        let runners = [run(server.clone()), run(server.clone())];
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        define_foos(&server.client()).await;
+        // No time passes: something is due, and nothing is done yet.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        runners[gone].abort();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(server.with(|server| server.catalog.get("example.com", "foos").is_some()));
+        runners[1 - gone].abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_answers_for_its_group_while_it_is_connected() {
+    let (front, backend) = (Embedded::new(Settings::default()), Embedded::new(Settings::default()));
+    let (client, service) = (front.client(), ServiceName::new("default", "apps"));
+    let api = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": "v1.elsewhere"},
+        "spec": {
+            "group": "elsewhere", "version": "v1", "groupPriorityMinimum": 10, "versionPriority": 10,
+            "insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": "apps"},
+        },
+    });
+    let services = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let post = http::Request::post(services).header("content-type", "application/json");
+    client.request::<Value>(post.body(api.to_string().into_bytes()).unwrap()).await.unwrap();
+    backend.with(|server| {
+        let gadgets = ResourceName::new("elsewhere", "gadgets");
+        let configmaps = server.catalog.get("", "configmaps").unwrap();
+        let gadget = Resource { name: gadgets.clone(), stored_as: gadgets, ..(**configmaps).clone() };
+        server.catalog.insert(std::sync::Arc::new(gadget));
+    });
+    let get = async |path: &str| {
+        let request = http::Request::get(path).body(Vec::new()).unwrap();
+        client.request::<Value>(request).await.map_err(|error| match error {
+            kube::Error::Api(status) => status.code,
+            other => panic!("{path}: {other}"),
+        })
+    };
+    let paths = ["/apis/elsewhere/v1", "/apis/elsewhere/v1/gadgets"];
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for path in paths {
+        assert_eq!(get(path).await, Err(503), "{path}");
+    }
+
+    front.connect(&service, &backend);
+    let shown = get(&format!("{services}/v1.elsewhere")).await.unwrap();
+    assert_eq!(shown["status"]["conditions"][0]["reason"], "Passed");
+    assert_eq!(get(paths[0]).await.unwrap()["resources"][0]["name"], "gadgets");
+    let list = get(paths[1]).await.unwrap();
+    let head = backend.with(|server| server.store.head());
+    assert_eq!(list["metadata"]["resourceVersion"], head.to_string(), "versions are the backend's own");
+    let watch = http::Request::get(format!("{}?watch=true", paths[1])).body(Vec::new()).unwrap();
+    let mut lines = client.request_stream(watch).await.unwrap().lines();
+
+    front.disconnect(&service);
+    assert!(lines.next().await.is_some_and(|line| line.is_err()), "the watch is cut");
+    for path in paths {
+        assert_eq!(get(path).await, Err(503), "{path}");
+    }
+    front.connect(&service, &backend);
+    assert!(get(paths[1]).await.is_ok());
+}

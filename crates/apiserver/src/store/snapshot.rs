@@ -1,0 +1,86 @@
+//! Backups: the whole state at one moment, and going back to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::table::Table;
+use super::{Cause, Change, Ending, Store};
+use crate::object::{Key, Object};
+use crate::resources::ResourceName;
+
+/// All objects at one version.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    head: u64,
+    tables: BTreeMap<ResourceName, BTreeMap<Key, Object>>,
+}
+
+impl Snapshot {
+    /// The version at which it was taken.
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        self.head
+    }
+}
+
+impl Store {
+    /// Takes a backup.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let tables = self.tables.iter().map(|(resource, table)| (resource.clone(), table.objects.clone()));
+        Snapshot { head: self.head, tables: tables.collect() }
+    }
+
+    /// Goes back to a backup, as when etcd is restored: versions that were given out
+    /// are given out again, uids come back, there is no history, and all watches
+    /// end. To the journal it is a sequence of changes like any other, each made at
+    /// the version of the backup.
+    pub fn restore(&mut self, snapshot: &Snapshot) {
+        self.go_back(snapshot, snapshot.head);
+    }
+
+    /// The same with the version raised by so many above all that were given out, as by
+    /// `etcdutl snapshot restore --bump-revision --mark-compacted`: objects keep the
+    /// versions that they had.
+    pub fn restore_raised(&mut self, snapshot: &Snapshot, by: u64) {
+        self.go_back(snapshot, self.head.max(snapshot.head).saturating_add(by));
+    }
+
+    fn go_back(&mut self, snapshot: &Snapshot, head: u64) {
+        self.note_restore(snapshot);
+        self.head = head;
+        self.tables = snapshot
+            .tables
+            .iter()
+            .map(|(resource, objects)| (resource.clone(), Table::restored(objects.clone(), head)))
+            .collect();
+        self.restored = head;
+        self.compacted = 0;
+        self.end_watches(None, Ending::Restored);
+    }
+
+    fn note_restore(&mut self, snapshot: &Snapshot) {
+        let Some(journal) = &mut self.journal else { return };
+        let cause = Cause::server("restore");
+        let nothing = BTreeMap::new();
+        let resources: BTreeSet<&ResourceName> = self.tables.keys().chain(snapshot.tables.keys()).collect();
+        for resource in resources {
+            let now = self.tables.get(resource).map_or(&nothing, |table| &table.objects);
+            let then = snapshot.tables.get(resource).unwrap_or(&nothing);
+            let keys: BTreeSet<&Key> = now.keys().chain(then.keys()).collect();
+            for key in keys {
+                let (before, after) = (now.get(key), then.get(key));
+                let Some(last) = after.or(before).filter(|_| before != after) else { continue };
+                journal.push(Arc::new(Change {
+                    version: snapshot.head,
+                    resource: resource.clone(),
+                    key: key.clone(),
+                    before: before.cloned(),
+                    after: last.clone(),
+                    removed: after.is_none(),
+                    cause: Arc::clone(&cause),
+                }));
+            }
+        }
+    }
+}

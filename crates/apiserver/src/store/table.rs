@@ -1,0 +1,111 @@
+//! The objects of one type, and how they came to be.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::past::Past;
+use super::{Change, Compacted};
+use crate::object::{Key, Object};
+
+/// The objects of one type, now and for as long back as the history is kept.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    pub(super) objects: BTreeMap<Key, Object>,
+    history: VecDeque<Arc<Change>>,
+    /// All changes after this version can be asked for.
+    oldest: u64,
+    /// The version of the newest change.
+    last: u64,
+    frozen: Option<Cached>,
+}
+
+/// How far the watch cache of a type has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cached {
+    /// It shows all changes up to this version.
+    pub version: u64,
+    /// The newest change of the type that it shows.
+    pub last: u64,
+}
+
+impl Table {
+    /// What a store restored from a backup starts with: objects without a past.
+    pub(super) fn restored(objects: BTreeMap<Key, Object>, head: u64) -> Self {
+        Self { objects, oldest: head, last: head, ..Self::default() }
+    }
+
+    pub(super) const fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    pub(super) fn cached(&self, head: u64) -> Cached {
+        self.frozen.unwrap_or(Cached { version: head, last: self.last })
+    }
+
+    pub(super) fn freeze(&mut self, head: u64) {
+        self.frozen.get_or_insert(Cached { version: head, last: self.last });
+    }
+
+    pub(super) fn fall_behind(&mut self, version: u64) -> bool {
+        if version < self.oldest || self.frozen.is_some() {
+            return false;
+        }
+        let before = self.history.iter().rev().map(|change| change.version).find(|known| *known <= version);
+        self.frozen = Some(Cached { version, last: before.unwrap_or(self.oldest) });
+        true
+    }
+
+    pub(super) fn thaw(&mut self, limit: usize) {
+        self.frozen = None;
+        self.forget(limit);
+    }
+
+    /// Adds a change that has been made to the objects.
+    pub(super) fn record(&mut self, change: Arc<Change>, limit: usize) {
+        self.last = change.version;
+        self.history.push_back(change);
+        self.forget(limit);
+    }
+
+    /// Drops the history up to a version.
+    pub(super) fn compact(&mut self, up_to: u64) {
+        self.oldest = self.oldest.max(up_to);
+        self.forget(usize::MAX);
+    }
+
+    /// What a frozen cache shows must stay known, however old it is.
+    fn forget(&mut self, limit: usize) {
+        while let Some(first) = self.history.front() {
+            let superfluous = self.history.len() > limit || first.version <= self.oldest;
+            let shown = self.frozen.is_none_or(|frozen| first.version <= frozen.version);
+            if !superfluous || !shown {
+                break;
+            }
+            self.oldest = self.oldest.max(first.version);
+            self.history.pop_front();
+        }
+    }
+
+    fn after(&self, version: u64) -> impl DoubleEndedIterator<Item = &Arc<Change>> {
+        let start = self.history.partition_point(|change| change.version <= version);
+        self.history.range(start..)
+    }
+
+    pub(super) fn changes_since(
+        &self,
+        version: u64,
+    ) -> Result<impl Iterator<Item = &Arc<Change>> + use<'_>, Compacted> {
+        if version < self.oldest && self.frozen.is_none_or(|frozen| version < frozen.version) {
+            return Err(Compacted { asked: version, oldest: self.oldest });
+        }
+        Ok(self.after(version))
+    }
+
+    pub(super) fn at(&self, version: u64) -> Result<Past<'_>, Compacted> {
+        let lagging = self.frozen.is_some_and(|frozen| frozen.version == version);
+        if version < self.oldest && !lagging {
+            return Err(Compacted { asked: version, oldest: self.oldest });
+        }
+        Ok(Past::undo(&self.objects, self.after(version).rev()))
+    }
+}

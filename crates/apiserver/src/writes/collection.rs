@@ -1,0 +1,27 @@
+//! Delete a collection: DELETE without a name.
+
+use super::Write;
+use super::delete::delete_object;
+use super::options::DeleteOptions;
+use crate::object::Object;
+use crate::reads;
+use crate::server::{Reply, Server};
+use crate::status::Status;
+
+/// Deletes the objects of a collection, one by one: DELETE.
+///
+/// # Errors
+///
+/// What Kubernetes answers when it refuses.
+pub fn delete_collection(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+    // What is wrong with the selection is said first.
+    let (listed, objects) = reads::listed(server, &write.as_read())?;
+    let options = DeleteOptions::read(write.call)?;
+    for key in objects.iter().map(Object::key) {
+        // The list may be older than the store.
+        if let Some(object) = server.store.get(&write.resource.stored_as, &key).cloned() {
+            delete_object(server, write, &key, &object, &options)?;
+        }
+    }
+    Ok(listed)
+}

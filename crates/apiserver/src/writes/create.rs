@@ -1,0 +1,142 @@
+//! Create: POST to a collection.
+
+use serde_json::Value;
+
+use super::random::Random;
+use super::strategy::Strategy;
+use super::{Write, body, metadata, namespaces, options, save, validation};
+use crate::object::Object;
+use crate::resources::ResourceName;
+use crate::server::{Reply, Server};
+use crate::settings::Release;
+use crate::status::{FieldError, Status};
+use crate::time::timestamp;
+
+/// How often another name is tried when a generated one is taken.
+const ATTEMPTS: usize = 8;
+
+/// Creates an object: POST to a collection.
+///
+/// # Errors
+///
+/// What Kubernetes answers when it refuses.
+pub fn create(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+    write.check_accept()?;
+    let dry_run = options::dry_run(write.call, "CreateOptions")?;
+    let object = body::read(write)?;
+    let created = insert(server, write, object, dry_run)?;
+    write.reply(201, &created)
+}
+
+/// Creates this object, if nothing speaks against it.
+pub(super) fn insert(
+    server: &mut Server,
+    write: &Write<'_>,
+    mut object: Value,
+    dry_run: bool,
+) -> Result<Object, Status> {
+    check_namespace(server, write, &object)?;
+    let strategy = Strategy::of(write.resource, server.settings.release);
+    prepare(write, &strategy, &mut object)?;
+    let mut random = Random::new(server.settings.seed, server.store.head(), write.number);
+    let fields = metadata::of_mut(&mut object);
+    fields.insert("uid".to_owned(), random.uid().into());
+    fields.insert("creationTimestamp".to_owned(), timestamp(write.now).into());
+    name_it(server, write, fields, &mut random);
+    let name = metadata::text(fields, "name").to_owned();
+    let mut errors = check_kind(write, &object);
+    errors.extend(validation::of_new(&object, &strategy));
+    if !errors.is_empty() {
+        return Err(Status::invalid(&write.kind(&object), &name, &errors));
+    }
+    let version = metadata::text(metadata::of(&object), "resourceVersion");
+    // An update that creates has a name in its path, and any version.
+    if write.path.name.is_none() && version.parse::<u64>().is_ok_and(|version| version > 0) {
+        return Err(Status::unnamed("resourceVersion should not be set on objects to be created"));
+    }
+    let key = write.key(&name);
+    if let Some(taken) = server.store.get(&write.resource.stored_as, &key) {
+        let generated = !metadata::text(metadata::of(&object), "generateName").is_empty();
+        return Err(already_exists(write, taken, generated, server.settings.release));
+    }
+    Ok(if dry_run { Object::new(object) } else { save(server, write, &key, object) })
+}
+
+/// A name that is taken; if only its beginning was asked for, it is worth another try.
+fn already_exists(write: &Write<'_>, taken: &Object, generated: bool, release: Release) -> Status {
+    let name = taken.name();
+    if generated && release == Release::V1_20 {
+        let kind = ResourceName::new(&write.resource.stored_as.group, &write.resource.kind);
+        let message = format!(
+            "The POST operation against {kind} could not be completed at this time, please try again."
+        );
+        return Status::about(500, "ServerTimeout", &kind, "POST", message);
+    }
+    let mut status = Status::already_exists(&write.asked(), name);
+    if generated {
+        status.message.push_str(", the server was not able to generate a unique name for the object");
+    }
+    if taken.deletion_timestamp().is_some() {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
+}
+
+/// The namespace must be there and stay.
+fn check_namespace(server: &Server, write: &Write<'_>, object: &Value) -> Result<(), Status> {
+    let Some(found) = namespaces::of(server, write)? else { return Ok(()) };
+    let namespace = found.name();
+    if found.value().pointer("/status/phase").and_then(Value::as_str) != Some("Terminating") {
+        return Ok(());
+    }
+    let fields = metadata::of(object);
+    let names = [metadata::text(fields, "name"), metadata::text(fields, "generateName"), "Unknown"];
+    let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let cause = format!("namespace {namespace} is being terminated");
+    Err(Status::forbidden(&write.asked(), name, &why).because(
+        "NamespaceTerminating",
+        &cause,
+        "metadata.namespace",
+    ))
+}
+
+fn prepare(write: &Write<'_>, strategy: &Strategy, object: &mut Value) -> Result<(), Status> {
+    write.check_namespace(object)?;
+    let fields = metadata::of_mut(object);
+    fields.remove("deletionTimestamp");
+    fields.remove("deletionGracePeriodSeconds");
+    strategy.prepare_new(write.resource, object);
+    Ok(())
+}
+
+/// Gives it a name if it has only the beginning of one.
+fn name_it(
+    server: &Server,
+    write: &Write<'_>,
+    fields: &mut serde_json::Map<String, Value>,
+    random: &mut Random,
+) {
+    let base = metadata::text(fields, "generateName").to_owned();
+    if base.is_empty() || !metadata::text(fields, "name").is_empty() {
+        return;
+    }
+    let mut name = random.name(&base);
+    for _ in 1..ATTEMPTS {
+        if server.store.get(&write.resource.stored_as, &write.key(&name)).is_none() {
+            break;
+        }
+        name = random.name(&base);
+    }
+    fields.insert("name".to_owned(), name.into());
+}
+
+/// A custom resource says of what kind it is, and may say it wrongly.
+pub(super) fn check_kind(write: &Write<'_>, object: &Value) -> Vec<FieldError> {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let wanted = &*write.resource.kind;
+    if kind == wanted {
+        return Vec::new();
+    }
+    vec![FieldError::invalid("kind", &format!("{kind:?}"), &format!("must be {wanted}"))]
+}

@@ -1,0 +1,234 @@
+//! Delete: DELETE of one object.
+
+use serde_json::{Value, json};
+
+use super::deletion::{Deletion, decide};
+use super::options::DeleteOptions;
+use super::{Write, admit, metadata, namespaces, remove, save};
+use crate::guards::Operation;
+use crate::object::{Key, Object};
+use crate::resources::ResourceName;
+use crate::resources::crds::begin_deletion;
+use crate::server::{Reply, Server};
+use crate::settings::Release;
+use crate::status::Status;
+
+/// Deletes an object, or begins to: DELETE.
+///
+/// # Errors
+///
+/// What Kubernetes answers when it refuses.
+pub fn delete(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+    write.check_accept()?;
+    let options = DeleteOptions::read(write.call)?;
+    let name = write.path.name.unwrap_or_default();
+    let key = write.key(name);
+    let found = |server: &Server| server.store.get(&write.resource.stored_as, &key).cloned();
+    if is(write, "", "namespaces") {
+        namespaces::check(name)?;
+    }
+    let Some(object) = found(server) else { return Err(Status::not_found(&write.asked(), name)) };
+    let deleted = if is(write, "", "namespaces") {
+        delete_namespace(server, write, &key, &object, &options)?
+    } else if is(write, "apiextensions.k8s.io", "customresourcedefinitions") {
+        delete_definition(server, write, &key, &object, &options)?
+    } else {
+        delete_object(server, write, &key, &object, &options)?
+    };
+    answer(write, &object, &options, deleted)
+}
+
+fn is(write: &Write<'_>, group: &str, plural: &str) -> bool {
+    write.resource.stored_as == ResourceName::new(group, plural)
+}
+
+/// What became of an object.
+pub(super) enum Deleted {
+    /// It is still there, like this.
+    Not(Object),
+    /// It is gone; this is how it was last, if that is to be told.
+    Gone(Option<Object>),
+}
+
+fn answer(
+    write: &Write<'_>,
+    object: &Object,
+    options: &DeleteOptions,
+    deleted: Deleted,
+) -> Result<Reply, Status> {
+    let (code, shown) = match deleted {
+        // Kept, though the dependents should have gone at once: accepted, not done.
+        Deleted::Not(object) if options.orphan_dependents == Some(false) => (202, Some(object)),
+        Deleted::Not(object) => (200, Some(object)),
+        Deleted::Gone(last) => (200, last),
+    };
+    match shown {
+        Some(object) if !write.resource.hides_deleted => write.reply(code, &object),
+        _ => Ok(Reply::json(code, success(write, object))),
+    }
+}
+
+fn success(write: &Write<'_>, object: &Object) -> Value {
+    let asked = write.asked();
+    let mut details = json!({"name": object.name(), "kind": &*asked.plural, "uid": object.uid()});
+    if !asked.group.is_empty() {
+        details["group"] = (*asked.group).into();
+    }
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+/// Deletes an object by the rules that hold for most types.
+pub(super) fn delete_object(
+    server: &mut Server,
+    write: &Write<'_>,
+    key: &Key,
+    object: &Object,
+    options: &DeleteOptions,
+) -> Result<Deleted, Status> {
+    check_preconditions(write, object, options)?;
+    let release = server.settings.release;
+    let deletion = decide(object.value(), options, write.resource, release, write.now);
+    if !matches!(deletion, Deletion::Pending) {
+        admit(server, write, Operation::Delete, object)?;
+    }
+    match deletion {
+        Deletion::Pending if write.resource.returns_deleted => Ok(Deleted::Not(object.clone())),
+        Deletion::Pending => Ok(Deleted::Gone(None)),
+        Deletion::Kept(new) => Ok(Deleted::Not(write_or_try(server, write, key, new, options))),
+        Deletion::Freed(mut new) if options.dry_run => {
+            if write.resource.custom {
+                // What is no Go type shows the list of which nothing is left.
+                metadata::of_mut(&mut new).insert("finalizers".to_owned(), json!([]));
+            }
+            Ok(Deleted::Gone(Some(Object::new(new))))
+        }
+        Deletion::Freed(_) => {
+            check_freed(write, key, object, options)?;
+            Ok(gone(server, write, key, object.clone()))
+        }
+        Deletion::Removed(new) => {
+            let changed = new.is_some();
+            let last = match new {
+                Some(new) => write_or_try(server, write, key, new, options),
+                None => object.clone(),
+            };
+            if options.dry_run {
+                let shown = changed || write.resource.returns_deleted;
+                return Ok(Deleted::Gone(shown.then_some(last)));
+            }
+            Ok(gone(server, write, key, last))
+        }
+    }
+}
+
+/// Removes an object that was last in this state.
+fn gone(server: &mut Server, write: &Write<'_>, key: &Key, last: Object) -> Deleted {
+    let removed = remove(server, write, key);
+    // Only later releases tell the version of the removal itself.
+    let last = match removed {
+        Some(removed) if server.settings.release > Release::V1_20 => removed,
+        _ => last,
+    };
+    Deleted::Gone(write.resource.returns_deleted.then_some(last))
+}
+
+/// A resource version as a precondition never holds for an object that loses its
+/// last finalizer by the DELETE itself: a real server takes the version for that of
+/// the state without it, which is never stored, and so has none.
+fn check_freed(write: &Write<'_>, key: &Key, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
+    if options.resource_version.is_none() {
+        return Ok(());
+    }
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+         failed: ResourceVersion in precondition: , ResourceVersion in object meta: {}",
+        write.stored_at(key),
+        object.resource_version()
+    );
+    Err(Status::conflict(&write.asked(), object.name(), &why))
+}
+
+fn write_or_try(
+    server: &mut Server,
+    write: &Write<'_>,
+    key: &Key,
+    new: Value,
+    options: &DeleteOptions,
+) -> Object {
+    if options.dry_run { Object::new(new) } else { save(server, write, key, new) }
+}
+
+fn check_preconditions(write: &Write<'_>, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
+    let found = object.resource_version().to_string();
+    let kind = ResourceName::new(&write.resource.name.group, &write.resource.kind);
+    let fault = match (&options.uid, &options.resource_version) {
+        (Some(uid), _) if uid != object.uid() => format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). \
+             The object might have been deleted and then recreated",
+            object.uid()
+        ),
+        (_, Some(version)) if *version != found => format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
+             ({found}). The object might have been modified"
+        ),
+        _ => return Ok(()),
+    };
+    Err(Status::conflict(&kind, object.name(), &fault))
+}
+
+/// Namespaces and definitions look at the preconditions themselves, in other words.
+fn check_own_preconditions(
+    write: &Write<'_>,
+    object: &Object,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    let found = object.resource_version().to_string();
+    let fault = match (&options.uid, &options.resource_version) {
+        (Some(uid), _) if uid != object.uid() => {
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", object.uid())
+        }
+        (_, Some(version)) if *version != found => format!(
+            "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {found}"
+        ),
+        _ => return Ok(()),
+    };
+    Err(Status::conflict(&write.asked(), object.name(), &fault))
+}
+
+fn delete_namespace(
+    server: &mut Server,
+    write: &Write<'_>,
+    key: &Key,
+    namespace: &Object,
+    options: &DeleteOptions,
+) -> Result<Deleted, Status> {
+    check_own_preconditions(write, namespace, options)?;
+    if namespace.deletion_timestamp().is_none() {
+        admit(server, write, Operation::Delete, namespace)?;
+        let new = namespaces::begin(namespace.value(), options, write.now);
+        return Ok(Deleted::Not(write_or_try(server, write, key, new, options)));
+    }
+    if namespaces::is_held(namespace.value()) {
+        return Ok(Deleted::Not(namespace.clone()));
+    }
+    Ok(match delete_object(server, write, key, namespace, options)? {
+        Deleted::Gone(None) => Deleted::Gone(Some(namespace.clone())),
+        deleted => deleted,
+    })
+}
+
+fn delete_definition(
+    server: &mut Server,
+    write: &Write<'_>,
+    key: &Key,
+    definition: &Object,
+    options: &DeleteOptions,
+) -> Result<Deleted, Status> {
+    check_own_preconditions(write, definition, options)?;
+    if definition.deletion_timestamp().is_none() {
+        admit(server, write, Operation::Delete, definition)?;
+        let new = begin_deletion(definition, write.now);
+        return Ok(Deleted::Not(write_or_try(server, write, key, new, options)));
+    }
+    delete_object(server, write, key, definition, options)
+}

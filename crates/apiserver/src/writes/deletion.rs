@@ -1,0 +1,193 @@
+//! What a DELETE does to an object: stay, stay for a while, or go.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Map, Value};
+
+use super::metadata::{self, finalizers, number, text};
+use super::options::{DeleteOptions, Policy};
+use crate::resources::{DefaultPolicy, Resource};
+use crate::settings::Release;
+use crate::time::{parse, timestamp};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// How long a Pod has if it does not say.
+const DEFAULT_GRACE: i64 = 30;
+
+/// What a DELETE does.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Deletion {
+    /// Nothing: a graceful deletion is on its way, and this one would not shorten it.
+    Pending,
+    /// The object stays, in this state.
+    Kept(Value),
+    /// The object goes; first it takes this state, if any.
+    Removed(Option<Value>),
+    /// The object goes as it is, because of the finalizers that held it nothing is
+    /// left. It would have been in this state.
+    Freed(Value),
+}
+
+/// Decides.
+pub(super) fn decide(
+    object: &Value,
+    options: &DeleteOptions,
+    resource: &Resource,
+    release: Release,
+    now: SystemTime,
+) -> Deletion {
+    let mut new = object.clone();
+    let grace = match graceful(&mut new, options, resource, release, now) {
+        Grace::Pending => return Deletion::Pending,
+        Grace::None => None,
+        Grace::Seconds(seconds) => Some(seconds),
+    };
+    let held = finalizers(metadata::of(object)).next().is_some();
+    let wanted = finalizers_after(metadata::of(object), options, resource.default_policy);
+    if grace.is_none() && !held && wanted.is_none() {
+        return Deletion::Removed(None);
+    }
+    let fields = metadata::of_mut(&mut new);
+    if let Some(wanted) = wanted {
+        let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+        metadata::set_finalizers(fields, wanted);
+    }
+    let held = finalizers(fields).next().is_some();
+    if held && grace.is_none() {
+        mark_as_deleting(fields, now);
+    }
+    if held || grace.is_some_and(|grace| grace > 0) {
+        Deletion::Kept(new)
+    } else if grace.is_some() {
+        Deletion::Removed(Some(new))
+    } else {
+        Deletion::Freed(new)
+    }
+}
+
+enum Grace {
+    /// The type or the state of the object knows none.
+    None,
+    /// What is pending stays as it is.
+    Pending,
+    /// So many seconds are left, and the object says so.
+    Seconds(i64),
+}
+
+fn graceful(
+    object: &mut Value,
+    options: &DeleteOptions,
+    resource: &Resource,
+    release: Release,
+    now: SystemTime,
+) -> Grace {
+    if !resource.graceful {
+        return Grace::None;
+    }
+    // Later releases take less than nothing for a second.
+    let asked = options.grace.map(|grace| if grace < 0 && release > Release::V1_20 { 1 } else { grace });
+    let fields = metadata::of(object);
+    if let Some(ends) = Some(text(fields, "deletionTimestamp")).filter(|time| !time.is_empty()) {
+        let Some(left) = number(fields, "deletionGracePeriodSeconds").filter(|left| *left != 0) else {
+            return Grace::None;
+        };
+        return match (asked, parse(ends)) {
+            (Some(asked), Some(ends)) if asked < left => {
+                let fields = metadata::of_mut(object);
+                set_grace(fields, shifted(ends, asked.saturating_sub(left)), asked);
+                Grace::Seconds(asked)
+            }
+            _ => Grace::Pending,
+        };
+    }
+    let grace = if has_ended(object) { 0 } else { asked.unwrap_or_else(|| own_grace(object)) };
+    let fields = metadata::of_mut(object);
+    set_grace(fields, shifted(now, grace), grace);
+    count(fields);
+    Grace::Seconds(grace)
+}
+
+/// Whether nothing of a Pod runs: it is bound to no node, or finished.
+fn has_ended(pod: &Value) -> bool {
+    let text = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    text("/spec/nodeName").is_empty() || matches!(text("/status/phase"), "Failed" | "Succeeded")
+}
+
+fn own_grace(pod: &Value) -> i64 {
+    pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(DEFAULT_GRACE)
+}
+
+fn shifted(time: SystemTime, seconds: i64) -> SystemTime {
+    let by = Duration::from_secs(seconds.unsigned_abs());
+    let shifted = if seconds < 0 { time.checked_sub(by) } else { time.checked_add(by) };
+    shifted.unwrap_or(time)
+}
+
+fn set_grace(fields: &mut Map<String, Value>, ends: SystemTime, grace: i64) {
+    fields.insert("deletionTimestamp".to_owned(), timestamp(ends).into());
+    fields.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+}
+
+/// The beginning of a deletion is a new generation, where generations are counted.
+/// Where they are not, clients write there what they like, also the greatest number.
+fn count(fields: &mut Map<String, Value>) {
+    if let Some(generation) = number(fields, "generation").filter(|generation| *generation > 0) {
+        fields.insert("generation".to_owned(), generation.wrapping_add(1).into());
+    }
+}
+
+fn mark_as_deleting(fields: &mut Map<String, Value>, now: SystemTime) {
+    let since = parse(text(fields, "deletionTimestamp"));
+    if since.is_none() {
+        count(fields);
+    }
+    if since.is_none_or(|since| since > now) {
+        fields.insert("deletionTimestamp".to_owned(), timestamp(now).into());
+    }
+    fields.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+}
+
+/// The finalizers that the effective policy asks for, if they are others than
+/// there are: both of the collector's go, and the wanted one comes last.
+fn finalizers_after(
+    fields: &Map<String, Value>,
+    options: &DeleteOptions,
+    default: DefaultPolicy,
+) -> Option<Vec<String>> {
+    let policy = effective_policy(fields, options, default);
+    let mut wanted: Vec<&str> =
+        finalizers(fields).filter(|finalizer| !matches!(*finalizer, ORPHAN | FOREGROUND)).collect();
+    match policy {
+        Policy::Orphan => wanted.push(ORPHAN),
+        Policy::Foreground => wanted.push(FOREGROUND),
+        Policy::Background => {}
+    }
+    let as_set = |one: &mut dyn Iterator<Item = &str>| -> std::collections::BTreeSet<String> {
+        one.map(str::to_owned).collect()
+    };
+    let same = as_set(&mut wanted.iter().copied()) == as_set(&mut finalizers(fields));
+    (!same).then(|| wanted.into_iter().map(str::to_owned).collect())
+}
+
+/// What the DELETE says, else what the object says, else what is usual.
+fn effective_policy(fields: &Map<String, Value>, options: &DeleteOptions, default: DefaultPolicy) -> Policy {
+    if default == DefaultPolicy::Unsupported {
+        return Policy::Background;
+    }
+    match (options.orphan_dependents, options.policy) {
+        (Some(true), _) => return Policy::Orphan,
+        (Some(false), _) => return Policy::Background,
+        (None, Some(policy)) => return policy,
+        (None, None) => {}
+    }
+    for finalizer in finalizers(fields) {
+        match finalizer {
+            ORPHAN => return Policy::Orphan,
+            FOREGROUND => return Policy::Foreground,
+            _ => {}
+        }
+    }
+    if default == DefaultPolicy::Orphan { Policy::Orphan } else { Policy::Background }
+}

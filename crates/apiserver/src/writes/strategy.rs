@@ -1,0 +1,223 @@
+//! In what the writing of one type differs from that of others.
+
+use serde_json::{Value, json};
+
+use super::metadata;
+use super::syntax::Naming;
+use crate::resources::Resource;
+use crate::settings::Release;
+
+/// How objects of a type are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strategy {
+    /// How names are written.
+    pub(super) naming: Naming,
+    /// Whether `metadata.generation` counts the changes of what is asked for.
+    pub(super) generation: bool,
+    /// Whether an update may leave out the resource version.
+    pub(super) unconditional: bool,
+    /// Whether an update creates what is not there.
+    pub(super) creates_on_update: bool,
+    /// Whether the status is written through `/status` only.
+    pub(super) has_status: bool,
+    /// Whether finalizers without a domain are allowed.
+    pub(super) short_finalizers: bool,
+}
+
+const GENERATION: &[&str] = &[
+    "apps/daemonsets",
+    "apps/deployments",
+    "apps/replicasets",
+    "apps/statefulsets",
+    "/replicationcontrollers",
+    "apiextensions.k8s.io/customresourcedefinitions",
+    "flowcontrol.apiserver.k8s.io/flowschemas",
+    "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
+    "networking.k8s.io/ingressclasses",
+    "networking.k8s.io/ingresses",
+    "networking.k8s.io/networkpolicies",
+    "policy/poddisruptionbudgets",
+    "admissionregistration.k8s.io/mutatingwebhookconfigurations",
+    "admissionregistration.k8s.io/validatingwebhookconfigurations",
+];
+
+/// Those that came later.
+const GENERATION_SINCE: &[&str] = &[
+    "/pods",
+    "admissionregistration.k8s.io/validatingadmissionpolicies",
+    "admissionregistration.k8s.io/validatingadmissionpolicybindings",
+    "batch/cronjobs",
+    "batch/jobs",
+    "networking.k8s.io/servicecidrs",
+];
+
+const CONDITIONAL: &[&str] = &[
+    "admissionregistration.k8s.io/mutatingwebhookconfigurations",
+    "admissionregistration.k8s.io/validatingwebhookconfigurations",
+    "apiextensions.k8s.io/customresourcedefinitions",
+    "apiregistration.k8s.io/apiservices",
+    "coordination.k8s.io/leases",
+    "flowcontrol.apiserver.k8s.io/flowschemas",
+    "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
+    "node.k8s.io/runtimeclasses",
+    "policy/poddisruptionbudgets",
+    "storage.k8s.io/csidrivers",
+    "storage.k8s.io/csinodes",
+    "storage.k8s.io/volumeattachments",
+];
+
+/// Those that need no longer be told.
+const CONDITIONAL_ONCE: &[&str] = &["/services"];
+
+const CREATES_ON_UPDATE: &[&str] = &[
+    "/endpoints",
+    "/events",
+    "/limitranges",
+    "coordination.k8s.io/leases",
+    "rbac.authorization.k8s.io/clusterrolebindings",
+    "rbac.authorization.k8s.io/clusterroles",
+    "rbac.authorization.k8s.io/rolebindings",
+    "rbac.authorization.k8s.io/roles",
+];
+
+impl Strategy {
+    /// Of a type.
+    pub(super) fn of(resource: &Resource, release: Release) -> Self {
+        let stored_as = &resource.stored_as;
+        let name = format!("{}/{}", stored_as.group, stored_as.plural);
+        let listed = |list: &[&str]| !resource.custom && list.contains(&name.as_str());
+        let group = &*stored_as.group;
+        let naming = match (group, &*stored_as.plural) {
+            _ if resource.custom => Naming::Subdomain,
+            ("rbac.authorization.k8s.io", _) | ("apiregistration.k8s.io", _) => Naming::Segment,
+            ("", "namespaces") => Naming::Label,
+            ("", "services") => Naming::Label1035,
+            _ => Naming::Subdomain,
+        };
+        Self {
+            naming,
+            generation: resource.custom
+                || listed(GENERATION)
+                || release > Release::V1_20 && listed(GENERATION_SINCE),
+            unconditional: !resource.custom
+                && !listed(CONDITIONAL)
+                && (release > Release::V1_20 || !listed(CONDITIONAL_ONCE)),
+            creates_on_update: listed(CREATES_ON_UPDATE),
+            has_status: resource.subresources.contains(&"status"),
+            short_finalizers: resource.custom
+                || matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io"),
+        }
+    }
+
+    /// Makes what was sent into a new object of this type.
+    pub(super) fn prepare_new(&self, resource: &Resource, object: &mut Value) {
+        if self.generation {
+            metadata::of_mut(object).insert("generation".to_owned(), 1.into());
+        }
+        let Some(fields) = object.as_object_mut() else { return };
+        let plural = if resource.custom { "" } else { &*resource.name.plural };
+        if self.has_status && plural != "nodes" {
+            fields.remove("status");
+        }
+        match plural {
+            "namespaces" => {
+                set_finalizers(fields.entry("spec").or_insert_with(|| json!({})));
+                fields.insert("status".to_owned(), json!({"phase": "Active"}));
+            }
+            "pods" => {
+                fields.insert("status".to_owned(), json!({"phase": "Pending"}));
+            }
+            "persistentvolumes" | "persistentvolumeclaims" => {
+                fields.insert("status".to_owned(), json!({"phase": "Pending"}));
+            }
+            _ => {}
+        }
+    }
+
+    /// Puts back what an update through this path must not touch.
+    pub(super) fn prepare_changed(
+        &self,
+        resource: &Resource,
+        subresource: Option<&str>,
+        new: &mut Value,
+        old: &Value,
+    ) {
+        let plural = if resource.custom { "" } else { &*resource.name.plural };
+        match subresource {
+            Some("status") => self.prepare_status(resource, plural, new, old),
+            Some("finalize") => restore(new, old, "status"),
+            _ => {
+                if self.has_status {
+                    restore(new, old, "status");
+                }
+                if plural == "namespaces" {
+                    restore_namespace_finalizers(new, old);
+                }
+                if self.generation && asks_for_something_else(resource, plural, new, old) {
+                    let generation =
+                        metadata::number(metadata::of(old), "generation").unwrap_or_default() + 1;
+                    metadata::of_mut(new).insert("generation".to_owned(), generation.into());
+                }
+            }
+        }
+    }
+
+    fn prepare_status(&self, resource: &Resource, plural: &str, new: &mut Value, old: &Value) {
+        let mut kept = old.clone();
+        restore(&mut kept, new, "status");
+        // Custom resources keep all their metadata, others only some of it.
+        if !resource.custom {
+            let mut metadata = metadata::of(new).clone();
+            match plural {
+                "pods" => metadata::copy(&mut metadata, metadata::of(old), "ownerReferences"),
+                "deployments" => metadata::copy(&mut metadata, metadata::of(old), "labels"),
+                _ => {}
+            }
+            kept["metadata"] = metadata.into();
+        }
+        *new = kept;
+    }
+}
+
+fn set_finalizers(spec: &mut Value) {
+    if !spec.is_object() {
+        *spec = json!({});
+    }
+    let given = spec["finalizers"].as_array().cloned().unwrap_or_default();
+    let mut finalizers = given;
+    if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
+        finalizers.push("kubernetes".into());
+    }
+    spec["finalizers"] = finalizers.into();
+}
+
+fn restore_namespace_finalizers(new: &mut Value, old: &Value) {
+    let kept = old.pointer("/spec/finalizers").cloned();
+    let Some(fields) = new.as_object_mut() else { return };
+    let spec = fields.entry("spec").or_insert_with(|| json!({}));
+    if let Some(spec) = spec.as_object_mut() {
+        metadata::put(spec, "finalizers", kept);
+    }
+}
+
+/// Takes a field over from the other object, also if it is absent there.
+fn restore(new: &mut Value, old: &Value, field: &str) {
+    if let Some(fields) = new.as_object_mut() {
+        metadata::put(fields, field, old.get(field).cloned());
+    }
+}
+
+/// Whether what is asked for differs, and so counts as a new generation.
+fn asks_for_something_else(resource: &Resource, plural: &str, new: &Value, old: &Value) -> bool {
+    if resource.custom {
+        let content = |object: &Value| {
+            let mut content = object.clone();
+            restore(&mut content, &Value::Null, "metadata");
+            content
+        };
+        return content(new) != content(old);
+    }
+    let annotations = |object: &Value| metadata::of(object).get("annotations").cloned();
+    let differs = |field: &str| new.get(field) != old.get(field);
+    differs("spec") || differs("webhooks") || plural == "deployments" && annotations(new) != annotations(old)
+}

@@ -1,0 +1,158 @@
+//! Update: PUT, and what a patch has in common with it.
+
+use serde_json::Value;
+
+use super::create::{check_kind, insert};
+use super::strategy::Strategy;
+use super::{Write, admit, body, metadata, namespaces, options, remove, save, validation};
+use crate::guards::Operation;
+use crate::object::{Key, Object};
+use crate::resources::ResourceName;
+use crate::server::{Reply, Server};
+use crate::status::{FieldError, Status};
+
+/// What a write says that has met another one.
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// Replaces an object, its status, or a namespace's `finalize`: PUT.
+///
+/// # Errors
+///
+/// What Kubernetes answers when it refuses.
+pub fn update(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+    write.check_accept()?;
+    let dry_run = options::dry_run(write.call, "UpdateOptions")?;
+    let object = body::read(write)?;
+    body::check_name(write, &object)?;
+    let name = write.path.name.unwrap_or_default();
+    let key = write.key(name);
+    let old = server.store.get(&write.resource.stored_as, &key).cloned();
+    check_uid(write, &key, &object, old.as_ref(), dry_run)?;
+    let strategy = Strategy::of(write.resource, server.settings.release);
+    match old {
+        Some(old) => replace(server, write, &old, object, dry_run),
+        None if strategy.creates_on_update && write.path.subresource.is_none() => {
+            // What is not there has no version that could be wrong, but for one that is none.
+            wanted_version(&object)?;
+            let created = insert(server, write, object, dry_run)?;
+            write.reply(201, &created)
+        }
+        None => Err(Status::not_found(&write.asked(), name)),
+    }
+}
+
+/// The uid in the body is a precondition; what is not there has none.
+fn check_uid(
+    write: &Write<'_>,
+    key: &Key,
+    object: &Value,
+    old: Option<&Object>,
+    dry_run: bool,
+) -> Result<(), Status> {
+    let wanted = metadata::text(metadata::of(object), "uid");
+    let found = old.map(Object::uid).unwrap_or_default();
+    if wanted.is_empty() || wanted == found {
+        return Ok(());
+    }
+    // What is only tried does not come as far as the store.
+    let path = write.stored_at(key);
+    let path = if dry_run { path.trim_start_matches("/registry") } else { &path };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+    );
+    Err(Status::conflict(&write.asked(), &key.name, &why))
+}
+
+/// Puts a new state in the place of the old one, or removes the object if that was
+/// all that it waited for.
+pub(super) fn replace(
+    server: &mut Server,
+    write: &Write<'_>,
+    old: &Object,
+    mut new: Value,
+    dry_run: bool,
+) -> Result<Reply, Status> {
+    namespaces::of(server, write)?;
+    let strategy = Strategy::of(write.resource, server.settings.release);
+    check_version(write, &strategy, old, &mut new)?;
+    prepare(write, &strategy, old.value(), &mut new)?;
+    let mut errors = validation::of_changed(&new, old.value(), &strategy);
+    errors.extend(check_kind(write, &new));
+    if !errors.is_empty() {
+        return Err(Status::invalid(&write.kind(&new), old.name(), &errors));
+    }
+    admit(server, write, Operation::Update, old)?;
+    let key = old.key();
+    if waits_for_nothing(write, old.value(), &new) {
+        if !dry_run {
+            remove(server, write, &key);
+        }
+        return write.reply(200, &Object::new(new));
+    }
+    let changed = if dry_run { Object::new(new) } else { save(server, write, &key, new) };
+    write.reply(200, &changed)
+}
+
+/// The resource version in the body is a precondition.
+fn check_version(
+    write: &Write<'_>,
+    strategy: &Strategy,
+    old: &Object,
+    new: &mut Value,
+) -> Result<(), Status> {
+    let wanted = wanted_version(new)?;
+    if wanted == 0 && !strategy.unconditional {
+        let fault = FieldError::invalid("metadata.resourceVersion", "0x0", "must be specified for an update");
+        return Err(Status::invalid(&write.asked(), old.name(), &[fault]));
+    }
+    if wanted != 0 && wanted != old.resource_version() {
+        return Err(Status::conflict(&write.asked(), old.name(), MODIFIED));
+    }
+    let version = old.resource_version().to_string();
+    metadata::of_mut(new).insert("resourceVersion".to_owned(), version.into());
+    Ok(())
+}
+
+/// The resource version in a body; 0 if there is none.
+fn wanted_version(object: &Value) -> Result<u64, Status> {
+    match metadata::text(metadata::of(object), "resourceVersion") {
+        "" => Ok(0),
+        text => text
+            .parse()
+            .map_err(|_| Status::unnamed(format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))),
+    }
+}
+
+/// What a client must not change, or need not say, is as it was.
+fn prepare(write: &Write<'_>, strategy: &Strategy, old: &Value, new: &mut Value) -> Result<(), Status> {
+    write.check_namespace(new)?;
+    metadata::copy(metadata::of_mut(new), metadata::of(old), "generation");
+    strategy.prepare_changed(write.resource, write.path.subresource, new, old);
+    let (old, new) = (metadata::of(old), metadata::of_mut(new));
+    if metadata::text(new, "uid").is_empty() {
+        metadata::copy(new, old, "uid");
+    }
+    metadata::copy(new, old, "creationTimestamp");
+    // `/status` may have brought back the old one.
+    metadata::copy(new, old, "resourceVersion");
+    if !metadata::text(old, "deletionTimestamp").is_empty() {
+        metadata::copy(new, old, "deletionTimestamp");
+    }
+    if metadata::number(new, "deletionGracePeriodSeconds").is_none() {
+        metadata::copy(new, old, "deletionGracePeriodSeconds");
+    }
+    Ok(())
+}
+
+/// Whether an object that is being deleted has lost the last finalizer, with no
+/// grace left.
+fn waits_for_nothing(write: &Write<'_>, old: &Value, new: &Value) -> bool {
+    let fields = metadata::of(old);
+    let ending = !metadata::text(fields, "deletionTimestamp").is_empty();
+    let grace = metadata::number(fields, "deletionGracePeriodSeconds").unwrap_or_default();
+    let free = metadata::finalizers(metadata::of(new)).next().is_none();
+    let namespace = write.resource.stored_as == ResourceName::new("", "namespaces");
+    ending && grace == 0 && free && !(namespace && namespaces::is_held(new))
+}

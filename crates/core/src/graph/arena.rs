@@ -1,0 +1,410 @@
+//! Numbered slots for nodes and edges.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+use std::ops::{Index, IndexMut};
+
+/// The number of a slot. Four bytes, also as an `Option`, where a pointer takes
+/// eight; typed, so that a node's number is never taken for an edge's.
+pub(super) struct Id<T> {
+    raw: NonZeroU32,
+    marker: PhantomData<fn() -> T>,
+}
+
+impl<T> Id<T> {
+    pub(super) fn from_index(index: usize) -> Self {
+        #[expect(clippy::expect_used, reason = "four billion objects do not fit into memory either")]
+        let raw = u32::try_from(index + 1).ok().and_then(NonZeroU32::new).expect("fewer than 2^32 slots");
+        Self { raw, marker: PhantomData }
+    }
+
+    const fn index(self) -> usize {
+        self.raw.get() as usize - 1
+    }
+
+    /// Which chunk the slot is in.
+    pub(super) const fn chunk(self) -> usize {
+        self.index() / CHUNK
+    }
+
+    /// Where it is in there.
+    const fn place(self) -> usize {
+        self.index() % CHUNK
+    }
+
+    /// The number, for cursors.
+    pub(super) const fn number(self) -> u32 {
+        self.raw.get()
+    }
+}
+
+impl<T> Clone for Id<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Id<T> {}
+
+impl<T> PartialEq for Id<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw
+    }
+}
+
+impl<T> Eq for Id<T> {}
+
+impl<T> PartialOrd for Id<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Id<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.raw.cmp(&other.raw)
+    }
+}
+
+impl<T> Hash for Id<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.raw.hash(state);
+    }
+}
+
+impl<T> fmt::Debug for Id<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.raw)
+    }
+}
+
+#[derive(Debug)]
+enum Entry<T> {
+    Used(T),
+    /// The next free slot, if any.
+    Free(Option<Id<T>>),
+}
+
+/// So many slots are allocated, and given back, at a time. Less than what a monitor hands
+/// over at once: those objects are in a row, often of one namespace, and go together.
+const CHUNK: usize = 128;
+
+/// Slots in chunks, reused: the same calls always give the same numbers, which the
+/// deterministic simulation relies on.
+///
+/// Nothing is ever moved, so that growing takes no longer with a million slots than with a
+/// thousand, and a chunk goes when the last of its slots is freed.
+#[derive(Debug)]
+pub(super) struct Arena<T> {
+    /// A chunk without slots takes no memory.
+    chunks: Vec<Vec<Entry<T>>>,
+    /// What is free in each of them.
+    rooms: Vec<Room<T>>,
+    /// The chunk that is being filled.
+    filling: usize,
+    /// Those of the others that have room.
+    roomy: BTreeSet<usize>,
+    used: usize,
+}
+
+#[derive(Debug)]
+struct Room<T> {
+    /// How many slots are in use.
+    used: usize,
+    /// The slot that was freed last, if it is free.
+    free: Option<Id<T>>,
+}
+
+impl<T> Default for Room<T> {
+    fn default() -> Self {
+        Self { used: 0, free: None }
+    }
+}
+
+impl<T> Default for Arena<T> {
+    fn default() -> Self {
+        Self { chunks: Vec::new(), rooms: Vec::new(), filling: 0, roomy: BTreeSet::new(), used: 0 }
+    }
+}
+
+impl<T> Arena<T> {
+    /// The size of a slot.
+    pub(super) const SLOT: usize = size_of::<Entry<T>>();
+
+    pub(super) const fn len(&self) -> usize {
+        self.used
+    }
+
+    /// What the slots take up, used or not.
+    pub(super) fn bytes(&self) -> usize {
+        let slots: usize = self.chunks.iter().map(|chunk| chunk.capacity() * Self::SLOT).sum();
+        let chunks = self.chunks.capacity() * size_of::<Vec<Entry<T>>>();
+        slots + chunks + self.rooms.capacity() * size_of::<Room<T>>()
+    }
+
+    /// All that is in the chunk of a slot.
+    pub(super) fn chunk_mut(&mut self, id: Id<T>) -> impl Iterator<Item = &mut T> {
+        let entries = self.chunks.get_mut(id.chunk()).map(Vec::as_mut_slice).unwrap_or_default();
+        entries.iter_mut().filter_map(|entry| match entry {
+            Entry::Used(value) => Some(value),
+            Entry::Free(_) => None,
+        })
+    }
+
+    pub(super) fn insert(&mut self, value: T) -> Id<T> {
+        if self.rooms.get(self.filling).is_none_or(|room| room.used == CHUNK) {
+            self.fill_another();
+        }
+        self.used += 1;
+        let (chunk, room) = (&mut self.chunks[self.filling], &mut self.rooms[self.filling]);
+        room.used += 1;
+        if let Some(id) = room.free
+            && let Entry::Free(next) = chunk[id.place()]
+        {
+            room.free = next;
+            chunk[id.place()] = Entry::Used(value);
+            return id;
+        }
+        let id = Id::from_index(self.filling * CHUNK + chunk.len());
+        // The very first chunk grows as it is needed: many arenas have a few slots only.
+        if chunk.is_empty() && self.filling > 0 {
+            chunk.reserve_exact(CHUNK);
+        }
+        chunk.push(Entry::Used(value));
+        id
+    }
+
+    /// The first chunk with room is filled next, so that the last ones become empty.
+    fn fill_another(&mut self) {
+        self.filling = self.roomy.pop_first().unwrap_or(self.chunks.len());
+        if self.filling == self.chunks.len() {
+            self.chunks.push(Vec::new());
+            self.rooms.push(Room::default());
+        }
+    }
+
+    /// Frees a slot and returns what was in it.
+    pub(super) fn remove(&mut self, id: Id<T>) -> Option<T> {
+        let index = id.chunk();
+        let slot = self.chunks.get_mut(index)?.get_mut(id.place())?;
+        let room = &mut self.rooms[index];
+        match std::mem::replace(slot, Entry::Free(room.free)) {
+            Entry::Used(value) => {
+                room.free = Some(id);
+                room.used -= 1;
+                self.used -= 1;
+                if index != self.filling {
+                    self.roomy.insert(index);
+                    if room.used == 0 {
+                        *room = Room::default();
+                        self.chunks[index] = Vec::new();
+                    }
+                }
+                Some(value)
+            }
+            free @ Entry::Free(_) => {
+                *slot = free;
+                None
+            }
+        }
+    }
+
+    /// Everything, by ascending number.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
+        self.chunks.iter().enumerate().flat_map(|(index, chunk)| used(index * CHUNK, chunk))
+    }
+
+    /// What is in so many slots after this number, by ascending number.
+    pub(super) fn iter_from(&self, after: u32, slots: usize) -> impl Iterator<Item = (Id<T>, &T)> {
+        let (start, end) = (after as usize, (after as usize).saturating_add(slots));
+        let chunks = self.chunks.iter().enumerate().skip(start / CHUNK);
+        chunks
+            .map_while(move |(index, chunk)| {
+                let first = index * CHUNK;
+                let place = |number: usize| number.saturating_sub(first).min(chunk.len());
+                (first < end).then(|| used(first.max(start), &chunk[place(start)..place(end)]))
+            })
+            .flatten()
+    }
+
+    /// Whether there are slots after this number.
+    pub(super) fn reaches_beyond(&self, number: u32) -> bool {
+        let last = self.chunks.iter().enumerate().rfind(|(_, chunk)| !chunk.is_empty());
+        last.is_some_and(|(index, chunk)| index * CHUNK + chunk.len() > number as usize)
+    }
+
+    /// What is in a slot that may have been freed meanwhile.
+    pub(super) fn get(&self, id: Id<T>) -> Option<&T> {
+        match self.chunks.get(id.chunk())?.get(id.place())? {
+            Entry::Used(value) => Some(value),
+            Entry::Free(_) => None,
+        }
+    }
+
+    /// The numbers in use, ascending. Copied out: for callers that change things on the way.
+    pub(super) fn ids(&self) -> Vec<Id<T>> {
+        self.iter().map(|(id, _)| id).collect()
+    }
+
+    #[cfg(any(test, feature = "test-util"))]
+    pub(super) fn check(&self) {
+        assert_eq!(self.chunks.len(), self.rooms.len());
+        for (index, (chunk, room)) in self.chunks.iter().zip(&self.rooms).enumerate() {
+            let mut free = 0;
+            let mut next = room.free;
+            while let Some(id) = next {
+                free += 1;
+                assert!(free <= chunk.len(), "the free list runs in a circle");
+                assert_eq!(id.chunk(), index, "a free list leads to another chunk");
+                next = match &chunk[id.place()] {
+                    Entry::Free(next) => *next,
+                    Entry::Used(_) => panic!("a used slot is on the free list"),
+                };
+            }
+            assert_eq!(room.used + free, chunk.len());
+            assert_eq!(used(0, chunk).count(), room.used);
+            let is_filling = index == self.filling;
+            assert_eq!(self.roomy.contains(&index), room.used < CHUNK && !is_filling, "room is lost");
+            assert!(room.used > 0 || is_filling || chunk.capacity() == 0, "an empty chunk was kept");
+        }
+        assert_eq!(self.rooms.iter().map(|room| room.used).sum::<usize>(), self.used);
+    }
+}
+
+/// What is used of consecutive slots.
+fn used<T>(first: usize, entries: &[Entry<T>]) -> impl Iterator<Item = (Id<T>, &T)> {
+    entries.iter().enumerate().filter_map(move |(index, entry)| match entry {
+        Entry::Used(value) => Some((Id::from_index(first + index), value)),
+        Entry::Free(_) => None,
+    })
+}
+
+impl<T> Index<Id<T>> for Arena<T> {
+    type Output = T;
+
+    fn index(&self, id: Id<T>) -> &T {
+        match &self.chunks[id.chunk()][id.place()] {
+            Entry::Used(value) => value,
+            Entry::Free(_) => panic!("slot {id:?} is free: the graph is inconsistent"),
+        }
+    }
+}
+
+impl<T> IndexMut<Id<T>> for Arena<T> {
+    fn index_mut(&mut self, id: Id<T>) -> &mut T {
+        match &mut self.chunks[id.chunk()][id.place()] {
+            Entry::Used(value) => value,
+            Entry::Free(_) => panic!("slot {id:?} is free: the graph is inconsistent"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn freed_slots_are_reused_and_numbers_stay() {
+        let mut arena = Arena::default();
+        let a = arena.insert("a");
+        let b = arena.insert("b");
+        assert_eq!(arena.remove(a), Some("a"));
+        assert_eq!(arena.remove(a), None, "freeing twice frees once");
+        assert_eq!(arena[b], "b");
+        assert_eq!(arena.insert("c"), a);
+        assert_eq!(arena.ids(), vec![a, b]);
+        assert_eq!(arena.len(), 2);
+        arena.check();
+    }
+
+    /// An arena with these many slots, filled one after another.
+    fn filled(count: usize) -> (Arena<usize>, Vec<Id<usize>>) {
+        let mut arena = Arena::default();
+        let ids = (0..count).map(|number| arena.insert(number)).collect();
+        arena.check();
+        (arena, ids)
+    }
+
+    #[test]
+    fn what_is_emptied_is_given_back() {
+        let (mut arena, ids) = filled(10 * CHUNK);
+        let slots = |arena: &Arena<usize>| arena.chunks.iter().map(Vec::capacity).sum::<usize>();
+        assert_eq!(slots(&arena), 10 * CHUNK, "no slot is there for nothing");
+        let full = arena.bytes();
+        // Half of them in a row: whole chunks; then every other one: none.
+        for &id in &ids[..5 * CHUNK] {
+            arena.remove(id);
+        }
+        arena.check();
+        assert_eq!(slots(&arena), 5 * CHUNK);
+        assert_eq!(arena.bytes(), full - 5 * CHUNK * Arena::<usize>::SLOT);
+        for id in ids[5 * CHUNK..].iter().step_by(2) {
+            arena.remove(*id);
+        }
+        arena.check();
+        assert_eq!(slots(&arena), 5 * CHUNK);
+        assert_eq!(arena.get(ids[0]), None, "its chunk is gone");
+        assert_eq!(arena.remove(ids[0]), None);
+        assert_eq!(arena[ids[9 * CHUNK + 1]], 9 * CHUNK + 1);
+        // What comes now goes where there is room, first of all at the beginning.
+        let new: Vec<Id<usize>> = (0..CHUNK).map(|_| arena.insert(0)).collect();
+        assert!(new.iter().filter(|id| id.chunk() == 0).count() >= CHUNK / 2, "{new:?}");
+        arena.check();
+    }
+
+    #[test]
+    fn pages_are_the_same_as_everything_whatever_was_given_back() {
+        let (mut arena, ids) = filled(4 * CHUNK + 10);
+        for (index, &id) in ids.iter().enumerate() {
+            if (CHUNK..2 * CHUNK).contains(&index) || index % 3 == 0 {
+                arena.remove(id);
+            }
+        }
+        arena.check();
+        for step in [1, 700, CHUNK, 5000] {
+            let (mut paged, mut after) = (Vec::new(), 0);
+            loop {
+                paged.extend(arena.iter_from(after, step).map(|(id, _)| id));
+                after += u32::try_from(step).unwrap();
+                if !arena.reaches_beyond(after) {
+                    break;
+                }
+            }
+            assert_eq!(paged, arena.ids(), "{step} at a time");
+        }
+        for id in arena.ids() {
+            arena.remove(id);
+        }
+        assert_eq!((arena.len(), arena.ids()), (0, Vec::new()));
+        arena.check();
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_a_map(steps in prop::collection::vec((any::<bool>(), 0..200_usize), 0..400)) {
+            let mut arena = Arena::default();
+            let mut model: BTreeMap<Id<usize>, usize> = BTreeMap::new();
+            for (inserts, count) in steps {
+                for turn in 0..count {
+                    if inserts {
+                        let id = arena.insert(turn);
+                        prop_assert!(model.insert(id, turn).is_none(), "a slot was given twice");
+                    } else if let Some((&id, &value)) = model.iter().nth(turn * 7 % model.len().max(1)) {
+                        prop_assert_eq!(arena.remove(id), Some(value));
+                        model.remove(&id);
+                    }
+                }
+            }
+            arena.check();
+            prop_assert_eq!(arena.iter().map(|(id, &value)| (id, value)).collect::<Vec<_>>(), model.into_iter().collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Foreground deletions that wait for each other in a circle.
+//!
+//! The graph that is searched has the objects which are deleting dependents, and an arrow from
+//! each to those that block it. Looking through it for each object that asks would take n²
+//! steps for a chain of n, so what one search finds out about all that it passes is kept, for
+//! as long as it holds. Search and memory:
+//!
+//! - A search goes through everything that can be reached and is not known yet (Tarjan's
+//!   strongly connected components). Whoever is in a component of its own is in no cycle.
+//! - A new arrow closes a cycle only if the object that it leads to can reach itself. That is
+//!   looked for in both directions at the same time, and is known when either has come to an
+//!   end. Where a cascade goes down a chain one of them ends at once, and so it does where a
+//!   tenant deletes the chain from its end upwards.
+//! - What is in a cycle is known until anything about a member of one changes.
+
+use hashbrown::hash_map::Entry;
+
+use crate::object::Keyed;
+
+use super::Partition;
+use super::intern::{KeyedMap, KeyedSet};
+use super::node::{NodeId, Role};
+
+/// What searches have found out, of nodes whose progress is counted.
+#[derive(Debug)]
+pub(super) struct Cycles {
+    free: KeyedSet<NodeId>,
+    caught: KeyedSet<NodeId>,
+}
+
+impl Cycles {
+    pub(super) fn new(hasher: Keyed) -> Self {
+        Self { free: KeyedSet::with_hasher(hasher), caught: KeyedSet::with_hasher(hasher) }
+    }
+
+    /// A node changes, or is no longer deleting dependents.
+    pub(super) fn changes(&mut self, id: NodeId) {
+        if self.caught.contains(&id) {
+            self.caught.clear();
+        }
+    }
+
+    /// A node is no longer deleting dependents.
+    pub(super) fn leaves(&mut self, id: NodeId) {
+        self.changes(id);
+        self.free.remove(&id);
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.free.clear();
+        self.caught.clear();
+    }
+
+    fn knows(&self, id: NodeId) -> bool {
+        self.free.contains(&id) || self.caught.contains(&id)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.free.is_empty() && self.caught.is_empty()
+    }
+}
+
+/// A node that a search has reached.
+struct Reached {
+    /// When.
+    number: usize,
+    /// The earliest that can be reached from it, as far as is known.
+    lowest: usize,
+    /// Its component is not complete yet.
+    open: bool,
+}
+
+/// A node whose arrows are being followed.
+struct Step {
+    node: NodeId,
+    ahead: Vec<NodeId>,
+}
+
+impl Partition {
+    /// Whether a node blocks itself through others, over blocking references
+    /// between nodes that are all deleting dependents.
+    pub(super) fn is_in_cycle(&mut self, start: NodeId) -> bool {
+        if !self.cycles.knows(start) {
+            self.search(start);
+        }
+        self.cycles.caught.contains(&start)
+    }
+
+    /// Those that block a node and are deleting dependents themselves.
+    fn arrows(&self, id: NodeId) -> Vec<NodeId> {
+        self.counted_dependents(id)
+            .filter(|&edge| self.store.edges[edge].blocking && self.dependent_deletes_dependents(edge))
+            .map(|edge| self.store.edges[edge].dependent)
+            .collect()
+    }
+
+    fn search(&mut self, start: NodeId) {
+        let mut reached: KeyedMap<NodeId, Reached> = KeyedMap::with_hasher(self.store.node_hasher);
+        let mut open: Vec<NodeId> = Vec::new();
+        let mut path: Vec<Step> = Vec::new();
+        let mut next = Some(start);
+        loop {
+            if let Some(node) = next.take() {
+                let number = reached.len();
+                reached.insert(node, Reached { number, lowest: number, open: true });
+                open.push(node);
+                path.push(Step { node, ahead: self.arrows(node) });
+            }
+            let Some(Step { node, ahead }) = path.last_mut() else { return };
+            let node = *node;
+            if let Some(to) = ahead.pop() {
+                if self.cycles.knows(to) {
+                    // Whoever it leads to is known, and was not reached from there.
+                    continue;
+                }
+                match reached.entry(to) {
+                    Entry::Vacant(_) => next = Some(to),
+                    Entry::Occupied(there) if there.get().open => {
+                        let number = there.get().number;
+                        lower(&mut reached, node, number);
+                    }
+                    Entry::Occupied(_) => {}
+                }
+                continue;
+            }
+            path.pop();
+            let Some(&Reached { number, lowest, .. }) = reached.get(&node) else { return };
+            if let Some(before) = path.last() {
+                lower(&mut reached, before.node, lowest);
+            }
+            if lowest == number {
+                let first = open.iter().rposition(|&other| other == node).unwrap_or_default();
+                let component = open.split_off(first);
+                self.conclude(&component);
+                for member in component {
+                    if let Some(member) = reached.get_mut(&member) {
+                        member.open = false;
+                    }
+                }
+            }
+        }
+    }
+
+    fn conclude(&mut self, component: &[NodeId]) {
+        // One that was told by another partition is not counted here, and has no arrows.
+        let counted = component.iter().filter(|id| self.progress.contains_key(*id));
+        if component.len() > 1 {
+            self.cycles.caught.extend(counted);
+        } else {
+            self.cycles.free.extend(counted);
+        }
+    }
+
+    /// Arrows may have come that lead to a node, or from it.
+    pub(super) fn may_close_cycle(&mut self, id: NodeId) {
+        if self.cycles.is_empty() {
+            return;
+        }
+        let Some(progress) = self.progress.get(&id) else { return };
+        let leads_on = progress.blocking > progress.active || self.store.nodes[id].role != Role::Single;
+        if leads_on && self.may_reach_itself(id) {
+            self.cycles.forget();
+        }
+    }
+
+    /// Looks in both directions. An object that is served twice may for all that this says.
+    fn may_reach_itself(&self, id: NodeId) -> bool {
+        let set = || KeyedSet::with_hasher(self.store.node_hasher);
+        let (mut ahead, mut behind) = (vec![id], vec![id]);
+        let (mut seen_ahead, mut seen_behind) = (set(), set());
+        loop {
+            // Backwards first: an object has few owners, and may have many dependents.
+            let Some(node) = behind.pop() else { return false };
+            if self.store.nodes[node].role != Role::Single {
+                return true;
+            }
+            for edge in self.store.owners(node).filter(|&edge| self.blocks(edge)) {
+                let from = self.store.edges[edge].owner;
+                if from == id {
+                    return true;
+                }
+                if self.progress.contains_key(&from) && seen_behind.insert(from) {
+                    behind.push(from);
+                }
+            }
+            let Some(node) = ahead.pop() else { return false };
+            for to in self.arrows(node) {
+                if to == id {
+                    return true;
+                }
+                if seen_ahead.insert(to) {
+                    ahead.push(to);
+                }
+            }
+        }
+    }
+}
+
+fn lower(reached: &mut KeyedMap<NodeId, Reached>, node: NodeId, to: usize) {
+    if let Some(node) = reached.get_mut(&node) {
+        node.lowest = node.lowest.min(to);
+    }
+}
+
+#[cfg(any(test, feature = "test-util"))]
+impl Partition {
+    /// Panics unless what is kept is what a look at everything finds.
+    pub(super) fn check_cycles(&self) {
+        for id in self.progress.keys().copied() {
+            if self.cycles.knows(id) {
+                assert_eq!(self.cycles.caught.contains(&id), self.reaches_itself(id), "{id:?}");
+            }
+        }
+        let known = self.cycles.free.iter().chain(&self.cycles.caught);
+        assert!(known.into_iter().all(|id| self.progress.contains_key(id)), "kept for too long");
+    }
+
+    fn reaches_itself(&self, start: NodeId) -> bool {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut open = vec![start];
+        while let Some(id) = open.pop() {
+            for to in self.arrows(id) {
+                if self.same_object(to, start) {
+                    return true;
+                }
+                if seen.insert(to) {
+                    open.push(to);
+                }
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,420 @@
+//! Nodes and edges; how these hang together is in `edges.rs`. Keeps the structure consistent and
+//! knows no rule of garbage collection.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::object::{
+    DeletionState, Finalizers, HashSeed, Identity, Key, Keyed, Namespace, ResourceType, ResourceVersion, Uid,
+    UidHasher,
+};
+
+use super::DeletesProve;
+use super::arena::Arena;
+use super::capacity::{grow_by_an_eighth, is_sparse};
+use super::index::Index;
+use super::intern::{Interned, Interner, KeyedMap, KeyedSet, NamespaceId, Purpose, ReferenceType, Types};
+use super::memory::Memory;
+use super::names::{Name, Names};
+use super::node::{Edge, EdgeId, Node, NodeId, NodeType, Presence, Role, Target};
+use super::scan::Scan;
+use super::versions::{Version, Versions};
+
+/// A few nodes; hardly ever more than one.
+pub(super) type Few = SmallVec<[NodeId; 2]>;
+
+/// The data of a partition.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) nodes: Arena<Node>,
+    names: Names,
+    versions: Versions,
+    pub(super) edges: Arena<Edge>,
+    /// Where each node is found: by the hash of its key.
+    index: Index<Node>,
+    uid_hasher: UidHasher,
+    /// For maps and sets of nodes.
+    pub(super) node_hasher: Keyed,
+    /// Names of references that differ from their owner node's: rare.
+    pub(super) own_names: KeyedMap<EdgeId, Box<str>>,
+    /// Owners whose dependents are being read page by page.
+    pub(super) scans: KeyedMap<NodeId, Scan>,
+    pub(super) namespaces: Interner<Namespace>,
+    pub(super) reference_types: Interner<ReferenceType>,
+    pub(super) types: Types,
+    virtual_nodes: usize,
+    /// The nodes that were proved absent: few, and to be found at once.
+    absent: KeyedSet<NodeId>,
+    /// Virtual ones that were proved absent, or seen to go, and watches have broken since.
+    pub(super) doubtful: KeyedSet<NodeId>,
+    /// Edges to owners whose kind leads to no type.
+    pub(super) unresolved_edges: usize,
+    /// Source of generations. One for all nodes: a node that was freed and made
+    /// anew must not come back to a generation that some verdict still carries.
+    clock: u32,
+}
+
+/// Where a node is found in the index: by its uid alone if it is observed, so that all
+/// objects with a uid can be found, and these have uids that an API server gave them. What
+/// references name is found by its uid and its type: one uid can be named with any number of
+/// kinds, and each must not be searched for among all of them.
+fn place(hasher: &UidHasher, node: &Node) -> u64 {
+    if node.is_observed() { hasher.hash(&node.uid) } else { place_of_stub(hasher, &node.uid, node.target()) }
+}
+
+fn place_of_stub(hasher: &UidHasher, uid: &Uid, target: Target) -> u64 {
+    let role = match target {
+        Target::Served(id) => 2 * u64::from(id.number()),
+        Target::Unresolved(id) => 2 * u64::from(id.number()) + 1,
+    };
+    hasher.hash_as(uid, role)
+}
+
+impl Store {
+    pub(super) fn new(seed: HashSeed) -> Self {
+        Self {
+            nodes: Arena::default(),
+            names: Names::default(),
+            versions: Versions::new(Purpose::Nodes.hasher(seed)),
+            edges: Arena::default(),
+            index: Index::default(),
+            uid_hasher: seed.uids(),
+            node_hasher: Purpose::Nodes.hasher(seed),
+            own_names: KeyedMap::with_hasher(Purpose::Edges.hasher(seed)),
+            scans: KeyedMap::with_hasher(Purpose::Nodes.hasher(seed)),
+            namespaces: Interner::new(Purpose::Namespaces.hasher(seed)),
+            reference_types: Interner::new(Purpose::ReferenceTypes.hasher(seed)),
+            types: Types::new(Purpose::Types.hasher(seed)),
+            virtual_nodes: 0,
+            absent: KeyedSet::with_hasher(Purpose::Nodes.hasher(seed)),
+            doubtful: KeyedSet::with_hasher(Purpose::Nodes.hasher(seed)),
+            unresolved_edges: 0,
+            clock: 0,
+        }
+    }
+
+    pub(super) fn find(&self, uid: &Uid, target: Target) -> Option<NodeId> {
+        let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target() == target;
+        self.index.find(self.uid_hasher.hash(uid), is).or_else(|| self.find_stub(uid, target))
+    }
+
+    /// What references name by this uid and type, and no monitor shows.
+    fn find_stub(&self, uid: &Uid, target: Target) -> Option<NodeId> {
+        let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target() == target;
+        self.index.find(place_of_stub(&self.uid_hasher, uid, target), is)
+    }
+
+    /// The node of a key.
+    pub(super) fn find_key(&self, key: &Key) -> Option<NodeId> {
+        let target = self.types.find(&key.resource.group_resource)?;
+        self.find(&key.uid, Target::Served(target))
+    }
+
+    /// What is most likely the object with a uid. The node itself is not read.
+    pub(super) fn first_with(&self, uid: &Uid) -> Option<NodeId> {
+        self.index.with_hash(self.uid_hasher.hash(uid)).next()
+    }
+
+    /// The nodes with a uid: the objects, and what references name. Costs as much as there
+    /// are types and kinds: for people who ask.
+    pub(super) fn with_uid(&self, uid: &Uid) -> impl Iterator<Item = NodeId> {
+        let types = self.types.entries.iter().map(|(id, _)| Target::Served(id));
+        let unresolved = self.reference_types.iter().map(|(id, _)| Target::Unresolved(id));
+        let stubs = types.chain(unresolved).filter_map(|target| self.find_stub(uid, target));
+        self.observed_with(uid).into_iter().chain(stubs)
+    }
+
+    /// The observed nodes with a uid, ordered by group and resource.
+    pub(super) fn observed_with(&self, uid: &Uid) -> Few {
+        let is = |id: &NodeId| self.nodes[*id].uid == *uid && self.nodes[*id].is_observed();
+        let mut found: Few = self.index.with_hash(self.uid_hasher.hash(uid)).filter(is).collect();
+        if found.len() > 1 {
+            found.sort_by(|&a, &b| self.resource(a).group_resource.cmp(&self.resource(b).group_resource));
+        }
+        found
+    }
+
+    /// What references name by this uid, and by an `apiVersion` and kind that do not resolve.
+    pub(super) fn find_unresolved(&self, uid: &Uid, api_version: &str, kind: &str) -> Option<NodeId> {
+        let hash = ReferenceType::hash_parts(self.reference_types.hasher(), api_version, kind);
+        let is = |other: &ReferenceType| *other.api_version == *api_version && *other.kind == *kind;
+        self.find_stub(uid, Target::Unresolved(self.reference_types.find(hash, is)?))
+    }
+
+    /// The nodes that stand for this uid under an `apiVersion`, one of these, and a kind that
+    /// do not resolve. Costs as much as there are such kinds.
+    pub(super) fn unresolved_with(
+        &self,
+        uid: &Uid,
+        api_version: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = NodeId> {
+        let kinds = self.reference_types.iter().filter(move |(_, kind)| api_version(&kind.api_version));
+        kinds.filter_map(|(id, _)| self.find_stub(uid, Target::Unresolved(id)))
+    }
+
+    /// A node is found elsewhere from now on: it was, or is to be, observed.
+    fn replace(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
+        let Self { nodes, index, uid_hasher, .. } = self;
+        let before = place(uid_hasher, &nodes[id]);
+        change(&mut nodes[id]);
+        let now = place(uid_hasher, &nodes[id]);
+        if now != before {
+            let place = |&id: &NodeId| place(uid_hasher, &nodes[id]);
+            index.remove(before, id, place);
+            index.insert(now, id, place);
+        }
+    }
+
+    pub(super) fn create(
+        &mut self,
+        uid: &Uid,
+        target: Target,
+        namespace: Option<&Namespace>,
+        name: &str,
+        presence: Presence,
+    ) -> NodeId {
+        let node = Node {
+            uid: uid.clone(),
+            name: Name::default(),
+            version: Version::default(),
+            namespace: namespace.map(|namespace| self.acquire_namespace(namespace)),
+            node_type: match target {
+                Target::Served(id) => NodeType::Served { id, position: 0 },
+                Target::Unresolved(id) => NodeType::Unresolved(id),
+            },
+            first_owner: None,
+            first_dependent: None,
+            generation: self.tick(),
+            presence,
+            deletion: DeletionState::Live,
+            finalizers: Finalizers::default(),
+            role: Role::Single,
+            listed: false,
+            shares_uid: false,
+        };
+        self.virtual_nodes += usize::from(presence == Presence::Virtual);
+        let id = self.nodes.insert(node);
+        self.add_name(id, name);
+        if let NodeType::Served { id: type_id, position } = &mut self.nodes[id].node_type {
+            let list = &mut self.types.entries[*type_id].nodes;
+            // Not more than there are slots, whose numbers are 32 bits wide.
+            *position = list.len() as u32;
+            grow_by_an_eighth(list);
+            list.push(id);
+            self.types.entries[*type_id].observed += usize::from(presence == Presence::Observed);
+        }
+        let Self { nodes, index, uid_hasher, .. } = self;
+        index.insert(place(uid_hasher, &nodes[id]), id, |&id| place(uid_hasher, &nodes[id]));
+        id
+    }
+
+    /// Frees a node that no edge touches any more.
+    pub(super) fn free(&mut self, id: NodeId) {
+        let Self { nodes, index, uid_hasher, .. } = self;
+        index.remove(place(uid_hasher, &nodes[id]), id, |&id| place(uid_hasher, &nodes[id]));
+        self.scans.remove(&id);
+        self.set_version(id, None);
+        let Some(node) = self.nodes.remove(id) else { return };
+        if node.presence == Presence::Absent {
+            self.absent.remove(&id);
+        }
+        if !self.doubtful.is_empty() {
+            self.doubtful.remove(&id);
+        }
+        self.remove_name(id, node.name);
+        self.virtual_nodes -= usize::from(node.presence == Presence::Virtual);
+        if let Some(namespace) = node.namespace {
+            self.namespaces.release(namespace);
+        }
+        if let NodeType::Served { id: type_id, position } = node.node_type {
+            let list = &mut self.types.entries[type_id].nodes;
+            list.swap_remove(position as usize);
+            if is_sparse(list.len(), list.capacity()) {
+                // Four bytes a node: copied in no time.
+                list.shrink_to(list.len() * 2);
+            }
+            if let Some(&moved) = list.get(position as usize) {
+                self.nodes[moved].node_type = NodeType::Served { id: type_id, position };
+            }
+            self.types.entries[type_id].observed -= usize::from(node.presence == Presence::Observed);
+            self.types.release(type_id);
+        }
+    }
+
+    /// Changes why a node is here; a new generation begins.
+    pub(super) fn set_presence(&mut self, id: NodeId, presence: Presence) {
+        let was = self.nodes[id].presence;
+        if (was == Presence::Observed) == (presence == Presence::Observed) {
+            self.nodes[id].presence = presence;
+        } else {
+            self.replace(id, |node| node.presence = presence);
+        }
+        self.virtual_nodes += usize::from(presence == Presence::Virtual);
+        self.virtual_nodes -= usize::from(was == Presence::Virtual);
+        if !self.doubtful.is_empty() {
+            self.doubtful.remove(&id);
+        }
+        if presence == Presence::Absent {
+            self.absent.insert(id);
+        } else if was == Presence::Absent {
+            self.absent.remove(&id);
+        }
+        if let NodeType::Served { id: type_id, .. } = self.nodes[id].node_type {
+            let observed = &mut self.types.entries[type_id].observed;
+            *observed += usize::from(presence == Presence::Observed);
+            *observed -= usize::from(was == Presence::Observed);
+        }
+        self.bump(id);
+    }
+
+    /// Begins a new generation of a node: verdicts on the old one no longer hold.
+    pub(super) fn bump(&mut self, id: NodeId) {
+        self.nodes[id].generation = self.tick();
+    }
+
+    fn tick(&mut self) -> u32 {
+        self.clock = self.clock.wrapping_add(1);
+        self.clock
+    }
+
+    /// Gives a node other coordinates. References to it keep the name that they
+    /// were written with.
+    pub(super) fn relocate(&mut self, id: NodeId, namespace: Option<&Namespace>, name: &str) {
+        if self.namespace(id) != namespace {
+            let new = namespace.map(|namespace| self.acquire_namespace(namespace));
+            if let Some(old) = std::mem::replace(&mut self.nodes[id].namespace, new) {
+                self.namespaces.release(old);
+            }
+        }
+        if self.name(id) != name {
+            let old: Box<str> = self.name(id).into();
+            let was = std::mem::take(&mut self.nodes[id].name);
+            self.remove_name(id, was);
+            self.add_name(id, name);
+            let mut next = self.nodes[id].first_dependent;
+            while let Some(edge) = next {
+                let written = self.own_names.remove(&edge).unwrap_or_else(|| old.clone());
+                self.set_name(edge, id, &written);
+                next = self.edges[edge].next_dependent;
+            }
+        }
+    }
+
+    /// Names a node that has no name.
+    fn add_name(&mut self, id: NodeId, name: &str) {
+        let Self { nodes, names, .. } = self;
+        let name = names.insert(id.chunk(), name, nodes.chunk_mut(id).map(|node| &mut node.name));
+        nodes[id].name = name;
+    }
+
+    /// Forgets a name that no node has any more.
+    fn remove_name(&mut self, id: NodeId, name: Name) {
+        let Self { nodes, names, .. } = self;
+        names.remove(id.chunk(), name, nodes.chunk_mut(id).map(|node| &mut node.name));
+    }
+
+    pub(super) fn name(&self, id: NodeId) -> &str {
+        self.names.get(id.chunk(), self.nodes[id].name)
+    }
+
+    /// The resource version of a node.
+    pub(super) fn version(&self, id: NodeId) -> Option<ResourceVersion> {
+        self.versions.get(id, self.nodes[id].version)
+    }
+
+    pub(super) fn set_version(&mut self, id: NodeId, version: Option<&ResourceVersion>) {
+        self.versions.set(id, &mut self.nodes[id].version, version);
+    }
+
+    fn acquire_namespace(&mut self, namespace: &Namespace) -> NamespaceId {
+        let hash = namespace.hash_key(self.namespaces.hasher());
+        self.namespaces.acquire(hash, |other| other == namespace, || namespace.clone())
+    }
+
+    pub(super) fn namespace(&self, id: NodeId) -> Option<&Namespace> {
+        self.nodes[id].namespace.map(|namespace| self.namespaces.get(namespace))
+    }
+
+    /// The type of a node that has one; unresolved stubs have none.
+    pub(super) fn resource_of(&self, id: NodeId) -> Option<&Arc<ResourceType>> {
+        match self.nodes[id].node_type {
+            NodeType::Served { id, .. } => Some(&self.types.entries[id].resource),
+            NodeType::Unresolved(_) => None,
+        }
+    }
+
+    /// The type of a node that is known to have one.
+    pub(super) fn resource(&self, id: NodeId) -> &Arc<ResourceType> {
+        #[expect(clippy::expect_used, reason = "only stubs of unresolved references have no type")]
+        self.resource_of(id).expect("a node with a type")
+    }
+
+    pub(super) fn is_synced(&self, id: NodeId) -> bool {
+        match self.nodes[id].node_type {
+            NodeType::Served { id, .. } => self.types.entries[id].is_synced(),
+            NodeType::Unresolved(_) => false,
+        }
+    }
+
+    pub(super) fn key(&self, id: NodeId) -> Key {
+        Key {
+            uid: self.nodes[id].uid.clone(),
+            resource: Arc::clone(self.resource(id)),
+            namespace: self.namespace(id).cloned(),
+        }
+    }
+
+    pub(super) fn identity(&self, id: NodeId) -> Identity {
+        Identity {
+            resource: Arc::clone(self.resource(id)),
+            namespace: self.namespace(id).cloned(),
+            name: self.name(id).into(),
+            uid: self.nodes[id].uid.clone(),
+        }
+    }
+
+    /// What all this takes up, nearly: without what few or large objects have once.
+    pub(super) fn memory(&self) -> Memory {
+        let lists = self.types.entries.iter().map(|(_, entry)| entry.nodes.capacity() * size_of::<NodeId>());
+        Memory {
+            nodes: self.nodes.bytes(),
+            names: self.names.bytes(),
+            edges: self.edges.bytes(),
+            index: self.index.bytes(),
+            lists: lists.sum(),
+            rest: self.absent.allocation_size() + self.own_names.allocation_size() + self.versions.bytes(),
+        }
+    }
+
+    pub(super) const fn unresolved_edges(&self) -> usize {
+        self.unresolved_edges
+    }
+
+    pub(super) const fn virtual_nodes(&self) -> usize {
+        self.virtual_nodes
+    }
+
+    /// The nodes that were proved absent, in no order.
+    pub(super) fn absent(&self) -> impl Iterator<Item = NodeId> {
+        self.absent.iter().copied()
+    }
+
+    /// Whether a monitor of a node's type runs.
+    pub(super) fn is_monitored(&self, id: NodeId) -> bool {
+        let NodeType::Served { id: type_id, .. } = self.nodes[id].node_type else { return false };
+        self.types.entries[type_id].monitor.is_some()
+    }
+
+    /// Whether the versions of a node's type say what came first. Those that an
+    /// aggregated API gives may be anything.
+    pub(super) fn versions_order(&self, id: NodeId) -> bool {
+        let NodeType::Served { id: type_id, .. } = self.nodes[id].node_type else { return false };
+        let monitor = self.types.entries[type_id].monitor.as_ref();
+        monitor.is_none_or(|monitor| monitor.deletes_prove == DeletesProve::Absence && !monitor.is_foreign)
+    }
+}
+
+#[cfg(any(test, feature = "test-util"))]
+#[path = "testing/consistency.rs"]
+mod consistency;

@@ -1,0 +1,80 @@
+//! The whole graph put together in memory, which the collector itself never does: a naive model of its pages.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::graph::dump::{DumpEdge, DumpId, Language};
+use crate::graph::{Dump, Partition};
+use crate::object::Uid;
+
+impl Dump {
+    /// Puts the dumps of all partitions together.
+    pub fn merge(dumps: impl IntoIterator<Item = Self>) -> Self {
+        let mut merged = Self::default();
+        for dump in dumps {
+            for (id, node) in dump.nodes {
+                match merged.nodes.get(&id) {
+                    Some(known) if *known <= node => {}
+                    _ => {
+                        merged.nodes.insert(id, node);
+                    }
+                }
+            }
+            merged.edges.extend(dump.edges);
+        }
+        merged
+    }
+
+    /// All that is connected with the objects of these uids, in either direction.
+    pub fn component(&self, uids: &[Uid]) -> Self {
+        let mut neighbours: BTreeMap<&DumpId, Vec<&DumpId>> = BTreeMap::new();
+        for DumpEdge { child, owner, .. } in &self.edges {
+            neighbours.entry(child).or_default().push(owner);
+            neighbours.entry(owner).or_default().push(child);
+        }
+        let mut open: Vec<&DumpId> = self.nodes.keys().filter(|id| uids.contains(&id.uid)).collect();
+        let mut reached: BTreeSet<&DumpId> = open.iter().copied().collect();
+        while let Some(id) = open.pop() {
+            for &next in neighbours.get(id).into_iter().flatten() {
+                if reached.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        Self {
+            nodes: self
+                .nodes
+                .iter()
+                .filter(|(id, _)| reached.contains(id))
+                .map(|(id, node)| (id.clone(), node.clone()))
+                .collect(),
+            edges: self.edges.iter().filter(|edge| reached.contains(&edge.child)).cloned().collect(),
+        }
+    }
+
+    /// As text.
+    pub fn to_dot(&self) -> String {
+        self.written(Language::Dot)
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.written(Language::Json)).unwrap()
+    }
+}
+
+impl Partition {
+    /// Dumps every node that has an edge, and the nodes of these uids even if
+    /// they have none.
+    pub fn dump(&self, roots: Option<&[Uid]>) -> Dump {
+        let mut dump = Dump::default();
+        for (id, node) in self.store.nodes.iter() {
+            if self.is_connected(id) || roots.is_some_and(|roots| roots.contains(&node.uid)) {
+                dump.nodes.insert(self.dump_id(id), self.dump_node(id));
+            }
+        }
+        for (_, edge) in self.store.edges.iter() {
+            dump.edges.insert(self.dump_edge(edge));
+        }
+        dump
+    }
+}

@@ -1,0 +1,13 @@
+//! Partitions, objects and random histories for tests, here and in the crates that build on this one.
+
+#![allow(
+    missing_docs,
+    missing_debug_implementations,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "it is compiled for tests alone"
+)]
+
+mod dumps;
+pub mod histories;
+pub mod world;

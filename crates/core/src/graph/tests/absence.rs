@@ -1,0 +1,232 @@
+//! Deletes and proved absences (semantics, section 3).
+
+use crate::graph::testing::world::*;
+use crate::graph::*;
+use crate::object::*;
+
+#[test]
+fn a_real_delete_remembers_the_absence_and_queues_every_dependent() {
+    let mut w = World::new(2);
+    for owner in [config("owner"), node("n")] {
+        w.see(&[&owner, &pod("a").owned(&owner), &pod("b").owned(&owner)]);
+        w.forget();
+        w.delete(&owner);
+        assert_eq!(w.queued(), ["a", "b"]);
+        assert_eq!(w.out.absent, [owner.identity()]);
+        assert_eq!(w.state(&owner), OwnerState::Absent);
+        w.delete(&pod("a"));
+        assert_eq!(w.state(&owner), OwnerState::Absent);
+        w.delete(&pod("b"));
+        assert_eq!(w.state(&owner), OwnerState::Unknown, "nobody needs it any more");
+        assert!(w.partitions.iter().all(|partition| partition.stats().nodes == 0));
+    }
+}
+
+/// What is measured from the event on: the dependents of an owner that is gone, or
+/// deletes them, and nothing else that is queued on the way.
+#[test]
+fn the_dependents_of_a_deleted_owner_are_marked_as_such() {
+    let mut w = World::new(1);
+    let bereaved = |out: &mut Effects| {
+        let marked = out.bereaved.drain(..).flat_map(|range| out.delete[range].to_vec());
+        let marked: Vec<_> = marked.map(|key| key.uid.to_string()).collect();
+        let all = out.delete.drain(..).count();
+        (marked, all)
+    };
+    let above = config("above").foreground();
+    let owner = config("owner").blocking(&above);
+    w.see(&[&above, &owner, &pod("a").owned(&owner), &pod("b").owned(&owner), &pod("c").owned(&node("n"))]);
+    bereaved(&mut w.out);
+    w.delete(&owner);
+    // The one above waited for its dependent to go, and is nobody's dependent.
+    let (mut marked, all) = bereaved(&mut w.out);
+    marked.sort();
+    assert_eq!((marked, all), (vec![pod("a").key().uid.to_string(), pod("b").key().uid.to_string()], 3));
+
+    let other = config("other");
+    w.see(&[&other, &pod("d").owned(&other)]);
+    bereaved(&mut w.out);
+    w.see(&[&other.clone().at(50).foreground()]);
+    let (marked, all) = bereaved(&mut w.out);
+    assert_eq!((marked, all), (vec![pod("d").key().uid.to_string()], 2));
+    w.see(&[&pod("e").owned(&config("never"))]);
+    assert_eq!(bereaved(&mut w.out).0, Vec::<String>::new(), "its owner may have gone long ago");
+}
+
+#[test]
+fn keys_of_linked_dependents_name_their_namespace() {
+    let mut w = World::new(2);
+    w.see(&[&node("n"), &pod("a").owned(&node("n"))]);
+    w.delete(&node("n"));
+    let namespace = Namespace::parse("ns");
+    assert_eq!(w.out.delete.iter().map(|key| &key.namespace).collect::<Vec<_>>(), [&namespace]);
+}
+
+#[test]
+fn a_delete_that_proves_nothing_has_the_owner_verified() {
+    let mut w = World::new(1);
+    w.deletes_prove = DeletesProve::Nothing;
+    w.epoch = Epoch(2);
+    w.start("configmaps");
+    w.list("configmaps", 1, &[]);
+    let owner = config("owner");
+    w.epoch = Epoch(1);
+    w.see(&[&pod("a").owned(&owner)]);
+    w.epoch = Epoch(2);
+    w.see(&[&owner]);
+    w.forget();
+    w.delete(&owner);
+    assert_eq!(w.queued(), ["owner"]);
+    assert!(w.out.absent.is_empty());
+    assert_eq!(w.prove_absent(&owner), Verification::Applied);
+    assert_eq!(w.queued(), ["a"]);
+}
+
+#[test]
+fn a_delete_of_an_object_that_was_never_seen_proves_its_absence_too() {
+    let mut w = World::new(1);
+    let owner = config("owner");
+    w.see(&[&pod("a").owned(&owner)]);
+    w.forget();
+    w.delete(&owner);
+    assert_eq!(w.queued(), ["a"]);
+    assert_eq!(w.state(&owner), OwnerState::Absent);
+}
+
+#[test]
+fn an_absence_that_all_dependents_agree_on_is_like_a_real_delete() {
+    let mut w = World::new(2);
+    for owner in [config("owner"), node("n")] {
+        w.see(&[&pod("a").owned(&owner), &pod("b").owned(&owner)]);
+        w.forget();
+        assert_eq!(w.prove_absent(&owner), Verification::Applied);
+        assert_eq!(w.queued(), ["a", "b"]);
+        assert_eq!(w.state(&owner), OwnerState::Absent);
+        assert_eq!(w.snapshot(&owner), Snapshot::Gone, "nothing is left to verify");
+        w.delete(&pod("a"));
+        w.delete(&pod("b"));
+    }
+}
+
+#[test]
+fn a_virtual_node_takes_the_next_identity_while_dependents_disagree() {
+    let mut w = World::new(1);
+    let owner = config("b").uid("owner");
+    let named = |name: &str| OwnerReference { name: name.into(), ..owner.reference() };
+    w.see(&[
+        &pod("says-b").with(named("b")),
+        &pod("says-c").with(named("c")),
+        &pod("says-a").with(named("a")),
+    ]);
+    for (name, agreeing) in [("b", "says-b"), ("c", "says-c"), ("a", "says-a"), ("b", "says-b")] {
+        w.forget();
+        assert_eq!(&*w.virtual_node(&owner).identity.name, name, "in order, and round again");
+        assert_eq!(w.prove_absent(&owner), Verification::Retry);
+        assert_eq!(w.queued(), [agreeing]);
+        assert_eq!(w.out.absent, [owner.clone().named(name).identity()]);
+    }
+}
+
+#[test]
+fn alternates_are_ordered_by_namespace_before_name() {
+    let mut w = World::new(1);
+    let owner = obj("configmaps", "n2", "b").uid("owner");
+    let named = |name: &str| OwnerReference { name: name.into(), ..owner.reference() };
+    w.see(&[
+        &obj("pods", "n2", "p1").with(named("b")),
+        &obj("pods", "n3", "p2").with(named("a")),
+        &obj("pods", "n1", "p3").with(named("c")),
+    ]);
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let node = w.virtual_node(&owner);
+        seen.push(format!("{}/{}", node.identity.namespace.unwrap(), node.identity.name));
+        w.prove_absent(&owner);
+    }
+    assert_eq!(seen, ["n2/b", "n3/a", "n1/c"]);
+}
+
+#[test]
+fn an_identity_that_does_not_resolve_makes_room_for_the_next() {
+    let mut w = World::new(1);
+    let owner = config("a").uid("owner");
+    let other = OwnerReference { name: "b".into(), ..owner.reference() };
+    w.see(&[&pod("p").owned(&owner), &pod("q").with(other)]);
+    let VirtualSnapshot { identity, generation } = w.virtual_node(&owner);
+    let mut out = Effects::default();
+    let verdict = w.partition("ns").not_resolved(&identity, generation, &mut out);
+    assert_eq!(verdict, Verification::Retry);
+    assert_eq!(&*w.virtual_node(&owner).identity.name, "b");
+    assert!(out.delete.is_empty(), "the caller backs off");
+    let again = w.partition("ns").not_resolved(&identity, generation, &mut out);
+    assert_eq!(again, Verification::Stale);
+}
+
+#[test]
+fn a_verdict_on_an_older_generation_is_discarded_and_the_key_queued_again() {
+    let mut w = World::new(1);
+    let owner = config("owner");
+    let a = pod("a").owned(&owner);
+    w.see(&[&a]);
+    let VirtualSnapshot { identity, generation } = w.virtual_node(&owner);
+    w.see(&[&owner]);
+    w.forget();
+    let mut out = Effects::default();
+    let verdict = w.partition("ns").absence_proved(&identity, generation, &mut out);
+    assert_eq!((verdict, &out.delete[..]), (Verification::Stale, &[owner.key()][..]));
+    assert!(w.is_observed(&owner));
+    w.delete(&a);
+    w.delete(&owner);
+    w.see(&[&a]);
+    let verdict = w.partition("ns").absence_proved(&identity, generation, &mut out);
+    assert_eq!(verdict, Verification::Stale, "also after the node was made anew");
+}
+
+#[test]
+fn an_observed_object_that_is_proved_absent_is_removed() {
+    let mut w = World::new(1);
+    let (owner, above) = (config("owner"), config("above"));
+    w.see(&[&above.clone().foreground(), &owner.clone().blocking(&above), &pod("a").owned(&owner)]);
+    w.forget();
+    let generation = w.object(&owner).generation;
+    w.forget();
+    let mut out = Effects::default();
+    let verdict = w.partition("ns").absence_proved(&owner.identity(), generation, &mut out);
+    assert_eq!(verdict, Verification::Applied);
+    assert_eq!(out.delete, [above.key(), pod("a").key()]);
+    assert_eq!(w.state(&owner), OwnerState::Absent);
+}
+
+#[test]
+fn an_observed_object_survives_the_absence_of_another_identity() {
+    let mut w = World::new(1);
+    let owner = config("owner");
+    let bad = pod("bad").with(OwnerReference { name: "else".into(), ..owner.reference() });
+    w.see(&[&owner, &bad, &pod("good").owned(&owner)]);
+    let generation = w.object(&owner).generation;
+    let mut out = Effects::default();
+    let wrong = owner.clone().named("else").identity();
+    w.partition("ns").absence_proved(&wrong, generation, &mut out);
+    assert_eq!(out.delete, [bad.key()]);
+    assert!(w.is_observed(&owner));
+}
+
+#[test]
+fn an_absent_object_that_shows_up_alive_is_reported() {
+    let mut w = World::new(1);
+    let owner = config("owner");
+    w.see(&[&pod("a").owned(&owner)]);
+    w.prove_absent(&owner);
+    w.see(&[&owner]);
+    assert_eq!(w.out.present, [owner.identity()]);
+    assert!(w.is_observed(&owner));
+}
+
+#[test]
+fn a_reset_forgets_everything_and_needs_new_monitors() {
+    let mut w = World::new(1);
+    w.see(&[&pod("a").owned(&config("owner"))]);
+    w.partition("ns").reset();
+    assert_eq!(w.partition("ns").stats().nodes, 0);
+    assert_eq!(w.change(&pod("a"), Change::Seen(pod("a").facts)), IntakeOutcome::Stale);
+}

@@ -1,0 +1,278 @@
+//! Types come and go (semantics, sections 2 and 3).
+
+use crate::graph::testing::world::*;
+use crate::graph::*;
+use crate::object::*;
+
+fn widget(name: &str) -> Obj {
+    obj("widgets.example.com", "ns", name)
+}
+
+fn thing(name: &str) -> Obj {
+    obj("things.example.com", "", name)
+}
+
+const WIDGETS: &str = "widgets.example.com";
+const THINGS: &str = "things.example.com";
+
+/// A catalog that serves only v2 of widgets.
+fn without_v1() -> std::sync::Arc<Catalog> {
+    let full = catalog_without(&[WIDGETS]);
+    let mut builder = Catalog::builder();
+    for resource in full.types() {
+        builder.add(ServedKind { version: resource.version.clone(), resource: resource.clone() });
+    }
+    builder.add(ServedKind { version: "v2".into(), resource: resource(WIDGETS) });
+    std::sync::Arc::new(builder.build())
+}
+
+#[test]
+fn a_reference_to_an_unknown_kind_is_unresolved_until_the_catalog_knows_it() {
+    let mut w = World::new(2);
+    for owner in [widget("w"), thing("t")] {
+        let name = owner.resource.group_resource.to_string();
+        w.remove_type(&name);
+        w.set_catalog(&catalog_without(&[&name]));
+        let a = pod("a").owned(&owner);
+        w.see(&[&a]);
+        assert_eq!(w.object(&a).references[0].owner, OwnerView::Unresolved);
+        w.forget();
+        w.set_catalog(catalog());
+        let queued = w.queued();
+        assert!(queued.contains(&"a".to_owned()) && queued.contains(&owner.facts.name.to_string()));
+        assert_eq!(w.virtual_node(&owner).identity, owner.identity());
+        w.delete(&a);
+    }
+}
+
+#[test]
+fn references_through_a_version_that_is_no_longer_served_become_unresolved() {
+    let mut w = World::new(1);
+    let owner = widget("w");
+    let through_v1 =
+        pod("a").with(OwnerReference { api_version: "example.com/v1".into(), ..owner.reference() });
+    w.see(&[&owner, &through_v1, &pod("b").owned(&owner)]);
+    w.forget();
+    w.set_catalog(&without_v1());
+    assert_eq!(w.queued(), ["a"]);
+    assert_eq!(w.object(&through_v1).references[0].owner, OwnerView::Unresolved);
+    assert!(matches!(w.object(&pod("b")).references[0].owner, OwnerView::Local { .. }));
+    w.delete(&owner);
+    assert_eq!(w.queued(), ["b"]);
+    w.set_catalog(catalog());
+    assert_eq!(w.queued(), ["a"]);
+    let OwnerView::Local { state, .. } = &w.object(&through_v1).references[0].owner else { panic!() };
+    assert_eq!(state, &OwnerState::Absent);
+}
+
+/// The same where v1 is served, and nobody could read what it serves.
+fn with_v1_unread() -> std::sync::Arc<Catalog> {
+    let mut builder = Catalog::builder();
+    for resource in without_v1().types() {
+        builder.add(ServedKind { version: resource.version.clone(), resource: resource.clone() });
+    }
+    builder.unread("example.com", "v1");
+    std::sync::Arc::new(builder.build())
+}
+
+#[test]
+fn a_reference_through_a_version_that_could_not_be_read_blocks_its_owner_all_the_same() {
+    let mut w = World::new(1);
+    let owner = widget("w");
+    let through_v1 = OwnerReference { api_version: "example.com/v1".into(), ..owner.reference() };
+    let blocking = pod("a").with(OwnerReference { block_owner_deletion: true, ..through_v1.clone() });
+    w.set_catalog(&with_v1_unread());
+    w.see(&[&owner.clone().foreground(), &blocking]);
+    assert_eq!(w.object(&owner).foreground, ForegroundProgress::PerhapsBlocked);
+    assert_eq!(w.object(&blocking).references[0].owner, OwnerView::Unresolved, "and no more than that");
+    assert!(w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
+
+    // It stops blocking, and blocks again.
+    w.see(&[&pod("a").with(through_v1).at(11)]);
+    assert!(!w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
+    w.see(&[&blocking.clone().at(12)]);
+    assert!(w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
+
+    // From now on it is an edge like others.
+    w.set_catalog(catalog());
+    assert!(!w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
+    assert_eq!(w.object(&owner).foreground, ForegroundProgress::Blocked(1));
+    w.forget();
+    w.delete(&blocking);
+    assert_eq!(w.queued(), ["w"]);
+    assert_eq!(w.object(&owner).foreground, ForegroundProgress::Unblocked);
+}
+
+#[test]
+fn a_reference_through_a_version_that_is_not_served_blocks_nobody() {
+    let mut w = World::new(1);
+    let owner = widget("w");
+    let reference = OwnerReference { block_owner_deletion: true, ..owner.reference() };
+    let through_v1 = OwnerReference { api_version: "example.com/v1".into(), ..reference };
+    w.set_catalog(&without_v1());
+    w.see(&[&owner.clone().foreground(), &pod("a").with(through_v1)]);
+    assert_eq!(w.object(&owner).foreground, ForegroundProgress::Unblocked);
+    assert!(!w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
+}
+
+#[test]
+fn a_type_that_goes_takes_its_nodes_along_without_deleting_their_dependents() {
+    let mut w = World::new(2);
+    let (owner, cluster) = (widget("w"), thing("t"));
+    let a = pod("a").owned(&owner).owned(&cluster);
+    w.see(&[&owner, &cluster, &a]);
+    w.forget();
+    w.set_catalog(&catalog_without(&[WIDGETS, THINGS]));
+    assert!(w.is_observed(&owner), "drained first");
+    w.remove_type(WIDGETS);
+    w.remove_type(THINGS);
+    assert!(w.out.absent.is_empty());
+    let references = w.object(&a).references;
+    assert_eq!(references[0].owner, OwnerView::Unresolved);
+    assert_eq!(references[1].owner, OwnerView::Remote(cluster.identity()), "partition 0 knows better");
+    assert_eq!((w.state(&owner), w.state(&cluster)), (OwnerState::Unknown, OwnerState::Unknown));
+    w.forget();
+    w.set_catalog(catalog());
+    assert_eq!(w.queued(), ["a", "t", "w"], "woken at once when they come back");
+}
+
+#[test]
+fn whoever_names_an_owner_whose_type_is_gone_is_undecided_itself() {
+    let mut w = World::new(2);
+    let owner = thing("t");
+    w.see(&[&pod("a").owned(&owner)]);
+    w.set_catalog(&catalog_without(&[THINGS]));
+    w.remove_type(THINGS);
+    w.forget();
+    let VirtualSnapshot { identity, generation } = w.virtual_node(&owner);
+    let partition = &mut w.partitions[0];
+    assert_eq!(partition.not_resolved(&identity, generation, &mut w.out), Verification::Applied);
+    assert_eq!(w.queued(), ["a"], "or nobody could see that it is undecided");
+    w.see(&[&pod("b").owned(&owner)]);
+    assert_eq!(w.queued(), ["b"], "nobody looks for the owner any more");
+    w.set_catalog(catalog());
+    assert!(w.queued().contains(&"t".to_owned()), "now somebody does");
+}
+
+#[test]
+fn the_last_deletions_of_a_type_that_goes_still_count() {
+    let mut w = World::new(2);
+    for (owner, name) in [(widget("w"), WIDGETS), (thing("t"), THINGS)] {
+        let (a, late) = (pod("a").owned(&owner), pod("late").owned(&owner));
+        w.see(&[&owner, &a]);
+        w.forget();
+        w.set_catalog(&catalog_without(&[name]));
+        w.see(&[&late]);
+        assert!(w.queued().is_empty());
+        w.delete(&owner);
+        assert_eq!(w.queued(), ["a", "late"]);
+        w.remove_type(name);
+        assert_eq!(w.state(&owner), OwnerState::Absent, "it does not come back with its type");
+        assert_ne!(w.object(&a).references[0].owner, OwnerView::Unresolved);
+        w.delete(&a);
+        w.delete(&late);
+        w.set_catalog(catalog());
+    }
+}
+
+#[test]
+fn a_dependent_whose_type_goes_no_longer_blocks() {
+    let mut w = World::new(2);
+    let (near, far) = (config("near"), node("far"));
+    w.see(&[&near.clone().foreground(), &far.clone().foreground()]);
+    w.see(&[&widget("w").blocking(&near).blocking(&far)]);
+    w.forget();
+    w.remove_type(WIDGETS);
+    assert_eq!(w.queued(), ["far", "near"]);
+    assert_eq!(w.object(&far).foreground, ForegroundProgress::Unblocked);
+}
+
+#[test]
+fn a_type_that_is_served_but_not_watched_any_more_has_its_owners_verified() {
+    let mut w = World::new(1);
+    w.see(&[&widget("w"), &pod("a").owned(&widget("w"))]);
+    w.forget();
+    w.remove_type(WIDGETS);
+    assert_eq!(w.queued(), ["w"]);
+    assert_eq!(w.virtual_node(&widget("w")).identity, widget("w").identity());
+}
+
+#[test]
+fn a_new_preferred_version_is_followed() {
+    let mut w = World::new(1);
+    w.see(&[&widget("w")]);
+    let mut builder = Catalog::builder();
+    let moved = ResourceType { version: "v3".into(), ..(*resource(WIDGETS)).clone() };
+    let moved = std::sync::Arc::new(moved);
+    builder.add(ServedKind { version: "v3".into(), resource: moved.clone() });
+    w.set_catalog(&std::sync::Arc::new(builder.build()));
+    assert_eq!(w.object(&widget("w")).identity.resource, moved);
+}
+
+#[test]
+fn a_type_that_comes_back_with_another_scope_gets_new_nodes() {
+    let mut w = World::new(2);
+    let (was_cluster, was_namespaced) = (thing("t"), widget("w"));
+    let a = pod("a").owned(&was_cluster).owned(&was_namespaced);
+    w.see(&[&was_cluster, &was_namespaced, &a]);
+    w.remove_type(WIDGETS);
+    w.remove_type(THINGS);
+    let mut builder = Catalog::builder();
+    for (old, scope) in [(&was_cluster, Scope::Namespaced), (&was_namespaced, Scope::Cluster)] {
+        let resource = ResourceType { scope, ..(*old.resource).clone() };
+        builder
+            .add(ServedKind { version: resource.version.clone(), resource: std::sync::Arc::new(resource) });
+    }
+    w.set_catalog(&std::sync::Arc::new(builder.build()));
+    let references = w.object(&a).references;
+    assert!(matches!(references[0].owner, OwnerView::Local { .. }));
+    assert!(matches!(references[1].owner, OwnerView::Remote(_)));
+    w.delete(&a);
+    assert!(w.partitions.iter().all(|partition| partition.stats().nodes == 0), "no link is left");
+}
+
+#[test]
+fn types_that_come_and_go_leave_nothing_behind() {
+    let mut w = World::new(1);
+    w.see(&[&widget("w"), &pod("a").owned(&widget("w"))]);
+    w.delete(&pod("a"));
+    let before = w.partition("ns").store.types.entries.len();
+    w.set_catalog(&catalog_without(&[WIDGETS]));
+    w.remove_type(WIDGETS);
+    assert_eq!(w.partition("ns").store.types.entries.len(), before - 1);
+    assert_eq!(w.partition("ns").stats().nodes, 0);
+}
+
+#[test]
+fn a_type_that_is_not_served_any_more_keeps_its_nodes_and_shows_nobody() {
+    let mut w = World::new(2);
+    let (owner, near, far) = (widget("w").at(5), config("near").at(6), node("far").at(7));
+    let blocking = widget("b").blocking(&near).blocking(&far).at(8);
+    let child = pod("p").owned(&owner).at(9);
+    w.see(&[&owner, &near.clone().foreground(), &far.clone().foreground(), &blocking, &child]);
+    w.partition("ns").expect_event(&blocking.key(), &ExpectedChange::Removed);
+    assert_eq!(w.snapshot(&blocking), Snapshot::Written);
+    w.forget();
+    for id in w.layout.all() {
+        w.intake(id, Intake::TypeUnserved { resource: resource(WIDGETS), epoch: w.epoch });
+    }
+    assert_eq!(w.queued(), ["b"], "it was put off until an event that does not come any more");
+    assert_eq!(w.object(&near).foreground, ForegroundProgress::Blocked(1));
+    assert_eq!(w.object(&far).foreground, ForegroundProgress::Blocked(1));
+    assert_eq!(w.state(&owner), OwnerState::Unknown, "to be looked up");
+    w.partition("ns").expect_event(&blocking.key(), &ExpectedChange::Removed);
+    assert!(matches!(w.snapshot(&blocking), Snapshot::Object(_)), "no event will come");
+    w.set_catalog(&catalog_without(&[WIDGETS]));
+    assert_eq!(w.state(&owner), OwnerState::Unknown);
+    assert_ne!(w.object(&child).references[0].owner, OwnerView::Unresolved, "it keeps what it means");
+    w.set_catalog(catalog());
+
+    // It is back: its first list says what there is.
+    w.epoch = Epoch(2);
+    w.start(WIDGETS);
+    w.forget();
+    w.list(WIDGETS, 20, &[&owner]);
+    assert!(w.is_observed(&owner));
+    assert_eq!(w.queued(), ["far", "near"], "nothing blocks them any more");
+    assert_eq!(w.object(&near).foreground, ForegroundProgress::Unblocked);
+}

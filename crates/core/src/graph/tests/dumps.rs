@@ -1,0 +1,86 @@
+//! The graph as pages, against the whole of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::graph::testing::world::*;
+use crate::graph::*;
+use crate::object::*;
+
+/// A partition of so many objects, each the owner of the next one.
+fn chain(objects: u32) -> Partition {
+    let layout = Layout::new(std::num::NonZeroU16::MIN, crate::object::HashSeed::new(1));
+    let mut partition = Partition::new(PartitionId(1), layout, Arc::clone(catalog()));
+    let mut changes = vec![Change::ListBegan { resource_version: None }];
+    let mut last: Option<Obj> = None;
+    for number in 0..objects {
+        let mut next = config(&format!("c{number}"));
+        if let Some(last) = &last {
+            next = next.owned(last);
+        }
+        changes.push(Change::Seen(next.facts.clone()));
+        last = Some(next);
+    }
+    changes.push(Change::ListEnded { resource_version: ResourceVersion::parse("20") });
+    let (resource, epoch) = (resource("configmaps"), Epoch(1));
+    let deletes_prove = DeletesProve::Absence;
+    let mut out = Effects::default();
+    let started = Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove };
+    partition.intake(started, &mut out);
+    partition.intake(Intake::Changes { resource, epoch, changes }, &mut out);
+    partition
+}
+
+#[test]
+fn of_a_large_graph_no_page_is_larger_than_what_was_asked_for() {
+    const OBJECTS: u32 = 20_000;
+    const PLACES: usize = 1000;
+    let partition = chain(OBJECTS);
+    let (mut nodes, mut edges, mut pages) = (BTreeSet::new(), 0, 0);
+    let mut after = None;
+    loop {
+        let page = partition.page_of_nodes(after, PLACES);
+        assert!(page.nodes.len() <= PLACES);
+        pages += 1;
+        nodes.extend(page.nodes.into_iter().map(|(id, _)| id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((nodes.len(), pages), (20_000, 20));
+    loop {
+        let page = partition.page_of_edges(after, PLACES);
+        assert!(page.edges.len() <= PLACES);
+        edges += page.edges.len();
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(edges, 19_999);
+}
+
+#[test]
+fn pages_go_on_where_they_ended_while_objects_come_and_go() {
+    let mut w = World::new(1);
+    let owner = config("owner");
+    let pods: Vec<Obj> = (0..9).map(|n| pod(&format!("p{n}")).owned(&owner)).collect();
+    w.see(&[&owner]);
+    w.see(&pods.iter().collect::<Vec<_>>());
+    let (mut seen, mut after) = (Vec::new(), None);
+    for gone in 0.. {
+        let page = w.partition("ns").page_of_edges(after, 2);
+        seen.extend(page.edges.into_iter().map(|edge| edge.child.uid.to_string()));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+        if gone == 0 {
+            w.delete(&pods[0]);
+            w.delete(&pods[8]);
+        }
+    }
+    assert_eq!(seen, ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"].map(str::to_owned)[..seen.len()]);
+    assert!(seen.len() >= 8, "{seen:?}");
+}

@@ -1,0 +1,157 @@
+//! Foreground deletion: what blocks, what wakes, what deadlocks (semantics, section 4.3).
+
+use crate::graph::testing::world::*;
+use crate::graph::*;
+
+#[test]
+fn a_blocked_owner_queues_what_blocks_it_and_is_not_deleting_dependents_itself() {
+    let mut w = World::new(1);
+    let owner = config("owner");
+    w.see(&[
+        &owner.clone().foreground(),
+        &pod("live").blocking(&owner),
+        &pod("stuck").blocking(&owner).terminating(),
+        &pod("deep").blocking(&owner).foreground(),
+        &pod("free").owned(&owner),
+    ]);
+    w.forget();
+    assert_eq!(w.object(&owner).foreground, ForegroundProgress::Blocked(3));
+    assert_eq!(w.queued(), ["live", "stuck"]);
+}
+
+#[test]
+fn an_owner_is_woken_when_the_last_blocking_dependent_goes_and_not_before() {
+    let mut w = World::new(2);
+    for owner in [config("owner"), node("n")] {
+        w.see(&[&owner.clone().foreground(), &pod("a").blocking(&owner), &pod("b").blocking(&owner)]);
+        w.forget();
+        w.delete(&pod("a"));
+        assert!(w.queued().is_empty());
+        w.delete(&pod("b"));
+        assert_eq!(w.queued(), [&*owner.facts.name]);
+        assert_eq!(w.object(&owner).foreground, ForegroundProgress::Unblocked);
+        w.delete(&owner);
+    }
+}
+
+#[test]
+fn an_owner_is_woken_when_all_that_blocks_it_is_deleting_dependents() {
+    let mut w = World::new(2);
+    for owner in [config("owner"), node("n")] {
+        let (a, b) = (pod("a").blocking(&owner), pod("b").blocking(&owner));
+        w.see(&[&owner.clone().foreground(), &a, &b]);
+        w.forget();
+        w.see(&[&a.clone().foreground().at(11)]);
+        assert_eq!(w.queued(), ["a"]);
+        w.see(&[&b.clone().foreground().at(11)]);
+        assert!(w.queued().contains(&owner.facts.name.to_string()));
+        w.delete(&a);
+        assert!(w.queued().is_empty(), "that changes nothing for it");
+        w.delete(&b);
+        w.delete(&owner);
+    }
+}
+
+#[test]
+fn an_owner_is_woken_when_what_remains_is_deleting_dependents() {
+    let mut w = World::new(1);
+    let owner = config("owner");
+    let deep = pod("deep").blocking(&owner).foreground();
+    w.see(&[&owner.clone().foreground(), &pod("a").blocking(&owner), &deep]);
+    w.forget();
+    w.delete(&pod("a"));
+    assert_eq!(w.queued(), ["owner"], "the rest may be a cycle");
+}
+
+#[test]
+fn what_was_kept_although_its_owner_waited_is_looked_at_when_the_owner_no_longer_does() {
+    let mut w = World::new(2);
+    for owner in [config("owner"), node("n")] {
+        // Kept for another reason: say, a reference that can never be right.
+        let (kept, goes) = (pod("kept").owned(&owner), pod("goes").owned(&owner));
+        w.see(&[&owner.clone().foreground(), &kept, &goes.clone().terminating()]);
+        w.forget();
+        w.see(&[&owner.clone().terminating().at(11)]);
+        assert_eq!(w.queued(), ["kept"]);
+        w.see(&[&owner.clone().terminating().at(12)]);
+        assert!(w.queued().is_empty(), "once");
+        [&kept, &goes, &owner].into_iter().for_each(|one| w.delete(one));
+    }
+}
+
+#[test]
+fn a_wide_cascade_wakes_its_owner_a_constant_number_of_times() {
+    let mut w = World::new(1);
+    let owner = config("owner");
+    w.see(&[&owner.clone().foreground()]);
+    let pods: Vec<Obj> = (0..200).map(|n| pod(&format!("p{n}")).blocking(&owner)).collect();
+    w.see(&pods.iter().collect::<Vec<_>>());
+    w.forget();
+    for pod in &pods {
+        w.see(&[&pod.clone().foreground().at(11)]);
+    }
+    pods.iter().for_each(|pod| w.delete(pod));
+    assert_eq!(w.out.delete.iter().filter(|key| **key == owner.key()).count(), 2);
+}
+
+#[test]
+fn a_node_never_blocks_itself() {
+    let mut w = World::new(1);
+    let own = config("own");
+    w.see(&[&own.clone().blocking(&own), &own.clone().blocking(&own).foreground().at(11)]);
+    let object = w.object(&own);
+    assert_eq!(object.foreground, ForegroundProgress::Unblocked);
+    assert!(!object.has_dependents);
+    w.delete(&own);
+    assert_eq!(w.partition("ns").stats().nodes, 0);
+}
+
+#[test]
+fn a_cycle_of_foreground_deletions_is_deadlocked_and_a_chain_is_not() {
+    let mut w = World::new(1);
+    let (a, b, c) = (config("a"), config("b"), config("c"));
+    w.see(&[
+        &a.clone().blocking(&c).foreground(),
+        &b.clone().blocking(&a).foreground(),
+        &c.clone().blocking(&b).foreground(),
+        &pod("x").blocking(&config("y")).foreground(),
+        &config("y").foreground(),
+    ]);
+    for member in [&a, &b, &c] {
+        assert_eq!(w.object(member).foreground, ForegroundProgress::Deadlocked);
+    }
+    assert_eq!(w.object(&config("y")).foreground, ForegroundProgress::Blocked(1));
+    w.see(&[&a.clone().owned(&c).foreground().at(11)]);
+    assert_eq!(w.object(&c).foreground, ForegroundProgress::Unblocked, "the cycle is broken");
+}
+
+#[test]
+fn whoever_closes_a_cycle_is_woken() {
+    let mut w = World::new(1);
+    let (a, b) = (config("a"), config("b"));
+    w.see(&[&a.clone().foreground(), &b.clone().blocking(&a).foreground()]);
+    w.forget();
+    w.see(&[&a.clone().blocking(&b).foreground().at(11)]);
+    assert_eq!(w.queued(), ["a"], "by a new reference");
+    assert_eq!(w.object(&a).foreground, ForegroundProgress::Deadlocked);
+}
+
+#[test]
+fn a_possible_cycle_is_shown_to_the_worker() {
+    let mut w = World::new(1);
+    let (owner, middle) = (config("owner"), config("middle"));
+    w.see(&[&owner.clone().foreground(), &middle.clone().owned(&owner), &pod("leaf").owned(&middle)]);
+    let object = w.object(&middle);
+    assert!(object.has_dependents && !object.has_dependent_deleting_dependents);
+    w.see(&[&pod("leaf").owned(&middle).foreground().at(11)]);
+    assert!(w.object(&middle).has_dependent_deleting_dependents);
+}
+
+#[test]
+fn a_dependent_in_another_namespace_blocks_nobody() {
+    let mut w = World::new(1);
+    let owner = config("owner");
+    w.see(&[&owner.clone().foreground(), &obj("pods", "other", "bad").blocking(&owner)]);
+    let object = w.object(&owner);
+    assert_eq!((object.foreground, object.has_dependents), (ForegroundProgress::Unblocked, false));
+}

@@ -1,0 +1,301 @@
+//! Twice as much takes twice as long: counted, not timed.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use crate::graph::testing::world::{Obj, catalog, config, resource};
+use crate::graph::*;
+use crate::object::*;
+
+/// A partition, and what it is told, without the checks after each step.
+struct Bed {
+    partition: Partition,
+    out: Effects,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let layout = Layout::new(NonZeroU16::MIN, HashSeed::new(5));
+        let partition = Partition::new(PartitionId(1), layout, Arc::clone(catalog()));
+        let mut bed = Self { partition, out: Effects::default() };
+        bed.take(Intake::MonitorStarted {
+            resource: resource("configmaps"),
+            epoch: Epoch(1),
+            deletes_prove: DeletesProve::Absence,
+        });
+        bed.changes(vec![
+            Change::ListBegan { resource_version: None },
+            Change::ListEnded { resource_version: ResourceVersion::parse("1") },
+        ]);
+        bed
+    }
+
+    fn take(&mut self, intake: Intake) {
+        self.partition.intake(intake, &mut self.out);
+    }
+
+    fn changes(&mut self, changes: Vec<Change>) {
+        self.take(Intake::Changes { resource: resource("configmaps"), epoch: Epoch(1), changes });
+    }
+
+    fn see(&mut self, object: &Obj) {
+        self.changes(vec![Change::Seen(object.facts.clone())]);
+    }
+
+    /// Looks at every key that was queued, as workers do, until there is none. Says which
+    /// are in a cycle.
+    fn work(&mut self) -> Vec<Key> {
+        let mut deadlocked = Vec::new();
+        while !self.out.delete.is_empty() {
+            for key in std::mem::take(&mut self.out.delete) {
+                if let Snapshot::Object(object) = self.partition.snapshot(&key, &mut self.out)
+                    && object.foreground == ForegroundProgress::Deadlocked
+                {
+                    deadlocked.push(key);
+                }
+            }
+            // What blocks them and is not deleted yet is queued by each; enough.
+            self.out.delete.clear();
+        }
+        deadlocked
+    }
+}
+
+/// Asserts that what takes so many steps takes at most so much more for twice as much.
+fn grows_with(size: usize, steps_of: impl Fn(usize) -> u64) {
+    let (once, twice) = (steps_of(size), steps_of(2 * size));
+    let each = once as f64 / size as f64;
+    assert!(twice as f64 <= once as f64 * 2.2, "{once} steps for {size}, {twice} for twice as many");
+    assert!(each <= 60.0, "{each} steps for each of {size}");
+}
+
+fn member(number: usize) -> Obj {
+    config(&format!("c{number}"))
+}
+
+/// So many objects; each but the first is owned, and blocks, the one before.
+fn chain(length: usize) -> Vec<Obj> {
+    (0..length)
+        .map(|number| if number == 0 { member(0) } else { member(number).blocking(&member(number - 1)) })
+        .collect()
+}
+
+fn shown(objects: &[Obj]) -> Bed {
+    let mut bed = Bed::new();
+    objects.iter().for_each(|object| bed.see(object));
+    bed.out.clear();
+    bed
+}
+
+#[test]
+fn a_chain_in_the_foreground_takes_as_long_as_it_is_from_either_end() {
+    let delete = |length: usize, order: &dyn Fn(usize) -> usize| {
+        let objects = chain(length);
+        let mut bed = shown(&objects);
+        steps::of(|| {
+            for number in 0..length {
+                bed.see(&objects[order(number)].clone().foreground().at(11));
+                assert!(bed.work().is_empty(), "there is no cycle");
+            }
+        })
+    };
+    grows_with(1_000, |length| delete(length, &|number| number));
+    grows_with(1_000, |length| delete(length, &|number| length - 1 - number));
+    // Every second one first, then those between, from either end.
+    grows_with(1_000, |length| {
+        delete(length, &|number| if number < length / 2 { 2 * number } else { 2 * (number - length / 2) + 1 })
+    });
+    grows_with(1_000, |length| {
+        delete(length, &|number| if number < length / 2 { 2 * number } else { 2 * (length - 1 - number) + 1 })
+    });
+}
+
+#[test]
+fn a_collector_that_starts_amid_a_chain_in_the_foreground_takes_as_long_as_it_is() {
+    for length in [1_000, 100_000] {
+        grows_with(length, |length| {
+            let objects: Vec<Obj> = chain(length).into_iter().map(Obj::foreground).collect();
+            let mut bed = shown(&objects);
+            steps::of(|| {
+                bed.partition.rederive(&mut bed.out);
+                assert!(bed.work().is_empty(), "there is no cycle");
+                // And it is gone through from its end, when the last one goes.
+                for object in objects.iter().rev() {
+                    bed.changes(vec![Change::Deleted(object.facts.clone())]);
+                    assert!(bed.work().is_empty());
+                }
+            })
+        });
+    }
+}
+
+#[test]
+fn a_ring_in_the_foreground_takes_as_long_as_it_is() {
+    grows_with(2_000, |length| {
+        let mut objects = chain(length);
+        objects[0] = member(0).blocking(&member(length - 1));
+        let mut bed = shown(&objects);
+        steps::of(|| {
+            let mut deadlocked = Vec::new();
+            for object in &objects {
+                bed.see(&object.clone().foreground().at(11));
+                deadlocked.extend(bed.work());
+            }
+            assert!(!deadlocked.is_empty(), "whoever closes it finds it");
+            // Another one takes over before anything was done.
+            bed.partition.rederive(&mut bed.out);
+            assert_eq!(bed.work().len(), length, "all of them are in it");
+            let opened = objects[7].clone().unowned().owned(&objects[6]).foreground().at(12);
+            bed.see(&opened);
+            bed.partition.rederive(&mut bed.out);
+            assert!(bed.work().is_empty(), "it is open");
+        })
+    });
+}
+
+#[test]
+fn all_pages_of_dependents_take_as_long_as_there_are_dependents() {
+    let read = |count: usize, goes: &dyn Fn(usize) -> bool| {
+        let owner = member(0);
+        let objects: Vec<Obj> = (1..=count).map(|number| member(number).owned(&owner)).collect();
+        let mut bed = shown(&objects);
+        bed.see(&owner);
+        let mut seen = 0;
+        let steps = steps::of(|| {
+            let mut after = None;
+            loop {
+                let (page, next) = bed.partition.dependents(&owner.key(), after, 128);
+                seen += page.len();
+                for view in &page {
+                    let number: usize = view.identity.name[1..].parse().unwrap();
+                    if goes(number) {
+                        bed.see(&member(number).at(11));
+                    }
+                }
+                after = next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        });
+        assert_eq!(seen, count, "each once");
+        steps
+    };
+    grows_with(20_000, |count| read(count, &|_| true));
+    grows_with(20_000, |count| read(count, &|_| false));
+    grows_with(20_000, |count| read(count, &|number| number % 3 > 0));
+}
+
+#[test]
+fn a_dependent_that_names_its_owner_thousands_of_times_is_shown_once() {
+    grows_with(2_000, |count| {
+        let owner = member(0);
+        let fat = |number: usize| {
+            (0..count).fold(member(number), |fat, time| {
+                fat.with(OwnerReference { name: format!("{time}").into(), ..owner.reference() })
+            })
+        };
+        let mut bed = shown(&[fat(1), fat(2), member(3).owned(&owner)]);
+        bed.see(&owner);
+        let (mut seen, mut after) = (Vec::new(), None);
+        let steps = steps::of(|| {
+            loop {
+                let (page, next) = bed.partition.dependents(&owner.key(), after, 4);
+                seen.extend(page.into_iter().map(|view| view.identity.name.to_string()));
+                after = next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        });
+        assert_eq!(seen, ["c3", "c2", "c1"]);
+        steps
+    });
+}
+
+/// Shows an object with so many references, again with as many others, without any, and
+/// deletes it; as partition `of` sees it.
+fn rewritten(count: usize, of: PartitionId, reference: impl Fn(usize) -> OwnerReference) -> u64 {
+    let layout = Layout::new(NonZeroU16::MIN, HashSeed::new(5));
+    let mut bed = Bed::new();
+    bed.partition = Partition::new(of, layout, Arc::clone(catalog()));
+    bed.take(Intake::MonitorStarted {
+        resource: resource("configmaps"),
+        epoch: Epoch(1),
+        deletes_prove: DeletesProve::Absence,
+    });
+    let with = |numbers: std::ops::Range<usize>, version: u64| {
+        numbers.fold(member(0), |fat, number| fat.with(reference(number))).at(version)
+    };
+    steps::of(|| {
+        bed.see(&with(0..count, 10));
+        bed.see(&with(count / 2..count + count / 2, 11));
+        bed.see(&with(0..0, 12));
+        bed.see(&with(0..count, 13));
+        bed.changes(vec![Change::Deleted(with(0..count, 14).facts)]);
+        assert_eq!(bed.partition.stats().edges, 0);
+    })
+}
+
+#[test]
+fn an_object_with_thousands_of_owners_takes_as_long_as_it_has_references() {
+    let of = |kind: &str, name: String, uid: String| OwnerReference {
+        api_version: "v1".into(),
+        kind: kind.into(),
+        name: name.into(),
+        uid: Uid::parse(&uid).unwrap(),
+        controller: false,
+        block_owner_deletion: true,
+    };
+    for kind in ["ConfigMap", "Node", "Nobody"] {
+        let each_another = |number: usize| of(kind, format!("o{number}"), crafted::random(number as u64));
+        let one_by_many_names = |number: usize| of(kind, format!("o{number}"), "one".to_owned());
+        grows_with(4_000, |count| rewritten(count, PartitionId(1), each_another));
+        grows_with(4_000, |count| rewritten(count, PartitionId(1), one_by_many_names));
+    }
+}
+
+#[test]
+fn an_object_with_thousands_of_owners_in_the_foreground_takes_as_long_as_it_has_references() {
+    grows_with(1_000, |count| {
+        let owners: Vec<Obj> = (1..=count).map(|number| member(number).foreground()).collect();
+        let mut bed = shown(&owners);
+        let blocking = owners.iter().fold(member(0), |fat, owner| fat.blocking(owner));
+        steps::of(|| {
+            bed.see(&blocking);
+            bed.see(&blocking.clone().foreground().at(11));
+            bed.see(&blocking.clone().unowned().at(12));
+            let woken = bed.out.delete.iter().filter(|key| **key != member(0).key()).count();
+            assert_eq!(woken, 2 * count, "each when all that blocks it deletes, and when nothing does");
+        })
+    });
+}
+
+#[test]
+fn dependents_that_disagree_about_their_owner_take_as_long_as_there_are_of_them() {
+    // The owner is looked up with backoff: a number of times, whoever disagrees.
+    grows_with(5_000, |count| {
+        let owner = OwnerReference { name: "o".into(), ..member(0).reference() };
+        let dependent = |number: usize| {
+            member(number).with(OwnerReference { name: format!("o{number}").into(), ..owner.clone() })
+        };
+        let objects: Vec<Obj> = (1..=count).map(dependent).collect();
+        let mut bed = shown(&objects);
+        steps::of(|| {
+            for _ in 0..3 {
+                let Snapshot::Virtual(VirtualSnapshot { identity, generation }) =
+                    bed.partition.snapshot(&member(0).key(), &mut bed.out)
+                else {
+                    panic!("nobody has shown it")
+                };
+                let verdict = bed.partition.absence_proved(&identity, generation, &mut bed.out);
+                assert_eq!(verdict, Verification::Retry);
+            }
+            // Each of the dependents is deleted by a look-up of its own.
+            for object in &objects {
+                bed.changes(vec![Change::Deleted(object.facts.clone())]);
+            }
+            assert_eq!(bed.partition.stats().nodes, 0);
+        })
+    });
+}

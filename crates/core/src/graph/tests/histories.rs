@@ -1,0 +1,56 @@
+//! Random histories: the order across objects does not matter, nor do repetitions.
+
+use proptest::prelude::*;
+
+use crate::graph::dump::Dump;
+use crate::graph::testing::histories::*;
+use crate::graph::testing::world::*;
+use crate::graph::*;
+
+/// Another order, in which each object's own events keep theirs.
+fn interleave(script: &[(usize, Obj, Change)], picks: &[usize]) -> Vec<(usize, Obj, Change)> {
+    let mut queues: Vec<std::collections::VecDeque<_>> = vec![Default::default(); OBJECTS];
+    for entry in script {
+        queues[entry.0].push_back(entry.clone());
+    }
+    let mut picks = picks.iter().copied().cycle();
+    let mut mixed = Vec::new();
+    while mixed.len() < script.len() {
+        let pick = picks.next().unwrap_or(0);
+        let index = (0..OBJECTS).map(|n| (n + pick) % OBJECTS).find(|&n| !queues[n].is_empty());
+        mixed.extend(index.and_then(|index| queues[index].pop_front()));
+    }
+    mixed
+}
+
+/// What does not depend on which dependent came first or on what was learnt on
+/// the way: guesses and remembered absences do.
+fn essence(world: &World) -> Dump {
+    let mut dump = world.dump();
+    for node in dump.nodes.values_mut().filter(|node| node.is_virtual || node.missing) {
+        (node.missing, node.is_virtual) = (false, false);
+        (node.label, node.name, node.namespace) = Default::default();
+    }
+    dump
+}
+
+proptest! {
+    #[test]
+    fn any_interleaving_and_any_repetition_ends_in_the_same_graph(
+        steps in steps(false),
+        picks in prop::collection::vec(0..OBJECTS, 1..30),
+        from in any::<prop::sample::Index>(),
+        namespaced in 1..4_u16,
+    ) {
+        let script = script(&steps);
+        let mut straight = World::new(namespaced);
+        run(&mut straight, &script, &[0]);
+        let mut mixed = World::new(namespaced);
+        mixed.delayed = true;
+        let order = interleave(&script, &picks);
+        run(&mut mixed, &order, &picks);
+        prop_assert_eq!(essence(&straight), essence(&mixed));
+        run(&mut mixed, &order[from.index(order.len())..], &picks);
+        prop_assert_eq!(essence(&straight), essence(&mixed), "after a repetition");
+    }
+}

@@ -1,0 +1,98 @@
+//! Objects that name very many owners: who verifies these.
+
+use crate::graph::testing::world::*;
+use crate::graph::*;
+use crate::object::OwnerReference;
+
+/// Owners that there never were.
+fn nobody(number: usize) -> Obj {
+    config(&format!("owner-{number:04}"))
+}
+
+/// An object that names so many of them.
+fn naming(name: &str, owners: usize) -> Obj {
+    (0..owners).fold(pod(name), |object, number| object.owned(&nobody(number)))
+}
+
+fn large(name: &str) -> Obj {
+    naming(name, LARGE + 1)
+}
+
+#[test]
+fn a_large_object_is_queued_once_and_its_owners_are_not() {
+    let mut world = World::new(1);
+    world.see(&[&large("large")]);
+    assert_eq!(world.out.delete.len(), 1);
+    assert_eq!(world.queued(), ["large"]);
+    world.see(&[&naming("small", 2)]);
+    assert_eq!(world.queued(), ["owner-0000", "owner-0001"], "its author may have named them first");
+}
+
+#[test]
+fn thousands_of_unresolved_references_queue_their_object_once() {
+    let mut world = World::new(1);
+    let reference = |number| OwnerReference { api_version: "v9".into(), ..nobody(number).reference() };
+    world.see(&[&(0..8000).fold(pod("large"), |object, number| object.with(reference(number)))]);
+    assert_eq!(world.out.delete.len(), 1);
+}
+
+#[test]
+fn an_owner_of_a_small_object_is_queued_once_whoever_comes_later() {
+    let mut world = World::new(1);
+    world.see(&[&pod("small").owned(&nobody(0))]);
+    assert_eq!(world.queued(), ["owner-0000"]);
+    world.see(&[&pod("another").owned(&nobody(0))]);
+    assert_eq!(world.queued(), [""; 0], "it is queued");
+    world.see(&[&large("large")]);
+    assert_eq!(world.queued(), ["large"]);
+    world.see(&[&pod("last").owned(&nobody(1))]);
+    assert_eq!(world.queued(), ["owner-0001"], "only the large one has named it before");
+}
+
+#[test]
+fn owners_that_a_large_object_leaves_behind_are_queued() {
+    let mut world = World::new(1);
+    world.see(&[&large("large")]);
+    world.queued();
+    world.see(&[&naming("large", 2).at(11)]);
+    assert_eq!(world.queued(), ["large", "owner-0000", "owner-0001"]);
+}
+
+/// When a replica comes to lead, say.
+#[test]
+fn what_is_derived_anew_is_a_large_object_and_not_each_of_its_owners() {
+    let mut world = World::new(1);
+    world.see(&[&large("large"), &naming("small", 1)]);
+    world.queued();
+    let partition = world.layout.of(pod("large").facts.namespace.as_ref());
+    world.partitions[usize::from(partition.0)].rederive(&mut world.out);
+    assert_eq!(world.queued(), ["large", "owner-0000", "small"]);
+}
+
+#[test]
+fn only_a_small_object_is_looked_at_as_such() {
+    let mut world = World::new(1);
+    let (small, large) = (naming("small", LARGE), large("large"));
+    world.see(&[&small, &large]);
+    let mut out = Effects::default();
+    let partition = world.partition("ns");
+    assert!(partition.snapshot_of_small(&large.key(), &mut out).is_none());
+    let snapshot = partition.snapshot(&large.key(), &mut out);
+    assert!(matches!(snapshot, Snapshot::Object(item) if item.references.len() == LARGE + 1));
+    let snapshot = partition.snapshot_of_small(&small.key(), &mut out);
+    assert!(matches!(snapshot, Some(Snapshot::Object(item)) if item.references.len() == LARGE));
+    assert_eq!(partition.snapshot_of_small(&pod("gone").key(), &mut out), Some(Snapshot::Gone));
+}
+
+/// An object whose owners live in partition 0 tells it of each of them.
+#[test]
+fn thousands_of_owners_in_another_partition_have_one_link_each() {
+    let mut world = World::new(2);
+    world.delayed = true;
+    let object =
+        (0..1000).fold(pod("large"), |object, number| object.owned(&node(&format!("node-{number}"))));
+    world.see(&[&object]);
+    assert_eq!(world.outbox.len(), 1000);
+    let is_link = |message: &PeerMessage| matches!(message, PeerMessage::Link(link) if link.references.len() == 1 && !link.shares_uid);
+    assert!(world.outbox.iter().all(|(_, message)| is_link(message)));
+}

@@ -1,0 +1,145 @@
+//! Lists, sync and epochs (semantics, sections 1 and 2).
+
+use crate::graph::testing::world::*;
+use crate::graph::*;
+
+#[test]
+fn an_object_that_a_list_does_not_show_is_gone() {
+    let mut w = World::new(2);
+    let owner = config("owner");
+    w.see(&[&owner, &config("kept"), &pod("a").owned(&owner)]);
+    w.forget();
+    w.list("configmaps", 20, &[&config("kept")]);
+    assert_eq!(w.queued(), ["a"]);
+    assert_eq!(w.state(&owner), OwnerState::Absent);
+    assert!(w.is_observed(&config("kept")));
+}
+
+#[test]
+fn an_object_newer_than_the_list_is_alive() {
+    let mut w = World::new(1);
+    let owner = config("owner").at(21);
+    w.see(&[&owner, &pod("a").owned(&owner)]);
+    w.list("configmaps", 20, &[]);
+    assert!(w.is_observed(&owner) && w.queued().is_empty());
+    w.list("configmaps", 21, &[]);
+    assert_eq!(w.state(&owner), OwnerState::Absent, "not greater");
+}
+
+#[test]
+fn a_list_whose_version_cannot_be_compared_proves_nothing() {
+    let mut w = World::new(1);
+    let owner = config("owner");
+    w.see(&[&owner, &pod("a").owned(&owner), &config("leaf")]);
+    w.list("configmaps", 0, &[]);
+    assert_eq!(w.queued(), ["owner"], "to be verified");
+    assert_eq!(w.snapshot(&config("leaf")), Snapshot::Gone);
+}
+
+#[test]
+fn the_same_name_with_another_uid_is_another_object() {
+    let mut w = World::new(1);
+    let (old, new) = (config("owner").uid("old"), config("owner").uid("new"));
+    w.see(&[&old, &pod("a").owned(&old)]);
+    w.list("configmaps", 20, &[&new]);
+    assert_eq!(w.queued(), ["a"]);
+    assert!(w.is_observed(&new));
+    assert_eq!(w.state(&old), OwnerState::Absent);
+}
+
+#[test]
+fn an_older_object_in_a_list_is_still_there() {
+    let mut w = World::new(1);
+    w.see(&[&config("c").at(11)]);
+    w.list("configmaps", 20, &[&config("c").at(10)]);
+    assert!(w.is_observed(&config("c")));
+}
+
+/// Fails if a deletion that began a second time while nobody watched looks like the
+/// first, with which everybody is done.
+#[test]
+fn a_list_does_not_hide_that_a_finalizer_went_and_came_back() {
+    let mut w = World::new(1);
+    let (held, kept) = (config("held").foreground(), config("kept").orphaning());
+    w.see(&[&held, &kept]);
+    w.forget();
+    w.see(&[&held.clone().at(15), &kept.clone().at(15)]);
+    assert!(w.queued().is_empty() && w.queued_orphaning().is_empty(), "a watch hides nothing");
+    w.list("configmaps", 20, &[&held.clone().at(16), &kept.clone().at(15)]);
+    assert_eq!(w.queued(), ["held"]);
+    assert!(w.queued_orphaning().is_empty(), "nothing has happened to it");
+    w.list("configmaps", 30, &[&held.at(16), &kept.at(25)]);
+    assert_eq!(w.queued_orphaning(), ["kept"]);
+}
+
+/// Somebody looked at the owner live in between, found it solid, and kept the dependent.
+#[test]
+fn a_list_does_not_hide_that_an_owner_was_solid_for_a_while() {
+    let mut w = World::new(2);
+    for (owner, name) in [(config("owner"), "configmaps"), (node("n"), "nodes")] {
+        let owner = owner.foreground();
+        let (kept, goes) = (pod("kept").owned(&owner), pod("goes").owned(&owner).terminating());
+        w.see(&[&owner, &kept, &goes]);
+        w.forget();
+        w.list(name, 20, &[&owner]);
+        assert!(w.queued().is_empty(), "nothing has happened to it");
+        w.list(name, 30, &[&owner.clone().at(25)]);
+        assert_eq!(w.queued(), ["kept", &*owner.facts.name]);
+        [&kept, &goes, &owner].into_iter().for_each(|one| w.delete(one));
+    }
+}
+
+#[test]
+fn a_type_is_synced_from_its_first_complete_list_of_an_epoch_on() {
+    let mut w = World::unsynced(1);
+    let resource = resource("configmaps").group_resource.clone();
+    let owner = config("owner");
+    w.see(&[&owner]);
+    assert_eq!(w.state(&owner), OwnerState::Unknown);
+    let end = Change::ListEnded { resource_version: None };
+    w.change(&owner, end);
+    assert!(!w.partition("ns").is_synced(&resource), "an end without a beginning");
+    w.list("configmaps", 20, &[&owner]);
+    assert!(w.partition("ns").is_synced(&resource) && w.is_observed(&owner));
+    w.epoch = Epoch(2);
+    w.start("configmaps");
+    assert!(!w.partition("ns").is_synced(&resource));
+    assert_eq!(w.state(&owner), OwnerState::Unknown, "kept, but it proves nothing yet");
+    w.list("configmaps", 20, &[&owner]);
+    assert!(w.is_observed(&owner));
+}
+
+#[test]
+fn batches_of_another_epoch_or_of_no_monitor_are_discarded() {
+    let mut w = World::new(1);
+    w.epoch = Epoch(2);
+    w.start("configmaps");
+    let a = config("a");
+    for stale in [Epoch(1), Epoch(3)] {
+        w.epoch = stale;
+        assert_eq!(w.change(&a, Change::Seen(a.facts.clone())), IntakeOutcome::Stale);
+    }
+    w.epoch = Epoch(1);
+    let started = Intake::MonitorStarted {
+        resource: a.resource.clone(),
+        epoch: Epoch(1),
+        deletes_prove: DeletesProve::Absence,
+    };
+    assert_eq!(w.intake(PartitionId(1), started), IntakeOutcome::Stale, "an older monitor never takes over");
+    w.epoch = Epoch(2);
+    assert_eq!(w.change(&a, Change::Seen(a.facts.clone())), IntakeOutcome::Applied);
+    w.remove_type("configmaps");
+    assert_eq!(w.change(&a, Change::Seen(a.facts.clone())), IntakeOutcome::Stale);
+    assert_eq!(w.snapshot(&a), Snapshot::Gone);
+}
+
+#[test]
+fn the_end_of_an_older_monitor_does_not_touch_its_successor() {
+    let mut w = World::new(1);
+    w.epoch = Epoch(2);
+    w.start("configmaps");
+    w.see(&[&config("a")]);
+    w.epoch = Epoch(1);
+    w.remove_type("configmaps");
+    assert_ne!(w.snapshot(&config("a")), Snapshot::Gone);
+}

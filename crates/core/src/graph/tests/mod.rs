@@ -1,0 +1,21 @@
+//! The rules one by one, each as a sentence; then all of them at once, against
+//! random histories and a naive model.
+
+mod absence;
+mod attaching;
+mod catalogs;
+mod dumps;
+mod flooding;
+mod foreground;
+mod growth;
+mod histories;
+mod large;
+mod listing;
+mod memory;
+mod model;
+mod restores;
+mod shared_uids;
+mod updates;
+mod views;
+mod waiting;
+mod writes;

@@ -1,0 +1,201 @@
+//! Watches that broke, and objects that are back: a store may have been restored.
+
+use crate::graph::testing::world::*;
+use crate::graph::{Change, DeletesProve, Epoch, ExpectedChange, Intake, OwnerState, PartitionId, Snapshot};
+use crate::object::{Disturbance, ResourceVersion};
+
+fn disturb(w: &mut World, number: u64, found: Option<u64>) {
+    let disturbance = Disturbance { number, found: found.map(ResourceVersion::number) };
+    for partition in &mut w.partitions {
+        partition.disturbed(disturbance.clone(), &mut w.out);
+    }
+    w.deliver();
+}
+
+/// An absence that was proved before watches broke is to be proved again.
+#[test]
+fn what_was_proved_absent_is_to_be_proved_again_after_watches_broke() {
+    let mut w = World::new(2);
+    let owner = config("o").at(5);
+    w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
+    w.delete(&owner.clone().at(7));
+    assert_eq!(w.state(&owner), OwnerState::Absent);
+    w.forget();
+    disturb(&mut w, 1, None);
+    assert_eq!(w.state(&owner), OwnerState::Unknown);
+    assert_eq!(w.queued(), ["o"], "to be looked up");
+    w.prove_absent(&owner);
+    assert_eq!((w.state(&owner), w.queued()), (OwnerState::Absent, vec!["p".to_owned()]));
+    disturb(&mut w, 1, Some(8));
+    assert_eq!(w.state(&owner), OwnerState::Absent, "nothing broke again");
+}
+
+/// An owner whose type is not served any more and that was proved absent before: nobody
+/// can look it up.
+#[test]
+fn an_absent_owner_of_a_type_that_went_is_absent_again_when_the_type_is_proved_gone_again() {
+    let mut w = World::new(1);
+    let owner = obj("widgets.example.com", "ns", "o").at(5);
+    w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
+    w.delete(&owner.clone().at(7));
+    w.set_catalog(&catalog_without(&["widgets.example.com"]));
+    w.remove_type("widgets.example.com");
+    assert_eq!(w.state(&owner), OwnerState::Absent);
+    w.forget();
+    disturb(&mut w, 1, None);
+    assert_eq!(w.state(&owner), OwnerState::Unknown);
+    w.see(&[&pod("late").owned(&owner).at(20)]);
+    w.forget();
+    let gone = |proved_under| Intake::TypeRemoved {
+        resource: owner.resource.clone(),
+        epoch: Epoch(1),
+        proved_under,
+    };
+    for proved_under in [None, Some(0)] {
+        w.intake(PartitionId(1), gone(proved_under));
+        assert_eq!(w.state(&owner), OwnerState::Unknown, "it may be back with its objects");
+    }
+    w.intake(PartitionId(1), gone(Some(1)));
+    assert_eq!(w.state(&owner), OwnerState::Absent, "nobody has brought it back");
+    assert!(w.queued().contains(&"p".to_owned()));
+}
+
+/// The last deletions of a type that goes, after the watches of others have broken.
+#[test]
+fn an_owner_that_was_seen_to_go_with_its_type_is_absent_when_the_type_is_proved_gone() {
+    let mut w = World::new(1);
+    let owner = obj("widgets.example.com", "ns", "o").at(5);
+    w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
+    disturb(&mut w, 1, Some(8));
+    w.delete(&owner.clone().at(7));
+    w.set_catalog(&catalog_without(&["widgets.example.com"]));
+    w.forget();
+    w.remove_type("widgets.example.com");
+    assert_eq!((w.state(&owner), w.queued()), (OwnerState::Absent, vec!["p".to_owned()]));
+}
+
+/// A deletion that was read from a watch before it broke, and one after.
+#[test]
+fn a_deletion_proves_only_what_happened_after_the_store_was_found_again() {
+    for (found, version, proved) in
+        [(None, 9, false), (Some(8), 7, false), (Some(8), 8, true), (Some(8), 9, true)]
+    {
+        for by_list in [false, true] {
+            let mut w = World::new(1);
+            let owner = config("o").at(5);
+            w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
+            disturb(&mut w, 1, found);
+            w.forget();
+            match by_list {
+                true => w.list("configmaps", version, &[]),
+                false => w.delete(&owner.clone().at(version)),
+            }
+            let expected = if proved { OwnerState::Absent } else { OwnerState::Unknown };
+            assert_eq!(w.state(&owner), expected, "{found:?} {version} {by_list}");
+            assert_eq!(w.queued(), if proved { ["p"] } else { ["o"] }, "{found:?} {version} {by_list}");
+        }
+    }
+}
+
+#[test]
+fn no_event_is_expected_of_what_was_written_before_watches_broke() {
+    let mut w = World::new(1);
+    let (owner, child) = (config("o").at(5), pod("p").owned(&config("o")).at(6));
+    w.see(&[&owner, &child]);
+    w.partition("ns").expect_event(&child.key(), &ExpectedChange::Removed);
+    assert_eq!(w.snapshot(&child), Snapshot::Written);
+    w.forget();
+    disturb(&mut w, 1, None);
+    assert_eq!(w.queued(), ["p"], "somebody was put off");
+    assert!(matches!(w.snapshot(&child), Snapshot::Object(_)));
+}
+
+/// Versions of an object only grow: one that a list shows at a lower one is back from a
+/// backup, whatever the list's own version is.
+#[test]
+fn an_object_that_a_list_shows_at_a_lower_version_proves_a_restore() {
+    let mut w = World::new(1);
+    let (owner, child) = (config("o").at(5), pod("p").at(6));
+    w.see(&[&owner, &child, &child.clone().owned(&owner).at(9)]);
+    w.list("pods", 1_000_000, &[&child]);
+    let proof = w.out.restored.take().expect("a proof");
+    assert!(proof.contains("pods") && proof.contains("version 6, 9 had been seen"), "{proof}");
+    assert!(w.object(&child).references.is_empty(), "the list is taken as it is");
+    assert_eq!(w.object(&child).resource_version, child.facts.resource_version);
+}
+
+#[test]
+fn a_watch_that_repeats_itself_and_a_list_of_unknown_age_prove_no_restore() {
+    let mut w = World::new(1);
+    let child = pod("p").at(6);
+    w.see(&[&child.clone().at(9), &child]);
+    w.change(&child, Change::ListBegan { resource_version: None });
+    w.see(&[&child]);
+    assert_eq!(w.out.restored, None);
+    assert_eq!(w.object(&child).resource_version, Some(ResourceVersion::number(9)));
+}
+
+/// Versions of aggregated APIs may be anything.
+#[test]
+fn an_aggregated_api_is_taken_as_it_shows_itself() {
+    let mut w = World::unsynced(1);
+    w.deletes_prove = DeletesProve::Nothing;
+    w.epoch = Epoch(2);
+    w.start("pods");
+    let (late, early) = (pod("p").at(1_700_000_000), pod("p").owned(&config("o")).at(3));
+    w.list("pods", 1_700_000_001, &[&late]);
+    w.list("pods", 4, &[&early]);
+    assert_eq!(w.out.restored, None, "no proof of anything");
+    assert_eq!(w.object(&early).references.len(), 1);
+    w.see(&[&late]);
+    assert!(w.object(&late).references.is_empty(), "by a watch, too");
+    // It has another idea of versions than what a write was answered with.
+    w.partition("ns")
+        .expect_event(&late.key(), &ExpectedChange::Version(ResourceVersion::number(1_800_000_000)));
+    assert_eq!(w.snapshot(&late), Snapshot::Written);
+    w.see(&[&early]);
+    assert!(matches!(w.snapshot(&early), Snapshot::Object(_)), "any event will do");
+}
+
+/// The API that an aggregated server had is served by the API server itself from now on:
+/// versions of the one are no measure for those of the other.
+#[test]
+fn another_server_of_a_type_proves_no_restore_and_no_absence() {
+    let mut w = World::unsynced(1);
+    w.deletes_prove = DeletesProve::Nothing;
+    w.epoch = Epoch(2);
+    w.start("configmaps");
+    let (owner, gone) = (config("o").at(9_000), config("gone").at(9_001));
+    w.list("configmaps", 9_002, &[&owner, &gone]);
+    w.deletes_prove = DeletesProve::Absence;
+    w.epoch = Epoch(3);
+    w.start("configmaps");
+    w.start("pods");
+    let of_gone = pod("p").owned(&gone).at(20);
+    w.list("pods", 20, &[&of_gone]);
+    w.forget();
+    w.list("configmaps", 21, &[&owner.clone().at(10)]);
+    assert_eq!(w.out.restored, None);
+    assert!(w.is_observed(&owner));
+    assert_eq!((w.state(&gone), w.queued()), (OwnerState::Unknown, vec!["gone".to_owned()]));
+    w.list("configmaps", 22, &[&owner.at(9)]);
+    assert!(w.out.restored.is_some(), "from now on they are");
+}
+
+/// Its dependents are no orphans any more: it may be deleted again, otherwise.
+#[test]
+fn an_object_that_is_back_alive_is_told() {
+    let mut w = World::new(1);
+    let owner = config("o").at(5);
+    w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
+    w.delete(&owner.clone().at(7));
+    w.forget();
+    w.see(&[&owner]);
+    assert!(w.out.revived.is_empty(), "a watch repeats itself");
+    w.delete(&owner.clone().at(7));
+    w.list("configmaps", 9, &[&owner.clone().foreground()]);
+    assert!(w.out.revived.is_empty(), "it goes");
+    w.delete(&owner.clone().at(9));
+    w.list("configmaps", 10, &[&owner]);
+    assert_eq!(w.out.revived, [owner.identity()]);
+}

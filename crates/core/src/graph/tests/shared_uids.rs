@@ -1,0 +1,105 @@
+//! Two resources, one uid (semantics, section 3).
+
+use crate::graph::testing::world::*;
+use crate::graph::*;
+
+fn old(name: &str) -> Obj {
+    obj("ingresses.extensions", "ns", name)
+}
+
+fn new(name: &str) -> Obj {
+    obj("ingresses.networking.k8s.io", "ns", name)
+}
+
+#[test]
+fn an_object_served_twice_counts_once_and_is_handled_under_its_least_name() {
+    let mut w = World::new(2);
+    for owner in [config("owner"), node("n")] {
+        let (first, second) = (new("i").blocking(&owner), old("i").blocking(&owner));
+        w.see(&[&owner.clone().foreground(), &first, &second]);
+        w.forget();
+        assert_eq!(w.object(&owner).foreground, ForegroundProgress::Blocked(1));
+        assert_eq!(w.out.delete, [old("i").key()]);
+        assert_eq!(w.partition("ns").observed(&first.facts.uid), Some(old("i").identity()));
+        assert!(w.reports().is_empty());
+        w.forget();
+        assert_eq!(w.snapshot(&first), Snapshot::Gone);
+        assert_eq!(w.out.delete, [old("i").key()], "a key from before leads on");
+        w.delete(&first);
+        w.delete(&second);
+        w.delete(&owner);
+        w.forget();
+    }
+}
+
+#[test]
+fn the_dependents_of_an_object_served_twice_are_those_of_both_views() {
+    let mut w = World::new(1);
+    w.see(&[&old("i"), &new("i"), &pod("a").owned(&old("i")), &pod("b").blocking(&new("i"))]);
+    w.forget();
+    for view in [old("i"), new("i")] {
+        let (page, _) = w.partition("ns").dependents(&view.key(), None, 10);
+        assert_eq!(page.len(), 2);
+    }
+    w.see(&[&old("i").foreground().at(11)]);
+    assert_eq!(w.queued(), ["a", "b", "i"]);
+    assert_eq!(w.object(&old("i")).foreground, ForegroundProgress::Blocked(1));
+    w.see(&[&new("i").foreground().at(11)]);
+    w.forget();
+    w.delete(&pod("b"));
+    assert_eq!(w.out.delete, [old("i").key()]);
+}
+
+#[test]
+fn an_object_served_twice_that_owns_itself_does_not_block_itself() {
+    let mut w = World::new(1);
+    let (a, b) = (old("i").blocking(&new("i")).foreground(), new("i").blocking(&new("i")).foreground());
+    w.see(&[&a, &b]);
+    assert_eq!(w.object(&a).foreground, ForegroundProgress::Unblocked);
+    assert!(!w.object(&a).has_dependents);
+}
+
+#[test]
+fn the_next_view_takes_over_when_the_first_type_goes() {
+    for owner in [config("owner"), node("n")] {
+        let mut w = World::new(2);
+        w.see(&[&old("i").blocking(&owner), &new("i").blocking(&owner), &owner.clone().foreground()]);
+        w.forget();
+        w.remove_type("ingresses.extensions");
+        assert!(w.out.delete.contains(&new("i").key()), "the keys under the old name lead nowhere");
+        assert_eq!(w.object(&owner).foreground, ForegroundProgress::Blocked(1));
+        w.forget();
+        w.delete(&new("i"));
+        assert_eq!(w.queued(), [&*owner.facts.name]);
+    }
+}
+
+#[test]
+fn an_object_served_twice_is_deleted_once_whichever_watch_says_so_first() {
+    for (first, second) in [(old("i"), new("i")), (new("i"), old("i"))] {
+        let mut w = World::new(1);
+        let owner = config("owner");
+        w.see(&[&owner, &old("i").owned(&owner), &new("i").owned(&owner)]);
+        w.partition("ns").expect_event(&old("i").key(), &ExpectedChange::Removed);
+        w.delete(&first);
+        assert_eq!(w.snapshot(&second), Snapshot::Written);
+        w.forget();
+        w.delete(&second);
+        assert!(w.queued().is_empty());
+        assert_eq!(w.snapshot(&second), Snapshot::Gone);
+    }
+}
+
+#[test]
+fn any_other_shared_uid_is_a_collision_reported_once() {
+    let mut w = World::new(1);
+    let (a, b) = (config("x").uid("u"), pod("x").uid("u"));
+    w.see(&[&a, &b, &pod("d").owned(&a)]);
+    assert_eq!(w.reports(), [Report::UidCollision { first: a.identity(), second: b.identity() }]);
+    w.see(&[&a.clone().at(11), &b.clone().at(11)]);
+    assert!(w.reports().is_empty());
+    assert!(w.is_observed(&a) && w.is_observed(&b));
+    w.delete(&b);
+    assert!(w.queued().is_empty(), "the other one's dependents are not concerned");
+    assert!(w.is_observed(&a));
+}

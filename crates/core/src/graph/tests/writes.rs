@@ -1,0 +1,67 @@
+//! Own writes whose events have not come back yet.
+
+use crate::graph::testing::world::{World, config, pod};
+use crate::graph::*;
+use crate::object::ResourceVersion;
+
+fn version(number: u64) -> ExpectedChange {
+    ExpectedChange::Version(ResourceVersion::number(number))
+}
+
+#[test]
+fn what_we_deleted_is_not_decided_on_again_before_its_event() {
+    let mut w = World::new(1);
+    let owner = config("owner");
+    let a = pod("a").blocking(&owner);
+    w.see(&[&owner, &a, &owner.clone().foreground().at(11)]);
+    w.partition("ns").expect_event(&a.key(), &ExpectedChange::Removed);
+    // The owner's look queues it once more; a second DELETE would be wasted.
+    let _ = w.snapshot(&owner);
+    assert_eq!(w.snapshot(&a), Snapshot::Written);
+    w.forget();
+    w.delete(&a);
+    assert_eq!(w.queued(), ["owner"]);
+    assert_eq!(w.snapshot(&a), Snapshot::Gone);
+}
+
+#[test]
+fn a_key_that_was_put_off_for_our_own_write_is_queued_when_the_event_comes() {
+    let mut w = World::new(1);
+    let a = pod("a").owned(&config("owner"));
+    w.see(&[&config("owner"), &a]);
+    w.partition("ns").expect_event(&a.key(), &version(12));
+    assert_eq!(w.snapshot(&a), Snapshot::Written);
+    w.forget();
+    w.see(&[&a.clone().at(11)]);
+    assert!(w.queued().is_empty(), "that was somebody else's write");
+    assert_eq!(w.snapshot(&a), Snapshot::Written);
+    w.see(&[&a.clone().at(12)]);
+    assert_eq!(w.queued(), ["a"]);
+    assert!(matches!(w.snapshot(&a), Snapshot::Object(_)));
+}
+
+#[test]
+fn nobody_is_queued_for_an_event_that_nobody_waited_for() {
+    let mut w = World::new(1);
+    let a = pod("a");
+    w.see(&[&a]);
+    w.partition("ns").expect_event(&a.key(), &version(12));
+    w.forget();
+    w.see(&[&a.at(12)]);
+    assert!(w.queued().is_empty());
+}
+
+#[test]
+fn a_second_write_does_not_make_anybody_forgotten_who_waits_for_the_first() {
+    let mut w = World::new(1);
+    let a = pod("a").owned(&config("owner"));
+    w.see(&[&config("owner"), &a]);
+    w.partition("ns").expect_event(&a.key(), &version(12));
+    assert_eq!(w.snapshot(&a), Snapshot::Written);
+    w.partition("ns").expect_event(&a.key(), &version(13));
+    w.forget();
+    w.see(&[&a.clone().at(12)]);
+    assert!(w.queued().is_empty());
+    w.see(&[&a.clone().at(13)]);
+    assert_eq!(w.queued(), ["a"]);
+}

@@ -1,0 +1,65 @@
+//! What tests of hash tables and of costs share.
+
+/// Steps that may be too many: each time that a table compares an entry with what is searched
+/// for, and each reference that a search in the graph looks at. Tests count them, on their own
+/// thread.
+pub mod steps {
+    use std::cell::Cell;
+
+    thread_local! {
+        static COUNT: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// One more.
+    pub fn count() {
+        COUNT.set(COUNT.get() + 1);
+    }
+
+    /// How many there were on this thread.
+    pub fn so_far() -> u64 {
+        COUNT.get()
+    }
+
+    /// How many this takes.
+    pub fn of(work: impl FnOnce()) -> u64 {
+        let before = so_far();
+        work();
+        so_far() - before
+    }
+}
+
+/// Uids that fall on one place of a table if its hash can be computed by anybody.
+pub mod crafted {
+    /// The name of a family, and its uids by number.
+    pub type Family = (&'static str, fn(u64) -> String);
+
+    /// All families.
+    pub const FAMILIES: [Family; 5] = [
+        ("the first half is a constant of the former hash", |number| {
+            uuid(0x082e_fa98_ec4e_6c89, spread(number))
+        }),
+        ("the second half is a constant that no seed would have changed", |number| {
+            uuid(spread(number), 0xc0ac_29b7_c97c_50dd)
+        }),
+        ("they differ in the highest bits only", |number| uuid(number << 44 | 1, 1)),
+        ("they count up", |number| uuid(1, number)),
+        ("they are no UUIDs", |number| format!("{number:064}")),
+    ];
+
+    /// As an API server makes them.
+    pub fn random(number: u64) -> String {
+        uuid(spread(2 * number + 1), spread(u64::MAX - number))
+    }
+
+    fn uuid(high: u64, low: u64) -> String {
+        uuid::Uuid::from_u64_pair(high, low).hyphenated().to_string()
+    }
+
+    /// A bijection (splitmix64's).
+    fn spread(number: u64) -> u64 {
+        let mut bits = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+}

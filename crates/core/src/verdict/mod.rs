@@ -1,0 +1,26 @@
+//! The verdict on one object: pure functions from what is known to what to do.
+//!
+//! A worker goes through it in order: [`first_look`] at the snapshot; then a
+//! class for every reference, from the graph ([`from_graph`], [`from_state`])
+//! and, where the graph cannot say, from a live read ([`from_live`]); then
+//! [`decide()`]. When the API server answers 409, [`after_conflict`] says how it
+//! goes on; after a patch, [`after_patch`] says what the DELETE may be bound to.
+//! The rules are those of the Kubernetes garbage collector; no I/O, no clock.
+
+mod class;
+mod confirm;
+mod conflict;
+mod decide;
+mod look;
+#[cfg(any(test, feature = "test-util"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use class::{GraphClass, ReferenceClass, from_graph, from_live, from_state};
+pub use confirm::Confirmation;
+pub use conflict::{
+    AfterConflict, Basis, CONFLICTS_BEFORE_UID_ALONE, Dependents, after_conflict, after_patch,
+};
+pub use decide::{Decision, Evidence, KeepReason, ParkReason, decide};
+pub use look::{FirstLook, IdleReason, first_look};
