@@ -1,8 +1,6 @@
 //! The harness itself: a control plane comes, answers, and goes with whoever
 //! started it. And the client for scenarios does what it says.
 
-mod support;
-
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
@@ -13,8 +11,8 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
 use kube::api::{ApiResource, ListParams};
+use kube_gc_testkit::{Cluster, ControlPlane, Policy, Scope, Server};
 use serde_json::json;
-use support::{Cluster, ControlPlane, Policy, Scope, Server};
 
 /// Set for the process that [`a_plane_goes_with_a_killed_process`] kills.
 const HOLDER: &str = "KUBE_GC_TEST_HOLDER";
@@ -207,7 +205,8 @@ async fn the_client_writes_what_a_scenario_says() -> Result<()> {
     ensure!(counts.get("POST", "secrets") == 2 && counts.get("DELETE", "configmaps") == 1, "{counts:?}");
     ensure!(counts.get("PATCH", "secrets") == 1 && counts.writes() >= 8, "{counts:?}");
 
-    let many = support::cluster::create_all((0..50).map(|n| ns.configmap(format!("many-{n}")))).await?;
+    let many =
+        kube_gc_testkit::cluster::create_all((0..50).map(|n| ns.configmap(format!("many-{n}")))).await?;
     ensure!(many[49].name == "many-49");
     cluster.delete_all(&many, Policy::Background).await?;
     cluster.assert_gone(&many).await

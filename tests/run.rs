@@ -6,17 +6,15 @@ mod metrics;
 #[path = "conformance/user.rs"]
 mod user;
 
-mod support;
-
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::collector::GRAPH_THREADS;
+use kube_gc_testkit::proxy::{On, Proxy, Verb};
+use kube_gc_testkit::{Cluster, Collector, ControlPlane, Options, Policy};
 use serde_json::{Value, json};
-use support::cluster::poll;
-use support::collector::GRAPH_THREADS;
-use support::proxy::{On, Proxy, Verb};
-use support::{Cluster, Collector, ControlPlane, Options, Policy};
 use tempfile::NamedTempFile;
 use tokio::process::Command;
 use tokio::time::timeout;

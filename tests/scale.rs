@@ -19,8 +19,6 @@ mod proc;
 mod scenarios;
 #[path = "../benches/scale/subject.rs"]
 mod subject;
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;

@@ -1,8 +1,6 @@
 //! An object that cannot be dealt with delays nothing else, and hides from
 //! nobody (`What may never break`, 5 and 6).
 
-mod support;
-
 #[path = "conformance/outcome.rs"]
 #[allow(dead_code)]
 mod outcome;
@@ -19,10 +17,10 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::time::Instant;
 
+use kube_gc_testkit::cluster::{create_all, is_status, poll};
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Turn};
 use outcome::{reference, reported_as_failing, unused_uid};
 use stage::Stage;
-use support::cluster::{create_all, is_status, poll};
-use support::{Cluster, Collector, Ns, Obj, Options, Policy, Turn};
 
 /// The user that the collector runs as, and the role that it has.
 const USER: &str = "kube-gc-test";

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use allocation_counter::{AllocationInfo, measure};
 use kube_gc::benching;
-use kube_gc_core::graph::{Change, DeletesProve, Effects, Epoch, Intake, Layout, Memory, Partition, PartitionId};
+use kube_gc_core::graph::{
+    Change, DeletesProve, Effects, Epoch, Intake, Layout, Memory, Partition, PartitionId,
+};
 use kube_gc_core::object::{
     Catalog, GroupResource, HashSeed, ObjectFacts, ResourceType, ResourceVersion, Scope, ServedKind,
 };

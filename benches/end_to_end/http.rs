@@ -19,7 +19,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
-use crate::support::Info;
+use kube_gc_testkit::Info;
 
 /// The content type of all bodies but patches.
 pub const JSON: &str = "application/json";

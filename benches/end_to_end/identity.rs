@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use crate::http::{Call, Client};
-use crate::support::Info;
+use kube_gc_testkit::Info;
 
 /// The service account that the cluster's own garbage collector has where
 /// kube-controller-manager is run with `--use-service-account-credentials`, as kubeadm does. The

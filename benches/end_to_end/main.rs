@@ -23,9 +23,6 @@ mod row;
 mod rows;
 mod stage;
 mod statistics;
-#[path = "../../tests/support/mod.rs"]
-mod support;
-
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -207,7 +204,7 @@ fn programs(arguments: &Arguments) -> Result<Programs> {
         (Some(path), false) => Some(Peer::at(path.clone())?),
         (None, false) => {
             let name = "kube-controller-manager";
-            Some(Peer::at(support::controller_manager::binaries(&[name])?.join(name))?)
+            Some(Peer::at(kube_gc_testkit::controller_manager::binaries(&[name])?.join(name))?)
         }
     };
     Ok(Programs { identity: arguments.identity(), kube_gc, peer })

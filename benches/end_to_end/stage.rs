@@ -17,7 +17,7 @@ use crate::objects::{Mode, make_family};
 use crate::observe::Watch;
 use crate::proc;
 use crate::rest::at_rest;
-use crate::support::ControlPlane;
+use kube_gc_testkit::ControlPlane;
 
 /// What the servers take in 150 ms when nobody asks anything of them, and some more.
 const SERVERS_AT_REST: Duration = Duration::from_millis(30);

@@ -20,9 +20,6 @@ mod proc;
 mod report;
 mod scenarios;
 mod subject;
-#[path = "../../tests/support/mod.rs"]
-mod support;
-
 use std::io::Write as _;
 use std::path::Path;
 

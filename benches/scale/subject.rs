@@ -12,7 +12,7 @@ use crate::feeder::{Feeder, WatchEncoding};
 use crate::kube_gc;
 use crate::linux::memory;
 use crate::proc::{Cpu, cpu};
-use crate::support::Collector;
+use kube_gc_testkit::Collector;
 
 /// How often a condition is looked at.
 const POLL: Duration = Duration::from_millis(100);

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use super::context::Interrupted;
 use super::graph_handle::GraphHandle;
 use crate::api::{ApiError, Deleted};
+use crate::telemetry::record;
 use kube_gc_core::brake::lease::{RESUME, Seen};
 use kube_gc_core::brake::{Admission, Fate, Ledger, Limits, Ticket};
 use kube_gc_core::object::Identity;
-use crate::telemetry::record;
 
 pub(super) use events::tell;
 pub use events::{DELETION_PAUSED, DELETION_RESUMED};

@@ -28,11 +28,11 @@ use super::reporter::Reporter;
 use super::supervision::{GraphThreads, Placement, Threads};
 use super::view::View;
 use crate::api::Api;
+use crate::telemetry::Exporter;
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::{Layout, Partition};
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::{Catalog, HashSeed};
-use crate::telemetry::Exporter;
 
 /// How the collector is to be run.
 #[derive(Clone, Debug)]

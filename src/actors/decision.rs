@@ -11,9 +11,9 @@ use super::delete::{Classified, Dropped, Evidence};
 use super::repeats::Repeats;
 use super::reporter::Written;
 use crate::api::{Api, ApiError, Deleted, ErrorClass, Finalizer, FinalizerRemoval, Patched};
+use crate::telemetry::record;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy, Uid};
-use crate::telemetry::record;
 use kube_gc_core::text::{LISTED, LONGEST, LONGEST_WORD, bounded, excerpt, listed, word};
 use kube_gc_core::verdict::ReferenceClass;
 

@@ -33,9 +33,9 @@ use super::orphan::RoundTypes;
 use super::registry::Registry;
 use super::supervision::{Placement, Vital, task};
 use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater, Standing, Watchable};
+use crate::telemetry::record;
 use kube_gc_core::graph::{DeletesProve, Epoch};
 use kube_gc_core::object::{Catalog, GroupResource, ResourceType};
-use crate::telemetry::record;
 
 pub use failing::Failing;
 use unserved::{Answer, GroupVersion, Unserved};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use kube_gc_core::graph::{Change, PartitionId};
 use crate::telemetry::{EventLag, Queue, QueueMetrics, QueueSample};
+use kube_gc_core::graph::{Change, PartitionId};
 
 /// Counts the changes of all monitors that are not in the graph yet, under the
 /// name that Kubernetes gave this queue. Clones share one count.

@@ -12,12 +12,12 @@ use super::journal::Journal;
 use super::picture::{component, whole};
 use super::view::{View, counts};
 use crate::api::Standing;
-use kube_gc_core::graph::dump::Language;
 use crate::http::{
     DecisionQuery, DecisionsPage, Disagreement, Ended, Facts, FailingItem, GraphFormat, IdleQuery,
     IdleReport, Introspection, Leadership, MonitorStatus, QueueStatus, Readiness, StuckPage, StuckQuery,
     TextStream, Timestamp, Undiscovered,
 };
+use kube_gc_core::graph::dump::Language;
 use kube_gc_core::object::{Key, Uid};
 
 /// How many failing items a queue names.

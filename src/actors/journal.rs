@@ -7,8 +7,8 @@ use std::time::SystemTime;
 use super::decision::{Decision, DecisionObserver, JudgedOwner};
 use crate::api::Finalizer;
 use crate::http::{DecisionQuery, DecisionView, DecisionsPage, ObjectView, OwnerView, Timestamp};
-use kube_gc_core::object::PropagationPolicy;
 use crate::telemetry::record;
+use kube_gc_core::object::PropagationPolicy;
 
 /// Keeps the last decisions. Clones are the same.
 ///

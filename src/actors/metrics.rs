@@ -10,10 +10,10 @@ use tokio::runtime::Handle;
 use super::discovery::Failing;
 use super::supervision::task;
 use super::view::View;
-use kube_gc_core::object::GroupResource;
 use crate::telemetry::{
     Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
 };
+use kube_gc_core::object::GroupResource;
 
 /// How often the gauges are set. Prometheus scrapes less often than this.
 const EVERY: Duration = Duration::from_secs(1);

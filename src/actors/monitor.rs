@@ -19,9 +19,9 @@ use super::messages::{
 use super::registry::Registry;
 use super::supervision::Placement;
 use crate::api::{Api, HighWater, Phase};
+use crate::telemetry::record;
 use kube_gc_core::graph::{DeletesProve, Epoch};
 use kube_gc_core::object::ResourceType;
-use crate::telemetry::record;
 
 mod feed;
 mod progress;

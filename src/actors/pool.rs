@@ -15,9 +15,9 @@ use tokio::time::Instant;
 use super::messages::{AskParked, Close, Enqueue, Open, Wake, WakeUnresolved};
 use super::supervision::Vital;
 use super::worker::{Assign, Worker};
+use crate::telemetry::{DeletionLag, Queue, QueueMetrics, StuckReason};
 use kube_gc_core::mailbox::{Backoff, Completion, Mailbox, Time};
 use kube_gc_core::object::{HashSeed, Key};
-use crate::telemetry::{DeletionLag, Queue, QueueMetrics, StuckReason};
 
 #[cfg(test)]
 pub(super) use reason::AFTER_CONFLICT_AT_MOST;

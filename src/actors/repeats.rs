@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use kube_gc_core::object::Key;
 use crate::telemetry::record;
+use kube_gc_core::object::Key;
 
 /// Objects whose last line is remembered. About more of them, lines repeat.
 const REMEMBERED: usize = 8192;

@@ -7,9 +7,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, ErrorClass};
+use crate::telemetry::{InvalidReference, record};
 use kube_gc_core::graph::Report;
 use kube_gc_core::object::{Identity, OwnerReference, Uid};
-use crate::telemetry::{InvalidReference, record};
 use kube_gc_core::text::{LISTED, word};
 
 /// Reports that wait to be told. More than this at once is a flood of the same

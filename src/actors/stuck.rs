@@ -9,10 +9,10 @@ use super::graph_handle::PartitionEnded;
 use super::pool::{AskStuck, StuckKey, StuckKeys};
 use super::view::View;
 use crate::api::Standing;
-use kube_gc_core::graph::{Hindrance, Survey, Tally, Waiter, Waiters, Why};
 use crate::http::{ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint};
-use kube_gc_core::object::OwnerReference;
 use crate::telemetry::StuckReason;
+use kube_gc_core::graph::{Hindrance, Survey, Tally, Waiter, Waiters, Why};
+use kube_gc_core::object::OwnerReference;
 use kube_gc_core::text::{listed, word};
 
 impl From<Hindrance> for StuckReason {

@@ -19,8 +19,8 @@ use super::pool::{AskPool, Pool, PoolStatus};
 use super::registry::Registry;
 use crate::api::WriteGate;
 use crate::http::{IdleQuery, IdleReport, QueueCounts};
-use kube_gc_core::object::{GroupResource, ResourceVersion};
 use crate::telemetry::Queue;
+use kube_gc_core::object::{GroupResource, ResourceVersion};
 
 /// The pools.
 const POOLS: usize = Queue::POOLS.len();

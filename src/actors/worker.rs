@@ -10,9 +10,9 @@ use actix::{
 use super::pool::{Finished, Outcome, Place, Pool, RetryReason, Work};
 use super::supervision::task;
 use crate::api::StepAside;
+use crate::telemetry::{DeletionLag, record};
 use kube_gc_core::mailbox::Time;
 use kube_gc_core::object::Key;
-use crate::telemetry::{DeletionLag, record};
 
 /// Works on one key at a time, on the thread pool.
 ///

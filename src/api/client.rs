@@ -30,8 +30,8 @@ use super::patch::Trials;
 use super::reachability::Reachability;
 use super::settings::{ApiSettings, Verb};
 use super::turn::HeldPlace;
-use kube_gc_core::object::GroupResource;
 use crate::telemetry::{DeletionLag, record};
+use kube_gc_core::object::GroupResource;
 
 pub(super) use call::Call;
 

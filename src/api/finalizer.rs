@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::live::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, given_up};
-use kube_gc_core::object::{FOREGROUND_FINALIZER, Identity, ORPHAN_FINALIZER, ObjectFacts};
 use crate::telemetry::record::{self, PatchConflict};
+use kube_gc_core::object::{FOREGROUND_FINALIZER, Identity, ORPHAN_FINALIZER, ObjectFacts};
 
 /// A finalizer of the garbage collector's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

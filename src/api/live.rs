@@ -15,9 +15,9 @@ use super::decode::json_fault;
 use super::error::{ApiError, ErrorClass};
 use super::read::{read_object, unusable};
 use super::settings::{FIELD_MANAGER, Verb};
+use crate::telemetry::record::{self, PatchConflict};
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, ObjectFacts, ResourceVersion, Uid};
-use crate::telemetry::record::{self, PatchConflict};
 
 /// RFC 7386; every type takes it.
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";

@@ -17,15 +17,15 @@ use crate::actors::{
     ORPHAN_PAGE, Placement,
 };
 use crate::api::{Api, ApiSettings, Encoding, WatchProtocol, WatchSettings};
-use kube_gc_core::brake::Limits;
 use crate::cli::Exit;
 use crate::cli::system::Threads;
 use crate::config::{self, Settings};
 use crate::http::{Introspection, Listener, bind, debug_router, health_router};
 use crate::leader::Notes;
+use crate::telemetry::Exporter;
+use kube_gc_core::brake::Limits;
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::HashSeed;
-use crate::telemetry::Exporter;
 
 /// A running collector whose pages are served.
 pub struct Collector {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::api::{RequestObserver, Verb};
-use kube_gc_core::object::GroupResource;
 use crate::telemetry::record;
+use kube_gc_core::object::GroupResource;
 
 /// Records every request.
 #[derive(Clone, Copy, Debug)]

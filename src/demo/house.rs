@@ -12,10 +12,10 @@ use super::user::User;
 use crate::api::{Api, WriteGate};
 use crate::cli::{Collector, DemoArgs, Exit, Failure, Protections, Threads, api_settings};
 use crate::config::Settings;
-use kube_gc_apiserver::http::{Scheme, Serving};
-use kube_gc_apiserver::{self, Embedded};
 use crate::http::Introspection;
 use crate::telemetry::{Exporter, record};
+use kube_gc_apiserver::http::{Scheme, Serving};
+use kube_gc_apiserver::{self, Embedded};
 
 /// Both, running.
 pub struct House {
@@ -34,7 +34,8 @@ impl House {
         let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Failure, error);
         let exporter = Exporter::install().map_err(|error| failed(&error))?;
         record::zeros();
-        let server = Embedded::new(kube_gc_apiserver::Settings { epoch: SystemTime::now(), ..Default::default() });
+        let server =
+            Embedded::new(kube_gc_apiserver::Settings { epoch: SystemTime::now(), ..Default::default() });
         let serving = server.serve(args.api_listen, Scheme::Http).await.map_err(|error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
             let message =

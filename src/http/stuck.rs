@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{ObjectView, Timestamp, parameters};
-use kube_gc_core::object::{GroupResource, Namespace};
 use crate::telemetry::StuckReason;
+use kube_gc_core::object::{GroupResource, Namespace};
 
 /// What `/debug/stuck` is asked. What is not given is not asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

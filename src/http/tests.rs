@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::*;
-use kube_gc_core::object::{GroupResource, ResourceVersion};
 use crate::telemetry::Exporter;
+use kube_gc_core::object::{GroupResource, ResourceVersion};
 
 const UID: &str = "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10";
 

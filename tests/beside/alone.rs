@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::policies::ring;
 use crate::stage::{FOREGROUND, ORPHAN, Stage, own, terminating_with};
-use crate::support::cluster::poll;
-use crate::support::{Collector, Obj, Options, Policy};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::{Collector, Obj, Options, Policy};
 
 /// A dry run that does not wait for long.
 async fn impatient(stage: &Stage) -> Result<Collector> {

@@ -6,10 +6,7 @@
 //! fails if there was a disagreement or a line in the log that anybody should look at. What
 //! kube-controller-manager does not master is named in [`Weakness`].
 //!
-//! [`Weakness`]: support::controller_manager::Weakness
-
-#[path = "../support/mod.rs"]
-mod support;
+//! [`Weakness`]: kube_gc_testkit::controller_manager::Weakness
 
 // Shared with the conformance tests, which use more of it.
 #[path = "../conformance/outcome.rs"]

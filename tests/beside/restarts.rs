@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 
 use crate::stage::{Stage, clear, configmaps, crowd, many, midway};
-use crate::support::Policy;
+use kube_gc_testkit::Policy;
 
 /// A second dry run goes on where the first was killed, and agrees.
 #[tokio::test]

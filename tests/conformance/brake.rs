@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::outcome::Rest;
 use crate::stage::{MERGE_PATCH, Stage, configmaps, terminating_with};
-use crate::support::cluster::{create_all, poll};
-use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy, Scope};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Scope};
 
 /// How many objects the type has that is removed, and how much each of them owns.
 const OBJECTS: usize = 300;

@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::outcome::{Order, Outcome, Rest, reference, uids, unused_uid};
 use crate::stage::{Stage, lives_with};
-use crate::support::cluster::create_all;
-use crate::support::{Cluster, Crd, Ns, Obj, Policy, Scope};
+use kube_gc_testkit::cluster::create_all;
+use kube_gc_testkit::{Cluster, Crd, Ns, Obj, Policy, Scope};
 
 /// In how many namespaces an owner has dependents.
 const NAMESPACES: usize = 10;

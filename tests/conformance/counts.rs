@@ -7,7 +7,7 @@ use kube::api::ApiResource;
 
 use crate::policies_orphan::released;
 use crate::stage::{Stage, clear, configmaps, crowd};
-use crate::support::{Collector, Ns, Options, Policy, RequestCounts};
+use kube_gc_testkit::{Collector, Ns, Options, Policy, RequestCounts};
 
 /// What every owner here has of dependents.
 const DEPENDENTS: usize = 5000;

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::outcome::{Outcome, reported_as_failing, uids};
 use crate::stage::{FOREGROUND, HOLD, MERGE_PATCH, ORPHAN, Stage, lives_with, terminating_with, untouched};
-use crate::support::cluster::poll;
-use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy, Verdict, Webhook};
 use crate::user::User;
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Verdict, Webhook};
 
 /// Failures are tried again soon.
 const SOON: &str = "[retry]\nmax = \"300ms\"\n";

@@ -3,9 +3,6 @@
 //! All of them. What it has in place of a real server's means: for webhooks and roles
 //! its guards, for an old release that serves Ingresses in two groups itself as one.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod outcome;
 mod stage;
 mod user;

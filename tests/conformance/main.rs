@@ -2,9 +2,6 @@
 //! scenarios, each against a real control plane, the collector being the real
 //! binary.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod outcome;
 mod stage;
 mod user;

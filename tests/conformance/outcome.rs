@@ -15,8 +15,8 @@ use kube::api::ApiResource;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::support::cluster::{is_status, poll};
-use crate::support::{Cluster, Collector, Obj, Policy};
+use kube_gc_testkit::cluster::{is_status, poll};
+use kube_gc_testkit::{Cluster, Collector, Obj, Policy};
 
 /// How many requests are under way at a time.
 const PARALLEL: usize = 16;

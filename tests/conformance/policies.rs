@@ -10,9 +10,9 @@ use crate::stage::{
     HOLD, ORPHAN, Scene, Stage, clear, configmaps, crowd, lives_with, many, own, play, terminating_with,
     untouched,
 };
-use crate::support::cluster::is_status;
-use crate::support::controller_manager::{Weakness, fails_at};
-use crate::support::{Cluster, Obj, Policy};
+use kube_gc_testkit::cluster::is_status;
+use kube_gc_testkit::controller_manager::{Weakness, fails_at};
+use kube_gc_testkit::{Cluster, Obj, Policy};
 
 /// A root with a chain five deep, a diamond, a dependent that somebody else
 /// owns too, and bystanders.

@@ -6,7 +6,7 @@ use crate::stage::{
     FOREGROUND, HOLD, Scene, Stage, clear, configmaps, crowd, gone_since, lives_with, many, play,
     terminating_with, untouched,
 };
-use crate::support::{Cluster, Ns, Obj, Policy};
+use kube_gc_testkit::{Cluster, Ns, Obj, Policy};
 
 /// Sends a foreground deletion and returns the finalizers that its answer
 /// shows: what the API server made of it, before the collector could act.

@@ -9,9 +9,9 @@ use crate::stage::{
     Breakable, FOREGROUND, HOLD, LASTING, ORPHAN, Scene, Stage, clear, configmaps, crowd, impatient,
     list_configmaps, lives_with, many, midway, play, seen, slow, terminating_with, untouched,
 };
-use crate::support::cluster::{create_all, poll};
-use crate::support::controller_manager::{Weakness, fails_at};
-use crate::support::{Cluster, Collector, Ns, Obj, Policy};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::controller_manager::{Weakness, fails_at};
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Policy};
 
 /// Owners with 10 and with 100 dependents, and what else they own.
 pub struct Orphans {

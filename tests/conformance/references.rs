@@ -13,8 +13,8 @@ use crate::outcome::{
     warned_about,
 };
 use crate::stage::Stage;
-use crate::support::cluster::{create_all, poll};
-use crate::support::{Obj, Policy, Scope};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::{Obj, Policy, Scope};
 
 /// How many unresolvable references one object has.
 const UNRESOLVABLE: usize = 25;

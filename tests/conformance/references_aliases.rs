@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::outcome::{Outcome, reference};
 use crate::stage::Stage;
-use crate::support::cluster::create_all;
-use crate::support::{Obj, Policy, Turn};
+use kube_gc_testkit::cluster::create_all;
+use kube_gc_testkit::{Obj, Policy, Turn};
 
 /// 20: an object that is served in two groups, an Ingress on old servers, is
 /// one object: one request deletes it, one dependent it is, and no collision.

@@ -10,8 +10,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::stage::{Stage, slow};
-use crate::support::cluster::{create_all, is_status, poll};
-use crate::support::{Cluster, Obj, Policy};
+use kube_gc_testkit::cluster::{create_all, is_status, poll};
+use kube_gc_testkit::{Cluster, Obj, Policy};
 
 /// A hundred updates a second.
 const PERIOD: Duration = Duration::from_millis(10);

@@ -7,8 +7,8 @@ use crate::outcome::{
     Outcome, Rest, in_both_orders, reference, reference_but, requests_for, uids, unused_uid,
 };
 use crate::stage::Stage;
-use crate::support::cluster::{create_all, poll};
-use crate::support::{Obj, Policy, Scope};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::{Obj, Policy, Scope};
 
 /// 17: a kind in lower case is that kind.
 #[tokio::test]

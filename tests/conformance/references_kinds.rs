@@ -10,8 +10,8 @@ use crate::outcome::{
     Outcome, Rest, Setting, in_both_orders, reference, reference_but, reported_as_failing, uids, unused_uid,
 };
 use crate::stage::Stage;
-use crate::support::cluster::{create_all, poll};
-use crate::support::{Cluster, Crd, Obj, Options, Policy, Scope};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::{Cluster, Crd, Obj, Options, Policy, Scope};
 
 /// Discovery looks when it is told to, and not of its own accord: what is decided
 /// at all is decided because the type's coming was noticed, however slow the

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::outcome::Rest;
 use crate::stage::{Stage, slow};
-use crate::support::cluster::{create_all, is_status, poll};
-use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy};
+use kube_gc_testkit::cluster::{create_all, is_status, poll};
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
 
 /// How many objects a race is about.
 const RACED: usize = 200;

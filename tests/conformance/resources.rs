@@ -6,8 +6,8 @@ use kube::api::ApiResource;
 
 use crate::outcome::{Outcome, Rest, Setting, in_both_orders, reference, uids, unused_uid};
 use crate::stage::Stage;
-use crate::support::cluster::{create_all, key};
-use crate::support::{Cluster, Obj, Options, Policy, Scope};
+use kube_gc_testkit::cluster::{create_all, key};
+use kube_gc_testkit::{Cluster, Obj, Options, Policy, Scope};
 
 /// How many dependents are orphaned at a time.
 const MANY: usize = 60;
@@ -87,7 +87,7 @@ async fn pair(scene: &Setting<'_>, owner: &Type, dependent: &Type, outcome: &mut
 }
 
 /// How often the collector's patches of a type were answered by a status.
-async fn patches(collector: &crate::support::Collector, resource: &str, code: &str) -> Result<f64> {
+async fn patches(collector: &kube_gc_testkit::Collector, resource: &str, code: &str) -> Result<f64> {
     let metrics = collector.metrics().await?;
     let matches = |series: &str| {
         series.starts_with("kube_gc_requests_total{")
@@ -102,7 +102,7 @@ async fn patches(collector: &crate::support::Collector, resource: &str, code: &s
 /// they live on without it.
 async fn orphan_many(
     stage: &Stage,
-    collector: &crate::support::Collector,
+    collector: &kube_gc_testkit::Collector,
     resource: &ApiResource,
 ) -> Result<()> {
     let cluster = &stage.cluster;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::outcome::{Order, Outcome, Rest, reference, reported_as_failing, unused_uid};
 use crate::stage::Stage;
-use crate::support::cluster::{is_status, poll};
-use crate::support::{Cluster, Collector, Ns, Obj, Options, Policy};
+use kube_gc_testkit::cluster::{is_status, poll};
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
 
 const GROUP: &str = "down.example.com";
 const PATH: &str = "/apis/down.example.com/v1";

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::outcome::{Order, Outcome, Rest, reference, reported_as_failing, uids, unused_uid};
 use crate::resources_aggregated::{begun, named, watched_by_now};
 use crate::stage::{FOREGROUND, Stage, terminating_with};
-use crate::support::cluster::poll;
-use crate::support::{Backend, Collector, Ns, Obj, Options, Policy};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::{Backend, Collector, Ns, Obj, Options, Policy};
 
 const GROUP: &str = "backend.example.com";
 /// While the backend is down.

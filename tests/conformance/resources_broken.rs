@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::outcome::{Outcome, Rest, reference, uids, unused_uid};
 use crate::stage::{Breakable, Stage, impatient};
-use crate::support::cluster::{key, poll};
-use crate::support::{Collector, Ns, Obj, Policy};
+use kube_gc_testkit::cluster::{key, poll};
+use kube_gc_testkit::{Collector, Ns, Obj, Policy};
 
 const WIDGETS: &str = "widgets.example.com";
 

@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::outcome::{Order, Outcome, Rest, reported_as_failing, uids};
 use crate::stage::{Stage, seen};
-use crate::support::cluster::{create_all, poll};
-use crate::support::{Cluster, Collector, Crd, Ns, Obj, Scope};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::{Cluster, Collector, Crd, Ns, Obj, Scope};
 
 /// How many objects a type has when it is removed.
 const OBJECTS: usize = 20;

@@ -5,8 +5,8 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use crate::stage::Stage;
-use crate::support::cluster::{create_all, poll};
-use crate::support::{Cluster, Collector, Crd, Ns, Options, Policy, Scope};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::{Cluster, Collector, Crd, Ns, Options, Policy, Scope};
 
 const GROUP: &str = "many.example.com";
 /// How many types there are at a time.

@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::outcome::Rest;
 use crate::resources_broken::{Fallible, play};
 use crate::stage::{MERGE_PATCH, Stage};
-use crate::support::cluster::poll;
-use crate::support::{Cluster, Crd, Scope, Verdict, Webhook};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::{Cluster, Crd, Scope, Verdict, Webhook};
 
 /// What the webhook says.
 const WORDS: &str = "no conversion today";

@@ -8,8 +8,8 @@ use crate::policies::{Family, MixedChain, Rings, SelfOwners};
 use crate::policies_foreground::{Chain, NotBlocking, SolidOwner, Twice, WaysOut};
 use crate::policies_orphan::{Orphans, released, unreleased};
 use crate::stage::{LASTING, Scene, Stage, clear, configmaps, crowd, midway, slow};
-use crate::support::cluster::poll;
-use crate::support::{Cluster, Collector, Obj, Options, Policy};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::{Cluster, Collector, Obj, Options, Policy};
 
 /// How often a collector is interrupted in each step of a scenario, if the step
 /// has so much to do.

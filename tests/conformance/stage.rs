@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 
-use crate::support::cluster::{create_all, key, poll};
-use crate::support::controller_manager::Frozen;
-use crate::support::deployment::{self, Standing};
-use crate::support::{
+use kube_gc_testkit::cluster::{create_all, key, poll};
+use kube_gc_testkit::controller_manager::Frozen;
+use kube_gc_testkit::deployment::{self, Standing};
+use kube_gc_testkit::{
     Cluster, Collector, ControlPlane, ControllerManager, Crd, Ns, Obj, Options, Policy, Scope, Turn,
     controller_manager,
 };

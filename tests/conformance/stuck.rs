@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::denials::is_asked;
 use crate::stage::{HOLD, Stage};
-use crate::support::cluster::poll;
-use crate::support::{Collector, Obj, Options, Policy, Verdict, Webhook};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::{Collector, Obj, Options, Policy, Verdict, Webhook};
 
 const MESSAGE: &str = "not before the audit";
 /// Marks what is to be denied.

@@ -6,7 +6,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::support::{Cluster, ControlPlane, Ns, Obj};
+use kube_gc_testkit::{Cluster, ControlPlane, Ns, Obj};
 
 /// A service account with a ClusterRole of its own.
 pub struct User {

@@ -7,9 +7,9 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::scenes::{Scene, Scenes};
-use crate::support::ControlPlane;
-use crate::support::cluster::poll;
-use crate::support::deployment::{Installation, NAME, Pod};
+use kube_gc_testkit::ControlPlane;
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::deployment::{Installation, NAME, Pod};
 
 /// A file is read again at least once a minute, and work that was refused until then
 /// is tried again within twice that time.

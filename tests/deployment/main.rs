@@ -6,9 +6,6 @@
 //! tests. That it is started in its pod there, and by no kubeconfig, is decided by this
 //! binary's name.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 // Shared with the conformance tests, which use more of it.
 #[path = "../conformance/outcome.rs"]
 #[allow(dead_code)]

@@ -9,8 +9,8 @@ use kube::{Client, Config};
 use kube_gc::config::Loader;
 use serde_json::json;
 
-use crate::support::cluster::poll;
-use crate::support::deployment::{Installation, NAME, Pod, overlays, plane, repository};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::deployment::{Installation, NAME, Pod, overlays, plane, repository};
 
 /// All that an overlay adds to what every installation has.
 const ADDED: [(&str, &[&str]); 5] = [

@@ -6,9 +6,9 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::scenes::{Scene, Scenes};
-use crate::support::Collector;
-use crate::support::cluster::poll;
-use crate::support::deployment::{Installation, Pod, grants, plane, role_path};
+use kube_gc_testkit::Collector;
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::deployment::{Installation, Pod, grants, plane, role_path};
 
 const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
 

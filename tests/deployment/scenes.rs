@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::support::{Cluster, Crd, Obj, Policy, Scope};
+use kube_gc_testkit::{Cluster, Crd, Obj, Policy, Scope};
 
 /// A thing that a collector does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

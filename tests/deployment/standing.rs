@@ -5,8 +5,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::policies::MixedChain;
 use crate::rights::grant;
 use crate::stage::{Scene as _, Stage};
-use crate::support::Options;
-use crate::support::deployment::USER;
+use kube_gc_testkit::Options;
+use kube_gc_testkit::deployment::USER;
 
 /// None of them could fail for its role, were the collector that they start not its own.
 #[tokio::test]

@@ -23,9 +23,6 @@ mod scripts;
 mod side;
 mod types;
 
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -35,10 +32,10 @@ use futures::StreamExt as _;
 use kube_gc_apiserver::{Embedded, Release, Settings};
 use serde_json::json;
 
+use kube_gc_testkit::ControlPlane;
 use request::{Answers, Kind, Request};
 use run::{Failure, Run, Tally, run_seed, shrink};
 use side::Side;
-use support::ControlPlane;
 use types::{GADGETS, WIDGETS};
 
 /// Seeds that are run always.

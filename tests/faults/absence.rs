@@ -4,8 +4,8 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::stage::{Stage, requests};
-use crate::support::proxy::{How, On, Reply, Verb};
-use crate::support::{Collector, Obj, Options};
+use kube_gc_testkit::proxy::{How, On, Reply, Verb};
+use kube_gc_testkit::{Collector, Obj, Options};
 
 const SOON: &str = "[retry]\nmax = \"500ms\"\n";
 const UID: &str = "3b0a1c52-77aa-4d29-9a4f-0123456789ab";

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 
 use crate::stage::Stage;
-use crate::support::cluster::poll;
+use kube_gc_testkit::cluster::poll;
 
 /// `/debug/idle?seen=` asks for a version that no event of the type will ever have:
 /// the one that a list shows. Fails if only events count: who waits would wait for the

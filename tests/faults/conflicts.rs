@@ -3,8 +3,8 @@
 use anyhow::{Result, ensure};
 
 use crate::stage::Stage;
-use crate::support::proxy::{Held, How, On, Reply, Request, Verb};
-use crate::support::{Obj, Policy};
+use kube_gc_testkit::proxy::{Held, How, On, Reply, Request, Verb};
+use kube_gc_testkit::{Obj, Policy};
 
 /// Sets another label on an object and lets the held request pass.
 async fn churn(stage: &Stage, object: &Obj, count: usize, held: Held) -> Result<(Obj, Request)> {

@@ -4,9 +4,9 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
 use crate::stage::{Stage, never, requests};
-use crate::support::cluster::poll;
-use crate::support::proxy::{Cut, How, On, Reply, Request, Rule, Verb};
-use crate::support::{Collector, Options, Policy, Scope};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::proxy::{Cut, How, On, Reply, Request, Rule, Verb};
+use kube_gc_testkit::{Collector, Options, Policy, Scope};
 
 const WIDGETS: &str = "widgets.example.com";
 /// Discovery looks all the time.

@@ -4,9 +4,9 @@
 use anyhow::{Context as _, Result, ensure};
 
 use crate::stage::{Stage, never, requests};
-use crate::support::cluster::create_all;
-use crate::support::proxy::{Cut, On, Request, Verb};
-use crate::support::{Collector, Ns, Obj, Policy};
+use kube_gc_testkit::cluster::create_all;
+use kube_gc_testkit::proxy::{Cut, On, Request, Verb};
+use kube_gc_testkit::{Collector, Ns, Obj, Policy};
 
 /// The types of which a family is.
 const TYPES: [&str; 3] = ["configmaps", "secrets", "pods"];

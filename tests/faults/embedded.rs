@@ -2,9 +2,6 @@
 //!
 //! - `inflight`: what is wrong there is a limit that kube-apiserver is started with.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod absence;
 mod bookmarks;
 mod conflicts;

@@ -7,9 +7,9 @@ use anyhow::{Result, ensure};
 use tokio::time::{Instant, sleep_until};
 
 use crate::stage::Stage;
-use crate::support::cluster::create_all;
-use crate::support::proxy::{On, Verb};
-use crate::support::{Obj, Options, Policy};
+use kube_gc_testkit::cluster::create_all;
+use kube_gc_testkit::proxy::{On, Verb};
+use kube_gc_testkit::{Obj, Options, Policy};
 
 const DEPENDENTS: usize = 40;
 /// How long a live confirmation of an owner lasts.

@@ -3,9 +3,9 @@
 use anyhow::{Result, ensure};
 
 use crate::stage::{Stage, never};
-use crate::support::cluster::create_all;
-use crate::support::proxy::{How, On, Reply, Verb};
-use crate::support::{Collector, Obj, Options, Policy, Scope};
+use kube_gc_testkit::cluster::create_all;
+use kube_gc_testkit::proxy::{How, On, Reply, Verb};
+use kube_gc_testkit::{Collector, Obj, Options, Policy, Scope};
 
 const WIDGETS: &str = "widgets.example.com";
 /// How many objects wait for owners whose look-ups hang.

@@ -6,8 +6,8 @@ use kube::config::Kubeconfig;
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::support::cluster::create_all;
-use crate::support::{Collector, ControlPlane, Options, Policy};
+use kube_gc_testkit::cluster::create_all;
+use kube_gc_testkit::{Collector, ControlPlane, Options, Policy};
 
 /// How many objects go.
 const OBJECTS: usize = 2000;

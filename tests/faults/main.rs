@@ -1,12 +1,9 @@
 //! What the collector does when the API server refuses, fails, is late, or when
 //! clients change the world between a decision and its effect.
 //!
-//! Each test puts a [proxy](support::proxy) between the collector and a real API
+//! Each test puts a [proxy](kube_gc_testkit::proxy) between the collector and a real API
 //! server, by which it sees every request, and holds or spoils those that it
 //! names. Waiting is for conditions, never for time.
-
-#[path = "../support/mod.rs"]
-mod support;
 
 mod absence;
 mod bookmarks;

@@ -4,9 +4,9 @@
 use anyhow::{Result, ensure};
 
 use crate::stage::Stage;
-use crate::support::Policy;
-use crate::support::cluster::poll;
-use crate::support::proxy::{How, On, Reply, Verb};
+use kube_gc_testkit::Policy;
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::proxy::{How, On, Reply, Verb};
 
 /// A finalizer of somebody else.
 const HOLD: &str = "example.com/hold";

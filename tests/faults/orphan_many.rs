@@ -4,9 +4,9 @@
 use anyhow::{Result, ensure};
 
 use crate::stage::{Stage, requests};
-use crate::support::cluster::create_all;
-use crate::support::proxy::{On, Verb};
-use crate::support::{Collector, Obj, Policy};
+use kube_gc_testkit::cluster::create_all;
+use kube_gc_testkit::proxy::{On, Verb};
+use kube_gc_testkit::{Collector, Obj, Policy};
 
 /// More than are taken from the graph at a time.
 const KNOWN: usize = 200;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::stage::{Stage, requests};
-use crate::support::cluster::create_all;
-use crate::support::proxy::{How, On, Reply, Request, Verb};
-use crate::support::{Options, Policy, Scope};
+use kube_gc_testkit::cluster::create_all;
+use kube_gc_testkit::proxy::{How, On, Reply, Request, Verb};
+use kube_gc_testkit::{Options, Policy, Scope};
 
 const GIZMOS: &str = "gizmos.example.com";
 const OWNERS: usize = 50;

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 
 use crate::stage::Stage;
-use crate::support::cluster::{create_all, poll};
-use crate::support::proxy::{Cut, Exchange, On, Request, Verb};
-use crate::support::{Collector, Obj, Options, Policy, Server};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::proxy::{Cut, Exchange, On, Request, Verb};
+use kube_gc_testkit::{Collector, Obj, Options, Policy, Server};
 
 /// How many dependents the deleted owner has.
 const DEPENDENTS: usize = 5000;

@@ -4,8 +4,8 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::support::proxy::{How, On, Reply, Request, Verb};
-use crate::support::{Options, Policy, Scope};
+use kube_gc_testkit::proxy::{How, On, Reply, Request, Verb};
+use kube_gc_testkit::{Options, Policy, Scope};
 
 const SOON: &str = "[retry]\nmax = \"300ms\"\n";
 

@@ -4,8 +4,8 @@
 use anyhow::{Result, ensure};
 
 use crate::stage::Stage;
-use crate::support::proxy::Verb;
-use crate::support::{Policy, Scope};
+use kube_gc_testkit::proxy::Verb;
+use kube_gc_testkit::{Policy, Scope};
 
 /// Semantics, sections 4 and 5: DELETE carries `uid` and `resourceVersion`. Fails
 /// if either is left out, and, as nothing else has changed the objects, if any

@@ -3,9 +3,9 @@
 use anyhow::{Result, ensure};
 
 use crate::stage::Stage;
-use crate::support::cluster::poll;
-use crate::support::proxy::{On, Verb};
-use crate::support::{Collector, Obj, Policy};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::proxy::{On, Verb};
+use kube_gc_testkit::{Collector, Obj, Policy};
 
 /// Semantics, section 4, and invariant 1: a reference to a solid owner that comes
 /// between decision and DELETE saves the object. Fails if the DELETE carries no

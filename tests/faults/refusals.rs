@@ -6,9 +6,9 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::stage::Stage;
-use crate::support::cluster::poll;
-use crate::support::proxy::{How, On, Reply, Rule, Verb};
-use crate::support::{Collector, Obj, Options, Policy};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::proxy::{How, On, Reply, Rule, Verb};
+use kube_gc_testkit::{Collector, Obj, Options, Policy};
 
 /// Failures are tried again soon, and an answer that does not come is not waited
 /// for for long.

@@ -3,9 +3,9 @@
 use anyhow::{Result, ensure};
 
 use crate::stage::{Stage, never};
-use crate::support::cluster::{create_all, poll};
-use crate::support::proxy::{How, On, Reply, Request, Verb};
-use crate::support::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::proxy::{How, On, Reply, Request, Verb};
+use kube_gc_testkit::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope};
 
 /// Discovery looks only when it has a reason to.
 const NO_REGULAR_LOOK: &str = "[discovery]\ninterval = \"1h\"\n";

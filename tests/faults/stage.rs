@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::support::cluster::poll;
-use crate::support::proxy::{Exchange, On, Proxy, Request, Verb};
-use crate::support::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Turn};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::proxy::{Exchange, On, Proxy, Request, Verb};
+use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Turn};
 
 /// A fresh namespace of the shared control plane, and a proxy in front of it.
 #[derive(Debug)]

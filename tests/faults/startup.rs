@@ -4,9 +4,9 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::stage::{Stage, never};
-use crate::support::cluster::poll;
-use crate::support::proxy::{How, On, Reply, Verb};
-use crate::support::{Collector, Options, Scope};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::proxy::{How, On, Reply, Verb};
+use kube_gc_testkit::{Collector, Options, Scope};
 
 const WIDGETS: &str = "widgets.example.com";
 /// The start is soon given up, and lists are tried again soon.

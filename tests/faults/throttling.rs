@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::stage::Stage;
-use crate::support::cluster::{create_all, poll};
-use crate::support::proxy::{Exchange, On, Request, Verb};
-use crate::support::{Obj, Policy};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::proxy::{Exchange, On, Request, Verb};
+use kube_gc_testkit::{Obj, Policy};
 
 /// What the server bears at a time; the collector begins with 20 requests.
 const BEARS: usize = 4;

@@ -3,8 +3,8 @@
 use anyhow::{Result, ensure};
 
 use crate::stage::{Stage, requests};
-use crate::support::proxy::{Cut, Hold, How, On, Reply, Request, Verb};
-use crate::support::{Collector, Obj, Policy};
+use kube_gc_testkit::proxy::{Cut, Hold, How, On, Reply, Request, Verb};
+use kube_gc_testkit::{Collector, Obj, Policy};
 
 /// A collector whose watch of secrets has been ended, and what happened since.
 struct Gap {

@@ -4,9 +4,9 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::support::cluster::poll;
-use crate::support::proxy::{Cut, How, On, Reply, Request, Verb};
-use crate::support::{Options, Policy, Scope};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::proxy::{Cut, How, On, Reply, Request, Verb};
+use kube_gc_testkit::{Options, Policy, Scope};
 
 const WIDGETS: &str = "widgets.example.com";
 const ALL_WIDGETS: &str = "/apis/example.com/v1/widgets";

@@ -8,9 +8,9 @@ use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::support::cluster::{create_all, poll};
-use crate::support::proxy::{On, Request, Verb};
-use crate::support::{Collector, Ns, Obj, Options, Policy};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::proxy::{On, Request, Verb};
+use kube_gc_testkit::{Collector, Ns, Obj, Options, Policy};
 
 /// What the API server accepts on one object: about a megabyte.
 const REFERENCES: usize = 8000;
@@ -39,7 +39,7 @@ async fn create_fat(
 ) -> Result<Vec<Obj>> {
     let object = |number: usize| {
         let each = (0..references).map(|place| owner(number * references + place));
-        each.fold(ns.configmap(format!("fat-{number}")), crate::support::cluster::Builder::owner_reference)
+        each.fold(ns.configmap(format!("fat-{number}")), kube_gc_testkit::cluster::Builder::owner_reference)
     };
     // One after the other: together they are many megabytes.
     let mut created = Vec::new();

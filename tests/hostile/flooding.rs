@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::support::cluster::{create_all, poll};
-use crate::support::{Collector, Options, Policy};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::{Collector, Options, Policy};
 
 /// Objects whose references are crafted, and references of each: as many as fit.
 const OBJECTS: u64 = 10;

@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::client::{Client, Files, Pair};
-use crate::support::cluster::poll;
-use crate::support::{Collector, ControlPlane, Options};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::{Collector, ControlPlane, Options};
 
 /// How many connections are opened where the limit of open files allows it.
 const CONNECTIONS: usize = 10_000;

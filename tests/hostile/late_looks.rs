@@ -3,9 +3,9 @@
 use anyhow::{Result, ensure};
 
 use crate::stage::Stage;
-use crate::support::cluster::create_all;
-use crate::support::proxy::Verb;
-use crate::support::{Obj, Options, Policy};
+use kube_gc_testkit::cluster::create_all;
+use kube_gc_testkit::proxy::Verb;
+use kube_gc_testkit::{Obj, Options, Policy};
 
 /// How many dependents there are: most wait for their turns when the owner is deleted again.
 const DEPENDENTS: usize = 6;

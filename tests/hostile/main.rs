@@ -2,11 +2,8 @@
 //! may do to the others: `docs/security.md` says which limits these tests show.
 //!
 //! Each runs the collector against a real API server, where it matters behind a
-//! [proxy](support::proxy). They count requests, lines and bytes, and compare with a
+//! [proxy](kube_gc_testkit::proxy). They count requests, lines and bytes, and compare with a
 //! quiet run beside; they do not compare with a clock.
-
-#[path = "../support/mod.rs"]
-mod support;
 
 mod discovery;
 mod restore;

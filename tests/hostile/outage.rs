@@ -6,9 +6,9 @@ use anyhow::{Context as _, Result, ensure};
 use tokio::time::{Instant, sleep};
 
 use crate::stage::Stage;
-use crate::support::cluster::{create_all, poll};
-use crate::support::proxy::{Away, Exchange, Verb};
-use crate::support::{Collector, Ns, Obj, Options, Policy, Server};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::proxy::{Away, Exchange, Verb};
+use kube_gc_testkit::{Collector, Ns, Obj, Options, Policy, Server};
 
 /// How many dependents the deleted owner has.
 const DEPENDENTS: usize = 5000;

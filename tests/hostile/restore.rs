@@ -2,9 +2,9 @@
 
 use anyhow::{Result, ensure};
 
-use crate::support::cluster::{create_all, poll};
-use crate::support::proxy::{How, On, Proxy, Reply, Verb};
-use crate::support::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Policy};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::proxy::{How, On, Proxy, Reply, Verb};
+use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Policy};
 
 /// Discovery looks only when it has a reason to; failures are tried again soon.
 const CONFIG: &str = "[discovery]\ninterval = \"1h\"\n[retry]\nmax = \"500ms\"\n";

@@ -3,10 +3,10 @@
 use anyhow::{Result, ensure};
 
 use crate::stage::{Stage, never};
-use crate::support::cluster::{create_all, poll};
-use crate::support::proxy::{Exchange, On, Verb};
-use crate::support::webhook::{Verdict, Webhook};
-use crate::support::{Cluster, Ns, Policy};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::proxy::{Exchange, On, Verb};
+use kube_gc_testkit::webhook::{Verdict, Webhook};
+use kube_gc_testkit::{Cluster, Ns, Policy};
 
 /// How much garbage there is where the webhook is asked.
 const GARBAGE: usize = 500;

@@ -4,9 +4,9 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
 use crate::client::{Client, Files, Pair};
-use crate::support::cluster::poll;
-use crate::support::collector::parse_metrics;
-use crate::support::{Cluster, Collector, ControlPlane, Options, Server};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::collector::parse_metrics;
+use kube_gc_testkit::{Cluster, Collector, ControlPlane, Options, Server};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 

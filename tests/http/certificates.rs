@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Result, ensure};
 
 use crate::client::{Client, Files, Pair};
-use crate::support::cluster::poll;
-use crate::support::{Collector, ControlPlane, Options};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::{Collector, ControlPlane, Options};
 
 #[tokio::test]
 async fn a_certificate_is_exchanged_while_connections_live_on() -> Result<()> {

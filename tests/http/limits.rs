@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::cluster::poll;
-use crate::support::{Collector, ControlPlane, Options};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::{Collector, ControlPlane, Options};
 
 /// Connections that a listener has at a time.
 const CONNECTIONS: usize = 256;

@@ -1,9 +1,6 @@
 //! The two listeners of the real binary, with TLS, and with a real API server that says
 //! who may read what.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod access;
 mod certificates;
 mod client;

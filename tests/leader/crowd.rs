@@ -3,9 +3,9 @@
 use anyhow::Result;
 
 use crate::replica::{Replica, Stage};
-use crate::support::cluster::{create_all, poll};
-use crate::support::proxy::{On, Verb};
-use crate::support::{Obj, Policy};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::proxy::{On, Verb};
+use kube_gc_testkit::{Obj, Policy};
 
 /// How many dependents: seconds of work for a replica of this stage.
 pub const DEPENDENTS: usize = 200;

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::replica::Stage;
-use crate::support::cluster::poll;
+use kube_gc_testkit::cluster::poll;
 
 /// Who held the lease from when on.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use crate::support::cluster::poll;
-use crate::support::proxy::Proxy;
-use crate::support::{Cluster, Collector, ControlPlane, Ns, Options};
 use crate::writes::Write;
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::proxy::Proxy;
+use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Options};
 
 /// What each scenario has.
 pub struct Stage {

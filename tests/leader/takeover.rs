@@ -7,8 +7,8 @@ use anyhow::{Result, ensure};
 use crate::crowd::{Crowd, DEPENDENTS};
 use crate::election::Election;
 use crate::replica::{Replica, Stage};
-use crate::support::proxy::{Cut, How, On, Reply, Request, Verb};
 use crate::writes::{judge, of};
+use kube_gc_testkit::proxy::{Cut, How, On, Reply, Request, Verb};
 
 /// Two replicas, of which the first leads.
 async fn two(stage: &Stage) -> Result<(Replica, Replica)> {

@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serde_json::json;
 
-use crate::support::cluster::{create_all, poll};
-use crate::support::{Cluster, ControlPlane, Crd, Ns, Obj, Policy, Scope, Verdict, Webhook};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::{Cluster, ControlPlane, Crd, Ns, Obj, Policy, Scope, Verdict, Webhook};
 
 /// The content type of merge patches.
 pub const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");

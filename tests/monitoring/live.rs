@@ -25,9 +25,9 @@ use crate::replica::Replica;
 use crate::repository;
 use crate::rules::{alerts, rules};
 use crate::shorten::shortened;
-use crate::support::cluster::poll;
-use crate::support::proxy::{How, On, Proxy, Reply, Request, Verb};
-use crate::support::{Cluster, ControlPlane, Ns};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::proxy::{How, On, Proxy, Reply, Request, Verb};
+use kube_gc_testkit::{Cluster, ControlPlane, Ns};
 
 /// Which alert each fault is for, and in which installation it is.
 const FIRES: [(&str, &str); 12] = [

@@ -2,9 +2,6 @@
 //! themselves, and that a real Prometheus that scrapes real collectors has data for
 //! each of their queries and fires each alert on the fault that it is for.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod dashboard;
 mod faults;
 mod live;

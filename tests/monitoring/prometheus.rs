@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::repository;
-use crate::support::cluster::poll;
+use kube_gc_testkit::cluster::poll;
 
 /// Every second, since the rules' minutes are seconds here.
 const CONFIG: &str = "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}

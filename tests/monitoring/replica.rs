@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 
 use crate::prometheus::Target;
-use crate::support::cluster::poll;
-use crate::support::{Collector, Options};
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::{Collector, Options};
 
 /// How each is configured: quick to notice, and to try again.
 const COMMON: &str = "[retry]\nmax = \"1s\"\n[discovery]\ninterval = \"1s\"\n[startup]\nsync_timeout = \"3s\"\n\

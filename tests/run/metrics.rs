@@ -10,8 +10,8 @@ use kube_gc::telemetry::labels::values;
 use kube_gc::telemetry::names::{self, ALL, Kind, Metric};
 use serde_json::json;
 
-use crate::support::cluster::{create_all, poll};
-use crate::support::{Cluster, Collector, ControlPlane, Options, Policy};
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::{Cluster, Collector, ControlPlane, Options, Policy};
 
 type Page = BTreeMap<String, f64>;
 

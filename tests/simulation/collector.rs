@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use kube_gc::actors::{Controller, ControllerSettings, DiscoverySettings, Placement, View};
 use kube_gc::api::{Api, ApiSettings, WallClock, WatchSettings};
-use kube_gc_core::brake::Limits;
 use kube_gc::http::{IdleQuery, IdleReport};
+use kube_gc::telemetry::Exporter;
+use kube_gc_core::brake::Limits;
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::{GroupResource, HashSeed};
-use kube_gc::telemetry::Exporter;
 use tokio::time::Instant;
 
 use super::random::Random;

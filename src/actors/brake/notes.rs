@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
 
 use super::{Brake, Engagement};
-use kube_gc_core::brake::lease::{Seen, inherited, write};
 use crate::leader::Notes;
+use kube_gc_core::brake::lease::{Seen, inherited, write};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
 impl Engagement {

@@ -19,10 +19,10 @@ use crate::actors::orphan::OrphanWork;
 use crate::actors::pool::{Outcome, Place, Work as _};
 use crate::actors::registry::Registry;
 use crate::actors::supervision::task;
+use crate::telemetry::Queue;
 use kube_gc_core::graph::Shown;
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::Key;
-use crate::telemetry::Queue;
 
 /// Objects that are looked at in one go.
 const LOOKS_AT_ONCE: usize = 4096;

@@ -23,9 +23,9 @@ use self::prediction::{Act, Grounds, Subject};
 use super::decision::{Decision, DecisionObserver};
 use super::graph_handle::GraphHandle;
 use super::reporter::Written;
-use kube_gc_core::graph::Shown;
 use crate::http::{Compared, Disagreement, Timestamp};
 use crate::telemetry::record;
+use kube_gc_core::graph::Shown;
 use kube_gc_core::text::{Thousands, listed};
 
 pub use self::basis::Basis;

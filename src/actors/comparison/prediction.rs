@@ -5,9 +5,9 @@ use std::time::SystemTime;
 use super::basis::{Fingerprint, Gone};
 use crate::actors::decision::{Decision, JudgedOwner};
 use crate::api::Finalizer;
+use crate::telemetry::Queue;
 use kube_gc_core::graph::Shown;
 use kube_gc_core::object::{DeletionState, Identity, Key, OwnerReference, PropagationPolicy};
-use crate::telemetry::Queue;
 
 /// What would have been done to an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

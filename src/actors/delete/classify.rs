@@ -16,10 +16,10 @@ use super::look_ups::LookedUp;
 use crate::actors::context::Interrupted;
 use crate::actors::messages::Finding;
 use crate::api::{ApiError, ErrorClass, LookUp};
+use crate::telemetry::record;
 use kube_gc_core::graph::{LARGE, ObjectSnapshot, OwnerState, OwnerView, Snapshot, Verification};
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, OwnerReference};
-use crate::telemetry::record;
 use kube_gc_core::text::{LISTED, bounded, word};
 use kube_gc_core::verdict::{Confirmation, GraphClass, ReferenceClass, from_live, from_state};
 

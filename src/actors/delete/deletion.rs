@@ -10,11 +10,11 @@ use crate::actors::decision::DecisionLine;
 use crate::actors::messages::Finding;
 use crate::actors::pool::Outcome;
 use crate::api::{Deleted, ErrorClass, LookUp, Patched, Write};
+use crate::telemetry::record;
 use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{PropagationPolicy, ResourceVersion};
-use crate::telemetry::record;
 use kube_gc_core::verdict::{AfterConflict, Basis, Dependents, after_conflict, after_patch};
 
 impl DeleteWork {

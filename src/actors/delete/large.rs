@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::DeleteWork;
 use crate::actors::pool::{Outcome, Place, Work};
+use crate::telemetry::Queue;
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::Key;
-use crate::telemetry::Queue;
 
 /// Large objects that are worked on at a time. Each takes some 3 MB for 8,000 references.
 pub const LARGE_WORKERS: usize = 4;

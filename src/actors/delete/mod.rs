@@ -19,6 +19,7 @@ use super::messages::{Enqueue, Finding};
 use super::pool::{Outcome, Place, RetryReason, Work};
 use super::release::{Removal, after_removal};
 use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, Patched, Turn, Write};
+use crate::telemetry::Queue;
 use kube_gc_core::graph::{
     ExpectedChange, ForegroundProgress, ObjectSnapshot, ReferenceSnapshot, Snapshot, Verification,
     VirtualSnapshot,
@@ -26,7 +27,6 @@ use kube_gc_core::graph::{
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{DeletionState, Key, ResourceVersion};
-use crate::telemetry::Queue;
 use kube_gc_core::text::{append_listed, bounded};
 use kube_gc_core::verdict::{
     AfterConflict, Basis, Decision, Dependents, FirstLook, ParkReason, ReferenceClass, after_conflict,

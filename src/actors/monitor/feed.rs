@@ -15,9 +15,9 @@ use crate::actors::messages::{
     Expected, ServedTypesChanged, StoreRestored, SyncChanged, TakeIn, TypesListed,
 };
 use crate::api::{ListWatch, Phase, Sighting, Step, WatchStart};
+use crate::telemetry::record;
 use kube_gc_core::graph::{Change, DeletesProve, Epoch, Intake};
 use kube_gc_core::object::{GroupResource, ObjectFacts, ResourceType};
-use crate::telemetry::record;
 
 /// How long the monitor of a type that is no longer served may go on: the last
 /// deletions of a deleted CRD's objects are still on their way.

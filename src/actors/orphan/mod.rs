@@ -17,11 +17,11 @@ use super::decision::DecisionLine;
 use super::pool::{Outcome, Place, RetryReason, Work};
 use super::release::{after_removal, release};
 use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, References};
+use crate::telemetry::{Queue, StuckReason};
 use kube_gc_core::graph::{Bookmark, DependentView, ObjectSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{DeletionState, Identity, Key, ResourceVersion};
-use crate::telemetry::{Queue, StuckReason};
 
 use self::horizon::Horizon;
 pub use self::releases::Releases;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use actix::{Context, Handler, Message, MessageResult};
 
 use super::{Pool, RetryReason, Work};
+use crate::telemetry::StuckReason;
 use kube_gc_core::graph::Tally;
 use kube_gc_core::mailbox::Time;
 use kube_gc_core::object::{GroupResource, Key, Namespace};
-use crate::telemetry::StuckReason;
 
 /// What can't a pool finish?
 #[derive(Clone, Debug, Default, Message)]

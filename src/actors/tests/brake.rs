@@ -9,8 +9,8 @@ use super::*;
 use crate::actors::messages::WakeHeld;
 use crate::api::ErrorClass;
 use crate::api::scripted::{Reply, Server, widget};
-use kube_gc_core::brake::lease::ENGAGED;
 use crate::leader::Notes as _;
+use kube_gc_core::brake::lease::ENGAGED;
 use kube_gc_core::object::Uid;
 
 fn brake(per_minute: u32) -> Brake {

@@ -20,7 +20,9 @@ use super::messages::Enqueue;
 use super::reporter::Reporter;
 use super::supervision::Threads;
 use kube_gc_core::graph::{Layout, Partition, PartitionId};
-use kube_gc_core::object::{Catalog, GroupResource, HashSeed, Identity, Key, Namespace, ResourceType, Scope, Uid};
+use kube_gc_core::object::{
+    Catalog, GroupResource, HashSeed, Identity, Key, Namespace, ResourceType, Scope, Uid,
+};
 
 /// Runs a test on a system of its own, in one thread, with a clock that jumps
 /// ahead whenever everybody waits.

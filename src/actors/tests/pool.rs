@@ -14,9 +14,9 @@ use crate::actors::pool::{
     RetryReason, StuckKeys, Work,
 };
 use crate::actors::supervision::FATAL_EXIT_CODE;
+use crate::telemetry::{DeletionLag, Exporter, Queue, StuckReason};
 use kube_gc_core::mailbox::{Backoff, Completion};
 use kube_gc_core::object::{GroupResource, HashSeed, Key, Namespace};
-use crate::telemetry::{DeletionLag, Exporter, Queue, StuckReason};
 
 /// Does what the uid of its key says, and counts its tries.
 #[derive(Debug, Default)]

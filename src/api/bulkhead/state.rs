@@ -12,8 +12,8 @@ use super::{
 use crate::api::client::Call;
 use crate::api::error::ApiError;
 use crate::api::settings::Verb;
-use kube_gc_core::object::GroupResource;
 use crate::telemetry::record;
+use kube_gc_core::object::GroupResource;
 
 /// What has its own webhooks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

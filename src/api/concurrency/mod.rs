@@ -31,8 +31,8 @@ mod window;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use kube_gc_core::object::GroupResource;
 use crate::telemetry::ApiSide;
+use kube_gc_core::object::GroupResource;
 
 use lane::Lane;
 pub(super) use lane::{Place, when_it_hangs};

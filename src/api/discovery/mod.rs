@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use super::client::Api;
 use super::error::ApiError;
-use kube_gc_core::object::{Catalog, ResourceType};
 pub use definition::Definition;
 use document::Group;
+use kube_gc_core::object::{Catalog, ResourceType};
 use services::Services;
 
 /// The outcome of one discovery.

@@ -21,8 +21,8 @@ use crate::api::error::{ApiError, ErrorClass};
 use crate::api::jitter::Jitter;
 use crate::api::path;
 use crate::api::settings::Verb;
-use kube_gc_core::object::{ObjectFacts, ResourceType, ResourceVersion};
 use crate::telemetry::EventMetrics;
+use kube_gc_core::object::{ObjectFacts, ResourceType, ResourceVersion};
 
 /// When the API server can be reached again, all types go on within this time: sixty lists
 /// in a second are no storm.

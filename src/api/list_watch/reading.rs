@@ -11,8 +11,8 @@ use crate::api::client::{NO_TEXT, chain};
 use crate::api::decode::{Envelope, EventError, ListError, Status, WatchEvent};
 use crate::api::error::{self, ApiError, ErrorClass};
 use crate::api::settings::Verb;
-use kube_gc_core::object::{ObjectFacts, ResourceType};
 use crate::telemetry::EventKind;
+use kube_gc_core::object::{ObjectFacts, ResourceType};
 
 /// No more events are delivered at once, so that a batch can be applied quickly.
 const LARGEST_BATCH: usize = 500;

@@ -12,8 +12,10 @@ use super::decode;
 use super::error::{ApiError, ErrorClass};
 use super::live::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, STRATEGIC_MERGE_PATCH, given_up};
 use super::path;
-use kube_gc_core::object::{GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};
 use crate::telemetry::record::{self, PatchConflict};
+use kube_gc_core::object::{
+    GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid,
+};
 
 pub(super) use self::trial::Trials;
 

@@ -33,8 +33,8 @@ use super::accept::JSON;
 use super::client::{Api, Call};
 use super::error::{ApiError, ErrorClass};
 use super::settings::Verb;
-use kube_gc_core::object::GroupResource;
 use crate::telemetry::record;
+use kube_gc_core::object::GroupResource;
 use state::{Admission, News, State};
 use unanswered::Lines;
 

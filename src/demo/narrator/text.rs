@@ -6,8 +6,8 @@ use std::fmt::{self, Display, Write as _};
 use anstyle::{AnsiColor, Style};
 
 use crate::demo::story::{Drawn, Load, Owner, Places, Request, Scene, Step};
-use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 use crate::telemetry::Escaped;
+use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 
 const TITLE: Style = AnsiColor::Cyan.on_default().bold();
 const OBJECT: Style = Style::new().bold();

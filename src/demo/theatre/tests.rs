@@ -7,11 +7,11 @@ use crate::cli::OutputFormat;
 use crate::demo::acts::acts;
 use crate::demo::shop::{WEB, WEB_NEW};
 use crate::demo::things::SHOP;
-use kube_gc_apiserver::{self, Embedded};
 use crate::http::{
     DecisionQuery, DecisionsPage, Ended, GraphFormat, IdleReport, MonitorStatus, QueueStatus, Readiness,
     StuckPage, StuckQuery, TextStream, Undiscovered,
 };
+use kube_gc_apiserver::{self, Embedded};
 use kube_gc_core::object::{PropagationPolicy, Uid};
 
 #[test]

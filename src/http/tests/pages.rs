@@ -1,8 +1,8 @@
 //! The pages on what was decided and on what is stuck.
 
 use super::*;
-use kube_gc_core::object::Namespace;
 use crate::telemetry::StuckReason;
+use kube_gc_core::object::Namespace;
 
 fn object() -> ObjectView {
     ObjectView {

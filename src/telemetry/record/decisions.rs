@@ -1,8 +1,8 @@
 //! Recording what is decided, what for, and what comes of it.
 
 use super::{Value, counter, float, gauge, histogram, names};
-use kube_gc_core::object::GroupResource;
 use crate::telemetry::labels::AFTER_CONFLICT;
+use kube_gc_core::object::GroupResource;
 
 /// It was decided to do this to an object of this type, and this came of it.
 pub fn decision(action: &'static str, outcome: &str, resource: &GroupResource) {

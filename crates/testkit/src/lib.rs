@@ -1,8 +1,15 @@
-//! What the integration tests share: a real control plane, the collector's
-//! own binary as a child process, and a client to write scenarios with.
+//! What the tests of this repository share: a control plane, real or embedded, the
+//! collector's own binary as a child process, a proxy between the two, and a client to
+//! write scenarios with.
 
-// Every test binary compiles its own copy and uses a part of it.
-#![allow(dead_code, unused_imports)]
+#![allow(
+    missing_docs,
+    missing_debug_implementations,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "only tests are built with it, and they may fail by panicking"
+)]
 
 pub mod backend;
 pub mod cluster;
@@ -12,6 +19,7 @@ pub mod controller_manager;
 pub mod deployment;
 pub mod etcd;
 pub mod proxy;
+pub mod target;
 pub mod webhook;
 
 pub use backend::Backend;

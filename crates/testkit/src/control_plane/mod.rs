@@ -22,12 +22,13 @@ use self::in_process::InProcess;
 use self::script::Script;
 use super::cluster::Obj;
 use super::etcd;
+use crate::target;
 
 pub use self::turns::Turn;
 
 /// Whether this binary's server is the embedded one.
 pub fn is_embedded() -> bool {
-    env!("CARGO_CRATE_NAME").ends_with("_embedded")
+    target::name().ends_with("_embedded")
 }
 
 /// What there is to know of a plane: what `serve.sh` says of itself.

@@ -19,6 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::super::cluster::Obj;
 use super::{Info, lock};
+use crate::target;
 
 /// How long somebody else may use the address of a server that was shut.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -179,7 +180,7 @@ fn directory() -> Result<TempDir> {
 /// The newest, where that makes no difference. Tests that spoil requests know
 /// those of plain discovery.
 fn usual_release() -> Release {
-    if env!("CARGO_CRATE_NAME").starts_with("faults") { Release::V1_20 } else { Release::V1_36 }
+    if target::name().starts_with("faults") { Release::V1_20 } else { Release::V1_36 }
 }
 
 /// Serves an address. Whoever calls may be within a runtime, and so must not block

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use super::{Info, Server, lock};
+use crate::target;
 
 /// The running script.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub(super) struct Script {
 impl Script {
     /// Runs it, and waits until the servers are ready.
     pub(super) fn start(dir: Option<&Path>, apiserver_flags: &[&str]) -> Result<(Self, Info)> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/control-plane/serve.sh");
+        let script = target::repository().join("tests/control-plane/serve.sh");
         let mut command = Command::new(&script);
         if let Some(dir) = dir {
             command.arg("--dir").arg(dir);

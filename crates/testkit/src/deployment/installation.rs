@@ -15,6 +15,7 @@ use tokio::sync::MutexGuard;
 use super::super::cluster::{Cluster, poll};
 use super::super::control_plane::ControlPlane;
 use super::standing;
+use crate::target;
 
 /// The name of all that the manifests make, and of their namespace.
 pub const NAME: &str = "kube-gc";
@@ -50,7 +51,7 @@ pub fn plane() -> Result<&'static ControlPlane> {
 
 /// A directory of the repository.
 pub fn repository(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+    target::repository().join(path)
 }
 
 /// The names of all overlays.

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::control_plane::ControlPlane;
 use super::deployment;
+use crate::target;
 
 mod idle;
 mod onlooker;
@@ -148,7 +149,7 @@ impl Collector {
     /// Starts one with any kubeconfig.
     pub async fn start_with(kubeconfig: &Path, options: Options) -> Result<Self> {
         ensure!(!deployment::runs_the_collector(), "here it runs in its pod");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kube-gc"));
+        let mut command = Command::new(target::binary());
         command.arg("run").arg("--kubeconfig").arg(kubeconfig);
         command.args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0", "--log-format", "json"]);
         let config = match options.config {

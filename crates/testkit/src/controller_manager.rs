@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::sleep;
@@ -13,11 +13,12 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use tempfile::TempDir;
 
 use super::control_plane::ControlPlane;
+use crate::target;
 
 /// Whether in this binary it is the one that collects, and ours looks on: so it is by the
 /// binary's name.
 pub fn collects() -> bool {
-    env!("CARGO_CRATE_NAME") == "beside"
+    target::name() == "beside"
 }
 
 /// What it does not master, in release 1.20.
@@ -160,7 +161,7 @@ impl Drop for ControllerManager {
 
 /// The directory with what the test control plane has, and these components.
 pub fn binaries(components: &[&str]) -> Result<PathBuf> {
-    let ensure = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/control-plane/ensure.sh");
+    let ensure = target::repository().join("tests/control-plane/ensure.sh");
     let output = Command::new(&ensure).args(components).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))

@@ -1,0 +1,32 @@
+//! The test binary that this is, and what it runs.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The root of the repository.
+pub fn repository() -> &'static Path {
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+        package.ancestors().nth(2).expect("the package lies in crates/testkit").to_owned()
+    })
+}
+
+/// The collector's binary: cargo builds it beside the directory of the test binaries.
+pub fn binary() -> PathBuf {
+    let test = env::current_exe().expect("a process knows its own binary");
+    let profile = test.ancestors().nth(2).expect("test binaries lie in <profile>/deps");
+    profile.join("kube-gc")
+}
+
+/// The name of the test target. It decides what the scenarios run against.
+pub fn name() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| {
+        let test = env::current_exe().expect("a process knows its own binary");
+        let stem = test.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        // Cargo adds a hash.
+        stem.rsplit_once('-').map_or_else(|| stem.clone(), |(name, _)| name.to_owned())
+    })
+}
