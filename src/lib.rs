@@ -18,5 +18,7 @@ pub mod demo;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod http;
+pub mod introspect;
 pub mod leader;
 pub mod telemetry;
+pub mod worker;

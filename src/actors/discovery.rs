@@ -20,20 +20,20 @@ use futures::future::join_all;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::expectations::Expectations;
-use super::graph_handle::GraphHandle;
-use super::graph_queue::GraphQueue;
-use super::memory::Memory;
-use super::messages::{
+use crate::actors::graph_handle::GraphHandle;
+use crate::actors::graph_queue::GraphQueue;
+use crate::actors::messages::{
     AskParked, Close, Expected, MonitorDrained, Open, ServedTypesChanged, Stop, SyncChanged, TypesListed,
     Wake, WakeRecovered, WakeUnresolved,
 };
-use super::monitor::Monitor;
-use super::orphan::RoundTypes;
-use super::registry::Registry;
-use super::supervision::{Placement, Vital, task};
+use crate::actors::monitor::Monitor;
+use crate::actors::pending_discovery::Expectations;
+use crate::actors::registry::Registry;
+use crate::actors::supervision::{Placement, Vital, task};
 use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater, Standing, Watchable};
 use crate::telemetry::record;
+use crate::worker::absent_owner_cache::Memory;
+use crate::worker::orphan::RoundTypes;
 use kube_gc_core::graph::{DeletesProve, Epoch};
 use kube_gc_core::object::{Catalog, GroupResource, ResourceType};
 

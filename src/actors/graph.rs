@@ -12,17 +12,17 @@ use actix::{
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::graph_queue::Arrival;
-use super::memory::Memory;
-use super::messages::{
+use crate::actors::graph_queue::Arrival;
+use crate::actors::messages::{
     AskConcerned, AskOwner, AskPopulation, AskStatus, AskUnread, Disturbed, Enqueue, Expect, Fence, Finding,
     FromPeer, Identify, Locate, Look, LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset,
     Show, TakeIn, TakeInChanges, UseCatalog, Verified,
 };
-use super::outbox::{Outbox, Sequence};
-use super::reporter::Reporter;
-use super::supervision::{Fatal, die};
+use crate::actors::outbox::{Outbox, Sequence};
+use crate::actors::supervision::{Fatal, die};
 use crate::api::Doubts;
+use crate::worker::absent_owner_cache::Memory;
+use crate::worker::event_recorder::Reporter;
 use kube_gc_core::graph::{Change, Effects, Intake, Partition, PartitionId, Verification};
 
 /// Links in one message to another partition.

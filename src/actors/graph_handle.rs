@@ -7,14 +7,14 @@ use actix::dev::ToEnvelope;
 use actix::{Addr, Handler, MailboxError, Message};
 use futures::future::try_join_all;
 
-use super::graph::GraphActor;
-use super::messages::{
+use crate::actors::graph::GraphActor;
+use crate::actors::messages::{
     AskAround, AskBetter, AskConcerned, AskEdges, AskNodes, AskNodesOf, AskOwner, AskPopulation, AskStatus,
     AskUnread, AskWaiting, Disturbed, Expect, Fence, Finding, Identify, IdentifyAll, Locate, Look,
     LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges,
     UseCatalog, Verified,
 };
-use super::picture::Sitters;
+use crate::introspect::graph_export::Sitters;
 use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
 use kube_gc_core::graph::{
     Bookmark, Cursor, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Shown, Snapshot, Survey,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix::{Message, MessageResponse};
 use tokio::time::Instant;
 
-use super::graph_queue::Arrival;
+use crate::actors::graph_queue::Arrival;
 use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
 use kube_gc_core::graph::{
     Bookmark, Cursor, DependentView, Epoch, ExpectedChange, Generation, Intake, OwnerState, PartitionId,

@@ -7,9 +7,9 @@ use std::time::Duration;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::runtime::Handle;
 
-use super::discovery::Failing;
-use super::supervision::task;
-use super::view::View;
+use crate::actors::discovery::Failing;
+use crate::actors::supervision::task;
+use crate::introspect::status::View;
 use crate::telemetry::{
     Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
 };

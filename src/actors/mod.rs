@@ -1,4 +1,4 @@
-//! The actors: thin shells that feed the graph, hand out its work and do it.
+//! The actors: thin shells that feed the graph and hand out its work.
 //!
 //! ```text
 //! Discovery ─▶ Monitor × type ─▶ Graph × partition ─▶ Delete pool, Orphan pool
@@ -6,53 +6,30 @@
 //!
 //! Each owns its state and speaks by the messages of [`messages`]. Whatever takes
 //! time (requests, decoding) runs as a task on the thread pool; the actor that
-//! spawned it notices its end.
+//! spawned it notices its end. What a pool's worker does with a key is in
+//! [`crate::worker`].
 
-mod brake;
-mod comparison;
-mod context;
-mod controller;
-mod decision;
-mod delete;
-mod discovery;
-mod expectations;
-mod graph;
-mod graph_handle;
-mod graph_queue;
-mod introspection;
-mod journal;
-mod lanes;
-mod memory;
+pub mod batch;
+pub mod controller;
+pub mod discovery;
+pub mod graph;
+pub mod graph_handle;
+pub mod graph_queue;
 pub mod messages;
-mod metrics;
-mod monitor;
-mod orphan;
-mod outbox;
-mod picture;
-mod pool;
-mod registry;
-mod release;
-mod repeats;
-mod reporter;
-mod stuck;
-mod supervision;
-mod view;
-mod worker;
+pub mod metrics;
+pub mod monitor;
+pub mod outbox;
+pub mod pending_discovery;
+pub mod pool;
+pub mod registry;
+pub mod supervision;
+pub mod worker;
 
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
-pub use brake::{Brake, DELETION_PAUSED, DELETION_RESUMED, Engagement};
-pub use comparison::Comparison;
 pub use controller::{Controller, ControllerSettings};
-pub use decision::{Basis, Decision, DecisionObserver, JudgedOwner};
-pub use delete::Evidence;
 pub use discovery::{DiscoverySettings, DiscoveryStatus, Phase};
-pub use introspection::Introspected;
-pub use journal::{Journal, JournalEntry};
-pub use orphan::PAGE as ORPHAN_PAGE;
 pub use pool::{Failing, PoolStatus, RetryReason};
 pub use registry::MonitorState;
-pub use reporter::OWNER_REF_INVALID_NAMESPACE;
 pub use supervision::{FATAL_EXIT_CODE, GraphThreads, Placement, hear_last_words};
-pub use view::View;

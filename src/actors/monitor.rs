@@ -11,13 +11,13 @@ use tokio::sync::watch;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
-use super::graph_handle::{GraphHandle, PartitionEnded};
-use super::graph_queue::GraphQueue;
-use super::messages::{
+use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
+use crate::actors::graph_queue::GraphQueue;
+use crate::actors::messages::{
     Drain, MonitorDrained, ServedTypesChanged, Stop, StoreRestored, SyncChanged, TypesListed,
 };
-use super::registry::Registry;
-use super::supervision::Placement;
+use crate::actors::registry::Registry;
+use crate::actors::supervision::Placement;
 use crate::api::{Api, HighWater, Phase};
 use crate::telemetry::record;
 use kube_gc_core::graph::{DeletesProve, Epoch};

@@ -12,9 +12,9 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, Recipient, Spa
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::messages::{AskParked, Close, Enqueue, Open, Wake, WakeUnresolved};
-use super::supervision::Vital;
-use super::worker::{Assign, Worker};
+use crate::actors::messages::{AskParked, Close, Enqueue, Open, Wake, WakeUnresolved};
+use crate::actors::supervision::Vital;
+use crate::actors::worker::{Assign, Worker};
 use crate::telemetry::{DeletionLag, Queue, QueueMetrics, StuckReason};
 use kube_gc_core::mailbox::{Backoff, Completion, Mailbox, Time};
 use kube_gc_core::object::{HashSeed, Key};

@@ -7,8 +7,8 @@ use actix::{
     WrapFuture,
 };
 
-use super::pool::{Finished, Outcome, Place, Pool, RetryReason, Work};
-use super::supervision::task;
+use crate::actors::pool::{Finished, Outcome, Place, Pool, RetryReason, Work};
+use crate::actors::supervision::task;
 use crate::api::StepAside;
 use crate::telemetry::{DeletionLag, record};
 use kube_gc_core::mailbox::Time;

@@ -12,17 +12,16 @@ use tokio_util::task::TaskTracker;
 use super::failure::Failure;
 use super::request_metrics::RequestMetrics;
 use super::serving::Protections;
-use crate::actors::{
-    Controller, ControllerSettings, DecisionObserver, DiscoverySettings, GraphThreads, Introspected, Journal,
-    ORPHAN_PAGE, Placement,
-};
+use crate::actors::{Controller, ControllerSettings, DiscoverySettings, GraphThreads, Placement};
 use crate::api::{Api, ApiSettings, Encoding, WatchProtocol, WatchSettings};
 use crate::cli::Exit;
 use crate::cli::system::Threads;
 use crate::config::{self, Settings};
 use crate::http::{Introspection, Listener, bind, debug_router, health_router};
+use crate::introspect::{Introspected, Journal};
 use crate::leader::Notes;
 use crate::telemetry::Exporter;
+use crate::worker::{DecisionObserver, ORPHAN_PAGE};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::HashSeed;

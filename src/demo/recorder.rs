@@ -16,8 +16,8 @@ use tower::Service;
 
 use super::story::{Owner, Request, Step};
 use super::things::called;
-use crate::actors::{Decision, DecisionObserver, JudgedOwner};
 use crate::api::Finalizer;
+use crate::worker::{Decision, DecisionObserver, JudgedOwner};
 use kube_gc_core::object::{Identity, Namespace};
 
 /// Hears all; clones are the same.

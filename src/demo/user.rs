@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::recorder::request;
 use super::story::Request;
 use super::things::Thing;
-use crate::actors::OWNER_REF_INVALID_NAMESPACE;
+use crate::worker::OWNER_REF_INVALID_NAMESPACE;
 use kube_gc_core::object::PropagationPolicy;
 
 /// A client that does as kubectl does.

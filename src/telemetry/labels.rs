@@ -100,7 +100,7 @@ mod tests {
     fn no_word_for_an_outcome_is_missing() {
         let is_word =
             |text: &&str| !text.is_empty() && text.bytes().all(|c| c == b'_' || c.is_ascii_lowercase());
-        let words: Vec<_> = literals(include_str!("../actors/decision.rs")).filter(is_word).collect();
+        let words: Vec<_> = literals(include_str!("../worker/decision.rs")).filter(is_word).collect();
         assert!(words.len() >= OUTCOMES.len());
         for word in words {
             assert!(OUTCOMES.contains(&word) || word == "decision", "{word} is not among them");
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn no_word_for_an_action_is_missing() {
-        let mut open = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/actors")];
+        let mut open = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/worker")];
         let mut found = 0;
         while let Some(path) = open.pop() {
             if path.is_dir() {

@@ -3,9 +3,10 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use kube_gc::actors::{Controller, ControllerSettings, DiscoverySettings, Placement, View};
+use kube_gc::actors::{Controller, ControllerSettings, DiscoverySettings, Placement};
 use kube_gc::api::{Api, ApiSettings, WallClock, WatchSettings};
 use kube_gc::http::{IdleQuery, IdleReport};
+use kube_gc::introspect::View;
 use kube_gc::telemetry::Exporter;
 use kube_gc_core::brake::Limits;
 use kube_gc_core::mailbox::Backoff;

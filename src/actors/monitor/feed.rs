@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::MonitorContext;
 use super::progress::{Listed, Progress};
 use super::trouble::Trouble;
+use crate::actors::batch::{Envelope, Lanes};
 use crate::actors::graph_handle::PartitionEnded;
-use crate::actors::lanes::{Envelope, Lanes};
 use crate::actors::messages::{
     Expected, ServedTypesChanged, StoreRestored, SyncChanged, TakeIn, TypesListed,
 };

@@ -65,7 +65,7 @@ impl RetryReason {
 /// The longest pause after a conflict: the object has changed, which is no failure, and one
 /// that changes a hundred times a second must meet a moment of rest sooner than a pause that
 /// doubles would let it.
-pub(in crate::actors) const AFTER_CONFLICT_AT_MOST: Duration = Duration::from_millis(250);
+pub(crate) const AFTER_CONFLICT_AT_MOST: Duration = Duration::from_millis(250);
 /// After so many tries in a row it is a failure all the same: something answers everything
 /// with a conflict.
 const CONFLICTS_AT_MOST: u32 = 250;

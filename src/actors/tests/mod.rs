@@ -1,24 +1,21 @@
 //! Tests of the shells: what a pool does with work that panics or fails, and what
 //! ends the process.
 
+mod batch;
 mod child;
 mod graph;
-mod lanes;
-mod large;
-mod picture;
 mod pool;
-mod quiet;
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use actix::{Actor, Addr, ArbiterHandle, Context, Handler, System};
 
-use super::graph::{GraphActor, Outlets};
-use super::memory::Memory;
-use super::messages::Enqueue;
-use super::reporter::Reporter;
-use super::supervision::Threads;
+use crate::actors::graph::{GraphActor, Outlets};
+use crate::actors::messages::Enqueue;
+use crate::actors::supervision::Threads;
+use crate::worker::absent_owner_cache::Memory;
+use crate::worker::event_recorder::Reporter;
 use kube_gc_core::graph::{Layout, Partition, PartitionId};
 use kube_gc_core::object::{
     Catalog, GroupResource, HashSeed, Identity, Key, Namespace, ResourceType, Scope, Uid,
@@ -26,13 +23,13 @@ use kube_gc_core::object::{
 
 /// Runs a test on a system of its own, in one thread, with a clock that jumps
 /// ahead whenever everybody waits.
-fn in_system<F: Future>(test: F) -> F::Output {
+pub(crate) fn in_system<F: Future>(test: F) -> F::Output {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     System::with_tokio_rt(runtime).block_on(test)
 }
 
-pub(in crate::actors) fn identity(namespace: &str, name: &str) -> Identity {
+pub(crate) fn identity(namespace: &str, name: &str) -> Identity {
     let resource = Arc::new(ResourceType {
         group_resource: GroupResource::parse("configmaps"),
         version: "v1".into(),
@@ -47,23 +44,23 @@ pub(in crate::actors) fn identity(namespace: &str, name: &str) -> Identity {
     }
 }
 
-pub(super) fn key(namespace: &str, name: &str) -> Key {
+pub(crate) fn key(namespace: &str, name: &str) -> Key {
     identity(namespace, name).key()
 }
 
 /// The smallest layout.
-fn layout() -> Layout {
+pub(crate) fn layout() -> Layout {
     Layout::new(NonZeroU16::MIN, HashSeed::new(1))
 }
 
 /// A partition of a small graph, on a thread of its own.
-fn start_partition(id: PartitionId) -> Addr<GraphActor> {
+pub(crate) fn start_partition(id: PartitionId) -> Addr<GraphActor> {
     let thread = Threads::default().start(&format!("graph partition {}", id.0)).unwrap();
     start_partition_on(&thread, id)
 }
 
 /// A partition of a small graph, on this thread.
-fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Addr<GraphActor> {
+pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Addr<GraphActor> {
     let layout = layout();
     let partition = Partition::new(id, layout, Arc::new(Catalog::default()));
     let sink = Sink.start();
@@ -78,7 +75,7 @@ fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Addr<GraphActo
 }
 
 /// Takes keys and does nothing.
-pub(in crate::actors) struct Sink;
+pub(crate) struct Sink;
 
 impl Actor for Sink {
     type Context = Context<Self>;

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::*;
-use crate::actors::{Brake, Engagement};
+use crate::worker::{Brake, Engagement};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::brake::lease::{ENGAGED, RESUME};
 

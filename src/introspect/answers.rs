@@ -1,0 +1,197 @@
+//! What the HTTP pages ask of the running collector.
+
+use std::time::{Duration, SystemTime};
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
+
+use crate::actors::discovery::{Failing, Phase};
+use crate::actors::graph_handle::PartitionEnded;
+use crate::api::Standing;
+use crate::http::{
+    DecisionQuery, DecisionsPage, Disagreement, Ended, Facts, FailingItem, GraphFormat, IdleQuery,
+    IdleReport, Introspection, Leadership, MonitorStatus, QueueStatus, Readiness, StuckPage, StuckQuery,
+    TextStream, Timestamp, Undiscovered,
+};
+use crate::introspect::decision_log::Journal;
+use crate::introspect::graph_export::{component, whole};
+use crate::introspect::status::{View, counts};
+use crate::worker::comparison::Comparison;
+use kube_gc_core::graph::dump::Language;
+use kube_gc_core::object::{Key, Uid};
+
+/// How many failing items a queue names.
+const FAILING: usize = 100;
+
+/// A running collector, as its pages show it.
+#[derive(Clone, Debug)]
+pub struct Introspected {
+    view: View,
+    journal: Journal,
+    ignored: Vec<String>,
+    since: Timestamp,
+}
+
+impl Introspected {
+    /// Shows this view and this journal, with the warnings on ignored types.
+    #[must_use]
+    pub fn new(view: View, journal: Journal, ignored: Vec<String>) -> Self {
+        Self { view, journal, ignored, since: Timestamp::now() }
+    }
+
+    fn monitor_statuses(&self) -> Vec<MonitorStatus> {
+        let monitors = self.view.registry().all().into_iter();
+        monitors
+            .map(|monitor| MonitorStatus {
+                group: monitor.resource.group_resource.group.to_string(),
+                version: monitor.resource.version.to_string(),
+                resource: monitor.resource.group_resource.resource.to_string(),
+                synced: monitor.synced,
+                since: Timestamp(monitor.since),
+                last_error: monitor.last_error,
+            })
+            .collect()
+    }
+
+    fn undiscovered_parts(&self) -> Vec<Undiscovered> {
+        let failing = self.view.discovery().failing.into_iter();
+        failing
+            .map(|Failing { failure, since }| Undiscovered {
+                group: failure.group.into(),
+                version: failure.version.map(Into::into),
+                since: Timestamp(since),
+                last_error: failure.error,
+            })
+            .collect()
+    }
+
+    async fn queue_statuses(&self) -> Vec<QueueStatus> {
+        let now = SystemTime::now();
+        let ago = |duration: Duration| Timestamp(now.checked_sub(duration).unwrap_or(now));
+        let mut queues = Vec::new();
+        for (queue, status) in self.view.pools(FAILING).await {
+            let mut failing = Vec::new();
+            for item in &status.failing {
+                failing.push(FailingItem {
+                    object: self.named(&item.key).await,
+                    attempts: item.attempts,
+                    since: ago(item.failing_for),
+                    last_error: format!("{}: {}", item.reason.as_str(), item.error),
+                    next_retry_seconds: Some(item.next_retry.as_secs_f64()),
+                });
+            }
+            queues.push(QueueStatus {
+                name: queue.name().to_owned(),
+                counts: counts(&status),
+                adds_total: status.adds,
+                retries_total: status.retries,
+                oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
+                longest_running_seconds: (status.processing > 0)
+                    .then_some(status.longest_running.as_secs_f64()),
+                failing,
+            });
+        }
+        queues
+    }
+
+    /// An object for people: a key has no name.
+    async fn named(&self, key: &Key) -> String {
+        match self.view.graph().identify(key).await {
+            Ok(Some(identity)) => identity.to_string(),
+            Ok(None) | Err(_) => key.to_string(),
+        }
+    }
+
+    async fn component_as_text(
+        &self,
+        uids: &[Uid],
+        format: GraphFormat,
+    ) -> Result<Option<String>, PartitionEnded> {
+        let component = component(self.view.graph(), uids).await?;
+        Ok((!component.nodes.is_empty()).then(|| component.written(language(format))))
+    }
+}
+
+const fn language(format: GraphFormat) -> Language {
+    match format {
+        GraphFormat::Dot => Language::Dot,
+        GraphFormat::Json => Language::Json,
+    }
+}
+
+impl From<PartitionEnded> for Ended {
+    fn from(_: PartitionEnded) -> Self {
+        Self
+    }
+}
+
+impl Introspection for Introspected {
+    fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {
+        std::future::ready(self.monitor_statuses()).boxed()
+    }
+
+    fn undiscovered(&self) -> Vec<Undiscovered> {
+        self.undiscovered_parts()
+    }
+
+    fn graph(&self, format: GraphFormat) -> TextStream {
+        whole(self.view.graph().clone(), language(format)).map_err(Ended::from).boxed()
+    }
+
+    fn component(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
+        async move { Ok(self.component_as_text(&uids, format).await?) }.boxed()
+    }
+
+    fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
+        self.journal.page(query)
+    }
+
+    fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
+        async move { Ok(self.view.stuck(&query).await?) }.boxed()
+    }
+
+    fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {
+        async move { self.view.idleness(&query).await }.boxed()
+    }
+
+    fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>> {
+        self.queue_statuses().boxed()
+    }
+
+    fn disagreements(&self) -> BoxFuture<'_, Option<Vec<Disagreement>>> {
+        async move {
+            match self.view.comparison() {
+                Some(comparison) => Some(comparison.disagreements(self.view.graph()).await),
+                None => None,
+            }
+        }
+        .boxed()
+    }
+
+    fn readiness(&self) -> Readiness {
+        let status = self.view.discovery();
+        let discovery = match (&status.last_error, status.discovered) {
+            (_, true) => Ok(()),
+            (Some(error), false) => Err(error.as_str()),
+            (None, false) => Err("the first discovery has not ended yet"),
+        };
+        let undiscovered = self.undiscovered_parts();
+        let standing = self.view.gate().standing().borrow().clone();
+        Readiness::assess(&Facts {
+            discovery,
+            started: status.phase == Phase::Collecting,
+            since: self.since,
+            monitors: &self.monitor_statuses(),
+            // Before that it is the reason why it is not ready.
+            undiscovered: if status.discovered { &undiscovered } else { &[] },
+            ignored: &self.ignored,
+            compared: self.view.comparison().map(Comparison::compared),
+            brake: self.view.brake().warning().as_deref(),
+            leadership: match &standing {
+                Standing::Alone => None,
+                Standing::Leading { .. } => Some(Leadership::Leader),
+                Standing::Standby { holder } => Some(Leadership::Standby { leader: holder.as_deref() }),
+            },
+        })
+    }
+}

@@ -1,0 +1,263 @@
+//! The last decisions, for people.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use crate::api::Finalizer;
+use crate::http::{DecisionQuery, DecisionView, DecisionsPage, ObjectView, OwnerView, Timestamp};
+use crate::telemetry::record;
+use crate::worker::decision::{Decision, DecisionObserver, JudgedOwner};
+use kube_gc_core::object::PropagationPolicy;
+
+/// Keeps the last decisions. Clones are the same.
+///
+/// It keeps them as they come: what they look like on a page is made up when
+/// somebody asks.
+#[derive(Clone, Debug)]
+pub struct Journal(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    capacity: usize,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    last: VecDeque<Arc<JournalEntry>>,
+    /// What these take up.
+    bytes: usize,
+    total: u64,
+}
+
+/// The last decisions are kept as long as they take up no more bytes than this, whatever
+/// their number: each may name owners with long names.
+pub const LONGEST_LOG: usize = 4 << 20;
+
+/// A decision and when it ended.
+#[derive(Clone, Debug)]
+pub struct JournalEntry {
+    /// When.
+    pub at: SystemTime,
+    /// The decision.
+    pub decision: Decision,
+}
+
+impl Journal {
+    /// One for so many decisions.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self(Arc::new(Inner { capacity, entries: Mutex::default() }))
+    }
+
+    /// For how many decisions there is room.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.0.capacity
+    }
+
+    /// How many decisions there have been, and the last of them, newest first.
+    #[must_use]
+    pub fn last(&self) -> (u64, Vec<Arc<JournalEntry>>) {
+        let entries = self.entries();
+        (entries.total, entries.last.iter().rev().cloned().collect())
+    }
+
+    /// What a page shows of them.
+    #[must_use]
+    pub fn page(&self, query: &DecisionQuery) -> DecisionsPage {
+        let (total, last) = self.last();
+        let asked_for = last.iter().filter(|entry| matches(query, entry)).take(query.limit());
+        let decisions = asked_for.map(|entry| shown(entry)).collect();
+        DecisionsPage { total, capacity: self.capacity(), decisions, disagreements: None }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        // What is in it is whole also after a panic elsewhere.
+        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DecisionObserver for Journal {
+    fn decided(&self, decision: &Decision) {
+        // Made before, and the oldest dropped after the lock is held.
+        let entry = (self.0.capacity > 0)
+            .then(|| Arc::new(JournalEntry { at: SystemTime::now(), decision: decision.clone() }));
+        let bytes = if entry.is_some() { decision.bytes() } else { 0 };
+        let mut oldest = Vec::new();
+        let mut entries = self.entries();
+        entries.total += 1;
+        while entries.last.len() >= self.0.capacity.max(1) || entries.bytes + bytes > LONGEST_LOG {
+            let Some(first) = entries.last.pop_front() else { break };
+            entries.bytes -= first.decision.bytes();
+            oldest.push(first);
+        }
+        entries.last.extend(entry);
+        entries.bytes += bytes;
+        let bytes = entries.bytes;
+        drop(entries);
+        record::decision_log_bytes(bytes);
+        drop(oldest);
+    }
+}
+
+fn matches(query: &DecisionQuery, entry: &JournalEntry) -> bool {
+    let Decision { object, action, outcome, .. } = &entry.decision;
+    let DecisionQuery { namespace, resource, uid, action: wanted_action, outcome: wanted_outcome, limit: _ } =
+        query;
+    namespace.as_ref().is_none_or(|wanted| object.namespace.as_ref() == Some(wanted))
+        && resource.as_ref().is_none_or(|wanted| object.resource.group_resource == *wanted)
+        && uid.as_ref().is_none_or(|wanted| object.uid == *wanted)
+        && wanted_action.as_ref().is_none_or(|wanted| action == wanted)
+        && wanted_outcome.as_ref().is_none_or(|wanted| outcome == wanted)
+}
+
+fn shown(entry: &JournalEntry) -> DecisionView {
+    let JournalEntry { at, decision } = entry;
+    let Decision { object, action, policy, finalizer, owners, more_owners, basis: _, owner, outcome, error } =
+        decision;
+    DecisionView {
+        at: Timestamp(*at),
+        object: object.into(),
+        action,
+        policy: policy.map(PropagationPolicy::as_str),
+        finalizer: finalizer.map(Finalizer::name),
+        outcome,
+        error: error.clone(),
+        owners: owners.iter().map(judged).collect(),
+        more_owners: *more_owners,
+        owner: owner.as_ref().map(ObjectView::from),
+    }
+}
+
+fn judged(judged: &JudgedOwner) -> OwnerView {
+    let JudgedOwner { reference, class, evidence, error } = judged;
+    OwnerView {
+        api_version: reference.api_version.to_string(),
+        kind: reference.kind.to_string(),
+        name: reference.name.to_string(),
+        uid: reference.uid.to_string(),
+        blocking: reference.block_owner_deletion,
+        controller: reference.controller,
+        class: class.to_string(),
+        evidence: evidence.to_string(),
+        error: error.as_ref().map(ToString::to_string),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::tests::identity;
+    use crate::worker::delete::Evidence;
+    use kube_gc_core::object::{GroupResource, Namespace, OwnerReference, Uid};
+    use kube_gc_core::verdict::ReferenceClass;
+
+    fn decision(name: &str) -> Decision {
+        Decision {
+            object: identity("ns", name),
+            action: "delete",
+            policy: None,
+            finalizer: None,
+            owners: Vec::new(),
+            more_owners: 0,
+            basis: None,
+            owner: None,
+            outcome: "deleted",
+            error: None,
+        }
+    }
+
+    fn names(journal: &Journal) -> Vec<String> {
+        journal.last().1.iter().map(|entry| entry.decision.object.name.to_string()).collect()
+    }
+
+    #[test]
+    fn the_last_ones_are_kept_newest_first() {
+        let journal = Journal::new(2);
+        assert_eq!(journal.last().0, 0);
+        for name in ["a", "b", "c"] {
+            journal.decided(&decision(name));
+        }
+        assert_eq!((journal.last().0, names(&journal)), (3, vec!["c".to_owned(), "b".to_owned()]));
+    }
+
+    #[test]
+    fn a_page_has_what_was_asked_for_and_all_that_is_known_of_it() {
+        let journal = Journal::new(10);
+        let reference = OwnerReference {
+            api_version: "example.com/v1".into(),
+            kind: "Widget".into(),
+            name: "w".into(),
+            uid: Uid::parse("u").unwrap(),
+            controller: true,
+            block_owner_deletion: false,
+        };
+        let judged = JudgedOwner {
+            reference,
+            class: ReferenceClass::Unresolved,
+            evidence: Evidence::Live,
+            error: Some("500 Internal Server Error: says the server".into()),
+        };
+        journal.decided(&Decision { action: "keep", outcome: "parked", ..decision("kept") });
+        journal.decided(&Decision {
+            owners: vec![judged],
+            policy: Some(PropagationPolicy::Background),
+            finalizer: Some(Finalizer::Orphan),
+            error: Some("403 Forbidden: says the webhook".to_owned()),
+            outcome: "denied",
+            ..decision("denied")
+        });
+        journal.decided(&Decision { object: identity("other", "denied"), ..decision("x") });
+
+        let page = |query: DecisionQuery| journal.page(&query);
+        let all = page(DecisionQuery::default());
+        assert_eq!((all.total, all.capacity, all.decisions.len()), (3, 10, 3));
+        let denied = &all.decisions[1];
+        assert_eq!((denied.policy, denied.finalizer), (Some("Background"), Some("orphan")));
+        assert_eq!(denied.error.as_deref(), Some("403 Forbidden: says the webhook"));
+        let owner = &denied.owners[0];
+        assert_eq!((owner.class.as_str(), owner.evidence.as_str()), ("unresolved", "live"));
+        assert_eq!(owner.error.as_deref(), Some("500 Internal Server Error: says the server"));
+        assert!(owner.controller && !owner.blocking);
+
+        let none = DecisionQuery::default;
+        let namespace = Namespace::parse("ns");
+        let resource = |name| Some(GroupResource::parse(name));
+        for (query, count) in [
+            (DecisionQuery { namespace: namespace.clone(), ..none() }, 2),
+            (DecisionQuery { resource: resource("configmaps"), ..none() }, 3),
+            (DecisionQuery { resource: resource("secrets"), ..none() }, 0),
+            (DecisionQuery { uid: Uid::parse("ns/kept"), ..none() }, 1),
+            (DecisionQuery { action: Some("keep".to_owned()), ..none() }, 1),
+            (DecisionQuery { outcome: Some("denied".to_owned()), ..none() }, 1),
+            (DecisionQuery { namespace, outcome: Some("deleted".to_owned()), ..none() }, 0),
+            (DecisionQuery { limit: Some(2), ..none() }, 2),
+        ] {
+            assert_eq!(page(query.clone()).decisions.len(), count, "{query:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_ones_are_kept_in_so_many_bytes_whatever_their_number() {
+        let journal = Journal::new(1_000_000);
+        let long =
+            |number: usize| Decision { error: Some("x".repeat(4000)), ..decision(&number.to_string()) };
+        for number in 0..3000 {
+            journal.decided(&long(number));
+        }
+        let (total, last) = journal.last();
+        let bytes: usize = last.iter().map(|entry| entry.decision.bytes()).sum();
+        assert_eq!((total, journal.entries().bytes), (3000, bytes));
+        assert!(bytes <= LONGEST_LOG && bytes > LONGEST_LOG - 5000, "{bytes} bytes");
+        assert_eq!(&*last[0].decision.object.name, "2999", "the newest is there");
+    }
+
+    #[test]
+    fn a_journal_without_room_only_counts() {
+        let journal = Journal::new(0);
+        journal.decided(&decision("a"));
+        assert_eq!((journal.last().0, names(&journal).len()), (1, 0));
+    }
+}

@@ -1,0 +1,207 @@
+//! What cannot be finished now: put together from the pools and the graph.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use actix::MailboxError;
+
+use crate::actors::graph_handle::PartitionEnded;
+use crate::actors::pool::{AskStuck, StuckKey, StuckKeys};
+use crate::api::Standing;
+use crate::http::{ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint};
+use crate::introspect::status::View;
+use crate::telemetry::StuckReason;
+use kube_gc_core::graph::{Hindrance, Survey, Tally, Waiter, Waiters, Why};
+use kube_gc_core::object::OwnerReference;
+use kube_gc_core::text::{listed, word};
+
+impl From<Hindrance> for StuckReason {
+    fn from(hindrance: Hindrance) -> Self {
+        match hindrance {
+            Hindrance::Blocked => Self::Blocked,
+            Hindrance::InvalidScope => Self::InvalidScope,
+            Hindrance::UnseenWrite => Self::UnseenWrite,
+        }
+    }
+}
+
+/// How many objects are stuck for each reason; all reasons are there.
+pub type Tallies = BTreeMap<StuckReason, Tally>;
+
+impl View {
+    /// How many objects are stuck, and since when. None on a standby, where all of
+    /// them wait for what another replica does.
+    ///
+    /// # Errors
+    /// When a part of the collector has ended.
+    pub async fn stuck_tallies(&self) -> Result<Tallies, PartitionEnded> {
+        if self.is_standby() {
+            return Ok(tallies(&[], &[]));
+        }
+        let (pools, graph) = self.stuck_parts(AskStuck::default()).await?;
+        Ok(tallies(&pools, &graph))
+    }
+
+    /// Who is stuck, and why.
+    ///
+    /// # Errors
+    /// When a part of the collector has ended.
+    pub async fn stuck(&self, query: &StuckQuery) -> Result<StuckPage, PartitionEnded> {
+        let limit = query.limit();
+        let StuckQuery { namespace, resource, reason, .. } = query.clone();
+        let ask = AskStuck { limit, namespace, resource, only: reason };
+        let (pools, graph) = self.stuck_parts(ask).await?;
+        let totals = tallies(&pools, &graph);
+        let totals = totals.into_iter().map(|(reason, tally)| (reason.as_str(), tally.count)).collect();
+
+        let keys: Vec<StuckKey> = pools.into_iter().flat_map(|pool| pool.named).collect();
+        let waiters = graph.into_iter().flat_map(|waiters| waiters.named);
+        let mut stuck: Vec<Stuck> =
+            keys.into_iter().map(Stuck::InQueue).chain(waiters.map(Stuck::InGraph)).collect();
+        stuck.sort_by_key(|stuck| std::cmp::Reverse(stuck.waited()));
+        stuck.truncate(limit);
+        let standby = self.is_standby();
+        Ok(StuckPage { standby, totals, stuck: self.described(stuck).await? })
+    }
+
+    fn is_standby(&self) -> bool {
+        matches!(*self.gate().standing().borrow(), Standing::Standby { .. })
+    }
+
+    async fn stuck_parts(&self, ask: AskStuck) -> Result<(Vec<StuckKeys>, Vec<Waiters>), PartitionEnded> {
+        let only = match ask.only {
+            None => Some(None),
+            Some(reason) => {
+                Hindrance::ALL.into_iter().find(|hindrance| StuckReason::from(*hindrance) == reason).map(Some)
+            }
+        };
+        let survey = Survey {
+            // If it is another reason that is asked for, all that matters here are numbers.
+            limit: only.map_or(0, |_| ask.limit),
+            namespace: ask.namespace.clone(),
+            resource: ask.resource.clone(),
+            only: only.flatten(),
+            patience: StuckReason::UnseenWrite.patience(),
+        };
+        let delete: Result<_, MailboxError> = self.delete.send(ask.clone()).await;
+        let large: Result<_, MailboxError> = self.large.send(ask.clone()).await;
+        let orphan: Result<_, MailboxError> = self.orphan.send(ask).await;
+        Ok((vec![delete?, large?, orphan?], self.graph().waiting(&survey).await?))
+    }
+
+    /// What people want to know of them: keys have no names.
+    async fn described(&self, stuck: Vec<Stuck>) -> Result<Vec<StuckItem>, PartitionEnded> {
+        let now = SystemTime::now();
+        let keys: Vec<_> = stuck.iter().filter_map(Stuck::key).cloned().collect();
+        let mut identities = self.graph().identify_all(&keys).await?.into_iter();
+        let describe = |stuck: Stuck| match stuck {
+            Stuck::InQueue(stuck) => {
+                let object = match identities.next().flatten() {
+                    Some(identity) => ObjectView::from(&identity),
+                    // Gone from the graph since.
+                    None => ObjectView::from(&stuck.key),
+                };
+                in_queue(object, stuck, now)
+            }
+            Stuck::InGraph(waiter) => in_graph(&waiter, now),
+        };
+        Ok(stuck.into_iter().map(describe).collect())
+    }
+}
+
+/// One of them.
+#[derive(Debug)]
+enum Stuck {
+    InQueue(StuckKey),
+    InGraph(Waiter),
+}
+
+impl Stuck {
+    const fn waited(&self) -> Duration {
+        match self {
+            Self::InQueue(stuck) => stuck.waited,
+            Self::InGraph(waiter) => waiter.waited,
+        }
+    }
+
+    const fn key(&self) -> Option<&kube_gc_core::object::Key> {
+        match self {
+            Self::InQueue(stuck) => Some(&stuck.key),
+            Self::InGraph(_) => None,
+        }
+    }
+}
+
+fn tallies(pools: &[StuckKeys], graph: &[Waiters]) -> Tallies {
+    let mut all: Tallies = StuckReason::ALL.into_iter().map(|reason| (reason, Tally::default())).collect();
+    let pools = pools.iter().flat_map(|pool| &pool.tallies).copied();
+    let graph = graph.iter().flat_map(|waiters| &waiters.tallies);
+    for (reason, tally) in pools.chain(graph.map(|(hindrance, tally)| ((*hindrance).into(), *tally))) {
+        all.entry(reason).or_default().merge(tally);
+    }
+    all
+}
+
+fn since(now: SystemTime, waited: Duration) -> Timestamp {
+    Timestamp(now.checked_sub(waited).unwrap_or(now))
+}
+
+fn in_queue(object: ObjectView, stuck: StuckKey, now: SystemTime) -> StuckItem {
+    let StuckKey { key: _, reason, waited, failure, next_retry } = stuck;
+    // What a person must end is not ended by a try.
+    let is_tried = failure.is_some() && reason != StuckReason::Braked;
+    let next_retry = is_tried.then_some(next_retry.as_secs_f64());
+    let (attempts, message) = match failure {
+        Some((attempts, error)) => (Some(attempts), error.to_string()),
+        None => (None, "its dependents are being released before its finalizer is removed".to_owned()),
+    };
+    StuckItem {
+        object,
+        reason: reason.as_str(),
+        since: since(now, waited),
+        waiting_seconds: waited.as_secs_f64(),
+        attempts,
+        next_retry_seconds: next_retry,
+        message,
+        blocked_by: Vec::new(),
+        hint: hint(reason),
+    }
+}
+
+fn in_graph(waiter: &Waiter, now: SystemTime) -> StuckItem {
+    let Waiter { object, waited, why } = waiter;
+    let reason = StuckReason::from(why.hindrance());
+    let (message, blocked_by) = match why {
+        Why::Blocked { count, some } => {
+            let names: Vec<String> = some.iter().map(ToString::to_string).collect();
+            let among = if names.len() < *count { ", among them" } else { ":" };
+            let what = if *count == 1 {
+                "reference of a dependent blocks"
+            } else {
+                "references of dependents block"
+            };
+            (format!("{count} {what} it{among} {}", names.join(", ")), some.iter().map(Into::into).collect())
+        }
+        Why::InvalidScope { count, some } => {
+            let names = some.iter().map(|OwnerReference { kind, name, uid, .. }| {
+                format!("{} {} ({})", word(kind), word(name), uid.shown())
+            });
+            let names = listed(", ", *count, names);
+            (format!("it is cluster-scoped and names what is namespaced: {names}"), Vec::new())
+        }
+        Why::UnseenWrite => {
+            ("it was written, and it is decided on again when the watch shows that".to_owned(), Vec::new())
+        }
+    };
+    StuckItem {
+        object: object.into(),
+        reason: reason.as_str(),
+        since: since(now, *waited),
+        waiting_seconds: waited.as_secs_f64(),
+        attempts: None,
+        next_retry_seconds: None,
+        message,
+        blocked_by,
+        hint: hint(reason),
+    }
+}

@@ -1,0 +1,261 @@
+//! The brake at work: between a decision to delete and its request.
+
+mod events;
+mod notes;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::actors::graph_handle::GraphHandle;
+use crate::api::{ApiError, Deleted};
+use crate::telemetry::record;
+use crate::worker::context::Interrupted;
+use kube_gc_core::brake::lease::{RESUME, Seen};
+use kube_gc_core::brake::{Admission, Fate, Ledger, Limits, Ticket};
+use kube_gc_core::object::Identity;
+
+pub(crate) use events::tell;
+pub use events::{DELETION_PAUSED, DELETION_RESUMED};
+
+/// Lets deletions through until there are too many. Clones share one state.
+#[derive(Clone, Debug)]
+pub struct Brake(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    limits: Limits,
+    origin: Instant,
+    /// Held for a few instructions at a time, by workers and by the elector.
+    ledger: Mutex<Ledger>,
+    state: watch::Sender<State>,
+    /// How many keys waited for it when that was counted last.
+    held: AtomicUsize,
+    lease: Mutex<LeaseSide>,
+    /// There is something new to write on the Lease.
+    news: Notify,
+}
+
+/// What there is to know about the Lease.
+#[derive(Debug, Default)]
+struct LeaseSide {
+    seen: Seen,
+    /// The Lease, if there is one.
+    identity: Option<Identity>,
+}
+
+/// Whether the brake is engaged.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub(crate) engaged: Option<Arc<Engagement>>,
+    /// How often it has been released.
+    pub(crate) releases: u64,
+}
+
+/// Why deletion is paused, and since when.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Engagement {
+    /// When the brake engaged.
+    pub since: SystemTime,
+    /// For people.
+    pub why: String,
+}
+
+impl std::fmt::Display for Engagement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "since {}: {}", humantime::format_rfc3339_seconds(self.since), self.why)
+    }
+}
+
+/// What a deletion that was not let through ends with.
+const NOT_YET: &str = "as many deletions are under way as the brake has room for";
+
+impl Brake {
+    /// A brake with these limits.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self(Arc::new(Inner {
+            limits,
+            origin: Instant::now(),
+            ledger: Mutex::new(Ledger::new(limits)),
+            state: watch::Sender::new(State::default()),
+            held: AtomicUsize::new(0),
+            lease: Mutex::default(),
+            news: Notify::new(),
+        }))
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // Every method of the ledger leaves it consistent, and none panics in between.
+        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lease(&self) -> MutexGuard<'_, LeaseSide> {
+        self.0.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Duration {
+        self.0.origin.elapsed()
+    }
+
+    /// Asks for leave to delete an object; before anything is done to it.
+    ///
+    /// # Errors
+    /// The brake is engaged, or may have to be when what is under way is answered; or a
+    /// partition has ended.
+    pub async fn admit(&self, object: &Identity, graph: &GraphHandle) -> Result<Reservation, Interrupted> {
+        if self.0.limits.is_off() {
+            return Ok(Reservation { brake: self.clone(), ticket: None, fate: Fate::Void });
+        }
+        let admission = match self.ask(object, None) {
+            Admission::HowMany => {
+                let count = graph.population(&object.resource.group_resource).await?;
+                self.ask(object, Some(u64::try_from(count).unwrap_or(u64::MAX)))
+            }
+            admission => admission,
+        };
+        match admission {
+            Admission::Granted(ticket) => {
+                Ok(Reservation { brake: self.clone(), ticket: Some(ticket), fate: Fate::Void })
+            }
+            // Asked with the number, the ledger does not ask for it.
+            Admission::HowMany | Admission::NotYet => Err(Interrupted::Changed(NOT_YET)),
+            Admission::Engages(_) | Admission::Held => Err(Interrupted::Braked(self.reason())),
+        }
+    }
+
+    fn ask(&self, object: &Identity, population: Option<u64>) -> Admission {
+        let mut ledger = self.ledger();
+        // Under the lock, so that times do not go back.
+        let now = self.now();
+        let admission = ledger.admit(&object.uid, &object.resource.group_resource, population, now);
+        if let Admission::Engages(cause) = &admission {
+            record::brake_engaged_by(cause.limit());
+            self.engage(Engagement { since: SystemTime::now(), why: cause.to_string() });
+        }
+        admission
+    }
+
+    /// Engages it for a reason that is not in the ledger.
+    pub(crate) fn engage_by(&self, engagement: Engagement) {
+        let mut ledger = self.ledger();
+        ledger.engage();
+        self.engage(engagement);
+    }
+
+    fn reason(&self) -> Arc<str> {
+        match &self.0.state.borrow().engaged {
+            Some(engagement) => format!("deletion is paused {engagement}").into(),
+            None => "deletion was paused at that moment".into(),
+        }
+    }
+
+    /// With the ledger engaged. Idempotent.
+    fn engage(&self, engagement: Engagement) {
+        let news = self.0.state.send_if_modified(|state| {
+            let news = state.engaged.is_none();
+            if news {
+                tracing::warn!(
+                    "the brake has engaged, and nothing is deleted until it is resumed by a person: {}",
+                    engagement.why
+                );
+                state.engaged = Some(Arc::new(engagement));
+            }
+            news
+        });
+        if news {
+            record::brake_engaged(true);
+            self.0.news.notify_one();
+        }
+    }
+
+    /// Lets deletions through again. The windows begin anew.
+    fn release(&self, why: &'static str) {
+        let mut ledger = self.ledger();
+        ledger.release();
+        let news = self.0.state.send_if_modified(|state| {
+            let news = state.engaged.take().is_some();
+            state.releases += u64::from(news);
+            news
+        });
+        drop(ledger);
+        if news {
+            tracing::info!(why, "the brake is released");
+            record::brake_engaged(false);
+            self.0.news.notify_one();
+        }
+    }
+
+    pub(crate) fn state(&self) -> watch::Receiver<State> {
+        self.0.state.subscribe()
+    }
+
+    /// What it is held up by, if it is, and what can be done: for people.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let engagement = self.0.state.borrow().engaged.clone()?;
+        let held = self.0.held.load(Ordering::Relaxed);
+        Some(format!("deletion is paused {engagement}; {held} objects held; {}", self.resume()))
+    }
+
+    /// How a person resumes.
+    fn resume(&self) -> String {
+        match &self.lease().identity {
+            Some(lease) => format!(
+                "resume with: kubectl annotate --overwrite -n {} lease/{} {RESUME}=\"$(date)\"",
+                lease.namespace.as_ref().map_or("default", |namespace| namespace.as_str()),
+                lease.name
+            ),
+            None => "resume by a restart".to_owned(),
+        }
+    }
+
+    /// So many keys wait for it now.
+    pub(crate) fn sample(&self, held: usize) {
+        self.0.held.store(held, Ordering::Relaxed);
+        record::brake_held(held);
+    }
+}
+
+/// Leave for one deletion, however often it has to be tried. Dropping it settles it.
+#[derive(Debug)]
+pub struct Reservation {
+    brake: Brake,
+    /// `None`: there is no limit.
+    ticket: Option<Ticket>,
+    fate: Fate,
+}
+
+impl Reservation {
+    /// The request is about to be sent: should it never be heard of again, it may have
+    /// had its effect.
+    pub fn sending(&mut self) {
+        self.fate = Fate::Doubtful;
+    }
+
+    /// It was answered.
+    pub fn answered(&mut self, answer: &Result<Deleted, ApiError>) {
+        self.fate = match answer {
+            Ok(Deleted::Removed | Deleted::Pending(_)) => Fate::Effective,
+            Ok(Deleted::AlreadyGone) => Fate::Void,
+            Err(error) if error.may_have_taken_effect() => Fate::Doubtful,
+            Err(_) => Fate::Void,
+        };
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            let mut ledger = self.brake.ledger();
+            let now = self.brake.now();
+            ledger.settle(ticket, self.fate, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

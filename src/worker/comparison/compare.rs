@@ -1,0 +1,196 @@
+//! The task that settles predictions: looks, decides afresh, looks again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures::{StreamExt as _, stream};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::Comparison;
+use super::ledger::{Afresh, Next, Tally};
+use super::prediction::Subject;
+use crate::actors::discovery::{DiscoveryStatus, Phase};
+use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
+use crate::actors::pool::{Outcome, Place, Work as _};
+use crate::actors::registry::Registry;
+use crate::actors::supervision::task;
+use crate::telemetry::Queue;
+use crate::worker::delete::DeleteWork;
+use crate::worker::orphan::OrphanWork;
+use kube_gc_core::graph::Shown;
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::object::Key;
+
+/// Objects that are looked at in one go.
+const LOOKS_AT_ONCE: usize = 4096;
+/// Objects that are decided on afresh at the same time.
+const DECISIONS_AT_ONCE: usize = 8;
+/// Between two rounds, so that a flood of decisions is looked at in batches.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The pause while nothing that the graph shows can be relied on.
+const NOT_COLLECTING: Duration = Duration::from_millis(500);
+/// How often the log says how the comparison goes, if it goes on.
+const SUMMARY_EVERY: Duration = Duration::from_secs(60);
+
+/// Who decides.
+#[derive(Clone, Debug)]
+pub struct Deciders {
+    /// What the delete pool does.
+    pub delete: Arc<DeleteWork>,
+    /// What the orphan pool does.
+    pub orphan: Arc<OrphanWork>,
+}
+
+/// What the comparison needs.
+#[derive(Debug)]
+pub struct Means {
+    /// The graph.
+    pub graph: GraphHandle,
+    /// Which types are synced.
+    pub registry: Registry,
+    /// Whether anything can be relied on.
+    pub discovery: watch::Receiver<DiscoveryStatus>,
+    /// Who decides.
+    pub deciders: Deciders,
+}
+
+/// Settles what is predicted, until the end.
+pub async fn compare(comparison: Comparison, means: Means, ending: CancellationToken) {
+    ending.run_until_cancelled(settle(&comparison, &means)).await;
+}
+
+async fn settle(comparison: &Comparison, means: &Means) {
+    let mut told = Tally::default();
+    let mut tell_at = comparison.now() + SUMMARY_EVERY;
+    loop {
+        let next = comparison.ledger().next_look();
+        let wait = next.map_or(SUMMARY_EVERY, |at| at.saturating_sub(comparison.now()));
+        // A decision may be due earlier than what is waited for.
+        let _ = timeout(wait, comparison.0.heard.notified()).await;
+        sleep(PAUSE).await;
+        if means.discovery.borrow().phase != Phase::Collecting {
+            sleep(NOT_COLLECTING).await;
+            continue;
+        }
+        if let Err(error) = look(comparison, means).await {
+            // The process is about to end.
+            tracing::debug!(%error, "nothing is compared any more");
+            return;
+        }
+        if comparison.now() >= tell_at {
+            tell_at = comparison.now() + SUMMARY_EVERY;
+            tell(comparison, &mut told);
+        }
+    }
+}
+
+async fn look(comparison: &Comparison, means: &Means) -> Result<(), PartitionEnded> {
+    let due = comparison.update(|ledger, now| ledger.due(now, LOOKS_AT_ONCE));
+    // One decision may settle many: that on an owner releases all its dependents.
+    let mut afresh: HashMap<(Queue, Key), Vec<Asked>> = HashMap::new();
+    for (subject, seen) in see(means, due).await? {
+        let next = comparison.update(|ledger, now| match &seen {
+            Seen::Nothing => {
+                ledger.postpone(&subject, now);
+                Next::Later
+            }
+            Seen::Now(shown) => ledger.looked(&subject, shown.as_ref(), now),
+        });
+        if let Next::Decide(heard) = comparison.note(&subject, next) {
+            afresh.entry(subject.decided_by()).or_default().push((subject, heard));
+        }
+    }
+    let decisions = afresh
+        .into_iter()
+        .map(|((queue, key), subjects)| async move { (decide(&means.deciders, queue, key).await, subjects) });
+    let mut decisions = stream::iter(decisions).buffer_unordered(DECISIONS_AT_ONCE);
+    while let Some((afresh, subjects)) = decisions.next().await {
+        let heard: HashMap<_, _> = subjects.iter().cloned().collect();
+        let subjects = subjects.into_iter().map(|(subject, _)| subject).collect();
+        for (subject, seen) in see(means, subjects).await? {
+            let next = comparison.update(|ledger, now| match (&seen, heard.get(&subject)) {
+                (Seen::Now(shown), Some(&heard)) => {
+                    ledger.decided(&subject, heard, afresh, shown.as_ref(), (now, SystemTime::now()))
+                }
+                _ => {
+                    ledger.postpone(&subject, now);
+                    Next::Later
+                }
+            });
+            comparison.note(&subject, next);
+        }
+    }
+    Ok(())
+}
+
+/// What is decided on afresh, and how often it was decided before.
+type Asked = (Arc<Subject>, u64);
+
+/// What can be said of an object.
+enum Seen {
+    /// Its type is not synced: that the graph does not show it says nothing.
+    Nothing,
+    /// The object, if it is there.
+    Now(Option<Shown>),
+}
+
+async fn see(
+    means: &Means,
+    subjects: Vec<Arc<Subject>>,
+) -> Result<Vec<(Arc<Subject>, Seen)>, PartitionEnded> {
+    let keys: Vec<_> = subjects.iter().map(|subject| subject.object.key()).collect();
+    let shown = means.graph.show(&keys).await?;
+    let each = subjects.into_iter().zip(shown);
+    Ok(each
+        .map(|(subject, shown)| {
+            // Asked after the graph: one that was emptied had its monitors taken away before.
+            // A type that is served no more has taken its objects with it.
+            let resource = &subject.object.resource.group_resource;
+            let is_clear = shown.is_some()
+                || means.registry.is_synced(resource)
+                || !means.registry.is_monitored(resource);
+            let seen = if is_clear { Seen::Now(shown) } else { Seen::Nothing };
+            (subject, seen)
+        })
+        .collect())
+}
+
+/// Decides on a key at this moment. The decision is heard as any other.
+async fn decide(deciders: &Deciders, queue: Queue, key: Key) -> Afresh {
+    let Deciders { delete, orphan } = deciders.clone();
+    // A task of its own: one that panics is one that failed.
+    let decision = match queue {
+        Queue::AttemptToOrphan => task(async move { orphan.work(key, Place::none()).await }),
+        Queue::AttemptToDelete | Queue::AttemptToDeleteLarge | Queue::GraphChanges => {
+            task(async move { delete.work(key, Place::none()).await })
+        }
+    };
+    decision.await.map_or(Afresh::Failed, |outcome| ended(&outcome))
+}
+
+/// A key that waits for the world to change is decided on.
+const fn ended(outcome: &Outcome) -> Afresh {
+    match outcome {
+        Completion::Done | Completion::Park { .. } => Afresh::Made,
+        Completion::Retry { reason, .. } if reason.is_parked() => Afresh::Made,
+        Completion::Again
+        | Completion::Retry { .. }
+        | Completion::RetryAfter { .. }
+        | Completion::Defer { .. } => Afresh::Failed,
+    }
+}
+
+fn tell(comparison: &Comparison, told: &mut Tally) {
+    let (tally, pending) = {
+        let ledger = comparison.ledger();
+        (ledger.tally(), ledger.pending())
+    };
+    if tally != *told {
+        let Tally { agreed, disagreed, overtaken, dropped } = tally;
+        tracing::info!(agreed, disagreed, overtaken, dropped, pending, "compared with what others do");
+        *told = tally;
+    }
+}

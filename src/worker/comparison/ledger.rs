@@ -1,0 +1,290 @@
+//! Everything that would have been done and has not been settled, and what came of the rest.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::prediction::{Act, Grounds, Progress, Subject, progress};
+use crate::worker::decision::Decision;
+use kube_gc_core::graph::Shown;
+
+/// Predictions that wait to be settled; what is decided beyond them is not compared.
+const PENDING_AT_MOST: usize = 100_000;
+/// Disagreements that are kept with their grounds.
+const DISAGREEMENTS_AT_MOST: usize = 1000;
+/// Objects of disagreements that are remembered, so that each is told once.
+const DISPUTED_AT_MOST: usize = 100_000;
+/// The first look comes that long after the decision; each further one after twice the time.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+/// Looks at one object are never further apart.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
+/// The least pause where nothing could be said.
+const NOT_DECIDED: Duration = Duration::from_secs(1);
+
+/// What came of a prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Somebody else has done it.
+    Agreed,
+    /// Nobody has done it within the grace, and it would be done again.
+    Disagreed,
+    /// It would not be done any more.
+    Overtaken,
+    /// It was not compared: there were too many.
+    Dropped,
+}
+
+impl Verdict {
+    /// The word used in metrics.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Agreed => "agreed",
+            Self::Disagreed => "disagreed",
+            Self::Overtaken => "overtaken",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
+/// How many predictions came to what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// See [`Verdict::Agreed`].
+    pub agreed: u64,
+    /// See [`Verdict::Disagreed`].
+    pub disagreed: u64,
+    /// See [`Verdict::Overtaken`].
+    pub overtaken: u64,
+    /// See [`Verdict::Dropped`].
+    pub dropped: u64,
+}
+
+/// What somebody else has not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dispute {
+    /// The object, and what would have been done to it.
+    pub subject: Arc<Subject>,
+    /// Why.
+    pub grounds: Grounds,
+    /// When it was found to be one.
+    pub at: SystemTime,
+}
+
+/// What is to be done after a look at an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is settled.
+    Settled(Verdict),
+    /// Another look later.
+    Later,
+    /// It is to be decided afresh. The number is for [`Ledger::decided`].
+    Decide(u64),
+}
+
+/// How a fresh decision ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Afresh {
+    /// It was made, whatever it says.
+    Made,
+    /// Something failed; nothing can be said yet.
+    Failed,
+}
+
+#[derive(Debug)]
+struct Prediction {
+    grounds: Grounds,
+    since: Duration,
+    interval: Duration,
+    /// How often the same was decided.
+    heard: u64,
+}
+
+/// The predictions of a dry run. Pure: time and the state of objects come in as arguments.
+#[derive(Debug)]
+pub struct Ledger {
+    grace: Duration,
+    room: usize,
+    pending: HashMap<Arc<Subject>, Prediction>,
+    /// When each is looked at next; those that are being looked at are not in it.
+    looks: BTreeMap<Duration, VecDeque<Arc<Subject>>>,
+    disputed: HashSet<Arc<Subject>>,
+    order: VecDeque<Arc<Subject>>,
+    disputes: VecDeque<Dispute>,
+    tally: Tally,
+}
+
+impl Ledger {
+    /// An empty one. What is not done after the grace is a disagreement.
+    #[must_use]
+    pub fn new(grace: Duration) -> Self {
+        Self::with_room(grace, PENDING_AT_MOST)
+    }
+
+    /// The same for so many predictions at most.
+    #[must_use]
+    pub fn with_room(grace: Duration, room: usize) -> Self {
+        Self {
+            grace,
+            room,
+            pending: HashMap::new(),
+            looks: BTreeMap::new(),
+            disputed: HashSet::new(),
+            order: VecDeque::new(),
+            disputes: VecDeque::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Takes in a decision. The verdict, if that is clear at once; `None` if it is no
+    /// prediction, or nothing new.
+    pub fn hear(&mut self, decision: &Decision, now: Duration, at: SystemTime) -> Option<(Act, Verdict)> {
+        let act = Act::of(decision)?;
+        let subject = Arc::new(Subject { object: decision.object.clone(), act });
+        if let Some(known) = self.pending.get_mut(&subject) {
+            known.heard += 1;
+            known.grounds = Grounds::of(decision, known.grounds.at);
+            return None;
+        }
+        if self.disputed.contains(&subject) {
+            return None;
+        }
+        if self.pending.len() >= self.room {
+            self.count(Verdict::Dropped);
+            return Some((subject.act.clone(), Verdict::Dropped));
+        }
+        let grounds = Grounds::of(decision, at);
+        let prediction = Prediction { grounds, since: now, interval: FIRST_LOOK, heard: 1 };
+        self.pending.insert(Arc::clone(&subject), prediction);
+        self.look_at(subject, now + FIRST_LOOK);
+        None
+    }
+
+    /// When the next look is due.
+    #[must_use]
+    pub fn next_look(&self) -> Option<Duration> {
+        self.looks.first_key_value().map(|(at, _)| *at)
+    }
+
+    /// The objects that are to be looked at now, at most so many. Each has to be followed
+    /// by [`looked`](Self::looked) or [`postpone`](Self::postpone).
+    pub fn due(&mut self, now: Duration, limit: usize) -> Vec<Arc<Subject>> {
+        let mut due = Vec::new();
+        while due.len() < limit
+            && let Some(mut entry) = self.looks.first_entry()
+            && *entry.key() <= now
+        {
+            due.extend(entry.get_mut().pop_front());
+            if entry.get().is_empty() {
+                entry.remove();
+            }
+        }
+        due
+    }
+
+    /// What the graph shows of an object; `None` if it is gone.
+    pub fn looked(&mut self, subject: &Arc<Subject>, shown: Option<&Shown>, now: Duration) -> Next {
+        let Some(prediction) = self.pending.get_mut(subject) else { return Next::Later };
+        let is_over = now >= prediction.since + self.grace;
+        match progress(&subject.act, &prediction.grounds, shown) {
+            Progress::CameTrue => self.settle(subject, Verdict::Agreed),
+            Progress::Overtaken => self.settle(subject, Verdict::Overtaken),
+            Progress::Changed => Next::Decide(prediction.heard),
+            Progress::Stands if is_over => Next::Decide(prediction.heard),
+            Progress::Stands => {
+                let left = (prediction.since + self.grace).saturating_sub(now);
+                prediction.interval = (prediction.interval * 2).min(BETWEEN_LOOKS);
+                let pause = prediction.interval.min(left);
+                self.look_at(Arc::clone(subject), now + pause);
+                Next::Later
+            }
+        }
+    }
+
+    /// Nothing can be said of an object now.
+    pub fn postpone(&mut self, subject: &Arc<Subject>, now: Duration) {
+        let Some(prediction) = self.pending.get_mut(subject) else { return };
+        prediction.interval = (prediction.interval * 2).clamp(NOT_DECIDED, BETWEEN_LOOKS);
+        let at = now + prediction.interval;
+        self.look_at(Arc::clone(subject), at);
+    }
+
+    /// It was decided afresh, after `heard` decisions that were the same; `shown` is what
+    /// the graph shows since.
+    pub fn decided(
+        &mut self,
+        subject: &Arc<Subject>,
+        heard: u64,
+        afresh: Afresh,
+        shown: Option<&Shown>,
+        (now, at): (Duration, SystemTime),
+    ) -> Next {
+        let Some(prediction) = self.pending.get(subject) else { return Next::Later };
+        let is_over = now >= prediction.since + self.grace;
+        match (progress(&subject.act, &prediction.grounds, shown), prediction.heard > heard, afresh) {
+            (Progress::CameTrue, _, _) => self.settle(subject, Verdict::Agreed),
+            (Progress::Overtaken, _, _) | (_, false, Afresh::Made) => {
+                self.settle(subject, Verdict::Overtaken)
+            }
+            (Progress::Stands, true, _) if is_over => {
+                let grounds = prediction.grounds.clone();
+                self.dispute(Dispute { subject: Arc::clone(subject), grounds, at });
+                self.settle(subject, Verdict::Disagreed)
+            }
+            // It has changed, and it would be done all the same. Or nothing is known yet.
+            (Progress::Stands | Progress::Changed, _, _) => {
+                self.postpone(subject, now);
+                Next::Later
+            }
+        }
+    }
+
+    fn settle(&mut self, subject: &Arc<Subject>, verdict: Verdict) -> Next {
+        self.pending.remove(subject);
+        self.count(verdict);
+        Next::Settled(verdict)
+    }
+
+    fn dispute(&mut self, dispute: Dispute) {
+        self.disputed.insert(Arc::clone(&dispute.subject));
+        self.order.push_back(Arc::clone(&dispute.subject));
+        if self.order.len() > DISPUTED_AT_MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.disputed.remove(&oldest);
+        }
+        self.disputes.push_front(dispute);
+        self.disputes.truncate(DISAGREEMENTS_AT_MOST);
+    }
+
+    fn look_at(&mut self, subject: Arc<Subject>, at: Duration) {
+        self.looks.entry(at).or_default().push_back(subject);
+    }
+
+    const fn count(&mut self, verdict: Verdict) {
+        let Tally { agreed, disagreed, overtaken, dropped } = &mut self.tally;
+        *match verdict {
+            Verdict::Agreed => agreed,
+            Verdict::Disagreed => disagreed,
+            Verdict::Overtaken => overtaken,
+            Verdict::Dropped => dropped,
+        } += 1;
+    }
+
+    /// How many predictions wait to be settled.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// How many came to what.
+    #[must_use]
+    pub const fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// What somebody else has not done, newest first.
+    pub fn disputes(&self) -> impl Iterator<Item = &Dispute> {
+        self.disputes.iter()
+    }
+}

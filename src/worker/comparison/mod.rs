@@ -1,0 +1,185 @@
+//! A dry run beside another collector: what would have been done, and whether that one
+//! does it too.
+//!
+//! Each decision that only the dry run kept from being carried out is a prediction. It has
+//! come true when the graph shows it, by whoever's hand. What still stands after a grace is
+//! decided afresh: if that says the same again, the two collectors disagree.
+
+mod basis;
+mod compare;
+mod ledger;
+mod prediction;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use self::ledger::{Dispute, Ledger, Next, Verdict};
+use self::prediction::{Act, Grounds, Subject};
+use crate::actors::graph_handle::GraphHandle;
+use crate::http::{Compared, Disagreement, Timestamp};
+use crate::telemetry::record;
+use crate::worker::decision::{Decision, DecisionObserver};
+use crate::worker::event_recorder::Written;
+use kube_gc_core::graph::Shown;
+use kube_gc_core::text::{Thousands, listed};
+
+pub use self::basis::Basis;
+pub use self::compare::{Deciders, Means, compare};
+
+/// What the comparison of a dry run knows. Clones share one state.
+///
+/// The workers put their decisions in, and one task settles them: it holds the lock for no
+/// longer than a worker does.
+#[derive(Clone, Debug)]
+pub struct Comparison(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    ledger: Mutex<Ledger>,
+    origin: Instant,
+    heard: Notify,
+}
+
+impl Comparison {
+    /// One that has heard nothing. What is not done after the grace is a disagreement.
+    #[must_use]
+    pub fn new(grace: Duration) -> Self {
+        record::comparison_zeros();
+        let ledger = Mutex::new(Ledger::new(grace));
+        Self(Arc::new(Inner { ledger, origin: Instant::now(), heard: Notify::new() }))
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // What a panic leaves half done is one prediction too many or too few.
+        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Duration {
+        self.0.origin.elapsed()
+    }
+
+    /// Changes the ledger, and keeps the metrics true to it.
+    fn update<R>(&self, change: impl FnOnce(&mut Ledger, Duration) -> R) -> R {
+        let now = self.now();
+        let mut ledger = self.ledger();
+        let result = change(&mut ledger, now);
+        record::comparisons_pending(ledger.pending());
+        result
+    }
+
+    /// What is to be told of a look at an object.
+    fn note(&self, subject: &Subject, next: Next) -> Next {
+        if let Next::Settled(verdict) = next {
+            record::comparison(subject.act.word(), verdict.word());
+            if verdict == Verdict::Disagreed {
+                self.warn(subject);
+            }
+        }
+        next
+    }
+
+    fn warn(&self, subject: &Subject) {
+        let found = self.ledger().disputes().find(|dispute| *dispute.subject == *subject).cloned();
+        let Some(dispute) = found else { return };
+        let Dispute { grounds, .. } = &dispute;
+        tracing::warn!(
+            object = %subject.object,
+            action = subject.act.word(),
+            policy = grounds.policy.map(tracing::field::display),
+            detail = detail(&subject.act),
+            owners = (!grounds.owners.is_empty()).then(|| listed("; ", grounds.named(), owners(&dispute))),
+            since = %Timestamp(grounds.at),
+            "nobody else has done this; it was decided again, and the same comes of it"
+        );
+    }
+
+    /// How many of the other collector's doings were as predicted, and how many were not.
+    #[must_use]
+    pub fn compared(&self) -> Compared {
+        let tally = self.ledger().tally();
+        Compared { agreed: tally.agreed, disagreed: tally.disagreed }
+    }
+
+    /// What nobody else has done although it would be done, newest first, with what the
+    /// graph shows of each object now.
+    pub async fn disagreements(&self, graph: &GraphHandle) -> Vec<Disagreement> {
+        let disputes: Vec<Dispute> = self.ledger().disputes().cloned().collect();
+        let keys: Vec<_> = disputes.iter().map(|dispute| dispute.subject.object.key()).collect();
+        let shown = graph.show(&keys).await.unwrap_or_else(|_| vec![None; keys.len()]);
+        let each = disputes.iter().zip(&shown);
+        each.map(|(dispute, shown)| Disagreement {
+            object: dispute.subject.object.clone(),
+            action: dispute.subject.act.word(),
+            policy: dispute.grounds.policy.map(|policy| policy.to_string()),
+            detail: detail(&dispute.subject.act),
+            owners: owners(dispute),
+            predicted: Timestamp(dispute.grounds.at),
+            found: Timestamp(dispute.at),
+            now: state(shown.as_ref()),
+        })
+        .collect()
+    }
+}
+
+impl DecisionObserver for Comparison {
+    fn decided(&self, decision: &Decision) {
+        let at = SystemTime::now();
+        if let Some((act, verdict)) = self.update(|ledger, now| ledger.hear(decision, now, at)) {
+            record::comparison(act.word(), verdict.word());
+        }
+        self.0.heard.notify_one();
+    }
+}
+
+/// What an act is about, besides its object.
+fn detail(act: &Act) -> Option<String> {
+    match act {
+        Act::Delete | Act::StopBlocking => None,
+        Act::RemoveReferences(gone) => {
+            Some(format!("without {}", listed("; ", gone.count, gone.some.iter().map(Written))))
+        }
+        Act::Release(owner) => Some(format!("without {owner}")),
+        Act::RemoveFinalizer(finalizer) => Some(format!("without {finalizer}")),
+    }
+}
+
+/// What was known of each owner.
+fn owners(dispute: &Dispute) -> Vec<String> {
+    let Grounds { owners, more_owners, .. } = &dispute.grounds;
+    let shown = owners.iter();
+    let mut shown: Vec<_> = shown
+        .map(|owner| format!("{} is {} ({})", Written(&owner.reference), owner.class, owner.evidence))
+        .collect();
+    if *more_owners > 0 {
+        shown.push(format!("and {} more", Thousands(*more_owners)));
+    }
+    shown
+}
+
+/// What an object looks like, for people.
+fn state(shown: Option<&Shown>) -> String {
+    let Some(Shown { deletion, finalizers, references }) = shown else { return "gone".to_owned() };
+    let mut state = if deletion.is_being_deleted() { "is being deleted" } else { "lives" }.to_owned();
+    for (is_there, finalizer) in [
+        (finalizers.foreground, crate::api::Finalizer::Foreground),
+        (finalizers.orphan, crate::api::Finalizer::Orphan),
+    ] {
+        if is_there {
+            state.push_str(", with the finalizer ");
+            state.push_str(finalizer.name());
+        }
+    }
+    if references.is_empty() {
+        return state + ", without owners";
+    }
+    let owners = references.iter().map(|reference| {
+        let blocks = if reference.block_owner_deletion { ", which it blocks" } else { "" };
+        format!("{}{blocks}", Written(reference))
+    });
+    state + ", owned by " + &listed("; ", references.len(), owners)
+}

@@ -1,0 +1,185 @@
+//! What would have been done, and whether it has come true by somebody else's hand.
+
+use std::time::SystemTime;
+
+use super::basis::{Fingerprint, Gone};
+use crate::api::Finalizer;
+use crate::telemetry::Queue;
+use crate::worker::decision::{Decision, JudgedOwner};
+use kube_gc_core::graph::Shown;
+use kube_gc_core::object::{DeletionState, Identity, Key, OwnerReference, PropagationPolicy};
+
+/// What would have been done to an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Act {
+    /// It would have been deleted.
+    Delete,
+    /// It would have lost these references.
+    RemoveReferences(Gone),
+    /// It would have lost its references to this owner, which lets its dependents live.
+    Release(Identity),
+    /// It would have lost this finalizer.
+    RemoveFinalizer(Finalizer),
+    /// It would have stopped blocking its owners.
+    StopBlocking,
+}
+
+impl Act {
+    /// What a decision would have done if it had been allowed to; `None` if nothing kept it
+    /// from being done, or if something else did.
+    #[must_use]
+    pub fn of(decision: &Decision) -> Option<Self> {
+        if decision.outcome != "dry_run" {
+            return None;
+        }
+        match decision.action {
+            "delete" => Some(Self::Delete),
+            "remove_references" => decision.basis.clone().map(|basis| Self::RemoveReferences(basis.gone)),
+            "orphan" => decision.owner.clone().map(Self::Release),
+            "remove_finalizer" => decision.finalizer.map(Self::RemoveFinalizer),
+            "stop_blocking" => Some(Self::StopBlocking),
+            _ => None,
+        }
+    }
+
+    /// The word used in metrics and on the debug pages.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Delete => "delete",
+            Self::RemoveReferences(_) => "remove_references",
+            Self::Release(_) => "orphan",
+            Self::RemoveFinalizer(_) => "remove_finalizer",
+            Self::StopBlocking => "stop_blocking",
+        }
+    }
+}
+
+/// One object and what would have been done to it. By its uid, never by its name alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Subject {
+    /// The object.
+    pub object: Identity,
+    /// What would have been done.
+    pub act: Act,
+}
+
+impl Subject {
+    /// Whose turn it is to decide afresh, and on what.
+    #[must_use]
+    pub fn decided_by(&self) -> (Queue, Key) {
+        match &self.act {
+            Act::Release(owner) => (Queue::AttemptToOrphan, owner.key()),
+            Act::RemoveFinalizer(Finalizer::Orphan) => (Queue::AttemptToOrphan, self.object.key()),
+            Act::Delete
+            | Act::RemoveReferences(_)
+            | Act::RemoveFinalizer(Finalizer::Foreground)
+            | Act::StopBlocking => (Queue::AttemptToDelete, self.object.key()),
+        }
+    }
+}
+
+/// Why something would have been done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grounds {
+    /// When it was decided first.
+    pub at: SystemTime,
+    /// With which propagation policy.
+    pub policy: Option<PropagationPolicy>,
+    /// The owners that the object names, as far as they are kept, and what was known of each.
+    pub owners: Vec<JudgedOwner>,
+    /// How many more it names.
+    pub more_owners: usize,
+    /// All that it names.
+    pub all: Option<Fingerprint>,
+}
+
+impl Grounds {
+    /// Those of a decision that was made first at that time.
+    #[must_use]
+    pub fn of(decision: &Decision, at: SystemTime) -> Self {
+        let Decision { policy, owners, more_owners, basis, .. } = decision;
+        let all = basis.as_ref().map(|basis| basis.all);
+        Self { at, policy: *policy, owners: owners.clone(), more_owners: *more_owners, all }
+    }
+
+    /// How many owners the object names.
+    #[must_use]
+    pub fn named(&self) -> usize {
+        self.owners.len() + self.more_owners
+    }
+}
+
+/// How an object stands to what would have been done to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Somebody has done it.
+    CameTrue,
+    /// It is not to be done any more: the object's fate was changed meanwhile.
+    Overtaken,
+    /// Nobody has done it, and the object has changed: perhaps it is not to be done any more.
+    Changed,
+    /// Nobody has done it so far.
+    Stands,
+}
+
+/// Compares what would have been done to what the graph shows; `None` if the object is gone.
+#[must_use]
+pub fn progress(act: &Act, grounds: &Grounds, shown: Option<&Shown>) -> Progress {
+    match act {
+        Act::Delete => match shown {
+            None => Progress::CameTrue,
+            Some(now) if now.deletion.is_being_deleted() => Progress::CameTrue,
+            // Who has no owner is nobody's garbage.
+            Some(now) if now.references.is_empty() => Progress::Overtaken,
+            Some(now) => unless_changed(grounds, now),
+        },
+        Act::RemoveReferences(gone) => match shown {
+            // It would have lived. Whoever deletes it may be a user, so nobody is contradicted.
+            None => Progress::Overtaken,
+            Some(now) if gone.is_gone_from(&now.references) => Progress::CameTrue,
+            Some(now) if now.deletion.is_being_deleted() => Progress::Overtaken,
+            Some(now) => unless_changed(grounds, now),
+        },
+        // Orphaning does not ask whether the dependent is being deleted itself.
+        Act::Release(owner) => match shown {
+            None => Progress::Overtaken,
+            Some(now) if now.references.iter().any(|reference| names(reference, owner)) => Progress::Stands,
+            Some(_) => Progress::CameTrue,
+        },
+        Act::RemoveFinalizer(finalizer) => match shown {
+            None => Progress::CameTrue,
+            Some(now) => finalizer_progress(*finalizer, now),
+        },
+        Act::StopBlocking => match shown {
+            None => Progress::CameTrue,
+            Some(now) if !now.references.iter().any(|reference| reference.block_owner_deletion) => {
+                Progress::CameTrue
+            }
+            Some(now) if now.deletion != DeletionState::DeletingDependents => Progress::Overtaken,
+            Some(_) => Progress::Stands,
+        },
+    }
+}
+
+fn names(reference: &OwnerReference, owner: &Identity) -> bool {
+    reference.uid == owner.uid && *reference.name == *owner.name
+}
+
+fn unless_changed(grounds: &Grounds, now: &Shown) -> Progress {
+    let is_same = grounds.all == Some(Fingerprint::of(now.references.iter()));
+    if is_same { Progress::Stands } else { Progress::Changed }
+}
+
+/// A second DELETE with another policy replaces the one finalizer by the other.
+const fn finalizer_progress(finalizer: Finalizer, now: &Shown) -> Progress {
+    let (it, other) = match finalizer {
+        Finalizer::Foreground => (now.finalizers.foreground, now.finalizers.orphan),
+        Finalizer::Orphan => (now.finalizers.orphan, now.finalizers.foreground),
+    };
+    match (it, other) {
+        (true, _) => Progress::Stands,
+        (false, true) => Progress::Overtaken,
+        (false, false) => Progress::CameTrue,
+    }
+}

@@ -1,0 +1,363 @@
+//! What becomes of predictions.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+
+use super::ledger::{Afresh, Ledger, Next, Tally, Verdict};
+use super::prediction::{Act, Grounds, Progress, Subject, progress};
+use crate::api::Finalizer;
+use crate::worker::decision::{Basis, Decision, JudgedOwner};
+use crate::worker::delete::Evidence;
+use kube_gc_core::graph::Shown;
+use kube_gc_core::object::{
+    DeletionState, Finalizers, GroupResource, Identity, Namespace, OwnerReference, PropagationPolicy,
+    ResourceType, Scope, Uid,
+};
+use kube_gc_core::verdict::ReferenceClass;
+
+const GRACE: Duration = Duration::from_secs(60);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn identity(name: &str) -> Identity {
+    let resource = Arc::new(ResourceType {
+        group_resource: GroupResource::parse("configmaps"),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        scope: Scope::Namespaced,
+    });
+    Identity {
+        resource,
+        namespace: Namespace::parse("a"),
+        name: name.into(),
+        uid: Uid::parse(&format!("uid-of-{name}")).unwrap(),
+    }
+}
+
+fn reference(owner: &str) -> OwnerReference {
+    let owner = identity(owner);
+    OwnerReference {
+        api_version: "v1".into(),
+        kind: "ConfigMap".into(),
+        name: owner.name.into(),
+        uid: owner.uid,
+        controller: false,
+        block_owner_deletion: false,
+    }
+}
+
+fn judged(owner: &str, class: ReferenceClass) -> JudgedOwner {
+    JudgedOwner { reference: reference(owner), class, evidence: Evidence::Graph, error: None }
+}
+
+fn decision(action: &'static str, owners: Vec<JudgedOwner>) -> Decision {
+    let basis = Some(Basis::of(owners.iter().map(|owner| (&owner.reference, owner.class))));
+    Decision {
+        object: identity("x"),
+        action,
+        policy: None,
+        finalizer: None,
+        owners,
+        more_owners: 0,
+        basis,
+        owner: None,
+        outcome: "dry_run",
+        error: None,
+    }
+}
+
+/// The object would have been deleted, because its one owner is absent.
+fn deletion() -> Decision {
+    let decision = decision("delete", vec![judged("owner", ReferenceClass::Absent)]);
+    Decision { policy: Some(PropagationPolicy::Background), ..decision }
+}
+
+fn shown(deletion: DeletionState, finalizers: &[Finalizer], owners: &[&str]) -> Shown {
+    let finalizers = Finalizers {
+        foreground: finalizers.contains(&Finalizer::Foreground),
+        orphan: finalizers.contains(&Finalizer::Orphan),
+    };
+    Shown { deletion, finalizers, references: owners.iter().map(|owner| reference(owner)).collect() }
+}
+
+fn live(owners: &[&str]) -> Shown {
+    shown(DeletionState::Live, &[], owners)
+}
+
+fn of(decision: &Decision, now: Option<&Shown>) -> Progress {
+    let grounds = Grounds::of(decision, SystemTime::UNIX_EPOCH);
+    progress(&Act::of(decision).unwrap(), &grounds, now)
+}
+
+#[test]
+fn only_what_a_dry_run_has_held_back_is_a_prediction() {
+    assert_eq!(Act::of(&deletion()), Some(Act::Delete));
+    for outcome in ["already_gone", "conflict", "failed", "parked"] {
+        assert_eq!(Act::of(&Decision { outcome, ..deletion() }), None, "{outcome}");
+    }
+    assert_eq!(Act::of(&Decision { action: "keep", ..deletion() }), None);
+}
+
+#[test]
+fn a_deletion_comes_true_when_the_object_is_gone_or_goes() {
+    assert_eq!(of(&deletion(), None), Progress::CameTrue);
+    for deletion_state in
+        [DeletionState::Terminating, DeletionState::DeletingDependents, DeletionState::Orphaning]
+    {
+        assert_eq!(of(&deletion(), Some(&shown(deletion_state, &[], &["owner"]))), Progress::CameTrue);
+    }
+    assert_eq!(of(&deletion(), Some(&live(&["owner"]))), Progress::Stands);
+    assert_eq!(of(&deletion(), Some(&live(&["owner", "other"]))), Progress::Changed);
+    assert_eq!(of(&deletion(), Some(&live(&[]))), Progress::Overtaken, "nobody's garbage any more");
+}
+
+#[test]
+fn references_are_gone_when_none_of_those_that_dangle_is_left() {
+    use ReferenceClass::{Absent, Solid, Waiting};
+    let owners = vec![judged("gone", Absent), judged("keeper", Solid), judged("going", Waiting)];
+    let removal = decision("remove_references", owners);
+    assert_eq!(gone_in(&removal), [reference("gone"), reference("going")]);
+    assert_eq!(of(&removal, Some(&live(&["keeper"]))), Progress::CameTrue);
+    assert_eq!(of(&removal, Some(&live(&["gone", "keeper", "going"]))), Progress::Stands);
+    assert_eq!(of(&removal, Some(&live(&["keeper", "going"]))), Progress::Changed, "half of it");
+    assert_eq!(of(&removal, None), Progress::Overtaken, "it would have lived");
+
+    let mut blocking = live(&["gone", "keeper", "going"]);
+    blocking.references[0].block_owner_deletion = true;
+    assert_eq!(of(&removal, Some(&blocking)), Progress::Changed, "the reference is still there");
+}
+
+#[test]
+fn without_a_solid_owner_only_the_references_to_orphaned_owners_go() {
+    let owners = vec![judged("orphaned", ReferenceClass::Orphaned), judged("gone", ReferenceClass::Absent)];
+    let removal = decision("remove_references", owners);
+    assert_eq!(gone_in(&removal), [reference("orphaned")]);
+}
+
+fn gone_in(decision: &Decision) -> Vec<OwnerReference> {
+    match Act::of(decision) {
+        Some(Act::RemoveReferences(gone)) => gone.some,
+        act => panic!("{act:?}"),
+    }
+}
+
+#[test]
+fn of_thousands_of_references_few_are_kept_and_all_are_compared() {
+    let names: Vec<String> = (0..8000).map(|number| format!("o{number}")).collect();
+    let class = |place| if place < 4000 { ReferenceClass::Absent } else { ReferenceClass::Solid };
+    let owners = names.iter().enumerate().map(|(place, name)| judged(name, class(place))).collect();
+    let mut removal = decision("remove_references", owners);
+    removal.more_owners = removal.owners.len() - 16;
+    removal.owners.truncate(16);
+    assert_eq!(gone_in(&removal).len(), 16);
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    assert_eq!(of(&removal, Some(&live(&names))), Progress::Stands);
+    assert_eq!(of(&removal, Some(&live(&names[4000..]))), Progress::CameTrue);
+    assert_eq!(of(&removal, Some(&live(&names[3999..]))), Progress::Changed, "one is left");
+    assert_eq!(of(&removal, None), Progress::Overtaken);
+}
+
+#[test]
+fn an_orphaned_dependent_is_released_when_it_names_its_owner_no_more() {
+    let release = Decision { owner: Some(identity("owner")), ..decision("orphan", Vec::new()) };
+    assert_eq!(of(&release, Some(&live(&["other"]))), Progress::CameTrue);
+    assert_eq!(of(&release, Some(&live(&["other", "owner"]))), Progress::Stands);
+    assert_eq!(of(&release, None), Progress::Overtaken);
+}
+
+#[test]
+fn a_finalizer_that_another_policy_has_replaced_was_not_removed() {
+    let removal = decision("remove_finalizer", Vec::new());
+    let removal = Decision { finalizer: Some(Finalizer::Foreground), ..removal };
+    let with = |finalizers: &[Finalizer]| shown(DeletionState::Terminating, finalizers, &[]);
+    assert_eq!(of(&removal, None), Progress::CameTrue);
+    assert_eq!(of(&removal, Some(&with(&[]))), Progress::CameTrue);
+    assert_eq!(of(&removal, Some(&with(&[Finalizer::Foreground]))), Progress::Stands);
+    assert_eq!(of(&removal, Some(&with(&[Finalizer::Orphan]))), Progress::Overtaken);
+}
+
+#[test]
+fn a_ring_is_broken_when_one_blocks_no_more_or_waits_no_more() {
+    let stop = decision("stop_blocking", Vec::new());
+    let mut ring = shown(DeletionState::DeletingDependents, &[Finalizer::Foreground], &["owner"]);
+    assert_eq!(of(&stop, Some(&ring)), Progress::CameTrue, "it blocks nobody");
+    ring.references[0].block_owner_deletion = true;
+    assert_eq!(of(&stop, Some(&ring)), Progress::Stands);
+    ring.deletion = DeletionState::Terminating;
+    assert_eq!(of(&stop, Some(&ring)), Progress::Overtaken);
+    assert_eq!(of(&stop, None), Progress::CameTrue);
+}
+
+/// A ledger and its clock.
+struct Book {
+    ledger: Ledger,
+    now: Duration,
+}
+
+impl Book {
+    fn new() -> Self {
+        Self { ledger: Ledger::new(GRACE), now: Duration::ZERO }
+    }
+
+    fn hear(&mut self, decision: &Decision) {
+        assert_eq!(self.ledger.hear(decision, self.now, SystemTime::UNIX_EPOCH), None);
+    }
+
+    /// Looks as often as it should until then, at an object that looks like this.
+    fn look_until(&mut self, until: Duration, shown: Option<&Shown>) -> Next {
+        let mut next = Next::Later;
+        while let Some(at) = self.ledger.next_look().filter(|at| *at <= until && next == Next::Later) {
+            self.now = at;
+            let due = self.ledger.due(at, 10);
+            for subject in due {
+                next = self.ledger.looked(&subject, shown, at);
+            }
+        }
+        self.now = self.now.max(until.min(GRACE * 10));
+        next
+    }
+
+    fn decided(&mut self, heard: u64, afresh: Afresh, shown: Option<&Shown>) -> Next {
+        let subject = Arc::new(Subject { object: identity("x"), act: Act::Delete });
+        self.ledger.decided(&subject, heard, afresh, shown, (self.now, SystemTime::UNIX_EPOCH))
+    }
+}
+
+#[test]
+fn what_somebody_else_does_at_once_is_agreed_on_at_once() {
+    let mut book = Book::new();
+    book.hear(&deletion());
+    assert_eq!(book.ledger.pending(), 1);
+    assert_eq!(book.look_until(SECOND, None), Next::Settled(Verdict::Agreed));
+    assert_eq!((book.ledger.pending(), book.ledger.next_look()), (0, None));
+    assert_eq!(book.ledger.tally(), Tally { agreed: 1, ..Tally::default() });
+}
+
+#[test]
+fn what_stands_after_the_grace_is_a_disagreement_if_it_is_decided_again() {
+    let mut book = Book::new();
+    book.hear(&deletion());
+    let lives = live(&["owner"]);
+    assert_eq!(book.look_until(GRACE - SECOND, Some(&lives)), Next::Later, "there is time left");
+    assert_eq!(book.look_until(GRACE, Some(&lives)), Next::Decide(1));
+    book.hear(&deletion());
+    assert_eq!(book.decided(1, Afresh::Made, Some(&lives)), Next::Settled(Verdict::Disagreed));
+    let disputes: Vec<_> = book.ledger.disputes().collect();
+    assert_eq!(disputes.len(), 1);
+    assert_eq!(disputes[0].subject.object, identity("x"));
+    assert_eq!(disputes[0].grounds.policy, Some(PropagationPolicy::Background));
+
+    // Whatever queues it again: it is told once.
+    book.hear(&deletion());
+    assert_eq!(book.ledger.pending(), 0);
+    assert_eq!(book.ledger.tally(), Tally { disagreed: 1, ..Tally::default() });
+}
+
+#[test]
+fn what_would_not_be_decided_again_is_overtaken() {
+    let mut book = Book::new();
+    book.hear(&deletion());
+    let lives = live(&["owner"]);
+    assert_eq!(book.look_until(GRACE, Some(&lives)), Next::Decide(1));
+    assert_eq!(book.decided(1, Afresh::Made, Some(&lives)), Next::Settled(Verdict::Overtaken));
+}
+
+#[test]
+fn what_goes_while_it_is_decided_afresh_is_agreed_on() {
+    let mut book = Book::new();
+    book.hear(&deletion());
+    assert_eq!(book.look_until(GRACE, Some(&live(&["owner"]))), Next::Decide(1));
+    book.hear(&deletion());
+    assert_eq!(book.decided(1, Afresh::Made, None), Next::Settled(Verdict::Agreed));
+}
+
+#[test]
+fn nothing_is_said_while_it_cannot_be_decided() {
+    let mut book = Book::new();
+    book.hear(&deletion());
+    let lives = live(&["owner"]);
+    assert_eq!(book.look_until(GRACE, Some(&lives)), Next::Decide(1));
+    assert_eq!(book.decided(1, Afresh::Failed, Some(&lives)), Next::Later);
+    assert_eq!(book.look_until(GRACE + 5 * SECOND, Some(&lives)), Next::Later);
+    assert_eq!(book.look_until(GRACE * 2, Some(&lives)), Next::Decide(1), "it is tried again");
+}
+
+#[test]
+fn an_object_that_changes_is_decided_on_at_once_and_has_its_grace() {
+    let mut book = Book::new();
+    book.hear(&deletion());
+    let changed = live(&["owner", "other"]);
+    assert_eq!(book.look_until(SECOND, Some(&changed)), Next::Decide(1));
+    let other = judged("other", ReferenceClass::Absent);
+    let again = Decision { owners: [deletion().owners, vec![other]].concat(), ..deletion() };
+    book.hear(&again);
+    assert_eq!(book.decided(1, Afresh::Made, Some(&changed)), Next::Later, "the same, but not yet late");
+    assert_eq!(book.look_until(GRACE, Some(&changed)), Next::Decide(2));
+}
+
+#[test]
+fn beyond_the_bound_nothing_is_compared_and_that_is_counted() {
+    let mut ledger = Ledger::with_room(GRACE, 1);
+    let at = SystemTime::UNIX_EPOCH;
+    assert_eq!(ledger.hear(&deletion(), Duration::ZERO, at), None);
+    let other = Decision { object: identity("y"), ..deletion() };
+    assert_eq!(ledger.hear(&other, Duration::ZERO, at), Some((Act::Delete, Verdict::Dropped)));
+    assert_eq!(ledger.hear(&deletion(), Duration::ZERO, at), None, "what is in stays in");
+    assert_eq!((ledger.pending(), ledger.tally().dropped), (1, 1));
+}
+
+#[test]
+fn another_object_of_the_same_name_is_another_object() {
+    let mut book = Book::new();
+    book.hear(&deletion());
+    let reborn = Identity { uid: Uid::parse("other").unwrap(), ..identity("x") };
+    book.hear(&Decision { object: reborn, ..deletion() });
+    assert_eq!(book.ledger.pending(), 2);
+}
+
+proptest! {
+    /// However decisions, looks and what the graph shows come in: every prediction is
+    /// settled once or waits, none is forgotten, and nobody is blamed before the grace.
+    #[test]
+    fn nothing_is_lost_and_nobody_is_blamed_early(
+        steps in prop::collection::vec((0..4_u8, 0..4_usize, 0..40_u64), 1..200)
+    ) {
+        let mut ledger = Ledger::with_room(GRACE, 3);
+        let names = ["a", "b", "c", "d"];
+        let mut since = std::collections::HashMap::new();
+        let mut predicted = 0;
+        let mut now = Duration::ZERO;
+        for (step, name, seconds) in steps {
+            let predict = |name: &str| Decision { object: identity(name), ..deletion() };
+            if step < 2 {
+                let before = ledger.pending();
+                let dropped = ledger.hear(&predict(names[name]), now, SystemTime::UNIX_EPOCH).is_some();
+                let is_new = ledger.pending() > before;
+                predicted += u64::from(dropped || is_new);
+                if is_new {
+                    since.insert(identity(names[name]), now);
+                }
+                continue;
+            }
+            now += Duration::from_secs(seconds);
+            for subject in ledger.due(now, 100) {
+                let seen = (step == 2).then(|| live(&["owner"]));
+                if let Next::Decide(heard) = ledger.looked(&subject, seen.as_ref(), now) {
+                    if name > 0 {
+                        ledger.hear(&predict(&subject.object.name), now, SystemTime::UNIX_EPOCH);
+                    }
+                    let afresh = if name == 3 { Afresh::Failed } else { Afresh::Made };
+                    let at = (now, SystemTime::UNIX_EPOCH);
+                    let next = ledger.decided(&subject, heard, afresh, seen.as_ref(), at);
+                    if next == Next::Settled(Verdict::Disagreed) {
+                        prop_assert!(now >= since[&subject.object] + GRACE && name > 0);
+                    }
+                }
+            }
+            let Tally { agreed, disagreed, overtaken, dropped } = ledger.tally();
+            prop_assert_eq!(agreed + disagreed + overtaken + dropped + ledger.pending() as u64, predicted);
+            prop_assert_eq!(ledger.next_look().is_some(), ledger.pending() > 0);
+        }
+    }
+}

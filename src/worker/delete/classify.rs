@@ -1,0 +1,343 @@
+//! Classifying the references of one object.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesOrdered;
+use smallvec::{SmallVec, smallvec};
+
+use super::DeleteWork;
+use super::large::{LOOK_UPS_A_TURN, Turns};
+use super::look_ups::LookedUp;
+use crate::actors::messages::Finding;
+use crate::api::{ApiError, ErrorClass, LookUp};
+use crate::telemetry::record;
+use crate::worker::context::Interrupted;
+use kube_gc_core::graph::{LARGE, ObjectSnapshot, OwnerState, OwnerView, Snapshot, Verification};
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{Identity, OwnerReference};
+use kube_gc_core::text::{LISTED, bounded, word};
+use kube_gc_core::verdict::{Confirmation, GraphClass, ReferenceClass, from_live, from_state};
+
+/// How many owners of one object are looked up at once: one slow or broken owner
+/// kind must not make the others wait.
+pub(super) const LOOK_UPS_AT_ONCE: usize = 8;
+
+/// How it is known what an owner is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// The catalog alone: the kind is not served, or has the wrong scope.
+    Catalog,
+    /// A synced monitor shows it, or it was proved absent and is kept as such.
+    Graph,
+    /// It was proved absent not long ago.
+    Remembered,
+    /// Looked up just now, or within the last second for another dependent.
+    Live,
+    /// It is not known: nothing would follow from it.
+    NotAsked,
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Catalog => "catalog",
+            Self::Graph => "graph",
+            Self::Remembered => "remembered",
+            Self::Live => "live",
+            Self::NotAsked => "not asked",
+        })
+    }
+}
+
+/// One reference, classified.
+#[derive(Clone, Debug)]
+pub struct Classified {
+    /// The class.
+    pub class: ReferenceClass,
+    /// How it is known.
+    pub evidence: Evidence,
+    /// What a waiting owner's class rests on.
+    pub confirmed: Option<Box<Confirmation>>,
+    /// Why it could not be looked up.
+    error: Option<Arc<str>>,
+    /// How long the API server asks to be left alone with it.
+    pub retry_after: Option<Duration>,
+    /// Why nobody was asked, if the request was held back.
+    pub deferred: Option<Box<ApiError>>,
+    /// Whether the request for it got no answer.
+    pub is_unanswered: bool,
+}
+
+impl Classified {
+    const fn new(class: ReferenceClass, evidence: Evidence) -> Self {
+        Self {
+            class,
+            evidence,
+            confirmed: None,
+            error: None,
+            retry_after: None,
+            deferred: None,
+            is_unanswered: false,
+        }
+    }
+
+    /// Of an owner that could not be looked up.
+    #[cfg(test)]
+    pub(crate) fn unresolved(is_unanswered: bool) -> Self {
+        Self { is_unanswered, ..Self::new(ReferenceClass::Unresolved, Evidence::Live) }
+    }
+
+    /// Whether nothing can bring the owner back.
+    pub(super) const fn is_gone(&self) -> bool {
+        matches!(self.class, ReferenceClass::Absent | ReferenceClass::Orphaned)
+    }
+
+    /// Why it could not be found out what the owner of this reference is, if it could not.
+    /// Made up when it is asked for: thousands of references may have the same reason.
+    #[must_use]
+    pub fn error(&self, reference: &OwnerReference) -> Option<Arc<str>> {
+        match (&self.error, self.class, self.evidence) {
+            (Some(error), _, _) => Some(Arc::clone(error)),
+            (None, ReferenceClass::Unresolved, Evidence::Catalog) => {
+                let OwnerReference { api_version, kind, .. } = reference;
+                Some(format!("the API server serves no {} in {}", word(kind), word(api_version)).into())
+            }
+            (None, _, _) => None,
+        }
+    }
+
+    /// A kind that the catalog does not know.
+    fn not_served() -> Self {
+        let class = match mutation::is(Mutation::UnresolvedIsAbsent) {
+            true => ReferenceClass::Absent,
+            false => ReferenceClass::Unresolved,
+        };
+        Self::new(class, Evidence::Catalog)
+    }
+
+    /// An owner that has not been looked up.
+    const fn not_asked() -> Self {
+        Self::new(ReferenceClass::Unresolved, Evidence::NotAsked)
+    }
+}
+
+/// What came of classifying the references of an object.
+#[derive(Debug)]
+pub enum Classification {
+    /// Each, in their order.
+    Done(Vec<Classified>),
+    /// Some owners of a large object were proved absent, which the graph knows by now; it is
+    /// another object's turn.
+    GoesOn,
+}
+
+/// An owner that is known only by asking the API server.
+#[derive(Debug)]
+struct Open<'a> {
+    /// Which references name it; hardly ever more than one.
+    places: SmallVec<[usize; 1]>,
+    identity: &'a Identity,
+    /// What the graph knows of it.
+    state: OwnerState,
+}
+
+/// What a look-up came to.
+struct Found {
+    classified: Classified,
+    /// The graph knows it from now on.
+    is_noted: bool,
+}
+
+impl DeleteWork {
+    /// Classifies every reference. Never stops at the first problem; of an object that names
+    /// very many owners, owners are looked up only as long as anything can follow from it.
+    pub(super) async fn classify(&self, item: &ObjectSnapshot) -> Result<Classification, Interrupted> {
+        let mut turns = Turns::default();
+        let mut classified = Vec::with_capacity(item.references.len());
+        let mut open: Vec<Open<'_>> = Vec::new();
+        let mut known: HashMap<&Identity, usize> = HashMap::new();
+        for (place, seen) in item.references.iter().enumerate() {
+            turns.next().await;
+            if mutation::is(Mutation::ClassifyTheFirst) && place >= LISTED {
+                classified.push(Classified::new(ReferenceClass::Absent, Evidence::Graph));
+                continue;
+            }
+            match self.without_request(&seen.owner).await? {
+                Ok(class) => classified.push(class),
+                Err((identity, state)) => {
+                    classified.push(Classified::not_asked());
+                    match known.entry(identity) {
+                        Entry::Occupied(same) => open[*same.get()].places.push(place),
+                        Entry::Vacant(new) => {
+                            new.insert(open.len());
+                            open.push(Open { places: smallvec![place], identity, state });
+                        }
+                    }
+                }
+            }
+        }
+        let is_large = item.references.len() > LARGE;
+        let turn = if is_large { LOOK_UPS_A_TURN } else { open.len().max(1) };
+        for some in open.chunks(turn) {
+            if is_large && is_hopeless(&classified, &open) {
+                break;
+            }
+            // In order, and not all at once: a slow or broken owner kind must not make the
+            // others wait, nor one object fill the memory with requests.
+            let (mut next, mut answered) = (some.iter(), some.iter());
+            let mut under_way = FuturesOrdered::new();
+            under_way
+                .extend(next.by_ref().take(LOOK_UPS_AT_ONCE).map(|owner| self.find_out(owner, is_large)));
+            let mut all_noted = true;
+            while let Some(found) = under_way.next().await {
+                let Found { classified: found, is_noted } = found?;
+                under_way.extend(next.next().map(|owner| self.find_out(owner, is_large)));
+                all_noted &= is_noted;
+                for &place in answered.next().into_iter().flat_map(|owner| &owner.places) {
+                    classified[place] = found.clone();
+                }
+            }
+            let is_last = some.last().map(|owner| owner.identity) == open.last().map(|owner| owner.identity);
+            if all_noted && !is_last {
+                return Ok(Classification::GoesOn);
+            }
+        }
+        Ok(Classification::Done(classified))
+    }
+
+    /// What is known of an owner without a request; else which owner is to be looked up, and
+    /// what the graph knows of it.
+    async fn without_request<'a>(
+        &self,
+        owner: &'a OwnerView,
+    ) -> Result<Result<Classified, (&'a Identity, OwnerState)>, Interrupted> {
+        let (identity, state) = match owner {
+            OwnerView::InvalidScope => {
+                let is_taken_for_absent = mutation::is(Mutation::InvalidScopeIsAbsent);
+                let class =
+                    if is_taken_for_absent { ReferenceClass::Absent } else { ReferenceClass::InvalidScope };
+                return Ok(Ok(Classified::new(class, Evidence::Catalog)));
+            }
+            OwnerView::Unresolved => return Ok(Ok(Classified::not_served())),
+            OwnerView::Remote(identity) => (identity, self.context.graph.owner_state(identity).await?),
+            OwnerView::Local { identity, state } => (identity, state.clone()),
+        };
+        Ok(match self.known(identity, &state) {
+            Some(known) => Ok(known),
+            None => Err((identity, state)),
+        })
+    }
+
+    /// What the graph and the memory say of an owner, if that is enough.
+    fn known(&self, identity: &Identity, state: &OwnerState) -> Option<Classified> {
+        let known = match from_state(identity, state) {
+            GraphClass::Known(class) => Classified::new(class, Evidence::Graph),
+            GraphClass::ConfirmWaiting(identity) => self.confirmed(identity, state)?,
+            GraphClass::LookUp(identity) | GraphClass::AskPartition(identity) => {
+                let remembered = self.remembered(identity);
+                record::absent_owner_lookup(remembered.is_some());
+                remembered?
+            }
+        };
+        Some(self.unless_orphaned(identity, known))
+    }
+
+    fn confirmed(&self, identity: &Identity, state: &OwnerState) -> Option<Classified> {
+        let confirmed = Some(Box::new(self.confirmations.get(identity, state)?));
+        Some(Classified { confirmed, ..Classified::new(ReferenceClass::Waiting, Evidence::Live) })
+    }
+
+    fn remembered(&self, identity: &Identity) -> Option<Classified> {
+        let remembered = self.context.memory.absent.contains(identity);
+        remembered.then(|| Classified::new(ReferenceClass::Absent, Evidence::Remembered))
+    }
+
+    /// A dependent of an owner whose dependents were orphaned loses its reference instead of
+    /// its life, even if it turns up when the owner is gone.
+    fn unless_orphaned(&self, identity: &Identity, mut classified: Classified) -> Classified {
+        if classified.class == ReferenceClass::Absent && self.context.memory.orphaned.contains(identity) {
+            classified.class = ReferenceClass::Orphaned;
+        }
+        classified
+    }
+
+    /// Looks an owner up; that of a large object at a pace, and on behalf of the graph, in which
+    /// nobody else verifies it.
+    async fn find_out(&self, owner: &Open<'_>, is_large: bool) -> Result<Found, Interrupted> {
+        let Open { identity, state, .. } = owner;
+        if !is_large {
+            return Ok(Found { classified: self.look_up_owner(identity, state).await, is_noted: false });
+        }
+        let key = identity.key();
+        // Another large object may have asked meanwhile.
+        let state = self.context.graph.owner_state(identity).await?;
+        if let GraphClass::Known(class) = from_state(identity, &state) {
+            let classified = self.unless_orphaned(identity, Classified::new(class, Evidence::Graph));
+            return Ok(Found { is_noted: classified.is_gone(), classified });
+        }
+        let verified = match self.context.graph.look(&key).await? {
+            Snapshot::Virtual(owner) if owner.identity == **identity => Some(owner.generation),
+            _ => None,
+        };
+        let classified = match self.known(identity, &state) {
+            Some(known) => known,
+            None => {
+                self.pace.turn().await;
+                self.look_up_owner(identity, &state).await
+            }
+        };
+        let is_noted = match verified {
+            Some(generation) if classified.is_gone() => {
+                let verified = self.context.graph.verified(identity, generation, Finding::Absent).await?;
+                verified == Verification::Applied
+            }
+            _ => false,
+        };
+        Ok(Found { classified, is_noted })
+    }
+
+    /// Looks an owner up, live, unless somebody else has just done so.
+    async fn look_up_owner(&self, identity: &Identity, state: &OwnerState) -> Classified {
+        let is_to_be_confirmed = matches!(from_state(identity, state), GraphClass::ConfirmWaiting(_));
+        let known =
+            || if is_to_be_confirmed { self.confirmed(identity, state) } else { self.remembered(identity) };
+        let classified = |class| Classified::new(class, Evidence::Live);
+        let note = |LookedUp { asked, answer }| match answer {
+            Ok(LookUp::Found(facts)) => Classified {
+                confirmed: self.confirmations.confirm(identity, state.clone(), &facts, &asked).map(Box::new),
+                ..classified(from_live(&facts))
+            },
+            Ok(LookUp::Absent(_)) => classified(ReferenceClass::Absent),
+            Err(error) => Classified {
+                error: Some(bounded(&error).into()),
+                retry_after: match error.class {
+                    ErrorClass::Throttled { retry_after } => retry_after,
+                    _ => None,
+                },
+                deferred: matches!(error.class, ErrorClass::Deferred { .. }).then(|| Box::new(error.clone())),
+                is_unanswered: error.is_unanswered(),
+                ..classified(ReferenceClass::Unresolved)
+            },
+        };
+        let classified = self.look_ups.look_up_unless(identity, known, note).await;
+        self.unless_orphaned(identity, classified)
+    }
+}
+
+/// Whether nothing follows from what is still open: an owner is unresolved, so the object is
+/// not deleted, and none is known to be solid, so it loses no reference.
+fn is_hopeless(classified: &[Classified], open: &[Open<'_>]) -> bool {
+    let has = |class| {
+        let mut of_class = classified.iter().filter(|known| known.class == class);
+        of_class.any(|known| known.evidence != Evidence::NotAsked)
+    };
+    !open.is_empty()
+        && has(ReferenceClass::Unresolved)
+        && !has(ReferenceClass::Solid)
+        && !has(ReferenceClass::Orphaned)
+}

@@ -1,0 +1,211 @@
+//! Confirmations that an owner is deleting its dependents.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use futures::future::try_join_all;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::time::Instant;
+
+use super::DeleteWork;
+use super::classify::{Classified, LOOK_UPS_AT_ONCE};
+use super::look_ups::{Asked, LookedUp};
+use crate::api::{Doubts, LookUp, Turn};
+use crate::worker::context::Interrupted;
+use kube_gc_core::graph::{ObjectSnapshot, OwnerState, ReferenceSnapshot};
+use kube_gc_core::object::{DeletionState, Identity, ObjectFacts};
+use kube_gc_core::verdict::{Confirmation, ReferenceClass, from_live};
+
+/// How many owners are remembered; more only cost a request each.
+const AT_MOST: usize = 1024;
+
+/// Confirmations by owner: one live look speaks for all dependents of an owner,
+/// for as long as [`Confirmation::holds`].
+#[derive(Debug, Clone)]
+pub struct Confirmations {
+    entries: Arc<DashMap<Identity, Confirmed>>,
+    origin: Instant,
+    doubts: Doubts,
+}
+
+/// What holds until watches break.
+#[derive(Clone, Debug)]
+struct Confirmed {
+    confirmation: Confirmation,
+    /// The latest disturbance when it was made.
+    under: u64,
+}
+
+impl Confirmations {
+    /// None so far.
+    pub fn new(doubts: Doubts) -> Self {
+        Self { entries: Arc::default(), origin: Instant::now(), doubts }
+    }
+
+    /// Now, on the clock of the confirmations.
+    pub fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// A moment, on the clock of the confirmations.
+    pub fn at(&self, moment: Instant) -> Duration {
+        moment.duration_since(self.origin)
+    }
+
+    /// The confirmation that holds for an owner in this state.
+    pub fn get(&self, owner: &Identity, state: &OwnerState) -> Option<Confirmation> {
+        let (now, number) = (self.now(), self.doubts.number());
+        let confirmed = self.entries.get(owner)?;
+        let holds = confirmed.under == number && confirmed.confirmation.holds(state, now);
+        holds.then(|| confirmed.confirmation.clone())
+    }
+
+    /// Confirms by what a live look found, when the graph knew `seen`; `None` if the
+    /// owner is not deleting its dependents.
+    pub fn confirm(
+        &self,
+        owner: &Identity,
+        seen: OwnerState,
+        facts: &ObjectFacts,
+        asked: &Asked,
+    ) -> Option<Confirmation> {
+        let confirmation = Confirmation::new(seen, facts, self.at(asked.at))?;
+        if self.entries.len() >= AT_MOST {
+            self.entries.clear();
+        }
+        let confirmed = Confirmed { confirmation: confirmation.clone(), under: asked.under };
+        self.entries.insert(owner.clone(), confirmed);
+        Some(confirmation)
+    }
+}
+
+/// How often confirmations are made anew for one request: where a look takes longer than
+/// they last, there is no end to it.
+const RENEWALS: usize = 3;
+
+const CHANGED: Interrupted = Interrupted::Changed("an owner that was waiting has changed");
+
+/// The owners that one decision needs to be waiting, each with what that rests on.
+#[derive(Debug)]
+pub(super) struct WaitingOwners(Vec<(Identity, Confirmation)>);
+
+impl WaitingOwners {
+    pub fn of(item: &ObjectSnapshot, classified: &[Classified]) -> Result<Self, Interrupted> {
+        let mut owners: Vec<(Identity, Confirmation)> = Vec::new();
+        let mut known = HashSet::new();
+        let each = item.references.iter().zip(classified);
+        for (seen, owner) in each.filter(|(_, owner)| owner.class == ReferenceClass::Waiting) {
+            let (Some(identity), Some(confirmed)) = (seen.owner.identity(), &owner.confirmed) else {
+                return Err(Interrupted::Changed("a waiting owner was not confirmed"));
+            };
+            if known.insert(identity) {
+                owners.push((identity.clone(), Confirmation::clone(confirmed)));
+            }
+        }
+        Ok(Self(owners))
+    }
+}
+
+impl DeleteWork {
+    /// With the turn of a DELETE: every owner that was confirmed waiting must still be
+    /// deleting dependents. A second DELETE of the owner with Orphan may have changed
+    /// everybody's fate meanwhile. A confirmation that has become too old is made anew, and
+    /// the decision stands: where requests are slow and the object changes all the time, one
+    /// that began afresh would never get to its end.
+    ///
+    /// Between the last look at the graph and the end of this, nothing is waited for.
+    pub(super) async fn still_waiting(
+        &self,
+        turn: &Turn,
+        owners: &mut WaitingOwners,
+    ) -> Result<(), Interrupted> {
+        for _ in 0..RENEWALS {
+            let old = self.grown_old(owners).await?;
+            if old.is_empty() {
+                return Ok(());
+            }
+            // All at once: were each to wait for its own, the first would be old again when
+            // the last is made.
+            turn.more(u32::try_from(old.len()).unwrap_or(u32::MAX)).await;
+            let renewed = old.into_iter().map(|(index, state)| {
+                let owner = owners.0.get(index).map(|(owner, _)| owner.clone());
+                async move {
+                    let owner = owner.ok_or(CHANGED)?;
+                    Ok::<_, Interrupted>((index, self.confirm_waiting(turn, &owner, state).await?))
+                }
+            });
+            let renewed: Vec<_> =
+                stream::iter(renewed.collect::<Vec<_>>()).buffered(LOOK_UPS_AT_ONCE).try_collect().await?;
+            for (index, confirmed) in renewed {
+                if let Some(owner) = owners.0.get_mut(index) {
+                    owner.1 = confirmed;
+                }
+            }
+        }
+        Err(Interrupted::Changed("looking at its owners takes longer than what is seen may be relied on"))
+    }
+
+    /// Whether all of these are still waiting, as far as is known without a request.
+    pub(super) async fn stand(&self, owners: &mut WaitingOwners) -> Result<bool, Interrupted> {
+        Ok(self.grown_old(owners).await?.is_empty())
+    }
+
+    /// The places of those whose confirmation is too old, and how the graph has them. An
+    /// error if one of them is known not to wait any more.
+    async fn grown_old(&self, owners: &mut WaitingOwners) -> Result<Vec<(usize, OwnerState)>, Interrupted> {
+        let states = owners.0.iter().map(|(owner, _)| self.context.graph.owner_state(owner));
+        let states = try_join_all(states).await?;
+        let now = self.confirmations.now();
+        let mut old = Vec::new();
+        for (index, ((owner, confirmed), state)) in owners.0.iter_mut().zip(states).enumerate() {
+            match &state {
+                OwnerState::Observed { deletion: DeletionState::DeletingDependents, .. }
+                | OwnerState::Unknown => {}
+                OwnerState::Observed { .. } | OwnerState::Absent => return Err(CHANGED),
+            }
+            if confirmed.stands(&state, now) {
+                continue;
+            }
+            match self.confirmations.get(owner, &state) {
+                Some(by_another) => *confirmed = by_another,
+                None => old.push((index, state)),
+            }
+        }
+        Ok(old)
+    }
+
+    /// Confirms by a live look that an owner is deleting its dependents.
+    async fn confirm_waiting(
+        &self,
+        turn: &Turn,
+        owner: &Identity,
+        state: OwnerState,
+    ) -> Result<Confirmation, Interrupted> {
+        let known = || self.confirmations.get(owner, &state).map(Ok);
+        let note = |LookedUp { asked, answer }| {
+            let LookUp::Found(facts) = answer? else { return Err(CHANGED) };
+            self.confirmations.confirm(owner, state.clone(), &facts, &asked).ok_or(CHANGED)
+        };
+        self.look_ups.look_up_on(turn, owner, known, note).await
+    }
+
+    /// Before a waiting reference goes, one solid owner is confirmed live: without
+    /// it the dependent would have had to go with the waiting owner.
+    pub(super) async fn confirm_solid(
+        &self,
+        turn: &Turn,
+        owner: &ReferenceSnapshot,
+    ) -> Result<(), Interrupted> {
+        let Some(identity) = owner.owner.identity() else {
+            return Err(Interrupted::Changed("a solid owner has no identity"));
+        };
+        match self.look_ups.look_up_now(turn, identity).await.answer? {
+            LookUp::Found(facts) if from_live(&facts) == ReferenceClass::Solid => Ok(()),
+            LookUp::Found(_) | LookUp::Absent(_) => {
+                Err(Interrupted::Changed("the owner that was solid is not solid any more"))
+            }
+        }
+    }
+}

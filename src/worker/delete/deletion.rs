@@ -1,0 +1,236 @@
+//! Deleting one object whose owners are all absent or waiting.
+
+use super::DeleteWork;
+use super::classify::Classified;
+use super::confirm::WaitingOwners;
+use super::last_look::NotSent;
+use crate::actors::messages::Finding;
+use crate::actors::pool::Outcome;
+use crate::api::{Deleted, ErrorClass, LookUp, Patched, Write};
+use crate::telemetry::record;
+use crate::worker::brake::Reservation;
+use crate::worker::context::Interrupted;
+use crate::worker::decision::DecisionLine;
+use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, Snapshot};
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{PropagationPolicy, ResourceVersion};
+use kube_gc_core::verdict::{AfterConflict, Basis, Dependents, after_conflict, after_patch};
+
+impl DeleteWork {
+    pub(super) async fn delete(
+        &self,
+        item: &ObjectSnapshot,
+        classified: &[Classified],
+        policy: PropagationPolicy,
+        stop_blocking_first: bool,
+    ) -> Result<Outcome, Interrupted> {
+        let line = DecisionLine::new(&self.context, &item.identity, "delete")
+            .policy(policy)
+            .owners(item, classified);
+        let deleted = self.try_delete(item, classified, policy, stop_blocking_first).await;
+        match &deleted {
+            Ok(Done::Deleted(deleted)) => line.done(deleted),
+            Ok(Done::Dropped(why)) => line.dropped(why),
+            Err(interrupted) => line.interrupted(interrupted),
+        }
+        // Afterwards: all partitions are asked, which takes its time.
+        self.report_misplaced(item, classified).await?;
+        if deleted.is_err() && mutation::is(Mutation::ForgetFailedDelete) {
+            return Ok(Completion::Done);
+        }
+        match deleted? {
+            Done::Deleted(Deleted::Removed) => {
+                self.context.graph.expect(&item.identity.key(), ExpectedChange::Removed);
+            }
+            Done::Deleted(Deleted::Pending(facts)) => {
+                if let Some(version) = facts.resource_version {
+                    self.context.graph.expect(&item.identity.key(), ExpectedChange::Version(version));
+                }
+            }
+            // The server says that it is gone. The watch will say so too, unless it
+            // is one of an aggregated API.
+            Done::Deleted(Deleted::AlreadyGone) | Done::Dropped(Dropped::Gone) => {
+                let identity = &item.identity;
+                self.context.graph.verified(identity, item.generation, Finding::Absent).await?;
+            }
+            Done::Dropped(Dropped::BeingDeleted) => {}
+        }
+        Ok(Completion::Done)
+    }
+
+    async fn try_delete(
+        &self,
+        item: &ObjectSnapshot,
+        classified: &[Classified],
+        policy: PropagationPolicy,
+        stop_blocking_first: bool,
+    ) -> Result<Done, Interrupted> {
+        // First of all: what is held is not touched.
+        let mut reservation = self.context.brake.admit(&item.identity, &self.context.graph).await?;
+        let mut basis = Basis::of(item);
+        let mut precondition = Precondition::of(item.resource_version.clone());
+        if stop_blocking_first {
+            if precondition.version().is_none() {
+                match self.read_again(&self.context.api, item, &basis, &mut precondition).await {
+                    Ok(()) => {}
+                    Err(NotSent::Dropped(why)) => return Ok(Done::Dropped(why)),
+                    Err(NotSent::Interrupted(why)) => return Err(why),
+                }
+            }
+            basis = basis.without_blocking();
+            precondition = self.stop_blocking(item, &basis, &precondition).await?;
+        }
+        let mut owners = WaitingOwners::of(item, classified)?;
+        let mut conflicts = 0;
+        loop {
+            let sent =
+                self.send(item, &basis, &mut owners, &mut precondition, policy, &mut reservation).await;
+            match sent {
+                Err(Interrupted::Api(error)) if error.class == ErrorClass::Conflict => {}
+                ended => return ended,
+            }
+            conflicts += 1;
+            precondition = match self.after_conflict(item, &basis, &precondition, conflicts).await? {
+                Next::Delete(precondition) => precondition,
+                Next::Drop(why) => return Ok(Done::Dropped(why)),
+            };
+        }
+    }
+
+    /// Waits for the turn of the DELETE, looks at everything once more, and sends it.
+    async fn send(
+        &self,
+        item: &ObjectSnapshot,
+        basis: &Basis,
+        owners: &mut WaitingOwners,
+        precondition: &mut Precondition,
+        policy: PropagationPolicy,
+        reservation: &mut Reservation,
+    ) -> Result<Done, Interrupted> {
+        let api = &self.context.api;
+        let requests = 1 + u32::from(self.is_read_first(item, precondition));
+        let mut turn = api.turn(Write::Delete, &item.identity, requests).await?;
+        match self.last_look(&turn, item, basis, owners, precondition).await {
+            Ok(()) => {}
+            Err(NotSent::Dropped(why)) => return Ok(Done::Dropped(why)),
+            Err(NotSent::Interrupted(why)) => return Err(why),
+        }
+        if mutation::is(Mutation::ConfirmBeforeWaiting) {
+            drop(turn);
+            turn = api.turn(Write::Delete, &item.identity, requests).await?;
+        }
+        reservation.sending();
+        let answer = turn.delete(&item.identity, policy, precondition.version()).await;
+        reservation.answered(&answer);
+        Ok(Done::Deleted(answer?))
+    }
+
+    /// Reads what changed and decides whether that matters.
+    async fn after_conflict(
+        &self,
+        item: &ObjectSnapshot,
+        basis: &Basis,
+        tried: &Precondition,
+        conflicts: u32,
+    ) -> Result<Next, Interrupted> {
+        let live = match self.context.api.look_up(&item.identity).await? {
+            LookUp::Found(facts) => Some(facts),
+            LookUp::Absent(_) => None,
+        };
+        let dependents = match self.context.graph.look(&item.identity.key()).await? {
+            Snapshot::Object(now) => Dependents::of(&now),
+            Snapshot::Gone | Snapshot::Virtual(_) => Dependents::default(),
+            // Orphaned by the other pool at this moment.
+            Snapshot::Written => return Err(Interrupted::Changed(CHANGED)),
+        };
+        let next = after_conflict(basis, tried.version(), live.as_ref(), dependents, conflicts);
+        tracing::debug!(object = %item.identity, conflicts, next = %next, "DELETE met a conflict");
+        record::delete_conflict(word(&next));
+        match next {
+            AfterConflict::Absent => Ok(Next::Drop(Dropped::Gone)),
+            AfterConflict::BeingDeleted => Ok(Next::Drop(Dropped::BeingDeleted)),
+            AfterConflict::Backoff => Err(Interrupted::Changed("the conflict has no visible cause")),
+            AfterConflict::DecideAfresh => Err(Interrupted::Changed(CHANGED)),
+            AfterConflict::DeleteWith(version) => Ok(Next::Delete(Precondition::Version(version))),
+            AfterConflict::DeleteWithUidAlone => Ok(Next::Delete(Precondition::UidAlone)),
+        }
+    }
+
+    /// The object might be part of a circle of foreground deletions: it stops
+    /// blocking its owners before it waits for its own dependents.
+    async fn stop_blocking(
+        &self,
+        item: &ObjectSnapshot,
+        expected: &Basis,
+        precondition: &Precondition,
+    ) -> Result<Precondition, Interrupted> {
+        let references: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
+        let patched =
+            self.context.api.stop_blocking(&item.identity, &references, precondition.version()).await?;
+        match patched {
+            Patched::Changed(facts) | Patched::Unneeded(facts) => {
+                after_patch(expected, &facts).map(Precondition::Version).ok_or(Interrupted::Changed(CHANGED))
+            }
+            Patched::Gone => Err(Interrupted::Changed("the object went while it was unblocked")),
+        }
+    }
+}
+
+/// What was decided on is not there any more.
+pub(super) const CHANGED: &str = "its owner references, finalizers or dependents changed";
+
+/// What, besides the uid, the object must still be for the DELETE to take effect.
+#[derive(Clone, Debug)]
+pub(super) enum Precondition {
+    /// Exactly the version that was decided on.
+    Version(ResourceVersion),
+    /// Only the same object: it has no version, or its status changes faster than
+    /// it can be read, and what was decided on was the same at the last reading.
+    UidAlone,
+}
+
+impl Precondition {
+    pub fn of(version: Option<ResourceVersion>) -> Self {
+        version.map_or(Self::UidAlone, Self::Version)
+    }
+
+    pub const fn version(&self) -> Option<&ResourceVersion> {
+        match self {
+            Self::Version(version) => Some(version),
+            Self::UidAlone => None,
+        }
+    }
+}
+
+/// The word for it in metrics.
+const fn word(next: &AfterConflict) -> &'static str {
+    match next {
+        AfterConflict::Absent => "absent",
+        AfterConflict::BeingDeleted => "being_deleted",
+        AfterConflict::Backoff => "backoff",
+        AfterConflict::DecideAfresh => "decide_afresh",
+        AfterConflict::DeleteWith(_) => "delete_with_new_version",
+        AfterConflict::DeleteWithUidAlone => "delete_with_uid_alone",
+    }
+}
+
+/// How a deletion ended.
+pub(super) enum Done {
+    Deleted(Deleted),
+    Dropped(Dropped),
+}
+
+/// Why a deletion is not needed any more.
+#[derive(Clone, Copy, Debug)]
+pub enum Dropped {
+    /// The object is gone.
+    Gone,
+    /// Somebody else deletes it already.
+    BeingDeleted,
+}
+
+enum Next {
+    Delete(Precondition),
+    Drop(Dropped),
+}

@@ -1,0 +1,239 @@
+//! Live look-ups of owners, one at a time for each identity.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::{DashMap, Entry};
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use tokio::time::Instant;
+
+use crate::api::{Api, ApiError, LookUp, Turn};
+use crate::worker::context::WorkerContext;
+use kube_gc_core::object::Identity;
+
+/// A look-up holds a worker, so it is given less time than a write: it can be
+/// repeated at no cost but its own.
+const AT_MOST: Duration = Duration::from_secs(5);
+
+/// When a look-up was sent.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Whoever joins a look-up gets an answer that is as old as its question.
+    pub at: Instant,
+    /// The latest disturbance then.
+    pub under: u64,
+}
+
+/// What a look-up found.
+#[derive(Clone, Debug)]
+pub struct LookedUp {
+    /// When it was sent.
+    pub asked: Asked,
+    /// The answer.
+    pub answer: Result<LookUp, ApiError>,
+}
+
+/// Looks owners up. Dependents that ask for the same owner at the same time share
+/// one request; a thousand dependents of one unknown owner do not cost a thousand.
+#[derive(Debug, Clone)]
+pub struct LookUps {
+    context: WorkerContext,
+    in_flight: InFlight,
+    /// Those of workers whose turn has come. They must not join the others: those wait for
+    /// places, which may all be held by who waits for them.
+    on_turns: InFlight,
+}
+
+impl LookUps {
+    /// Look-ups that remember what they prove absent.
+    #[must_use]
+    pub fn new(context: WorkerContext) -> Self {
+        Self { context, in_flight: InFlight::default(), on_turns: InFlight::default() }
+    }
+
+    /// Looks an identity up, live.
+    pub async fn look_up(&self, identity: &Identity) -> LookedUp {
+        self.look_up_unless(identity, || None, |looked_up| looked_up).await
+    }
+
+    /// Looks an identity up, live, unless `known` has the answer as soon as nobody
+    /// else is looking. What is found goes through `note`, which keeps what `known`
+    /// is to find.
+    pub async fn look_up_unless<T>(
+        &self,
+        identity: &Identity,
+        known: impl FnOnce() -> Option<T>,
+        note: impl FnOnce(LookedUp) -> T,
+    ) -> T {
+        let asked = self.asked();
+        let number = asked.under;
+        let send = || send(self.context.api.clone(), identity.clone(), asked).boxed();
+        let note = |looked_up: LookedUp| {
+            self.remember(identity, &looked_up);
+            note(looked_up)
+        };
+        self.in_flight.ask((identity, number), known, send, note).await
+    }
+
+    /// The same for who has a turn, and without a wait.
+    pub async fn look_up_on<T>(
+        &self,
+        turn: &Turn,
+        identity: &Identity,
+        known: impl FnOnce() -> Option<T>,
+        note: impl FnOnce(LookedUp) -> T,
+    ) -> T {
+        let asked = self.asked();
+        let number = asked.under;
+        let send = || send(turn.api().clone(), identity.clone(), asked).boxed();
+        let note = |looked_up: LookedUp| {
+            self.remember(identity, &looked_up);
+            note(looked_up)
+        };
+        self.on_turns.ask((identity, number), known, send, note).await
+    }
+
+    /// The same, not sooner than now: it is shared with nobody.
+    pub async fn look_up_now(&self, turn: &Turn, identity: &Identity) -> LookedUp {
+        let looked_up = send(turn.api().clone(), identity.clone(), self.asked()).await;
+        self.remember(identity, &looked_up);
+        looked_up
+    }
+
+    /// A look-up that is sent now.
+    fn asked(&self) -> Asked {
+        Asked { at: Instant::now(), under: self.context.api.doubts().number() }
+    }
+
+    fn remember(&self, identity: &Identity, looked_up: &LookedUp) {
+        // The answer may be from before watches broke, and what was remembered has been
+        // forgotten since.
+        let is_void = self.context.api.doubts().is_void(looked_up.asked.under);
+        if matches!(looked_up.answer, Ok(LookUp::Absent(_))) && !is_void {
+            self.context.memory.absent.remember(identity);
+        }
+    }
+}
+
+/// The look-ups under way.
+#[derive(Clone, Default)]
+struct InFlight(Arc<DashMap<Identity, UnderWay>>);
+
+/// One of them, and the latest disturbance when it was sent.
+type UnderWay = (u64, Shared<BoxFuture<'static, LookedUp>>);
+
+impl std::fmt::Debug for InFlight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("InFlight").field(&self.0.len()).finish()
+    }
+}
+
+impl InFlight {
+    /// Joins the look-up that is under way since the latest disturbance, or sends one. `known` is asked again
+    /// when nobody looks, and `note` runs before the look-up counts as over: between
+    /// the two there is no moment in which an answer is neither awaited nor kept, and
+    /// is asked for twice.
+    async fn ask<T>(
+        &self,
+        (identity, number): (&Identity, u64),
+        known: impl FnOnce() -> Option<T>,
+        send: impl FnOnce() -> BoxFuture<'static, LookedUp>,
+        note: impl FnOnce(LookedUp) -> T,
+    ) -> T {
+        let shared = match self.0.entry(identity.clone()) {
+            Entry::Occupied(mut under_way) => {
+                if under_way.get().0 != number {
+                    *under_way.get_mut() = (number, send().shared());
+                }
+                under_way.get().1.clone()
+            }
+            Entry::Vacant(nobody) => match known() {
+                Some(known) => return known,
+                None => nobody.insert((number, send().shared())).1.clone(),
+            },
+        };
+        let noted = note(shared.clone().await);
+        // Whoever is first takes it out, so that the next one asks afresh; an entry
+        // that somebody has put in since stays.
+        self.0.remove_if(identity, |_, (_, current)| current.ptr_eq(&shared));
+        noted
+    }
+}
+
+async fn send(api: Api, identity: Identity, asked: Asked) -> LookedUp {
+    let answer = api.within(AT_MOST).look_up(&identity).await;
+    LookedUp { asked, answer }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::pin::pin;
+
+    use futures::channel::oneshot;
+    use futures::poll;
+
+    use super::*;
+    use kube_gc_core::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
+
+    fn identity() -> Identity {
+        Identity {
+            resource: Arc::new(ResourceType {
+                group_resource: GroupResource::parse("secrets"),
+                version: "v1".into(),
+                kind: "Secret".into(),
+                scope: Scope::Namespaced,
+            }),
+            namespace: Namespace::parse("shop"),
+            name: "owner".into(),
+            uid: Uid::parse("u").unwrap(),
+        }
+    }
+
+    fn absent() -> LookedUp {
+        LookedUp {
+            asked: Asked { at: Instant::now(), under: 0 },
+            answer: Ok(LookUp::Absent(crate::api::Evidence::NotFound)),
+        }
+    }
+
+    /// Fails if a look-up is over before its answer is kept: whoever comes in
+    /// between sends another one.
+    #[tokio::test]
+    async fn an_answer_is_kept_before_the_next_one_may_ask() {
+        let (in_flight, identity, asked) = (InFlight::default(), identity(), Cell::new(0));
+        let kept = Cell::new(None);
+        let (answer, answered) = oneshot::channel();
+        let first = in_flight.ask(
+            (&identity, 0),
+            || None,
+            || {
+                asked.set(asked.get() + 1);
+                async move { answered.await.unwrap() }.boxed()
+            },
+            |_| {
+                assert!(in_flight.0.contains_key(&identity), "over before it was noted");
+                kept.set(Some("absent"));
+                "absent"
+            },
+        );
+        let mut first = pin!(first);
+        assert!(poll!(&mut first).is_pending());
+        // Has looked at what is known before the answer came, and comes to ask after it.
+        let second = in_flight.ask(
+            (&identity, 0),
+            || kept.get(),
+            || {
+                asked.set(asked.get() + 1);
+                async { absent() }.boxed()
+            },
+            |_| "asked again",
+        );
+        answer.send(absent()).unwrap();
+        assert_eq!(first.await, "absent");
+        assert_eq!(second.await, "absent");
+        assert_eq!(asked.get(), 1);
+        assert!(in_flight.0.is_empty());
+    }
+}

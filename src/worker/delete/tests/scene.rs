@@ -1,0 +1,184 @@
+//! A small graph and a scripted API server, on one thread and under one clock.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use actix::{Actor as _, System};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::actors::graph::{GraphActor, Introduce, Outlets};
+use crate::actors::graph_handle::GraphHandle;
+use crate::actors::graph_queue::GraphQueue;
+use crate::actors::messages::{TakeIn, TakeInChanges};
+use crate::actors::pool::{Outcome, Place};
+use crate::actors::supervision::hear_last_words;
+use crate::actors::tests::{Sink, identity};
+use crate::api::scripted::{Reply, Server};
+use crate::api::{ApiSettings, WriteGate};
+use crate::worker::absent_owner_cache::Memory;
+use crate::worker::context::WorkerContext;
+use crate::worker::delete::DeleteWork;
+use crate::worker::event_recorder::Reporter;
+use kube_gc_core::graph::{Change, DeletesProve, Epoch, Intake, Layout, Partition, PartitionId};
+use kube_gc_core::object::{
+    Catalog, Finalizers, HashSeed, Identity, ObjectFacts, OwnerReference, ResourceVersion, ServedKind,
+};
+
+const EPOCH: Epoch = Epoch(1);
+
+/// Runs a test with a clock that jumps ahead whenever everybody waits.
+pub fn in_system<F: Future>(test: F) -> F::Output {
+    // An assertion that fails is told by the test, not by the end of the process.
+    hear_last_words(|_| {});
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    System::with_tokio_rt(runtime).block_on(test)
+}
+
+/// A graph of ConfigMaps in the namespace `a`, and what decides about them.
+pub struct Scene {
+    pub graph: GraphHandle,
+    pub work: Arc<DeleteWork>,
+}
+
+/// A ConfigMap as the graph and the API server know it.
+#[derive(Clone, Debug)]
+pub struct Thing {
+    pub identity: Identity,
+    pub version: u64,
+    pub owners: Vec<OwnerReference>,
+    pub deleted_with: Option<Finalizers>,
+}
+
+pub const FOREGROUND: Finalizers = Finalizers { foreground: true, orphan: false };
+pub const ORPHAN: Finalizers = Finalizers { foreground: false, orphan: true };
+
+impl Thing {
+    pub fn new(name: &str, version: u64, owners: &[&Self]) -> Self {
+        let owners = owners.iter().map(|owner| owner.reference()).collect();
+        Self { identity: identity("a", name), version, owners, deleted_with: None }
+    }
+
+    /// The same, being deleted.
+    pub fn deleted(&self, version: u64, finalizers: Finalizers) -> Self {
+        Self { version, deleted_with: Some(finalizers), ..self.clone() }
+    }
+
+    pub fn reference(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            name: (&*self.identity.name).into(),
+            uid: self.identity.uid.clone(),
+            controller: false,
+            block_owner_deletion: true,
+        }
+    }
+
+    fn facts(&self) -> ObjectFacts {
+        let Identity { uid, namespace, name, .. } = self.identity.clone();
+        ObjectFacts {
+            uid,
+            namespace,
+            name,
+            resource_version: Some(ResourceVersion::number(self.version)),
+            owners: self.owners.clone(),
+            being_deleted: self.deleted_with.is_some(),
+            finalizers: self.deleted_with.unwrap_or_default(),
+        }
+    }
+
+    /// As the API server answers with it.
+    pub fn reply(&self) -> Reply {
+        let mut finalizers = Vec::new();
+        if let Some(Finalizers { foreground, orphan }) = self.deleted_with {
+            finalizers.extend(foreground.then_some("foregroundDeletion"));
+            finalizers.extend(orphan.then_some("orphan"));
+        }
+        let owners = self.owners.iter().map(|owner| {
+            json!({ "apiVersion": &*owner.api_version, "kind": &*owner.kind, "name": &*owner.name,
+                    "uid": &owner.uid, "blockOwnerDeletion": owner.block_owner_deletion })
+        });
+        let mut metadata = json!({
+            "name": &*self.identity.name, "namespace": "a", "uid": &self.identity.uid,
+            "resourceVersion": self.version.to_string(),
+            "ownerReferences": owners.collect::<Vec<_>>(), "finalizers": finalizers,
+        });
+        if self.deleted_with.is_some() {
+            metadata["deletionTimestamp"] = Value::from("2026-01-01T00:00:00Z");
+        }
+        Reply::ok(json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata }).to_string())
+    }
+}
+
+impl Scene {
+    /// A synced graph that shows these, and a server.
+    pub async fn set(server: &Server, settings: ApiSettings, things: &[&Thing]) -> Self {
+        let type_ = identity("a", "any").resource;
+        let mut catalog = Catalog::builder();
+        catalog.add(ServedKind { version: "v1".into(), resource: Arc::clone(&type_) });
+        let catalog = Arc::new(catalog.build());
+        let layout = Layout::new(NonZeroU16::MIN, HashSeed::new(1));
+        let memory = Arc::new(Memory::new(10));
+        let partitions: Vec<_> = (0..layout.count())
+            .map(|id| {
+                let sink = Sink.start();
+                let outlets = Outlets {
+                    delete: sink.clone().recipient(),
+                    orphan: sink.recipient(),
+                    memory: Arc::clone(&memory),
+                    reporter: Reporter::silent(),
+                    doubts: None,
+                };
+                let partition = Partition::new(PartitionId(id), layout, Arc::clone(&catalog));
+                GraphActor::new(PartitionId(id), partition, outlets).start()
+            })
+            .collect();
+        for partition in &partitions {
+            partition.send(Introduce(partitions.clone())).await.unwrap();
+        }
+        let graph = GraphHandle::new(layout, partitions);
+        let started = || {
+            let resource = Arc::clone(&type_);
+            let deletes_prove = DeletesProve::Absence;
+            TakeIn(vec![Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove }])
+        };
+        graph.take_in_everywhere(started).await.unwrap();
+        let api = server.api_with(settings, WriteGate::open());
+        let context = WorkerContext::new(api, graph.clone(), memory, Reporter::silent());
+        let scene = Self { graph, work: Arc::new(DeleteWork::new(context, Sink.start().recipient())) };
+        let mut list = vec![Change::ListBegan { resource_version: None }];
+        list.extend(things.iter().map(|thing| Change::Seen(thing.facts())));
+        list.push(Change::ListEnded { resource_version: Some(ResourceVersion::number(100)) });
+        scene.change(list).await;
+        scene
+    }
+
+    /// A watch shows this.
+    pub async fn see(&self, thing: &Thing) {
+        self.change(vec![Change::Seen(thing.facts())]).await;
+    }
+
+    /// A watch shows that this has gone.
+    pub async fn lose(&self, thing: &Thing) {
+        self.change(vec![Change::Deleted(thing.facts())]).await;
+    }
+
+    async fn change(&self, changes: Vec<Change>) {
+        let any = identity("a", "any");
+        let mut arrival = GraphQueue::new().arrival(Instant::now());
+        changes.into_iter().for_each(|change| arrival.push(change));
+        let message = TakeInChanges { resource: any.resource, epoch: EPOCH, arrivals: vec![arrival] };
+        let partition = self.graph.partition_of(any.namespace.as_ref());
+        self.graph.take_in(partition, message).await.unwrap();
+    }
+
+    /// What comes of a thing.
+    pub async fn decide(&self, thing: &Thing) -> Outcome {
+        match self.work.attempt(&thing.identity.key(), &Place::none()).await {
+            Ok(outcome) => outcome,
+            Err(interrupted) => interrupted.outcome(),
+        }
+    }
+}

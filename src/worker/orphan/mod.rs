@@ -1,0 +1,341 @@
+//! The orphan pool's work: cut an owner's dependents loose, then let it go.
+
+mod horizon;
+mod look;
+mod releases;
+mod rounds;
+mod unlistable;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+
+use crate::actors::pool::{Outcome, Place, RetryReason, Work};
+use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, References};
+use crate::telemetry::{Queue, StuckReason};
+use crate::worker::context::{Interrupted, WorkerContext, held};
+use crate::worker::decision::DecisionLine;
+use crate::worker::remove_reference::{after_removal, release};
+use kube_gc_core::graph::{Bookmark, DependentView, ObjectSnapshot, Snapshot};
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{DeletionState, Identity, Key, ResourceVersion};
+
+use self::horizon::Horizon;
+pub use self::releases::Releases;
+pub use self::rounds::{Confirmed, Followed, RoundType, RoundTypes, Rounds, Stage};
+
+/// Dependents of one owner that are taken from the graph at a time, unless told otherwise.
+pub const PAGE: usize = 128;
+/// How long the graph may take to come to know what a round has seen. Where its watches are
+/// later than that, another round does not rely on them.
+const CATCH_UP_AT_MOST: Duration = Duration::from_secs(1);
+
+/// Orphans the dependents of objects that are deleted with the orphan policy.
+#[derive(Clone, Debug)]
+pub struct OrphanWork {
+    context: WorkerContext,
+    rounds: Rounds,
+    page: usize,
+}
+
+impl Work for OrphanWork {
+    const QUEUE: Queue = Queue::AttemptToOrphan;
+    const UNTIL_DONE: Option<StuckReason> = Some(StuckReason::Orphaning);
+
+    /// A round lists every type.
+    const WAITS_FOR_OWNERS: bool = false;
+
+    /// An owner one of whose dependents is of a broken type fails until that type
+    /// works again.
+    fn is_woken(reason: RetryReason) -> bool {
+        reason.is_parked() || matches!(reason, RetryReason::Denied | RetryReason::Failed)
+    }
+
+    async fn work(&self, key: Key, place: Place) -> Outcome {
+        if let Some(held) = held(&self.context.api) {
+            return held;
+        }
+        let work = Self { context: self.context.now(), ..self.clone() };
+        match work.attempt(&key, &place).await {
+            Ok(()) => Completion::Done,
+            Err(interrupted) => interrupted.outcome(),
+        }
+    }
+}
+
+impl OrphanWork {
+    /// The work, on these means.
+    #[must_use]
+    pub const fn new(context: WorkerContext, rounds: Rounds) -> Self {
+        Self { context, rounds, page: PAGE }
+    }
+
+    /// With so many dependents of one owner taken from the graph at a time: orphaning
+    /// holds this many in memory, and those that are being patched, however many there are.
+    #[must_use]
+    pub const fn paged(mut self, page: usize) -> Self {
+        self.page = page;
+        self
+    }
+
+    async fn attempt(&self, key: &Key, place: &Place) -> Result<(), Interrupted> {
+        let Some(owner) = self.orphaning(key).await? else {
+            return Ok(());
+        };
+        let identity = &owner.identity;
+        self.confirm(&owner).await?;
+        if identity.namespace.is_none() {
+            self.context.graph.fence().await?;
+        }
+        // There a round would find all those again that nobody has released.
+        let is_dry_run = self.context.api.gate().is_dry_run();
+        let mut round = None;
+        let mut goes_well = |released| {
+            if released == self.page && !is_dry_run {
+                round = Some(self.rounds.begin(identity, Stage::Releasing));
+            }
+        };
+        let Some(mut released) = self.release_known(&owner, &mut goes_well).await? else {
+            return Ok(());
+        };
+        let confirmed = if is_dry_run {
+            Some(Confirmed::default())
+        } else {
+            // Or a round would serve no more owners than there are workers.
+            place.step_aside();
+            match round {
+                Some(round) => self.confirm_many(&owner, &mut released, round.await?).await?,
+                None => Some(self.rounds.begin(identity, Stage::Released).await?),
+            }
+        };
+        let Some(confirmed) = confirmed else { return Ok(()) };
+        // The policy may have been changed by a second DELETE meanwhile.
+        if self.orphaning(key).await?.is_none() {
+            return Ok(());
+        }
+        let line =
+            DecisionLine::new(&self.context, identity, "remove_finalizer").finalizer(Finalizer::Orphan);
+        // Remembered first: from the moment when the finalizer is gone, a late
+        // dependent must not be taken for garbage. Also if no answer comes: the
+        // request may have had its effect.
+        let orphaned = &self.context.memory.orphaned;
+        let in_doubt = orphaned.contains(identity);
+        if !mutation::is(Mutation::ForgetOrphaned) {
+            orphaned.remember(identity);
+        }
+        let removal = self.context.api.remove_finalizer(identity, Finalizer::Orphan).await;
+        if !in_doubt && !may_have_orphaned(&removal) {
+            orphaned.forget(identity);
+        }
+        line.finish(&removal);
+        let removal = removal?;
+        tracing::info!(
+            object = %identity,
+            dependents = released.count,
+            late_dependents = confirmed.late,
+            skipped_types = ?confirmed.skipped,
+            "orphaned"
+        );
+        if let FinalizerRemoval::Removed(facts) = removal {
+            self.context.graph.expect(key, after_removal(&owner, &facts));
+        }
+        Ok(())
+    }
+
+    /// The owner, if it is being deleted with the orphan policy at this moment.
+    async fn orphaning(&self, key: &Key) -> Result<Option<Box<ObjectSnapshot>>, Interrupted> {
+        Ok(match self.context.graph.look(key).await? {
+            Snapshot::Object(item) if item.deletion == DeletionState::Orphaning => Some(item),
+            Snapshot::Object(item) => {
+                // A later DELETE with another policy holds from now on. But one that is
+                // terminating may be what we made of it: a finalizer of somebody else's
+                // holds what we have orphaned.
+                if item.deletion != DeletionState::Terminating {
+                    self.context.memory.orphaned.forget(&item.identity);
+                }
+                None
+            }
+            Snapshot::Virtual(_) | Snapshot::Gone => None,
+            // Its event may show it orphaning or not, and only the delete pool is woken by it.
+            Snapshot::Written => return Err(Interrupted::Changed("a write of ours has not been seen yet")),
+        })
+    }
+
+    /// What was seen of the owner before watches broke may be over: its deletion is undone
+    /// where the store was restored. Dependents are released whatever their version is, so
+    /// nothing else would notice.
+    async fn confirm(&self, owner: &ObjectSnapshot) -> Result<(), Interrupted> {
+        if self.context.api.doubts().disturbance().is_before(owner.resource_version.as_ref()) {
+            return Ok(());
+        }
+        match self.context.api.look_up(&owner.identity).await? {
+            LookUp::Found(live) if live.deletion_state() == DeletionState::Orphaning => Ok(()),
+            LookUp::Found(_) | LookUp::Absent(_) => {
+                Err(Interrupted::Changed("the owner does not orphan its dependents any more"))
+            }
+        }
+    }
+
+    /// What a round that began while dependents were being released comes to, now that they
+    /// are. Once the graph knows all that the round has seen, and what the releases have
+    /// changed, those that it still has are late. `None` as in
+    /// [`release_known`](Self::release_known).
+    async fn confirm_many(
+        &self,
+        owner: &ObjectSnapshot,
+        released: &mut Released,
+        round: Confirmed,
+    ) -> Result<Option<Confirmed>, Interrupted> {
+        released.horizon.include_all(&round.shown);
+        if !self.caught_up(&released.horizon).await? {
+            return Ok(Some(self.rounds.begin(&owner.identity, Stage::Released).await?));
+        }
+        let late = self.release_known(owner, &mut |_| {}).await?;
+        Ok(late.map(|late| Confirmed { late: late.count, ..round }))
+    }
+
+    /// Waits until the graph knows all of this, for a while.
+    async fn caught_up(&self, horizon: &Horizon) -> Result<bool, Interrupted> {
+        if mutation::is(Mutation::OrphanBeforeCatchingUp) {
+            return Ok(true);
+        }
+        let reached = horizon.reached(&self.context.registry);
+        let reached = tokio::time::timeout(CATCH_UP_AT_MOST, reached).await.unwrap_or(false);
+        // What one partition has to tell another belongs to it.
+        self.context.graph.fence().await?;
+        Ok(reached)
+    }
+
+    /// Releases every dependent that the graph knows, and says how many there are so far
+    /// after each, as long as none has failed. One that fails does not stop the others; what
+    /// was done stays done when the owner is retried. `None` if the policy was changed by a
+    /// second DELETE meanwhile: the rest is no longer to be released.
+    async fn release_known(
+        &self,
+        owner: &ObjectSnapshot,
+        goes_well: &mut (impl FnMut(usize) + Send),
+    ) -> Result<Option<Released>, Interrupted> {
+        let (mut released, mut failed, mut changed) = (Released::default(), None, false);
+        let dependents = self.dependents(owner.identity.key());
+        let release = |dependent: Result<_, Stopped>| async {
+            let dependent: DependentView = dependent?;
+            let resource = Arc::clone(&dependent.identity.resource);
+            let version = self.release_one(&owner.identity, dependent).await?;
+            Ok((resource, version))
+        };
+        let mut results = pin!(self.context.releases.each(dependents, release));
+        while let Some(result) = results.next().await {
+            match result {
+                Ok((resource, version)) => {
+                    released.count += 1;
+                    if let Some(version) = version {
+                        released.horizon.include(&resource.group_resource, Some(&version));
+                    }
+                    if failed.is_none() {
+                        goes_well(released.count);
+                    }
+                }
+                Err(Stopped::PolicyChanged) => changed = true,
+                // What another object's failure holds back is said only if nothing else is.
+                Err(Stopped::Interrupted(interrupted)) if failed.is_none() || !interrupted.is_deferred() => {
+                    failed = Some(interrupted);
+                }
+                Err(Stopped::Interrupted(_)) => {}
+            }
+        }
+        match failed {
+            _ if changed => Ok(None),
+            Some(interrupted) => Err(interrupted),
+            None => Ok(Some(released)),
+        }
+    }
+
+    /// The dependents that the graph knows, page by page; before each but the first, the
+    /// owner must still be orphaning them. The next page is fetched when the last one of a
+    /// page has been taken, so that nobody waits for the slowest of each page.
+    fn dependents(&self, owner: Key) -> impl Stream<Item = Result<DependentView, Stopped>> {
+        let pages = stream::try_unfold(Some(None), move |next: Option<Option<Bookmark>>| {
+            let owner = owner.clone();
+            async move {
+                let Some(after) = next else { return Ok(None) };
+                if after.is_some() && self.orphaning(&owner).await?.is_none() {
+                    return Err(Stopped::PolicyChanged);
+                }
+                let page = self.context.graph.dependents(&owner, after, self.page).await?;
+                let dependents = stream::iter(page.dependents.into_iter().map(Ok));
+                Ok(Some((dependents, page.next.map(Some))))
+            }
+        });
+        pages.try_flatten()
+    }
+
+    async fn release_one(
+        &self,
+        owner: &Identity,
+        dependent: DependentView,
+    ) -> Result<Option<ResourceVersion>, Interrupted> {
+        let DependentView { identity, reference, shares_uid } = dependent;
+        let references = if shares_uid {
+            References::Exactly(&[reference])
+        } else {
+            References::OfOwners(&[reference.uid])
+        };
+        release(&self.context, owner, &identity, references).await
+    }
+}
+
+/// Dependents of one owner that were released.
+#[derive(Debug, Default)]
+struct Released {
+    count: usize,
+    /// What this has changed.
+    horizon: Horizon,
+}
+
+/// Why dependents of an owner are not released.
+#[derive(Debug)]
+enum Stopped {
+    /// They are no longer to be.
+    PolicyChanged,
+    /// One, or what there is, could not be dealt with.
+    Interrupted(Interrupted),
+}
+
+impl<E: Into<Interrupted>> From<E> for Stopped {
+    fn from(error: E) -> Self {
+        Self::Interrupted(error.into())
+    }
+}
+
+/// Whether the finalizer may have gone by our hand. An answer that says otherwise
+/// says so for its own try only: an earlier one may have had its effect unanswered.
+fn may_have_orphaned(removal: &Result<FinalizerRemoval, ApiError>) -> bool {
+    match removal {
+        Ok(FinalizerRemoval::Removed(_) | FinalizerRemoval::Gone) => true,
+        Ok(FinalizerRemoval::NotPresent | FinalizerRemoval::NotBeingDeleted) => false,
+        // In a dry run it goes by somebody else's hand.
+        Err(error) => matches!(error.class, ErrorClass::Transient | ErrorClass::DryRun),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(class: ErrorClass) -> Result<FinalizerRemoval, ApiError> {
+        let (action, target) = ("PATCH", "secrets a/b".into());
+        Err(ApiError { class, action, target, message: "says the server".into(), code: None })
+    }
+
+    #[test]
+    fn an_owner_whose_finalizer_may_have_gone_without_an_answer_is_not_forgotten() {
+        assert!(may_have_orphaned(&failed(ErrorClass::Transient)));
+        assert!(may_have_orphaned(&Ok(FinalizerRemoval::Gone)));
+        assert!(may_have_orphaned(&failed(ErrorClass::DryRun)), "the other collector removes it");
+        assert!(!may_have_orphaned(&failed(ErrorClass::Conflict)), "somebody else was faster");
+        assert!(!may_have_orphaned(&Ok(FinalizerRemoval::NotPresent)));
+    }
+}

@@ -1,0 +1,272 @@
+//! Confirmation rounds: before an orphan finalizer goes, one consistent look at
+//! everything that could still refer to the owner.
+//!
+//! A dependent whose creation was answered before the DELETE was sent may be late
+//! on its watch. kube-controller-manager removes the finalizer without it and
+//! then deletes it as dangling (kubernetes#26120). A round lists what can hold
+//! dependents, consistently. Those that it finds when all that the graph knew are
+//! released, it releases. Where they still are being released, because there are many, it
+//! says up to which version the graph must have come to know every one of them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture,
+};
+use futures::StreamExt;
+use futures::stream;
+use tokio::sync::{oneshot, watch};
+
+use super::horizon::Horizon;
+use super::look::{Look, Looker, Owners, Subject};
+use super::unlistable::Unlistable;
+use crate::actors::supervision::{Vital, task};
+use crate::api::ApiError;
+use crate::worker::context::{Interrupted, WorkerContext};
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{Catalog, GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+
+/// Types that are listed at the same time.
+const LISTS_AT_ONCE: usize = 4;
+
+/// What a round has to list: published by discovery.
+#[derive(Clone, Debug, Default)]
+pub struct RoundTypes {
+    /// Every monitored type.
+    pub types: Vec<RoundType>,
+    /// Resolves the references that are found.
+    pub catalog: Arc<Catalog>,
+}
+
+/// One type that a round has to list.
+#[derive(Clone, Debug)]
+pub struct RoundType {
+    /// The type.
+    pub resource: Arc<ResourceType>,
+    /// How it is followed.
+    pub followed: Followed,
+}
+
+/// What the monitor of a type is worth to a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// It is not synced: nobody knows what there is.
+    Not,
+    /// It is synced, and the versions of another API server than the cluster's own say
+    /// nothing of how far.
+    Somehow,
+    /// It is synced, and version by version.
+    ByVersion,
+}
+
+/// What the work on an owner is at when a round begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The dependents that the graph knows are being released.
+    Releasing,
+    /// They are released: whom the round finds is late.
+    Released,
+}
+
+/// What a round found for one owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Confirmed {
+    /// Dependents that the graph had not shown; they are released.
+    pub late: usize,
+    /// What it has seen of dependents that are still being released, or late.
+    pub shown: Horizon,
+    /// Types that could not be listed and are not synced either.
+    pub skipped: Vec<GroupResource>,
+}
+
+/// Asks for rounds. One round serves all owners of a namespace whose deletion was
+/// seen before it began: five hundred owners do not cost five hundred rounds.
+#[derive(Debug, Clone)]
+pub struct Rounds(Addr<RoundsActor>);
+
+impl Rounds {
+    /// Starts the actor that runs the rounds.
+    #[must_use]
+    pub fn start(context: WorkerContext, types: watch::Receiver<Arc<RoundTypes>>) -> Self {
+        Self(
+            RoundsActor {
+                context,
+                types,
+                unlistable: Unlistable::default(),
+                scopes: HashMap::new(),
+                _vital: Vital("the confirmation rounds"),
+            }
+            .start(),
+        )
+    }
+
+    /// Asks for a round that begins after this call; the future, whether polled or not, is
+    /// only for its end.
+    ///
+    /// # Errors
+    /// When the round could not be completed; the owner's finalizer must stay.
+    pub fn begin(
+        &self,
+        owner: &Identity,
+        stage: Stage,
+    ) -> impl Future<Output = Result<Confirmed, Interrupted>> + use<> {
+        let skipped = mutation::is(Mutation::SkipOrphanRound);
+        let answer = (!skipped).then(|| self.0.send(Confirm { owner: owner.clone(), stage }));
+        async {
+            let Some(answer) = answer else { return Ok(Confirmed::default()) };
+            match answer.await {
+                Ok(Some(Ok(confirmed))) => Ok(confirmed),
+                Ok(Some(Err(error))) => Err(Interrupted::Api(error)),
+                Ok(None) | Err(_) => Err(Interrupted::Changed("the confirmation round was given up")),
+            }
+        }
+    }
+}
+
+type RoundResult = Result<Confirmed, ApiError>;
+
+#[derive(Debug)]
+struct Asked {
+    owner: Identity,
+    stage: Stage,
+    answer: oneshot::Sender<RoundResult>,
+}
+
+/// One namespace, or the cluster: a round at a time, and who waits for the next.
+#[derive(Debug, Default)]
+struct Scoped {
+    running: bool,
+    waiting: Vec<Asked>,
+}
+
+#[derive(Debug)]
+struct RoundsActor {
+    context: WorkerContext,
+    types: watch::Receiver<Arc<RoundTypes>>,
+    unlistable: Unlistable,
+    scopes: HashMap<Option<Namespace>, Scoped>,
+    _vital: Vital,
+}
+
+impl Actor for RoundsActor {
+    type Context = Context<Self>;
+}
+
+#[derive(Message)]
+#[rtype(result = "Option<RoundResult>")]
+struct Confirm {
+    owner: Identity,
+    stage: Stage,
+}
+
+impl Handler<Confirm> for RoundsActor {
+    type Result = ResponseFuture<Option<RoundResult>>;
+
+    fn handle(&mut self, Confirm { owner, stage }: Confirm, ctx: &mut Self::Context) -> Self::Result {
+        let (answer, answered) = oneshot::channel();
+        let scope = owner.namespace.clone();
+        self.scopes.entry(scope.clone()).or_default().waiting.push(Asked { owner, stage, answer });
+        self.next_round(&scope, ctx);
+        Box::pin(async { answered.await.ok() })
+    }
+}
+
+impl RoundsActor {
+    fn next_round(&mut self, scope: &Option<Namespace>, ctx: &mut Context<Self>) {
+        let Some(scoped) = self.scopes.get_mut(scope) else { return };
+        if scoped.running {
+            return;
+        }
+        if scoped.waiting.is_empty() {
+            self.scopes.remove(scope);
+            return;
+        }
+        scoped.running = true;
+        let asked = std::mem::take(&mut scoped.waiting);
+        let types = self.types.clone();
+        // On the thread pool: a round decodes lists.
+        let unlistable = self.unlistable.clone();
+        let round = task(round(self.context.clone(), scope.clone(), types, unlistable, asked));
+        let scope = scope.clone();
+        ctx.spawn(round.into_actor(self).map(move |_, actor, ctx| {
+            if let Some(scoped) = actor.scopes.get_mut(&scope) {
+                scoped.running = false;
+            }
+            actor.next_round(&scope, ctx);
+        }));
+    }
+}
+
+/// Lists every type that can hold dependents of these owners, and answers them.
+async fn round(
+    context: WorkerContext,
+    scope: Option<Namespace>,
+    types: watch::Receiver<Arc<RoundTypes>>,
+    unlistable: Unlistable,
+    asked: Vec<Asked>,
+) {
+    let owners: Owners<'_> = asked
+        .iter()
+        .map(|Asked { owner, stage, .. }| (owner.uid.clone(), Subject { identity: owner, stage: *stage }))
+        .collect();
+    let context = context.now();
+    let (mut looks, mut looked_at) = (Vec::new(), HashSet::new());
+    loop {
+        // Discovery may have found more while the lists were read: a group that did not
+        // answer at first.
+        let known = Arc::clone(&types.borrow());
+        let looker =
+            Looker { context: &context, namespace: scope.as_ref(), catalog: &known.catalog, owners: &owners };
+        let mut holders = Vec::new();
+        for holder in &known.types {
+            if (scope.is_none() || holder.resource.scope == Scope::Namespaced)
+                && looked_at.insert(holder.resource.group_resource.clone())
+            {
+                holders.push(looker.look(holder));
+            }
+        }
+        if holders.is_empty() {
+            break;
+        }
+        looks.extend(stream::iter(holders).buffer_unordered(LISTS_AT_ONCE).collect::<Vec<_>>().await);
+    }
+
+    let (mut late, mut shown): (HashMap<Uid, usize>, HashMap<Uid, Horizon>) = Default::default();
+    let (mut skipped, mut failed, mut unreleased) = (Vec::new(), None, HashMap::new());
+    for Look { resource, followed, found } in looks {
+        match found {
+            Ok(found) => {
+                unlistable.listed(&resource.group_resource);
+                for (owner, error) in found.late {
+                    *late.entry(owner.clone()).or_default() += 1;
+                    if let Some(error) = error {
+                        unreleased.insert(owner, error);
+                    }
+                }
+                for (owner, horizon) in found.shown {
+                    shown.entry(owner).or_default().include_all(&horizon);
+                }
+            }
+            // One broken type must not block every orphaning.
+            Err(_) if followed == Followed::Not || unlistable.failed(&resource.group_resource) => {
+                skipped.push(resource.group_resource.clone());
+            }
+            Err(error) => failed = Some(error),
+        }
+    }
+    skipped.sort();
+    for Asked { owner, answer, .. } in asked {
+        let result = match (unreleased.remove(&owner.uid), &failed) {
+            (Some(error), _) => Err(error),
+            (None, Some(error)) => Err(error.clone()),
+            (None, None) => Ok(Confirmed {
+                late: late.get(&owner.uid).copied().unwrap_or_default(),
+                shown: shown.remove(&owner.uid).unwrap_or_default(),
+                skipped: skipped.clone(),
+            }),
+        };
+        // The worker may have been stopped meanwhile.
+        let _ = answer.send(result);
+    }
+}

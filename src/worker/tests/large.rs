@@ -1,0 +1,189 @@
+//! Work on an object that names thousands of owners.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, Addr};
+use tokio::time::Instant;
+
+use crate::actors::graph::{GraphActor, Outlets};
+use crate::actors::graph_handle::GraphHandle;
+use crate::actors::messages::TakeIn;
+use crate::actors::pool::{Outcome, Place, RetryReason, Work as _};
+use crate::actors::tests::{Sink, identity, in_system, layout};
+use crate::api::scripted::{Reply, Seen, Server};
+use crate::worker::absent_owner_cache::Memory;
+use crate::worker::context::WorkerContext;
+use crate::worker::delete::DeleteWork;
+use crate::worker::event_recorder::Reporter;
+use kube_gc_core::graph::{Change, DeletesProve, Epoch, Intake, Partition};
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::object::{
+    Catalog, Finalizers, Identity, ObjectFacts, OwnerReference, ResourceType, ResourceVersion, ServedKind,
+    Uid,
+};
+use kube_gc_core::text::LONGEST;
+
+const MANY: usize = 8000;
+
+/// A reference to an owner that there never was.
+fn nobody(kind: &str, number: usize) -> OwnerReference {
+    OwnerReference {
+        api_version: "v1".into(),
+        kind: kind.into(),
+        name: format!("nobody-{number}").into(),
+        uid: Uid::parse(&format!("nobody-{number}")).unwrap(),
+        controller: false,
+        block_owner_deletion: false,
+    }
+}
+
+/// The API server knows nobody, and the object is gone by the time when it is to be deleted.
+fn answer(request: &Seen) -> Reply {
+    let name = request.path.rsplit('/').next().unwrap();
+    Reply::status(404, "not found", &format!(r#"{{"name":"{name}","kind":"configmaps"}}"#))
+}
+
+/// A graph in which one object has these references, and who works on it.
+struct Stage {
+    object: Identity,
+    server: Server,
+    work: Arc<DeleteWork>,
+    context: WorkerContext,
+}
+
+impl Stage {
+    async fn with(references: Vec<OwnerReference>) -> Self {
+        let object = identity("a", "large");
+        let resource: Arc<ResourceType> = Arc::clone(&object.resource);
+        let mut catalog = Catalog::builder();
+        catalog.add(ServedKind { version: "v1".into(), resource: Arc::clone(&resource) });
+        let catalog = Arc::new(catalog.build());
+        let (layout, sink) = (layout(), Sink.start());
+        let memory = Arc::new(Memory::new(500));
+        let start = |id| -> Addr<GraphActor> {
+            let outlets = Outlets {
+                delete: sink.clone().recipient(),
+                orphan: sink.clone().recipient(),
+                memory: Arc::clone(&memory),
+                reporter: Reporter::silent(),
+                doubts: None,
+            };
+            GraphActor::new(id, Partition::new(id, layout, Arc::clone(&catalog)), outlets).start()
+        };
+        let graph = GraphHandle::new(layout, layout.all().map(start).collect());
+        let facts = ObjectFacts {
+            uid: object.uid.clone(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+            resource_version: ResourceVersion::parse("5"),
+            owners: references,
+            being_deleted: false,
+            finalizers: Finalizers::default(),
+        };
+        let epoch = Epoch(1);
+        let list = || {
+            let ended = Change::ListEnded { resource_version: ResourceVersion::parse("9") };
+            let changes =
+                vec![Change::ListBegan { resource_version: None }, Change::Seen(facts.clone()), ended];
+            let deletes_prove = DeletesProve::Absence;
+            TakeIn(vec![
+                Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove },
+                Intake::Changes { resource: Arc::clone(&resource), epoch, changes },
+            ])
+        };
+        let here = graph.partition_of(object.namespace.as_ref());
+        let monitored = || {
+            let deletes_prove = DeletesProve::Absence;
+            TakeIn(vec![Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove }])
+        };
+        graph.take_in_everywhere(monitored).await.unwrap();
+        graph.take_in_one(here, list()).await.unwrap();
+        let server = Server::answering(answer);
+        let context = WorkerContext::new(server.api(), graph, memory, Reporter::silent());
+        let work = Arc::new(DeleteWork::new(context.clone(), sink.recipient()));
+        Self { object, server, work, context }
+    }
+
+    async fn attempt(&self) -> Outcome {
+        self.work.work(self.object.key(), Place::none()).await
+    }
+}
+
+/// Fails if nothing else on the thread is polled while thousands of references are
+/// classified. Everything is known, so that nothing has to be waited for.
+#[test]
+fn others_on_the_thread_have_their_turns_while_thousands_of_references_are_classified() {
+    in_system(async {
+        let stage = Stage::with((0..MANY).map(|number| nobody("Unserved", number)).collect()).await;
+        let turns = Rc::new(Cell::new(0));
+        let others = Rc::clone(&turns);
+        let others = actix::spawn(async move {
+            loop {
+                others.set(others.get() + 1);
+                tokio::task::yield_now().await;
+            }
+        });
+        let outcome = stage.attempt().await;
+        others.abort();
+        let Completion::Retry { reason: RetryReason::Unresolved, error } = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert!(error.len() <= LONGEST && error.ends_with("; and 7,984 more"), "{error}");
+        assert!(turns.get() > MANY / 300, "{} turns in {MANY} references", turns.get());
+        assert_eq!(stage.server.seen().len(), 0);
+    });
+}
+
+/// Fails if an owner is asked for twice, or all of them at once.
+#[test]
+fn every_absent_owner_is_looked_up_once_and_at_a_pace() {
+    in_system(async {
+        let stage = Stage::with((0..1000).map(|number| nobody("ConfigMap", number)).collect()).await;
+        let began = Instant::now();
+        let mut turns = 1;
+        loop {
+            match stage.attempt().await {
+                Completion::Again => turns += 1,
+                Completion::Done => break,
+                outcome => panic!("{outcome:?}"),
+            }
+        }
+        assert_eq!(turns, 4, "others have had their turn in between");
+        assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+        let mut requests = BTreeMap::<_, usize>::new();
+        for request in stage.server.seen() {
+            *requests.entry(request.line()).or_default() += 1;
+        }
+        assert_eq!(requests.len(), 1001, "1000 owners, and the object itself");
+        assert!(requests.values().all(|times| *times == 1), "{requests:#?}");
+    });
+}
+
+/// Fails if requests are sent from which nothing can follow.
+#[test]
+fn with_an_owner_that_cannot_be_found_out_no_other_is_looked_up() {
+    in_system(async {
+        let mut references: Vec<_> = (0..1000).map(|number| nobody("ConfigMap", number)).collect();
+        references.push(nobody("Unserved", 1000));
+        let stage = Stage::with(references).await;
+        assert!(matches!(stage.attempt().await, Completion::Retry { reason: RetryReason::Unresolved, .. }));
+        assert_eq!(stage.server.seen().len(), 0);
+    });
+}
+
+/// Of an object that names few, all are: one may be solid, so that absent ones are to go.
+#[test]
+fn owners_of_other_objects_are_all_looked_up_whatever_comes_of_the_first() {
+    in_system(async {
+        let mut references = vec![nobody("Unserved", 0)];
+        references.extend((1..=10).map(|number| nobody("ConfigMap", number)));
+        let stage = Stage::with(references).await;
+        assert!(matches!(stage.attempt().await, Completion::Retry { reason: RetryReason::Unresolved, .. }));
+        assert_eq!(stage.server.seen().len(), 10);
+        assert_eq!(stage.context.memory.absent.len(), 10);
+    });
+}

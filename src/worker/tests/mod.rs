@@ -1,0 +1,4 @@
+//! The workers as a whole.
+
+mod large;
+mod quiet;

@@ -1,0 +1,92 @@
+//! What a dry run does not raise an alarm about.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use crate::actors::graph_handle::GraphHandle;
+use crate::actors::tests::{identity, in_system, layout, start_partition};
+use crate::api::scripted::{Reply, Server};
+use crate::api::{ApiError, ApiSettings, ErrorClass, Patched, WriteGate};
+use crate::config::{LogFormat, LogSettings};
+use crate::telemetry::logging;
+use crate::worker::absent_owner_cache::Memory;
+use crate::worker::context::WorkerContext;
+use crate::worker::decision::DecisionLine;
+use crate::worker::delete::Classified;
+use crate::worker::event_recorder::Reporter;
+use kube_gc_core::verdict::testing::item;
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What is logged of a decision that failed like this.
+fn logged(gate: WriteGate, class: ErrorClass) -> String {
+    logged_by(gate, |context| {
+        let (action, target) = ("PATCH", "configmaps a/x".to_owned());
+        let error = ApiError { class, action, target, message: "says the server".into(), code: None };
+        let object = identity("a", "x");
+        DecisionLine::new(context, &object, "remove_references").finish(&Err::<Patched, _>(error));
+    })
+}
+
+/// What is logged by this.
+fn logged_by(gate: WriteGate, decide: impl FnOnce(&WorkerContext)) -> String {
+    in_system(async {
+        let server = Server::answering(|_| Reply::never());
+        let api = server.api_with(ApiSettings::default(), gate);
+        let layout = layout();
+        let graph = GraphHandle::new(layout, layout.all().map(start_partition).collect());
+        let context = WorkerContext::new(api, graph, Arc::new(Memory::new(1)), Reporter::silent());
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let settings = LogSettings { format: LogFormat::Text, filter: "info".to_owned() };
+        let subscriber = logging::subscriber(&settings, false, move || writer.clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, || decide(&context));
+        let bytes = sink.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    })
+}
+
+/// Fails if each of the objects that an outage meets has a line.
+#[test]
+fn a_few_lines_speak_for_all_owners_whose_look_ups_get_no_answer() {
+    let parked = |owner: &Classified| {
+        logged_by(WriteGate::open(), |context| {
+            for number in 0..200 {
+                let (object, item) = (identity("a", &number.to_string()), item(1));
+                let line = DecisionLine::new(context, &object, "keep");
+                line.owners(&item, std::slice::from_ref(owner)).parked(&"an owner is unresolved");
+            }
+        })
+    };
+    let lines = parked(&Classified::unresolved(true));
+    assert!(lines.contains("an owner is unresolved") && lines.contains("get no answer"), "{lines}");
+    assert!(lines.lines().count() < 20, "{lines}");
+    let answered = Classified::unresolved(false);
+    assert_eq!(parked(&answered).lines().count(), 200);
+}
+
+#[test]
+fn that_another_collector_was_faster_is_no_alarm() {
+    let line = logged(WriteGate::dry_run(), ErrorClass::Conflict);
+    assert!(line.is_empty(), "{line}");
+    let line = logged(WriteGate::open(), ErrorClass::Conflict);
+    assert!(line.contains("WARN") && line.contains("outcome=\"conflict\""), "{line}");
+}
+
+#[test]
+fn what_is_nobody_elses_doing_is_an_alarm_in_a_dry_run_too() {
+    let line = logged(WriteGate::dry_run(), ErrorClass::Transient);
+    assert!(line.contains("WARN") && line.contains("says the server"), "{line}");
+    let line = logged(WriteGate::dry_run(), ErrorClass::DryRun);
+    assert!(line.contains("INFO") && line.contains("dry_run"), "{line}");
+}
