@@ -1,38 +1,35 @@
-//! A Kubernetes API server inside the process: for the demo, the simulation and
-//! the tests.
+//! A Kubernetes API server inside the process, for tests, simulations and demos of
+//! controllers. The README has an example and says what it does not do.
 //!
-//! It is faithful in all that a garbage collector can notice (discovery, versions,
+//! It reproduces all that a garbage collector can notice: discovery, resource versions,
 //! lists and watches, patches, deletion with its policies and finalizers, custom
-//! resources) and is nothing else: no admission, no authorization, no validation
-//! beyond metadata, no controllers. What a refusal does to a client can be tried all
-//! the same: see [`guards`]. It refuses what a real server would do in three cases:
-//! server-side apply, bodies in YAML or in protobuf (but for what `protobuf` reads),
-//! and all subresources but `status` and `finalize`, although discovery shows them.
+//! resources. It validates nothing beyond metadata and runs no controllers. [`guards`]
+//! refuses requests as webhooks and roles would.
 //!
-//! [`Embedded`] is the handle. It is a `tower::Service`, so that a client talks to
-//! it without a socket and under a paused clock; the same service can be put on a
-//! loopback address for `kubectl`.
+//! [`Embedded`] is the handle. It is a `tower::Service`, so a client talks to it without
+//! a socket and under a paused clock. The same service can listen on an address.
 //!
-//! Inside there is one plain value, [`Server`](server::Server): a request and the
-//! time go in, an answer comes out, and nothing else happens. The clock, the
-//! bodies and the streams are the shell's ([`service`]).
+//! [`Server`](server::Server) is a plain value: it takes a request and the time, and
+//! returns an answer. The clock, the bodies and the streams belong to [`service`].
 //!
-//! | room | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | [`call`] | what a request asks for: target, verb, options, form of the answer |
-//! | [`resources`] | which types there are: built in, or from custom resource definitions; discovery |
-//! | [`store`] | objects, the one resource version, history, compaction, snapshots |
+//! | [`resources`] | the served types, built in or custom; discovery |
+//! | [`store`] | objects, the resource version, history, compaction, snapshots |
 //! | [`reads`] | get, list, watch; metadata only and tables |
-//! | [`writes`] | create, update, patch, delete: the rules of metadata |
-//! | [`server`], `dispatch` | which of them answers |
-//! | [`guards`] | who may be put in the way of requests, where a test wants it |
-//! | [`schedule`], [`namespaces`] | what falls due later; the stand-in for the namespace controller |
-//! | [`metrics`] | what it counts |
+//! | [`writes`] | create, update, patch, delete; the rules of metadata |
+//! | [`server`], `dispatch` | routing of a request to one of these |
+//! | [`guards`] | refusals that a test asks for |
+//! | [`schedule`], [`namespaces`] | work that falls due later; the namespace controller |
+//! | [`metrics`] | request counts |
 //! | [`service`] | the handle, its clock, and streams of watches |
-//! | [`http`] | the same on an address, by HTTP or HTTPS |
+//! | [`http`] | the server on an address, by HTTP or HTTPS |
 //!
-//! It uses nothing else of this crate, so that what is tested against it is not
-//! tested against itself.
+//! It depends on no other crate of kube-gc: what is tested against it must not be tested
+//! against itself.
+
+#![forbid(unsafe_code)]
 
 pub mod call;
 mod dispatch;
