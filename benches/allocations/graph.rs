@@ -6,7 +6,7 @@ use std::sync::Arc;
 use allocation_counter::{AllocationInfo, measure};
 use kube_gc::benching;
 use kube_gc_core::graph::{
-    Change, DeletesProve, Effects, Epoch, Intake, Layout, Memory, Partition, PartitionId,
+    DeletesProve, Effects, Epoch, Intake, MemoryUsage, Partition, PartitionId, Sharding, WatchEvent,
 };
 use kube_gc_core::object::{
     Catalog, GroupResource, HashSeed, ObjectFacts, ResourceType, ResourceVersion, Scope, ServedKind,
@@ -35,16 +35,16 @@ impl Graph {
     pub fn new(objects: u64, partitions: NonZeroU16) -> Result<Self, String> {
         let cluster = Cluster::of(objects);
         let mut built = Ok((Vec::new(), 0, 0));
-        let allocated = measure(|| built = build(&cluster, Layout::new(partitions, HashSeed::new(1))));
+        let allocated = measure(|| built = build(&cluster, Sharding::new(partitions, HashSeed::new(1))));
         let (partitions, objects, names) = built?;
         Ok(Self { objects, names, partitions, allocated })
     }
 
     /// By its own account.
-    pub fn memory(&self) -> Memory {
-        let mut sum = Memory::default();
+    pub fn memory(&self) -> MemoryUsage {
+        let mut sum = MemoryUsage::default();
         for partition in &self.partitions {
-            let Memory { nodes, names, edges, index, lists, rest } = partition.memory();
+            let MemoryUsage { nodes, names, edges, index, lists, rest } = partition.memory_usage();
             sum.nodes += nodes;
             sum.names += names;
             sum.edges += edges;
@@ -63,7 +63,7 @@ impl Graph {
 
 type Built = (Vec<Partition>, usize, usize);
 
-fn build(cluster: &Cluster, layout: Layout) -> Result<Built, String> {
+fn build(cluster: &Cluster, sharding: Sharding) -> Result<Built, String> {
     let types: Vec<(Type, Arc<ResourceType>)> = cluster
         .types()
         .filter(|kind| kind.called().plural != "events")
@@ -74,8 +74,8 @@ fn build(cluster: &Cluster, layout: Layout) -> Result<Built, String> {
         catalog.add(ServedKind { version: resource.version.clone(), resource: Arc::clone(resource) });
     }
     let catalog = Arc::new(catalog.build());
-    let partitions = layout.all().map(|id| Partition::new(id, layout, Arc::clone(&catalog))).collect();
-    let mut feeder = Feeder { layout, partitions, effects: Effects::default() };
+    let partitions = sharding.all().map(|id| Partition::new(id, sharding, Arc::clone(&catalog))).collect();
+    let mut feeder = Feeder { sharding, partitions, effects: Effects::default() };
     let (mut objects, mut names) = (0, 0);
     for (kind, resource) in &types {
         feeder.start(resource);
@@ -123,7 +123,7 @@ fn page(cluster: &Cluster, numbers: impl Iterator<Item = Number>) -> Result<Vec<
 
 /// Brings what is shown to the partitions, and what these tell each other.
 struct Feeder {
-    layout: Layout,
+    sharding: Sharding,
     partitions: Vec<Partition>,
     effects: Effects,
 }
@@ -135,39 +135,39 @@ impl Feeder {
             let deletes_prove = DeletesProve::Absence;
             self.give(id, Intake::MonitorStarted { resource, epoch, deletes_prove });
         }
-        self.all(resource, &Change::ListBegan { resource_version: None });
+        self.all(resource, &WatchEvent::Init { resource_version: None });
     }
 
     fn show(&mut self, resource: &Arc<ResourceType>, facts: Vec<ObjectFacts>) {
-        let mut changes: Vec<Vec<Change>> = self.partitions.iter().map(|_| Vec::new()).collect();
+        let mut events: Vec<Vec<WatchEvent>> = self.partitions.iter().map(|_| Vec::new()).collect();
         for facts in facts {
-            let id = self.layout.of(facts.namespace.as_ref());
-            changes[usize::from(id.0)].push(Change::Seen(facts));
+            let id = self.sharding.of(facts.namespace.as_ref());
+            events[usize::from(id.0)].push(WatchEvent::Apply(facts));
         }
-        for (id, changes) in self.layout.all().zip(changes) {
-            if !changes.is_empty() {
-                self.give(id, Intake::Changes { resource: Arc::clone(resource), epoch: Epoch(1), changes });
+        for (id, events) in self.sharding.all().zip(events) {
+            if !events.is_empty() {
+                self.give(id, Intake::Events { resource: Arc::clone(resource), epoch: Epoch(1), events });
             }
         }
     }
 
     fn end(&mut self, resource: &Arc<ResourceType>, version: u64) {
         let resource_version = Some(ResourceVersion::number(version));
-        self.all(resource, &Change::ListEnded { resource_version });
+        self.all(resource, &WatchEvent::InitDone { resource_version });
     }
 
-    fn all(&mut self, resource: &Arc<ResourceType>, change: &Change) {
+    fn all(&mut self, resource: &Arc<ResourceType>, change: &WatchEvent) {
         for id in self.of(resource) {
-            let (resource, changes) = (Arc::clone(resource), vec![change.clone()]);
-            self.give(id, Intake::Changes { resource, epoch: Epoch(1), changes });
+            let (resource, events) = (Arc::clone(resource), vec![change.clone()]);
+            self.give(id, Intake::Events { resource, epoch: Epoch(1), events });
         }
     }
 
     /// The partitions that have objects of a type.
     fn of(&self, resource: &ResourceType) -> Vec<PartitionId> {
         match resource.scope {
-            Scope::Cluster => vec![Layout::CLUSTER],
-            Scope::Namespaced => self.layout.all().filter(|&id| id != Layout::CLUSTER).collect(),
+            Scope::Cluster => vec![Sharding::CLUSTER],
+            Scope::Namespaced => self.sharding.all().filter(|&id| id != Sharding::CLUSTER).collect(),
         }
     }
 

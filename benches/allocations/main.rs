@@ -22,7 +22,7 @@ use allocation_counter::{AllocationInfo, measure};
 use documents::{ITEMS, Shape};
 use graph::Graph;
 use kube_gc::benching;
-use kube_gc_core::graph::Memory;
+use kube_gc_core::graph::MemoryUsage;
 use kube_gc_core::object::ObjectFacts;
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ fn graph_rows() -> Result<Vec<Value>, String> {
     };
     let memory = graph.memory();
     let part = |what, bytes: usize| row(what, Some(bytes as u64), None);
-    let Memory { nodes, names, edges, index, lists, rest } = memory;
+    let MemoryUsage { nodes, names, edges, index, lists, rest } = memory;
     let live = graph.allocated.bytes_current.unsigned_abs();
     let pieces = graph.allocated.count_current.unsigned_abs();
     Ok(vec![

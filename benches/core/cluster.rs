@@ -4,7 +4,9 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use kube_gc_core::graph::{Change, DeletesProve, Effects, Epoch, Intake, Layout, Partition, PartitionId};
+use kube_gc_core::graph::{
+    DeletesProve, Effects, Epoch, Intake, Partition, PartitionId, Sharding, WatchEvent,
+};
 use kube_gc_core::object::{
     Catalog, Finalizers, GroupResource, HashSeed, Key, Namespace, ObjectFacts, OwnerReference, ResourceType,
     ResourceVersion, Scope, ServedKind, Uid,
@@ -195,24 +197,25 @@ impl Listing {
     /// The first list of the type.
     pub fn intakes(&self) -> impl Iterator<Item = Intake> {
         let version = self.objects.iter().filter_map(|facts| facts.resource_version.as_ref()).next_back();
-        let end = Change::ListEnded { resource_version: version.cloned() };
-        let pages = self.objects.chunks(BATCH).map(|page| page.iter().cloned().map(Change::Seen).collect());
-        std::iter::once(vec![Change::ListBegan { resource_version: None }])
+        let end = WatchEvent::InitDone { resource_version: version.cloned() };
+        let pages =
+            self.objects.chunks(BATCH).map(|page| page.iter().cloned().map(WatchEvent::Apply).collect());
+        std::iter::once(vec![WatchEvent::Init { resource_version: None }])
             .chain(pages)
             .chain(std::iter::once(vec![end]))
-            .map(|changes| batch(&self.resource, changes))
+            .map(|events| batch(&self.resource, events))
     }
 }
 
 /// What a monitor delivers.
-pub fn batch(resource: &Arc<ResourceType>, changes: Vec<Change>) -> Intake {
-    Intake::Changes { resource: Arc::clone(resource), epoch: Epoch(1), changes }
+pub fn batch(resource: &Arc<ResourceType>, events: Vec<WatchEvent>) -> Intake {
+    Intake::Events { resource: Arc::clone(resource), epoch: Epoch(1), events }
 }
 
 /// A partition whose monitors have begun.
 pub fn partition(cluster: &Cluster) -> Partition {
-    let layout = Layout::new(NonZeroU16::MIN, HashSeed::new(1));
-    let mut partition = Partition::new(PartitionId(1), layout, Arc::clone(&cluster.catalog));
+    let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(1));
+    let mut partition = Partition::new(PartitionId(1), sharding, Arc::clone(&cluster.catalog));
     let mut effects = Effects::default();
     for Listing { resource, .. } in &cluster.types {
         let resource = Arc::clone(resource);

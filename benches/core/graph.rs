@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, SamplingMode, Throughput};
-use kube_gc_core::graph::{Change, Intake, Partition};
+use kube_gc_core::graph::{Intake, Partition, WatchEvent};
 use kube_gc_core::object::{ObjectFacts, OwnerReference, ResourceVersion};
 
 use crate::cluster::{BATCH, Cluster, Listing, POD, Random, batch, feed, partition};
@@ -108,7 +108,7 @@ impl<'a> Bed<'a> {
 
     /// Lets the same happen to all pods, and returns how long the graph took. Each
     /// batch is made right before it is applied, as it is when events arrive.
-    fn happen(&mut self, what: impl Fn(&mut Pod) -> Change) -> Duration {
+    fn happen(&mut self, what: impl Fn(&mut Pod) -> WatchEvent) -> Duration {
         let mut took = Duration::ZERO;
         for pods in self.pods.chunks_mut(BATCH) {
             let events = batch(&self.of.resource, pods.iter_mut().map(&what).collect());
@@ -130,19 +130,19 @@ struct Pod {
 impl Pod {
     /// Something has changed that a garbage collector does not care for. Creates the
     /// pod if it is not there.
-    fn updated(&mut self) -> Change {
+    fn updated(&mut self) -> WatchEvent {
         self.version += 1;
         self.facts.resource_version = Some(ResourceVersion::number(self.version));
-        Change::Seen(self.facts.clone())
+        WatchEvent::Apply(self.facts.clone())
     }
 
     /// The owner is another one.
-    fn adopted(&mut self) -> Change {
+    fn adopted(&mut self) -> WatchEvent {
         std::mem::swap(&mut self.facts.owners[0], &mut self.other_owner);
         self.updated()
     }
 
-    fn deleted(&mut self) -> Change {
-        Change::Deleted(self.facts.clone())
+    fn deleted(&mut self) -> WatchEvent {
+        WatchEvent::Delete(self.facts.clone())
     }
 }

@@ -5,10 +5,10 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput};
 use kube_gc_core::graph::{Effects, Partition, Snapshot};
 use kube_gc_core::object::Key;
-use kube_gc_core::verdict::{FirstLook, GraphClass, ReferenceClass, decide, first_look, from_graph};
+use kube_gc_core::verdict::{GraphClass, Precheck, ReferenceClass, decide, from_graph, precheck};
 
 use crate::cluster::{BATCH, Cluster, POD, Random, batch, feed, partition};
-use kube_gc_core::graph::Change;
+use kube_gc_core::graph::WatchEvent;
 
 const OBJECTS: usize = 100_000;
 const KEYS: usize = 10_000;
@@ -27,7 +27,7 @@ pub fn bench(criterion: &mut Criterion) {
     feed(&mut bereaved, cluster.lists());
     for owners in &cluster.types[..POD] {
         for gone in owners.objects.chunks(BATCH) {
-            let gone = gone.iter().cloned().map(Change::Deleted).collect();
+            let gone = gone.iter().cloned().map(WatchEvent::Delete).collect();
             feed(&mut bereaved, [batch(&owners.resource, gone)]);
         }
     }
@@ -39,7 +39,7 @@ pub fn bench(criterion: &mut Criterion) {
         group.bench_function(format!("snapshot, {name}"), |bencher| {
             bencher.iter(|| {
                 for key in &keys {
-                    black_box(partition.snapshot(key, &mut effects));
+                    black_box(partition.snapshot_and_queue(key, &mut effects));
                     effects.clear();
                 }
             });
@@ -49,7 +49,7 @@ pub fn bench(criterion: &mut Criterion) {
             bencher.iter(|| {
                 for snapshot in &snapshots {
                     let Snapshot::Object(item) = black_box(snapshot) else { continue };
-                    if black_box(first_look(item)) != FirstLook::Classify {
+                    if black_box(precheck(item)) != Precheck::Classify {
                         continue;
                     }
                     let classes: Vec<ReferenceClass> = item
@@ -71,8 +71,9 @@ pub fn bench(criterion: &mut Criterion) {
 /// Snapshots of objects whose owners decide; nothing else would measure that.
 fn snapshots(partition: &mut Partition, keys: &[Key]) -> Vec<Snapshot> {
     let mut effects = Effects::default();
-    let snapshots: Vec<Snapshot> = keys.iter().map(|key| partition.snapshot(key, &mut effects)).collect();
-    let to_be_classified = |snapshot: &Snapshot| matches!(snapshot, Snapshot::Object(item) if first_look(item) == FirstLook::Classify);
+    let snapshots: Vec<Snapshot> =
+        keys.iter().map(|key| partition.snapshot_and_queue(key, &mut effects)).collect();
+    let to_be_classified = |snapshot: &Snapshot| matches!(snapshot, Snapshot::Object(item) if precheck(item) == Precheck::Classify);
     assert!(snapshots.iter().all(to_be_classified), "pods that are there and have an owner");
     snapshots
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::graph_queue::{Arrival, GraphQueue};
 use crate::actors::messages::TakeInChanges;
-use kube_gc_core::graph::{Change, PartitionId};
+use kube_gc_core::graph::{PartitionId, WatchEvent};
 
 /// Changes in one message.
 const CHANGES_PER_MESSAGE: usize = 512;
@@ -67,13 +67,13 @@ impl Lanes {
 
     /// Puts a change into the lane of its namespace, or, if it is about the list as
     /// a whole, into every lane. It came at that moment.
-    pub fn put(&mut self, change: Change, at: Instant) {
+    pub fn put(&mut self, change: WatchEvent, at: Instant) {
         match &change {
-            Change::Seen(facts) | Change::Deleted(facts) => {
+            WatchEvent::Apply(facts) | WatchEvent::Delete(facts) => {
                 let PartitionId(lane) = self.graph.partition_of(facts.namespace.as_ref());
                 self.put_in(usize::from(lane), change, at);
             }
-            Change::ListBegan { .. } | Change::ListEnded { .. } => {
+            WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => {
                 for lane in 0..self.lanes.len() {
                     self.put_in(lane, change.clone(), at);
                 }
@@ -81,9 +81,9 @@ impl Lanes {
         }
     }
 
-    fn put_in(&mut self, lane: usize, change: Change, at: Instant) {
+    fn put_in(&mut self, lane: usize, change: WatchEvent, at: Instant) {
         if let Some(lane) = self.lanes.get_mut(lane) {
-            lane.list_ends.0 += usize::from(matches!(change, Change::ListEnded { .. }));
+            lane.list_ends.0 += usize::from(matches!(change, WatchEvent::InitDone { .. }));
             match lane.arrivals.back_mut().filter(|last| last.at() == at) {
                 Some(last) => last.push(change),
                 None => {
@@ -105,7 +105,7 @@ impl Lanes {
             let arrivals = lane.next_message();
             lane.sent = true;
             let changes = || arrivals.iter().flat_map(Arrival::changes);
-            let ends = changes().filter(|change| matches!(change, Change::ListEnded { .. })).count();
+            let ends = changes().filter(|change| matches!(change, WatchEvent::InitDone { .. })).count();
             lane.list_ends = (lane.list_ends.0 - ends, ends);
             self.waiting -= changes().count();
             let Envelope { resource, epoch } = self.make.clone();
@@ -182,7 +182,7 @@ impl Lane {
             && room_for_references > 0
             && let Some(first) = self.arrivals.front_mut()
         {
-            let fit = |change: &&Change| {
+            let fit = |change: &&WatchEvent| {
                 let has_room = room_for_references > 0;
                 room_for_references = room_for_references.saturating_sub(references(change));
                 has_room
@@ -199,9 +199,9 @@ impl Lane {
 }
 
 /// How many references a change has.
-fn references(change: &Change) -> usize {
+fn references(change: &WatchEvent) -> usize {
     match change {
-        Change::Seen(facts) => facts.owners.len(),
-        Change::Deleted(_) | Change::ListBegan { .. } | Change::ListEnded { .. } => 0,
+        WatchEvent::Apply(facts) => facts.owners.len(),
+        WatchEvent::Delete(_) | WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => 0,
     }
 }

@@ -30,7 +30,7 @@ use crate::worker::delete::{DeleteWork, LARGE_WORKERS, LargeWork, large_backoff}
 use crate::worker::event_recorder::Reporter;
 use crate::worker::orphan::{OrphanWork, RoundTypes, Rounds};
 use kube_gc_core::brake::Limits;
-use kube_gc_core::graph::{Layout, Partition};
+use kube_gc_core::graph::{Partition, Sharding};
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::{Catalog, HashSeed};
 
@@ -104,8 +104,8 @@ impl Controller {
             reporter: reporter.clone(),
             doubts: Some(api.doubts().clone()),
         };
-        let layout = Layout::new(settings.partitions, settings.hash_seed);
-        let graph = start_partitions(&threads, &settings.placement, layout, &outlets)?;
+        let sharding = Sharding::new(settings.partitions, settings.hash_seed);
+        let graph = start_partitions(&threads, &settings.placement, sharding, &outlets)?;
         let comparison = api.gate().is_dry_run().then(|| Comparison::new(settings.compare_after));
         let mut decisions = settings.decisions;
         decisions.extend(comparison.clone().map(|comparison| Arc::new(comparison) as Arc<_>));
@@ -196,13 +196,13 @@ impl Controller {
 fn start_partitions(
     threads: &Threads,
     placement: &Placement,
-    layout: Layout,
+    sharding: Sharding,
     outlets: &Outlets,
 ) -> std::io::Result<GraphHandle> {
     let catalog = Arc::new(Catalog::default());
     let mut partitions = Vec::new();
-    for id in layout.all() {
-        let actor = GraphActor::new(id, Partition::new(id, layout, Arc::clone(&catalog)), outlets.clone());
+    for id in sharding.all() {
+        let actor = GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), outlets.clone());
         partitions.push(match placement.graph() {
             GraphThreads::Each => {
                 let thread = threads.start(&format!("graph partition {}", id.0))?;
@@ -214,7 +214,7 @@ fn start_partitions(
     for partition in &partitions {
         partition.do_send(Introduce(partitions.clone()));
     }
-    Ok(GraphHandle::new(layout, partitions))
+    Ok(GraphHandle::new(sharding, partitions))
 }
 
 fn doors<W: Work>(pool: &Addr<Pool<W>>) -> PoolDoors {

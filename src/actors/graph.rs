@@ -23,7 +23,7 @@ use crate::actors::supervision::{Fatal, die};
 use crate::api::Doubts;
 use crate::worker::absent_owner_cache::Memory;
 use crate::worker::event_recorder::Reporter;
-use kube_gc_core::graph::{Change, Effects, Intake, Partition, PartitionId, Verification};
+use kube_gc_core::graph::{Effects, Intake, Partition, PartitionId, Verification, WatchEvent};
 
 /// Links in one message to another partition.
 const LINKS_PER_MESSAGE: usize = 512;
@@ -95,14 +95,14 @@ impl GraphActor {
     /// Keys may be sent without waiting for room: the queues hold each key once,
     /// so there are never more of them than nodes.
     fn forward(&mut self, ctx: &mut Context<Self>) {
-        let Effects { delete, bereaved, orphan, absent, present, revived, restored, peers, reports } =
+        let Effects { delete, cascaded, orphan, absent, present, revived, restored, peers, reports } =
             &mut self.effects;
         // First of all: until anybody gets to it, much could be written.
         if let (Some(proof), Some(doubts)) = (restored.take(), &self.outlets.doubts) {
             doubts.restored(proof);
         }
         // What came by no watch has no moment from which to count.
-        bereaved.clear();
+        cascaded.clear();
         let since = std::mem::take(&mut self.bereaved);
         for (keys, since, pool) in
             [(delete, since, &self.outlets.delete), (orphan, Vec::new(), &self.outlets.orphan)]
@@ -227,14 +227,14 @@ impl Handler<TakeInChanges> for GraphActor {
         let TakeInChanges { resource, epoch, arrivals } = message;
         let mut list_ended = false;
         let alone = arrivals.iter().map(Arrival::changes).filter(|changes| changes.len() == 1);
-        self.partition.read_ahead(alone.flatten());
+        self.partition.prefetch(alone.flatten());
         for arrival in arrivals {
             let at = arrival.at();
             let (changes, _applying) = arrival.begin(self.id);
-            list_ended |= changes.iter().any(|change| matches!(change, Change::ListEnded { .. }));
+            list_ended |= changes.iter().any(|change| matches!(change, WatchEvent::InitDone { .. }));
             let resource = Arc::clone(&resource);
-            self.partition.intake(Intake::Changes { resource, epoch, changes }, &mut self.effects);
-            self.bereaved.extend(self.effects.bereaved.drain(..).map(|keys| (keys, at)));
+            self.partition.intake(Intake::Events { resource, epoch, events: changes }, &mut self.effects);
+            self.bereaved.extend(self.effects.cascaded.drain(..).map(|keys| (keys, at)));
         }
         self.forward(ctx);
         if list_ended { self.when_told() } else { Box::pin(std::future::ready(())) }
@@ -273,7 +273,7 @@ impl Handler<Look> for GraphActor {
     type Result = MessageResult<Look>;
 
     fn handle(&mut self, Look(key): Look, ctx: &mut Self::Context) -> Self::Result {
-        MessageResult(self.update(ctx, |partition, effects| partition.snapshot(&key, effects)))
+        MessageResult(self.update(ctx, |partition, effects| partition.snapshot_and_queue(&key, effects)))
     }
 }
 
@@ -281,7 +281,9 @@ impl Handler<LookAtSmall> for GraphActor {
     type Result = MessageResult<LookAtSmall>;
 
     fn handle(&mut self, LookAtSmall(key): LookAtSmall, ctx: &mut Self::Context) -> Self::Result {
-        MessageResult(self.update(ctx, |partition, effects| partition.snapshot_of_small(&key, effects)))
+        MessageResult(
+            self.update(ctx, |partition, effects| partition.snapshot_and_queue_small(&key, effects)),
+        )
     }
 }
 
@@ -309,7 +311,7 @@ impl Handler<Verified> for GraphActor {
         let is_void = under.is_some_and(|number| number < self.partition.disturbance());
         MessageResult(self.update(ctx, |partition, effects| match finding {
             _ if is_void => {
-                partition.decide_anew(&identity.key(), effects);
+                partition.requeue(&identity.key(), effects);
                 Verification::Stale
             }
             Finding::Absent => partition.absence_proved(&identity, generation, effects),
@@ -348,7 +350,7 @@ impl Handler<Show> for GraphActor {
     type Result = MessageResult<Show>;
 
     fn handle(&mut self, Show(keys): Show, _: &mut Self::Context) -> Self::Result {
-        MessageResult(keys.iter().map(|key| self.partition.shown(key)).collect())
+        MessageResult(keys.iter().map(|key| self.partition.observed_object(key)).collect())
     }
 }
 

@@ -15,10 +15,10 @@ use crate::actors::messages::{
     UseCatalog, Verified,
 };
 use crate::introspect::graph_export::Sitters;
-use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
+use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, Neighborhood, NodePage};
 use kube_gc_core::graph::{
-    Bookmark, Cursor, ExpectedChange, Generation, Layout, OwnerState, PartitionId, Shown, Snapshot, Survey,
-    Verification, Waiters,
+    Bookmark, Cursor, ExpectedChange, Generation, ObservedObject, OwnerState, PartitionId, Sharding,
+    Snapshot, StuckFilter, StuckObjects, Verification,
 };
 use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
 
@@ -28,7 +28,7 @@ const KEYS_PER_QUESTION: usize = 512;
 /// The addresses of all partitions. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct GraphHandle {
-    layout: Layout,
+    sharding: Sharding,
     partitions: Arc<[Addr<GraphActor>]>,
     /// What is handed in through it was found or done under this disturbance.
     under: Option<u64>,
@@ -50,9 +50,9 @@ type Answer<T> = Result<T, PartitionEnded>;
 impl GraphHandle {
     /// Routes to these partitions, which stand in the order of their ids.
     #[must_use]
-    pub fn new(layout: Layout, partitions: Vec<Addr<GraphActor>>) -> Self {
-        debug_assert_eq!(partitions.len(), usize::from(layout.count()));
-        Self { layout, partitions: partitions.into(), under: None }
+    pub fn new(sharding: Sharding, partitions: Vec<Addr<GraphActor>>) -> Self {
+        debug_assert_eq!(partitions.len(), usize::from(sharding.count()));
+        Self { sharding, partitions: partitions.into(), under: None }
     }
 
     /// For somebody who began when this was the latest disturbance: what he hands in
@@ -65,12 +65,12 @@ impl GraphHandle {
     /// Which partition holds a namespace's objects.
     #[must_use]
     pub fn partition_of(&self, namespace: Option<&Namespace>) -> PartitionId {
-        self.layout.of(namespace)
+        self.sharding.of(namespace)
     }
 
     /// All partitions.
     pub fn partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
-        (0..self.layout.count()).map(PartitionId)
+        (0..self.sharding.count()).map(PartitionId)
     }
 
     async fn ask<M>(&self, partition: PartitionId, message: M) -> Answer<M::Result>
@@ -117,17 +117,17 @@ impl GraphHandle {
 
     /// What there is to decide about a key.
     pub async fn look(&self, key: &Key) -> Answer<Snapshot> {
-        self.ask(self.layout.of(key.namespace.as_ref()), Look(key.clone())).await
+        self.ask(self.sharding.of(key.namespace.as_ref()), Look(key.clone())).await
     }
 
     /// The same, unless it is an object that names very many owners: `None`.
     pub async fn look_at_small(&self, key: &Key) -> Answer<Option<Snapshot>> {
-        self.ask(self.layout.of(key.namespace.as_ref()), LookAtSmall(key.clone())).await
+        self.ask(self.sharding.of(key.namespace.as_ref()), LookAtSmall(key.clone())).await
     }
 
     /// What is known about an identity as an owner.
     pub async fn owner_state(&self, identity: &Identity) -> Answer<OwnerState> {
-        self.ask(self.layout.of(identity.namespace.as_ref()), AskOwner(identity.clone())).await
+        self.ask(self.sharding.of(identity.namespace.as_ref()), AskOwner(identity.clone())).await
     }
 
     /// Whether a dependent, wherever it is, blocks the owner with this uid through a
@@ -144,13 +144,13 @@ impl GraphHandle {
         finding: Finding,
     ) -> Answer<Verification> {
         let verified = Verified { identity: identity.clone(), generation, under: self.under, finding };
-        self.ask(self.layout.of(identity.namespace.as_ref()), verified).await
+        self.ask(self.sharding.of(identity.namespace.as_ref()), verified).await
     }
 
     /// One page of an owner's dependents.
     pub async fn dependents(&self, owner: &Key, after: Option<Bookmark>, limit: usize) -> Answer<Page> {
         let page = PageOfDependents { owner: owner.clone(), after, limit };
-        self.ask(self.layout.of(owner.namespace.as_ref()), page).await
+        self.ask(self.sharding.of(owner.namespace.as_ref()), page).await
     }
 
     /// Every observed object with this uid, wherever it is.
@@ -161,15 +161,15 @@ impl GraphHandle {
 
     /// The object of a key, for people; of an owner that is to be verified, the guess.
     pub async fn identify(&self, key: &Key) -> Answer<Option<Identity>> {
-        self.ask(self.layout.of(key.namespace.as_ref()), Identify(key.clone())).await
+        self.ask(self.sharding.of(key.namespace.as_ref()), Identify(key.clone())).await
     }
 
     /// How these objects are now, in their order; `None` for those that no monitor shows.
     /// Asking queues nothing.
-    pub async fn show(&self, keys: &[Key]) -> Answer<Vec<Option<Shown>>> {
+    pub async fn show(&self, keys: &[Key]) -> Answer<Vec<Option<ObservedObject>>> {
         let mut places: HashMap<PartitionId, Vec<usize>> = HashMap::new();
         for (place, key) in keys.iter().enumerate() {
-            places.entry(self.layout.of(key.namespace.as_ref())).or_default().push(place);
+            places.entry(self.sharding.of(key.namespace.as_ref())).or_default().push(place);
         }
         let mut all = vec![None; keys.len()];
         for (partition, places) in places {
@@ -188,7 +188,7 @@ impl GraphHandle {
     pub async fn concerned(&self, keys: Vec<Key>, by: &GroupResource) -> Answer<Vec<Key>> {
         let mut concerned = Vec::new();
         for partition in self.partitions() {
-            let here = |key: &&Key| self.layout.of(key.namespace.as_ref()) == partition;
+            let here = |key: &&Key| self.sharding.of(key.namespace.as_ref()) == partition;
             let here: Vec<Key> = keys.iter().filter(here).cloned().collect();
             for keys in here.chunks(KEYS_PER_QUESTION) {
                 let asked = AskConcerned { keys: keys.to_vec(), by: by.clone() };
@@ -202,7 +202,7 @@ impl GraphHandle {
     /// Notes that an event of this object is to be expected. Not waited for: whatever is
     /// asked about the object from now on is answered after that.
     pub fn expect(&self, key: &Key, change: ExpectedChange) {
-        let partition = self.layout.of(key.namespace.as_ref());
+        let partition = self.sharding.of(key.namespace.as_ref());
         if let Some(address) = self.partitions.get(usize::from(partition.0)) {
             address.do_send(Expect { key: key.clone(), change, under: self.under });
         }
@@ -239,15 +239,15 @@ impl GraphHandle {
     }
 
     /// What cannot be finished and is in no queue, partition by partition.
-    pub async fn waiting(&self, survey: &Survey) -> Answer<Vec<Waiters>> {
-        self.ask_all(|| AskWaiting(survey.clone())).await
+    pub async fn waiting(&self, filter: &StuckFilter) -> Answer<Vec<StuckObjects>> {
+        self.ask_all(|| AskWaiting(filter.clone())).await
     }
 
     /// The identities of these keys, in their order; see [`identify`](Self::identify).
     pub async fn identify_all(&self, keys: &[Key]) -> Answer<Vec<Option<Identity>>> {
         let mut found = vec![None; keys.len()];
         for partition in self.partitions() {
-            let here = |(_, key): &(usize, &Key)| self.layout.of(key.namespace.as_ref()) == partition;
+            let here = |(_, key): &(usize, &Key)| self.sharding.of(key.namespace.as_ref()) == partition;
             let (places, keys): (Vec<usize>, Vec<Key>) =
                 keys.iter().enumerate().filter(here).map(|(place, key)| (place, key.clone())).unzip();
             if !keys.is_empty() {
@@ -263,7 +263,7 @@ impl GraphHandle {
 
 impl Sitters for GraphHandle {
     fn count(&self) -> u16 {
-        self.layout.count()
+        self.sharding.count()
     }
 
     async fn nodes(&self, of: PartitionId, after: Option<Cursor>, places: usize) -> Answer<NodePage> {
@@ -287,7 +287,7 @@ impl Sitters for GraphHandle {
         self.ask(at, AskNodesOf(uids)).await
     }
 
-    async fn around(&self, at: PartitionId, ids: Arc<Vec<DumpId>>) -> Answer<Surroundings> {
+    async fn around(&self, at: PartitionId, ids: Arc<Vec<DumpId>>) -> Answer<Neighborhood> {
         self.ask(at, AskAround(ids)).await
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::telemetry::{EventLag, Queue, QueueMetrics, QueueSample};
-use kube_gc_core::graph::{Change, PartitionId};
+use kube_gc_core::graph::{PartitionId, WatchEvent};
 
 /// Counts the changes of all monitors that are not in the graph yet, under the
 /// name that Kubernetes gave this queue. Clones share one count.
@@ -30,7 +30,7 @@ struct Inner {
 #[derive(Debug)]
 pub struct Arrival {
     at: Instant,
-    changes: Vec<Change>,
+    changes: Vec<WatchEvent>,
     queue: GraphQueue,
 }
 
@@ -109,12 +109,12 @@ impl Arrival {
 
     /// The changes.
     #[must_use]
-    pub fn changes(&self) -> &[Change] {
+    pub fn changes(&self) -> &[WatchEvent] {
         &self.changes
     }
 
     /// One more change.
-    pub fn push(&mut self, change: Change) {
+    pub fn push(&mut self, change: WatchEvent) {
         self.changes.push(change);
         self.queue.0.waiting.fetch_add(1, Ordering::SeqCst);
         self.queue.0.metrics.added(1);
@@ -130,7 +130,7 @@ impl Arrival {
 
     /// A partition begins to take the changes in.
     #[must_use]
-    pub fn begin(mut self, partition: PartitionId) -> (Vec<Change>, Applying) {
+    pub fn begin(mut self, partition: PartitionId) -> (Vec<WatchEvent>, Applying) {
         let (changes, queue, came) = (std::mem::take(&mut self.changes), self.queue.clone(), self.at);
         let (count, began) = (changes.len(), Instant::now());
         // First there, then not here: nobody who looks in between takes it for empty.
@@ -167,8 +167,8 @@ mod tests {
     use super::*;
     use crate::telemetry::Exporter;
 
-    fn change() -> Change {
-        Change::ListBegan { resource_version: None }
+    fn change() -> WatchEvent {
+        WatchEvent::Init { resource_version: None }
     }
 
     #[tokio::test(start_paused = true)]

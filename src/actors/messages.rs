@@ -7,10 +7,10 @@ use actix::{Message, MessageResponse};
 use tokio::time::Instant;
 
 use crate::actors::graph_queue::Arrival;
-use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, NodePage, Surroundings};
+use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, Neighborhood, NodePage};
 use kube_gc_core::graph::{
-    Bookmark, Cursor, DependentView, Epoch, ExpectedChange, Generation, Intake, OwnerState, PartitionId,
-    PeerMessage, Shown, Snapshot, Stats, Survey, Verification, Waiters,
+    Bookmark, Cursor, DependentView, Epoch, ExpectedChange, Generation, Intake, ObservedObject, OwnerState,
+    PartitionId, PeerMessage, Snapshot, Stats, StuckFilter, StuckObjects, Verification,
 };
 use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, ResourceType, Uid};
 
@@ -128,7 +128,7 @@ pub struct Identify(pub Key);
 
 /// How are these objects now? Answered in their order; asking queues nothing.
 #[derive(Debug, Message)]
-#[rtype(result = "Vec<Option<Shown>>")]
+#[rtype(result = "Vec<Option<ObservedObject>>")]
 pub struct Show(pub Vec<Key>);
 
 /// May deciding on these objects have waited for owners of this type? Answered in their order.
@@ -225,13 +225,13 @@ pub struct AskNodesOf(pub Vec<Uid>);
 
 /// These nodes and their edges.
 #[derive(Debug, Message)]
-#[rtype(result = "Surroundings")]
+#[rtype(result = "Neighborhood")]
 pub struct AskAround(pub Arc<Vec<DumpId>>);
 
 /// What cannot be finished and is in no queue?
 #[derive(Debug, Message)]
-#[rtype(result = "Waiters")]
-pub struct AskWaiting(pub Survey);
+#[rtype(result = "StuckObjects")]
+pub struct AskWaiting(pub StuckFilter);
 
 /// Which objects are these keys?
 #[derive(Debug, Message)]

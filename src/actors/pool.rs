@@ -154,7 +154,7 @@ impl<W: Work> Pool<W> {
                 break;
             };
             self.metrics.waited(job.waited);
-            let lag = job.cause.map(|cause| DeletionLag::since(self.epoch + cause.since_origin()));
+            let lag = job.triggered_at.map(|at| DeletionLag::since(self.epoch + at.since_origin()));
             let assigned = self
                 .workers
                 .get(worker)
@@ -175,7 +175,7 @@ impl<W: Work> Pool<W> {
     /// Notes since when there has been a cause for a key.
     fn caused(&mut self, key: &Key, at: Instant) {
         let since = at.saturating_duration_since(self.epoch);
-        self.mailbox.caused(key, Time::from_origin(since));
+        self.mailbox.note_trigger(key, Time::from_origin(since));
     }
 
     /// Starts one more worker.

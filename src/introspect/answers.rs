@@ -17,7 +17,7 @@ use crate::introspect::decision_log::Journal;
 use crate::introspect::graph_export::{component, whole};
 use crate::introspect::status::{View, counts};
 use crate::worker::comparison::Comparison;
-use kube_gc_core::graph::dump::Language;
+use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_core::object::{Key, Uid};
 
 /// How many failing items a queue names.
@@ -112,10 +112,10 @@ impl Introspected {
     }
 }
 
-const fn language(format: GraphFormat) -> Language {
+const fn language(format: GraphFormat) -> DumpFormat {
     match format {
-        GraphFormat::Dot => Language::Dot,
-        GraphFormat::Json => Language::Json,
+        GraphFormat::Dot => DumpFormat::Dot,
+        GraphFormat::Json => DumpFormat::Json,
     }
 }
 

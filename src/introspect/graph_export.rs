@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use futures::stream::{Stream, try_unfold};
 
 use crate::actors::graph_handle::PartitionEnded;
-use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, Language, NodePage, Scribe, Surroundings};
+use kube_gc_core::graph::dump::{DumpFormat, DumpId, DumpNode, DumpWriter, EdgePage, Neighborhood, NodePage};
 use kube_gc_core::graph::{Cursor, Dump, PartitionId};
 use kube_gc_core::object::Uid;
 
@@ -57,7 +57,7 @@ pub trait Sitters: Clone + Send + Sync + 'static {
         &self,
         at: PartitionId,
         ids: Arc<Vec<DumpId>>,
-    ) -> impl Future<Output = Answer<Surroundings>> + Send;
+    ) -> impl Future<Output = Answer<Neighborhood>> + Send;
 }
 
 fn all<S: Sitters>(sitters: &S) -> impl Iterator<Item = PartitionId> + use<S> {
@@ -77,7 +77,7 @@ enum Next {
 #[derive(Debug)]
 struct Easel<S> {
     sitters: S,
-    scribe: Scribe,
+    scribe: DumpWriter,
     next: Next,
 }
 
@@ -88,10 +88,10 @@ struct Easel<S> {
 /// it was at some moment, and not all of them at the same.
 pub fn whole<S: Sitters>(
     sitters: S,
-    language: Language,
+    language: DumpFormat,
 ) -> impl Stream<Item = Answer<String>> + Send + 'static {
     // What a scribe begins with is written again by the first step.
-    let scribe = Scribe::new(language, &mut String::new());
+    let scribe = DumpWriter::new(language, &mut String::new());
     let easel = Easel { sitters, scribe, next: Next::Begin };
     try_unfold(easel, move |mut easel| async move {
         let mut text = String::new();
@@ -107,11 +107,11 @@ pub fn whole<S: Sitters>(
 }
 
 impl<S: Sitters> Easel<S> {
-    async fn step(&mut self, language: Language, text: &mut String) -> Answer<()> {
+    async fn step(&mut self, language: DumpFormat, text: &mut String) -> Answer<()> {
         let first = PartitionId(0);
         self.next = match self.next {
             Next::Begin => {
-                self.scribe = Scribe::new(language, text);
+                self.scribe = DumpWriter::new(language, text);
                 Next::Nodes(first, None)
             }
             Next::Nodes(of, after) => {
@@ -174,7 +174,7 @@ pub async fn component(sitters: &impl Sitters, uids: &[Uid]) -> Answer<Dump> {
     while !open.is_empty() {
         let ids = Arc::new(open.split_off(open.len().saturating_sub(PLACES)));
         let answers = try_join_all(all(sitters).map(|at| sitters.around(at, Arc::clone(&ids)))).await?;
-        for Surroundings { nodes, edges } in answers {
+        for Neighborhood { nodes, edges } in answers {
             nodes.into_iter().for_each(|node| take_in(&mut dump, node));
             for edge in edges {
                 for end in [&edge.child, &edge.owner] {

@@ -11,22 +11,22 @@ use crate::api::Standing;
 use crate::http::{ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint};
 use crate::introspect::status::View;
 use crate::telemetry::StuckReason;
-use kube_gc_core::graph::{Hindrance, Survey, Tally, Waiter, Waiters, Why};
+use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
 use kube_gc_core::object::OwnerReference;
 use kube_gc_core::text::{listed, word};
 
-impl From<Hindrance> for StuckReason {
-    fn from(hindrance: Hindrance) -> Self {
-        match hindrance {
-            Hindrance::Blocked => Self::Blocked,
-            Hindrance::InvalidScope => Self::InvalidScope,
-            Hindrance::UnseenWrite => Self::UnseenWrite,
+impl From<StuckCause> for StuckReason {
+    fn from(cause: StuckCause) -> Self {
+        match cause {
+            StuckCause::Blocked => Self::Blocked,
+            StuckCause::InvalidScope => Self::InvalidScope,
+            StuckCause::UnseenWrite => Self::UnseenWrite,
         }
     }
 }
 
 /// How many objects are stuck for each reason; all reasons are there.
-pub type Tallies = BTreeMap<StuckReason, Tally>;
+pub type Tallies = BTreeMap<StuckReason, StuckCount>;
 
 impl View {
     /// How many objects are stuck, and since when. None on a standby, where all of
@@ -55,9 +55,9 @@ impl View {
         let totals = totals.into_iter().map(|(reason, tally)| (reason.as_str(), tally.count)).collect();
 
         let keys: Vec<StuckKey> = pools.into_iter().flat_map(|pool| pool.named).collect();
-        let waiters = graph.into_iter().flat_map(|waiters| waiters.named);
+        let objects = graph.into_iter().flat_map(|partition| partition.objects);
         let mut stuck: Vec<Stuck> =
-            keys.into_iter().map(Stuck::InQueue).chain(waiters.map(Stuck::InGraph)).collect();
+            keys.into_iter().map(Stuck::InQueue).chain(objects.map(Stuck::InGraph)).collect();
         stuck.sort_by_key(|stuck| std::cmp::Reverse(stuck.waited()));
         stuck.truncate(limit);
         let standby = self.is_standby();
@@ -68,14 +68,17 @@ impl View {
         matches!(*self.gate().standing().borrow(), Standing::Standby { .. })
     }
 
-    async fn stuck_parts(&self, ask: AskStuck) -> Result<(Vec<StuckKeys>, Vec<Waiters>), PartitionEnded> {
+    async fn stuck_parts(
+        &self,
+        ask: AskStuck,
+    ) -> Result<(Vec<StuckKeys>, Vec<StuckObjects>), PartitionEnded> {
         let only = match ask.only {
             None => Some(None),
             Some(reason) => {
-                Hindrance::ALL.into_iter().find(|hindrance| StuckReason::from(*hindrance) == reason).map(Some)
+                StuckCause::ALL.into_iter().find(|cause| StuckReason::from(*cause) == reason).map(Some)
             }
         };
-        let survey = Survey {
+        let filter = StuckFilter {
             // If it is another reason that is asked for, all that matters here are numbers.
             limit: only.map_or(0, |_| ask.limit),
             namespace: ask.namespace.clone(),
@@ -86,7 +89,7 @@ impl View {
         let delete: Result<_, MailboxError> = self.delete.send(ask.clone()).await;
         let large: Result<_, MailboxError> = self.large.send(ask.clone()).await;
         let orphan: Result<_, MailboxError> = self.orphan.send(ask).await;
-        Ok((vec![delete?, large?, orphan?], self.graph().waiting(&survey).await?))
+        Ok((vec![delete?, large?, orphan?], self.graph().waiting(&filter).await?))
     }
 
     /// What people want to know of them: keys have no names.
@@ -103,7 +106,7 @@ impl View {
                 };
                 in_queue(object, stuck, now)
             }
-            Stuck::InGraph(waiter) => in_graph(&waiter, now),
+            Stuck::InGraph(object) => in_graph(&object, now),
         };
         Ok(stuck.into_iter().map(describe).collect())
     }
@@ -113,14 +116,14 @@ impl View {
 #[derive(Debug)]
 enum Stuck {
     InQueue(StuckKey),
-    InGraph(Waiter),
+    InGraph(StuckObject),
 }
 
 impl Stuck {
     const fn waited(&self) -> Duration {
         match self {
             Self::InQueue(stuck) => stuck.waited,
-            Self::InGraph(waiter) => waiter.waited,
+            Self::InGraph(object) => object.waited,
         }
     }
 
@@ -132,11 +135,12 @@ impl Stuck {
     }
 }
 
-fn tallies(pools: &[StuckKeys], graph: &[Waiters]) -> Tallies {
-    let mut all: Tallies = StuckReason::ALL.into_iter().map(|reason| (reason, Tally::default())).collect();
+fn tallies(pools: &[StuckKeys], graph: &[StuckObjects]) -> Tallies {
+    let mut all: Tallies =
+        StuckReason::ALL.into_iter().map(|reason| (reason, StuckCount::default())).collect();
     let pools = pools.iter().flat_map(|pool| &pool.tallies).copied();
-    let graph = graph.iter().flat_map(|waiters| &waiters.tallies);
-    for (reason, tally) in pools.chain(graph.map(|(hindrance, tally)| ((*hindrance).into(), *tally))) {
+    let graph = graph.iter().flat_map(|partition| &partition.counts);
+    for (reason, tally) in pools.chain(graph.map(|(cause, tally)| ((*cause).into(), *tally))) {
         all.entry(reason).or_default().merge(tally);
     }
     all
@@ -168,11 +172,11 @@ fn in_queue(object: ObjectView, stuck: StuckKey, now: SystemTime) -> StuckItem {
     }
 }
 
-fn in_graph(waiter: &Waiter, now: SystemTime) -> StuckItem {
-    let Waiter { object, waited, why } = waiter;
-    let reason = StuckReason::from(why.hindrance());
-    let (message, blocked_by) = match why {
-        Why::Blocked { count, some } => {
+fn in_graph(stuck: &StuckObject, now: SystemTime) -> StuckItem {
+    let StuckObject { object, waited, detail } = stuck;
+    let reason = StuckReason::from(detail.cause());
+    let (message, blocked_by) = match detail {
+        StuckDetail::Blocked { count, some } => {
             let names: Vec<String> = some.iter().map(ToString::to_string).collect();
             let among = if names.len() < *count { ", among them" } else { ":" };
             let what = if *count == 1 {
@@ -182,14 +186,14 @@ fn in_graph(waiter: &Waiter, now: SystemTime) -> StuckItem {
             };
             (format!("{count} {what} it{among} {}", names.join(", ")), some.iter().map(Into::into).collect())
         }
-        Why::InvalidScope { count, some } => {
+        StuckDetail::InvalidScope { count, some } => {
             let names = some.iter().map(|OwnerReference { kind, name, uid, .. }| {
                 format!("{} {} ({})", word(kind), word(name), uid.shown())
             });
             let names = listed(", ", *count, names);
             (format!("it is cluster-scoped and names what is namespaced: {names}"), Vec::new())
         }
-        Why::UnseenWrite => {
+        StuckDetail::UnseenWrite => {
             ("it was written, and it is decided on again when the watch shows that".to_owned(), Vec::new())
         }
     };

@@ -111,7 +111,7 @@ impl Brake {
             return Ok(Reservation { brake: self.clone(), ticket: None, fate: Fate::Void });
         }
         let admission = match self.ask(object, None) {
-            Admission::HowMany => {
+            Admission::PopulationNeeded => {
                 let count = graph.population(&object.resource.group_resource).await?;
                 self.ask(object, Some(u64::try_from(count).unwrap_or(u64::MAX)))
             }
@@ -122,8 +122,8 @@ impl Brake {
                 Ok(Reservation { brake: self.clone(), ticket: Some(ticket), fate: Fate::Void })
             }
             // Asked with the number, the ledger does not ask for it.
-            Admission::HowMany | Admission::NotYet => Err(Interrupted::Changed(NOT_YET)),
-            Admission::Engages(_) | Admission::Held => Err(Interrupted::Braked(self.reason())),
+            Admission::PopulationNeeded | Admission::NotYet => Err(Interrupted::Changed(NOT_YET)),
+            Admission::Engages(_) | Admission::Refused => Err(Interrupted::Braked(self.reason())),
         }
     }
 

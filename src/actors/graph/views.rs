@@ -44,15 +44,15 @@ impl Handler<AskAround> for GraphActor {
     type Result = MessageResult<AskAround>;
 
     fn handle(&mut self, AskAround(ids): AskAround, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.partition.around(&ids))
+        MessageResult(self.partition.neighborhood(&ids))
     }
 }
 
 impl Handler<AskWaiting> for GraphActor {
     type Result = MessageResult<AskWaiting>;
 
-    fn handle(&mut self, AskWaiting(survey): AskWaiting, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.partition.waiters(self.began.elapsed(), &survey))
+    fn handle(&mut self, AskWaiting(filter): AskWaiting, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.partition.stuck_objects(self.began.elapsed(), &filter))
     }
 }
 

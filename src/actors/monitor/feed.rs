@@ -16,7 +16,7 @@ use crate::actors::messages::{
 };
 use crate::api::{ListWatch, Phase, Sighting, Step, WatchStart};
 use crate::telemetry::record;
-use kube_gc_core::graph::{Change, DeletesProve, Epoch, Intake};
+use kube_gc_core::graph::{DeletesProve, Epoch, Intake, WatchEvent};
 use kube_gc_core::object::{GroupResource, ObjectFacts, ResourceType};
 
 /// How long the monitor of a type that is no longer served may go on: the last
@@ -152,16 +152,16 @@ impl Feed {
         let resource = &self.resource.group_resource;
         match step {
             Step::ListBegan { resource_version } => {
-                self.lanes.put(Change::ListBegan { resource_version }, at);
+                self.lanes.put(WatchEvent::Init { resource_version }, at);
             }
             Step::Items(items) => {
                 self.notice_listed_types(&items);
                 for facts in items {
-                    self.lanes.put(Change::Seen(facts), at);
+                    self.lanes.put(WatchEvent::Apply(facts), at);
                 }
             }
             Step::ListEnded { resource_version } => {
-                self.lanes.put(Change::ListEnded { resource_version: resource_version.clone() }, at);
+                self.lanes.put(WatchEvent::InitDone { resource_version: resource_version.clone() }, at);
                 self.progress.list_ended(resource_version);
                 self.trouble.over(resource);
             }
@@ -174,8 +174,8 @@ impl Feed {
                         self.progress.received.clone_from(&facts.resource_version);
                     }
                     let change = match sighting {
-                        Sighting::Seen(facts) => Change::Seen(facts),
-                        Sighting::Deleted(facts) => Change::Deleted(facts),
+                        Sighting::Seen(facts) => WatchEvent::Apply(facts),
+                        Sighting::Deleted(facts) => WatchEvent::Delete(facts),
                     };
                     self.lanes.put(change, at);
                 }

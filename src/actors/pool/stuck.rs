@@ -7,7 +7,7 @@ use actix::{Context, Handler, Message, MessageResult};
 
 use super::{Pool, RetryReason, Work};
 use crate::telemetry::StuckReason;
-use kube_gc_core::graph::Tally;
+use kube_gc_core::graph::StuckCount;
 use kube_gc_core::mailbox::Time;
 use kube_gc_core::object::{GroupResource, Key, Namespace};
 
@@ -37,7 +37,7 @@ impl AskStuck {
 #[derive(Clone, Debug, Default)]
 pub struct StuckKeys {
     /// How many there are.
-    pub tallies: Vec<(StuckReason, Tally)>,
+    pub tallies: Vec<(StuckReason, StuckCount)>,
     /// Those that were asked for.
     pub named: Vec<StuckKey>,
 }
@@ -102,7 +102,7 @@ impl<W: Work> Handler<AskStuck> for Pool<W> {
     type Result = MessageResult<AskStuck>;
 
     fn handle(&mut self, ask: AskStuck, _: &mut Context<Self>) -> Self::Result {
-        let mut tallies = StuckReason::ALL.map(|reason| (reason, Tally::default()));
+        let mut tallies = StuckReason::ALL.map(|reason| (reason, StuckCount::default()));
         let mut named: Vec<StuckKey> = Vec::new();
         for stuck in self.stuck_keys(self.now()).filter(|stuck| ask.is_in(&stuck.key)) {
             for (reason, tally) in &mut tallies {

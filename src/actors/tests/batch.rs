@@ -2,21 +2,21 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{identity, in_system, layout, start_partition_on};
+use super::{identity, in_system, sharding, start_partition_on};
 use crate::actors::batch::{Envelope, Lanes};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::messages::TakeIn;
 use crate::actors::supervision::Threads;
-use kube_gc_core::graph::{Change, DeletesProve, Epoch, Intake, PartitionId};
+use kube_gc_core::graph::{DeletesProve, Epoch, Intake, PartitionId, WatchEvent};
 use kube_gc_core::object::{Finalizers, ObjectFacts, ResourceType, ResourceVersion};
 
 /// Changes for a good many messages.
 const MANY: usize = 6000;
 
-fn seen(number: usize) -> Change {
+fn seen(number: usize) -> WatchEvent {
     let identity = identity("a", &format!("object-{number}"));
-    Change::Seen(ObjectFacts {
+    WatchEvent::Apply(ObjectFacts {
         uid: identity.uid,
         namespace: identity.namespace,
         name: identity.name,
@@ -31,11 +31,11 @@ fn seen(number: usize) -> Change {
 async fn start() -> Lanes {
     let resource: Arc<ResourceType> = identity("a", "any").resource;
     let epoch = Epoch(1);
-    let layout = layout();
+    let sharding = sharding();
     // One thread for both: neither has answered all of its messages before the other has begun.
     let thread = Threads::default().start("graph partitions").unwrap();
-    let partitions = (0..layout.count()).map(|id| start_partition_on(&thread, PartitionId(id))).collect();
-    let graph = GraphHandle::new(layout, partitions);
+    let partitions = (0..sharding.count()).map(|id| start_partition_on(&thread, PartitionId(id))).collect();
+    let graph = GraphHandle::new(sharding, partitions);
     let started = || {
         let resource = Arc::clone(&resource);
         TakeIn(vec![Intake::MonitorStarted { resource, epoch, deletes_prove: DeletesProve::Absence }])
@@ -50,9 +50,9 @@ async fn start() -> Lanes {
 fn a_list_is_applied_although_later_changes_still_wait() {
     in_system(async {
         let mut lanes = start().await;
-        lanes.put(Change::ListBegan { resource_version: None }, Instant::now());
+        lanes.put(WatchEvent::Init { resource_version: None }, Instant::now());
         (0..10).for_each(|number| lanes.put(seen(number), Instant::now()));
-        lanes.put(Change::ListEnded { resource_version: ResourceVersion::parse("10") }, Instant::now());
+        lanes.put(WatchEvent::InitDone { resource_version: ResourceVersion::parse("10") }, Instant::now());
         assert!(!lanes.lists_are_applied(), "it waits");
         (10..MANY).for_each(|number| lanes.put(seen(number), Instant::now()));
         lanes.flush();
@@ -71,9 +71,9 @@ fn a_list_is_applied_although_later_changes_still_wait() {
 fn a_list_is_not_applied_before_its_end_is() {
     in_system(async {
         let mut lanes = start().await;
-        lanes.put(Change::ListBegan { resource_version: None }, Instant::now());
+        lanes.put(WatchEvent::Init { resource_version: None }, Instant::now());
         (0..MANY).for_each(|number| lanes.put(seen(number), Instant::now()));
-        lanes.put(Change::ListEnded { resource_version: ResourceVersion::parse("9000") }, Instant::now());
+        lanes.put(WatchEvent::InitDone { resource_version: ResourceVersion::parse("9000") }, Instant::now());
         lanes.flush();
         while !lanes.is_empty() {
             assert!(!lanes.lists_are_applied());

@@ -16,7 +16,7 @@ use crate::actors::messages::Enqueue;
 use crate::actors::supervision::Threads;
 use crate::worker::absent_owner_cache::Memory;
 use crate::worker::event_recorder::Reporter;
-use kube_gc_core::graph::{Layout, Partition, PartitionId};
+use kube_gc_core::graph::{Partition, PartitionId, Sharding};
 use kube_gc_core::object::{
     Catalog, GroupResource, HashSeed, Identity, Key, Namespace, ResourceType, Scope, Uid,
 };
@@ -48,9 +48,9 @@ pub(crate) fn key(namespace: &str, name: &str) -> Key {
     identity(namespace, name).key()
 }
 
-/// The smallest layout.
-pub(crate) fn layout() -> Layout {
-    Layout::new(NonZeroU16::MIN, HashSeed::new(1))
+/// The smallest sharding.
+pub(crate) fn sharding() -> Sharding {
+    Sharding::new(NonZeroU16::MIN, HashSeed::new(1))
 }
 
 /// A partition of a small graph, on a thread of its own.
@@ -61,8 +61,8 @@ pub(crate) fn start_partition(id: PartitionId) -> Addr<GraphActor> {
 
 /// A partition of a small graph, on this thread.
 pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Addr<GraphActor> {
-    let layout = layout();
-    let partition = Partition::new(id, layout, Arc::new(Catalog::default()));
+    let sharding = sharding();
+    let partition = Partition::new(id, sharding, Arc::new(Catalog::default()));
     let sink = Sink.start();
     let outlets = Outlets {
         delete: sink.clone().recipient(),

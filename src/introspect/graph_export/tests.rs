@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::actors::graph_handle::PartitionEnded;
 use crate::introspect::graph_export::{Sitters, component, whole};
-use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, Language, NodePage, Surroundings};
+use kube_gc_core::graph::dump::{DumpFormat, DumpId, DumpNode, EdgePage, Neighborhood, NodePage};
 use kube_gc_core::graph::testing::histories::{played, steps};
 use kube_gc_core::graph::testing::world::{World, config, node, obj, pod, resource};
-use kube_gc_core::graph::{Change, Cursor, Dump, Intake, PartitionId};
+use kube_gc_core::graph::{Cursor, Dump, Intake, PartitionId, WatchEvent};
 use kube_gc_core::object::Uid;
 
 /// Partitions that answer at once, and look at so few places at a time that there are
@@ -73,8 +73,8 @@ impl Sitters for Here {
         Ok(self.of(at).nodes_of(&uids))
     }
 
-    async fn around(&self, at: PartitionId, ids: Arc<Vec<DumpId>>) -> Result<Surroundings, PartitionEnded> {
-        Ok(self.of(at).around(&ids))
+    async fn around(&self, at: PartitionId, ids: Arc<Vec<DumpId>>) -> Result<Neighborhood, PartitionEnded> {
+        Ok(self.of(at).neighborhood(&ids))
     }
 }
 
@@ -121,13 +121,13 @@ impl Sitters for AsAsked {
         self.0.nodes_of(at, uids).await
     }
 
-    async fn around(&self, at: PartitionId, ids: Arc<Vec<DumpId>>) -> Result<Surroundings, PartitionEnded> {
+    async fn around(&self, at: PartitionId, ids: Arc<Vec<DumpId>>) -> Result<Neighborhood, PartitionEnded> {
         assert!(ids.len() <= AT_MOST);
         self.0.around(at, ids).await
     }
 }
 
-fn pieces(sitters: &impl Sitters, language: Language) -> Vec<String> {
+fn pieces(sitters: &impl Sitters, language: DumpFormat) -> Vec<String> {
     whole(sitters.clone(), language).try_collect().now_or_never().unwrap().unwrap()
 }
 
@@ -154,10 +154,10 @@ proptest! {
         let here = Here(Arc::new(played(&steps, namespaced)));
         let model = here.0.dump();
         prop_assert_eq!(
-            sorted(&pieces(&here, Language::Json).concat()),
-            sorted(&model.written(Language::Json))
+            sorted(&pieces(&here, DumpFormat::Json).concat()),
+            sorted(&model.written(DumpFormat::Json))
         );
-        let (dot, expected) = (pieces(&here, Language::Dot).concat(), model.written(Language::Dot));
+        let (dot, expected) = (pieces(&here, DumpFormat::Dot).concat(), model.written(DumpFormat::Dot));
         prop_assert_eq!(sorted_lines(&dot), sorted_lines(&expected));
 
         let uids: Vec<Uid> = model.nodes.keys().map(|id| id.uid.clone()).collect();
@@ -176,11 +176,11 @@ fn what_several_partitions_have_heard_of_is_shown_once_and_by_whom_knows_it() {
     let pods: Vec<_> = ["a", "b", "c"].map(|place| obj("pods", place, place).owned(&far)).into();
     w.see(&pods.iter().collect::<Vec<_>>());
     let here = Here(Arc::new(w));
-    let dot = pieces(&here, Language::Dot).concat();
+    let dot = pieces(&here, DumpFormat::Dot).concat();
     assert_eq!(dot.matches("  \"far/nodes\" [").count(), 1, "{dot}");
     let mut w = Arc::into_inner(here.0).unwrap();
     w.see(&[&far]);
-    let dot = pieces(&Here(Arc::new(w)), Language::Dot).concat();
+    let dot = pieces(&Here(Arc::new(w)), DumpFormat::Dot).concat();
     assert_eq!(dot.matches("  \"far/nodes\" [").count(), 1, "{dot}");
     assert!(dot.contains("missing=\"false\" beingDeleted=\"true\" deletingDependents=\"true\""), "{dot}");
     assert_eq!(dot.matches(" -> \"far/nodes\";").count(), 3, "{dot}");
@@ -194,7 +194,7 @@ fn an_object_without_edges_is_its_own_component_and_in_no_picture() {
     let lonely = Uid::parse("lonely").unwrap();
     let found = component(&here, &[lonely]).now_or_never().unwrap().unwrap();
     assert_eq!((found.nodes.len(), found.edges.len()), (1, 0));
-    assert!(!pieces(&here, Language::Dot).concat().contains("lonely"));
+    assert!(!pieces(&here, DumpFormat::Dot).concat().contains("lonely"));
     let nobody = Uid::parse("nobody").unwrap();
     assert!(component(&here, &[nobody]).now_or_never().unwrap().unwrap().nodes.is_empty());
 }
@@ -206,14 +206,14 @@ fn every_piece_is_one_page() {
     let pods: Vec<_> = (0..40).map(|n| pod(&format!("p{n}")).owned(&owner)).collect();
     w.see(&pods.iter().collect::<Vec<_>>());
     let here = Here(Arc::new(w));
-    let pieces = pieces(&here, Language::Dot);
+    let pieces = pieces(&here, DumpFormat::Dot);
     assert!(pieces.len() > 40, "{}", pieces.len());
     for piece in &pieces {
         // And the braces around all of it.
         assert!(piece.lines().count() <= PLACES + 1, "{piece}");
     }
     // One piece at a time: nothing is made ahead of who reads it.
-    let mut reading = whole(here, Language::Json).boxed();
+    let mut reading = whole(here, DumpFormat::Json).boxed();
     assert!(reading.next().now_or_never().flatten().is_some());
 }
 
@@ -226,13 +226,13 @@ fn a_large_graph_is_never_held_as_a_whole() {
     let mut changes = Vec::new();
     for number in 0..OBJECTS {
         let next = pod(&format!("p{number}")).owned(&last);
-        changes.push(Change::Seen(next.facts.clone()));
+        changes.push(WatchEvent::Apply(next.facts.clone()));
         last = next;
     }
     let (resource, epoch) = (resource("pods"), w.epoch);
-    w.intake(PartitionId(1), Intake::Changes { resource, epoch, changes });
+    w.intake(PartitionId(1), Intake::Events { resource, epoch, events: changes });
     let here = AsAsked(Here(Arc::new(w)));
-    let pieces = pieces(&here, Language::Dot);
+    let pieces = pieces(&here, DumpFormat::Dot);
     let text: usize = pieces.iter().map(String::len).sum();
     let longest = pieces.iter().map(String::len).max().unwrap();
     assert!(longest < 1_000_000 && text > 40 * longest, "{longest} of {text}");

@@ -103,7 +103,7 @@ async fn a_request_that_was_given_up_counts_and_one_that_was_never_sent_does_not
     sent.sending();
     drop(sent);
     assert!(matches!(reserve(&brake, 2), Err(Admission::Engages(_))));
-    assert_eq!(reserve(&brake, 2).unwrap_err(), Admission::Held);
+    assert_eq!(reserve(&brake, 2).unwrap_err(), Admission::Refused);
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn what_is_written_on_the_lease_is_inherited_word_for_word() {
     assert_eq!(written.metadata.annotations.as_ref().unwrap()[ENGAGED], "2026-01-02T03:04:05Z too many");
     second.inherit(&written);
     assert_eq!(second.state().borrow().engaged, first.state().borrow().engaged);
-    assert_eq!(reserve(&second, 0).unwrap_err(), Admission::Held);
+    assert_eq!(reserve(&second, 0).unwrap_err(), Admission::Refused);
 
     let odd = brake(1);
     odd.inherit(&lease(&[(ENGAGED, "whoever wrote this")]));

@@ -20,7 +20,7 @@ use crate::actors::supervision::task;
 use crate::telemetry::Queue;
 use crate::worker::delete::DeleteWork;
 use crate::worker::orphan::OrphanWork;
-use kube_gc_core::graph::Shown;
+use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::Key;
 
@@ -134,7 +134,7 @@ enum Seen {
     /// Its type is not synced: that the graph does not show it says nothing.
     Nothing,
     /// The object, if it is there.
-    Now(Option<Shown>),
+    Now(Option<ObservedObject>),
 }
 
 async fn see(

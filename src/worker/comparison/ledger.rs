@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::prediction::{Act, Grounds, Progress, Subject, progress};
 use crate::worker::decision::Decision;
-use kube_gc_core::graph::Shown;
+use kube_gc_core::graph::ObservedObject;
 
 /// Predictions that wait to be settled; what is decided beyond them is not compared.
 const PENDING_AT_MOST: usize = 100_000;
@@ -183,7 +183,7 @@ impl Ledger {
     }
 
     /// What the graph shows of an object; `None` if it is gone.
-    pub fn looked(&mut self, subject: &Arc<Subject>, shown: Option<&Shown>, now: Duration) -> Next {
+    pub fn looked(&mut self, subject: &Arc<Subject>, shown: Option<&ObservedObject>, now: Duration) -> Next {
         let Some(prediction) = self.pending.get_mut(subject) else { return Next::Later };
         let is_over = now >= prediction.since + self.grace;
         match progress(&subject.act, &prediction.grounds, shown) {
@@ -216,7 +216,7 @@ impl Ledger {
         subject: &Arc<Subject>,
         heard: u64,
         afresh: Afresh,
-        shown: Option<&Shown>,
+        shown: Option<&ObservedObject>,
         (now, at): (Duration, SystemTime),
     ) -> Next {
         let Some(prediction) = self.pending.get(subject) else { return Next::Later };

@@ -25,7 +25,7 @@ use crate::http::{Compared, Disagreement, Timestamp};
 use crate::telemetry::record;
 use crate::worker::decision::{Decision, DecisionObserver};
 use crate::worker::event_recorder::Written;
-use kube_gc_core::graph::Shown;
+use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::text::{Thousands, listed};
 
 pub use self::basis::Basis;
@@ -162,8 +162,8 @@ fn owners(dispute: &Dispute) -> Vec<String> {
 }
 
 /// What an object looks like, for people.
-fn state(shown: Option<&Shown>) -> String {
-    let Some(Shown { deletion, finalizers, references }) = shown else { return "gone".to_owned() };
+fn state(shown: Option<&ObservedObject>) -> String {
+    let Some(ObservedObject { deletion, finalizers, references }) = shown else { return "gone".to_owned() };
     let mut state = if deletion.is_being_deleted() { "is being deleted" } else { "lives" }.to_owned();
     for (is_there, finalizer) in [
         (finalizers.foreground, crate::api::Finalizer::Foreground),

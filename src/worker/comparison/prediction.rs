@@ -6,7 +6,7 @@ use super::basis::{Fingerprint, Gone};
 use crate::api::Finalizer;
 use crate::telemetry::Queue;
 use crate::worker::decision::{Decision, JudgedOwner};
-use kube_gc_core::graph::Shown;
+use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::object::{DeletionState, Identity, Key, OwnerReference, PropagationPolicy};
 
 /// What would have been done to an object.
@@ -125,7 +125,7 @@ pub enum Progress {
 
 /// Compares what would have been done to what the graph shows; `None` if the object is gone.
 #[must_use]
-pub fn progress(act: &Act, grounds: &Grounds, shown: Option<&Shown>) -> Progress {
+pub fn progress(act: &Act, grounds: &Grounds, shown: Option<&ObservedObject>) -> Progress {
     match act {
         Act::Delete => match shown {
             None => Progress::CameTrue,
@@ -166,13 +166,13 @@ fn names(reference: &OwnerReference, owner: &Identity) -> bool {
     reference.uid == owner.uid && *reference.name == *owner.name
 }
 
-fn unless_changed(grounds: &Grounds, now: &Shown) -> Progress {
+fn unless_changed(grounds: &Grounds, now: &ObservedObject) -> Progress {
     let is_same = grounds.all == Some(Fingerprint::of(now.references.iter()));
     if is_same { Progress::Stands } else { Progress::Changed }
 }
 
 /// A second DELETE with another policy replaces the one finalizer by the other.
-const fn finalizer_progress(finalizer: Finalizer, now: &Shown) -> Progress {
+const fn finalizer_progress(finalizer: Finalizer, now: &ObservedObject) -> Progress {
     let (it, other) = match finalizer {
         Finalizer::Foreground => (now.finalizers.foreground, now.finalizers.orphan),
         Finalizer::Orphan => (now.finalizers.orphan, now.finalizers.foreground),

@@ -10,7 +10,7 @@ use super::prediction::{Act, Grounds, Progress, Subject, progress};
 use crate::api::Finalizer;
 use crate::worker::decision::{Basis, Decision, JudgedOwner};
 use crate::worker::delete::Evidence;
-use kube_gc_core::graph::Shown;
+use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::object::{
     DeletionState, Finalizers, GroupResource, Identity, Namespace, OwnerReference, PropagationPolicy,
     ResourceType, Scope, Uid,
@@ -73,19 +73,19 @@ fn deletion() -> Decision {
     Decision { policy: Some(PropagationPolicy::Background), ..decision }
 }
 
-fn shown(deletion: DeletionState, finalizers: &[Finalizer], owners: &[&str]) -> Shown {
+fn shown(deletion: DeletionState, finalizers: &[Finalizer], owners: &[&str]) -> ObservedObject {
     let finalizers = Finalizers {
         foreground: finalizers.contains(&Finalizer::Foreground),
         orphan: finalizers.contains(&Finalizer::Orphan),
     };
-    Shown { deletion, finalizers, references: owners.iter().map(|owner| reference(owner)).collect() }
+    ObservedObject { deletion, finalizers, references: owners.iter().map(|owner| reference(owner)).collect() }
 }
 
-fn live(owners: &[&str]) -> Shown {
+fn live(owners: &[&str]) -> ObservedObject {
     shown(DeletionState::Live, &[], owners)
 }
 
-fn of(decision: &Decision, now: Option<&Shown>) -> Progress {
+fn of(decision: &Decision, now: Option<&ObservedObject>) -> Progress {
     let grounds = Grounds::of(decision, SystemTime::UNIX_EPOCH);
     progress(&Act::of(decision).unwrap(), &grounds, now)
 }
@@ -205,7 +205,7 @@ impl Book {
     }
 
     /// Looks as often as it should until then, at an object that looks like this.
-    fn look_until(&mut self, until: Duration, shown: Option<&Shown>) -> Next {
+    fn look_until(&mut self, until: Duration, shown: Option<&ObservedObject>) -> Next {
         let mut next = Next::Later;
         while let Some(at) = self.ledger.next_look().filter(|at| *at <= until && next == Next::Later) {
             self.now = at;
@@ -218,7 +218,7 @@ impl Book {
         next
     }
 
-    fn decided(&mut self, heard: u64, afresh: Afresh, shown: Option<&Shown>) -> Next {
+    fn decided(&mut self, heard: u64, afresh: Afresh, shown: Option<&ObservedObject>) -> Next {
         let subject = Arc::new(Subject { object: identity("x"), act: Act::Delete });
         self.ledger.decided(&subject, heard, afresh, shown, (self.now, SystemTime::UNIX_EPOCH))
     }

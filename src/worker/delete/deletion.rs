@@ -142,7 +142,7 @@ impl DeleteWork {
             Snapshot::Object(now) => Dependents::of(&now),
             Snapshot::Gone | Snapshot::Virtual(_) => Dependents::default(),
             // Orphaned by the other pool at this moment.
-            Snapshot::Written => return Err(Interrupted::Changed(CHANGED)),
+            Snapshot::AwaitsEvent => return Err(Interrupted::Changed(CHANGED)),
         };
         let next = after_conflict(basis, tried.version(), live.as_ref(), dependents, conflicts);
         tracing::debug!(object = %item.identity, conflicts, next = %next, "DELETE met a conflict");
@@ -151,7 +151,7 @@ impl DeleteWork {
             AfterConflict::Absent => Ok(Next::Drop(Dropped::Gone)),
             AfterConflict::BeingDeleted => Ok(Next::Drop(Dropped::BeingDeleted)),
             AfterConflict::Backoff => Err(Interrupted::Changed("the conflict has no visible cause")),
-            AfterConflict::DecideAfresh => Err(Interrupted::Changed(CHANGED)),
+            AfterConflict::Reevaluate => Err(Interrupted::Changed(CHANGED)),
             AfterConflict::DeleteWith(version) => Ok(Next::Delete(Precondition::Version(version))),
             AfterConflict::DeleteWithUidAlone => Ok(Next::Delete(Precondition::UidAlone)),
         }
@@ -209,7 +209,7 @@ const fn word(next: &AfterConflict) -> &'static str {
         AfterConflict::Absent => "absent",
         AfterConflict::BeingDeleted => "being_deleted",
         AfterConflict::Backoff => "backoff",
-        AfterConflict::DecideAfresh => "decide_afresh",
+        AfterConflict::Reevaluate => "decide_afresh",
         AfterConflict::DeleteWith(_) => "delete_with_new_version",
         AfterConflict::DeleteWithUidAlone => "delete_with_uid_alone",
     }

@@ -29,8 +29,8 @@ use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{DeletionState, Key, ResourceVersion};
 use kube_gc_core::text::{append_listed, bounded};
 use kube_gc_core::verdict::{
-    AfterConflict, Basis, Decision, Dependents, FirstLook, ParkReason, ReferenceClass, after_conflict,
-    decide, first_look,
+    AfterConflict, Basis, Decision, Dependents, ParkReason, Precheck, ReferenceClass, after_conflict, decide,
+    precheck,
 };
 
 pub use self::classify::{Classified, Evidence};
@@ -90,7 +90,7 @@ impl DeleteWork {
         };
         match snapshot {
             // What matters is queued again when it is known.
-            Snapshot::Gone | Snapshot::Written => Ok(Completion::Done),
+            Snapshot::Gone | Snapshot::AwaitsEvent => Ok(Completion::Done),
             Snapshot::Virtual(owner) => self.verify(&owner).await,
             Snapshot::Object(item) => self.object(&item).await,
         }
@@ -124,20 +124,20 @@ impl DeleteWork {
 
     async fn object(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
         mutation::panic_over(&item.identity.name);
-        match first_look(item) {
-            FirstLook::Nothing(reason) => {
+        match precheck(item) {
+            Precheck::Nothing(reason) => {
                 tracing::trace!(object = %item.identity, %reason, "nothing to do");
                 Ok(Completion::Done)
             }
-            FirstLook::WaitForDependents(blocking) => {
+            Precheck::WaitForDependents(blocking) => {
                 tracing::debug!(object = %item.identity, blocking, "waits for its blocking dependents");
                 Ok(Completion::Done)
             }
-            FirstLook::RemoveForegroundFinalizer | FirstLook::AskForUnreadReferences => {
+            Precheck::RemoveForegroundFinalizer | Precheck::AskForUnreadReferences => {
                 self.finish_foreground(item).await
             }
-            FirstLook::BreakDeadlock => self.break_deadlock(item).await,
-            FirstLook::Classify => self.decide(item).await,
+            Precheck::BreakDeadlock => self.break_deadlock(item).await,
+            Precheck::Classify => self.decide(item).await,
         }
     }
 

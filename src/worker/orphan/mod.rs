@@ -160,7 +160,9 @@ impl OrphanWork {
             }
             Snapshot::Virtual(_) | Snapshot::Gone => None,
             // Its event may show it orphaning or not, and only the delete pool is woken by it.
-            Snapshot::Written => return Err(Interrupted::Changed("a write of ours has not been seen yet")),
+            Snapshot::AwaitsEvent => {
+                return Err(Interrupted::Changed("a write of ours has not been seen yet"));
+            }
         })
     }
 

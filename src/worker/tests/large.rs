@@ -13,13 +13,13 @@ use crate::actors::graph::{GraphActor, Outlets};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::messages::TakeIn;
 use crate::actors::pool::{Outcome, Place, RetryReason, Work as _};
-use crate::actors::tests::{Sink, identity, in_system, layout};
+use crate::actors::tests::{Sink, identity, in_system, sharding};
 use crate::api::scripted::{Reply, Seen, Server};
 use crate::worker::absent_owner_cache::Memory;
 use crate::worker::context::WorkerContext;
 use crate::worker::delete::DeleteWork;
 use crate::worker::event_recorder::Reporter;
-use kube_gc_core::graph::{Change, DeletesProve, Epoch, Intake, Partition};
+use kube_gc_core::graph::{DeletesProve, Epoch, Intake, Partition, WatchEvent};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::{
     Catalog, Finalizers, Identity, ObjectFacts, OwnerReference, ResourceType, ResourceVersion, ServedKind,
@@ -62,7 +62,7 @@ impl Stage {
         let mut catalog = Catalog::builder();
         catalog.add(ServedKind { version: "v1".into(), resource: Arc::clone(&resource) });
         let catalog = Arc::new(catalog.build());
-        let (layout, sink) = (layout(), Sink.start());
+        let (sharding, sink) = (sharding(), Sink.start());
         let memory = Arc::new(Memory::new(500));
         let start = |id| -> Addr<GraphActor> {
             let outlets = Outlets {
@@ -72,9 +72,9 @@ impl Stage {
                 reporter: Reporter::silent(),
                 doubts: None,
             };
-            GraphActor::new(id, Partition::new(id, layout, Arc::clone(&catalog)), outlets).start()
+            GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), outlets).start()
         };
-        let graph = GraphHandle::new(layout, layout.all().map(start).collect());
+        let graph = GraphHandle::new(sharding, sharding.all().map(start).collect());
         let facts = ObjectFacts {
             uid: object.uid.clone(),
             namespace: object.namespace.clone(),
@@ -86,13 +86,13 @@ impl Stage {
         };
         let epoch = Epoch(1);
         let list = || {
-            let ended = Change::ListEnded { resource_version: ResourceVersion::parse("9") };
+            let ended = WatchEvent::InitDone { resource_version: ResourceVersion::parse("9") };
             let changes =
-                vec![Change::ListBegan { resource_version: None }, Change::Seen(facts.clone()), ended];
+                vec![WatchEvent::Init { resource_version: None }, WatchEvent::Apply(facts.clone()), ended];
             let deletes_prove = DeletesProve::Absence;
             TakeIn(vec![
                 Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove },
-                Intake::Changes { resource: Arc::clone(&resource), epoch, changes },
+                Intake::Events { resource: Arc::clone(&resource), epoch, events: changes },
             ])
         };
         let here = graph.partition_of(object.namespace.as_ref());

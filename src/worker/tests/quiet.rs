@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use crate::actors::graph_handle::GraphHandle;
-use crate::actors::tests::{identity, in_system, layout, start_partition};
+use crate::actors::tests::{identity, in_system, sharding, start_partition};
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiError, ApiSettings, ErrorClass, Patched, WriteGate};
 use crate::config::{LogFormat, LogSettings};
@@ -43,8 +43,8 @@ fn logged_by(gate: WriteGate, decide: impl FnOnce(&WorkerContext)) -> String {
     in_system(async {
         let server = Server::answering(|_| Reply::never());
         let api = server.api_with(ApiSettings::default(), gate);
-        let layout = layout();
-        let graph = GraphHandle::new(layout, layout.all().map(start_partition).collect());
+        let sharding = sharding();
+        let graph = GraphHandle::new(sharding, sharding.all().map(start_partition).collect());
         let context = WorkerContext::new(api, graph, Arc::new(Memory::new(1)), Reporter::silent());
         let sink = Sink::default();
         let writer = sink.clone();

@@ -47,14 +47,14 @@ pub enum Admission {
     /// It may be sent.
     Granted(Ticket),
     /// It is to be asked again, with the number of objects that there are of the type.
-    HowMany,
+    PopulationNeeded,
     /// So many are under way that, if all take effect, the limit is reached: ask again
     /// when they are answered.
     NotYet,
     /// The limit is reached: the brake engages now.
     Engages(Cause),
     /// The brake is engaged.
-    Held,
+    Refused,
 }
 
 /// A deletion that is under way; to be [settled](Ledger::settle).
@@ -163,7 +163,7 @@ impl Ledger {
     }
 
     /// May an object of this type be deleted? The population is how many objects of the
-    /// type there are, if that was [asked for](Admission::HowMany).
+    /// type there are, if that was [asked for](Admission::PopulationNeeded).
     pub fn admit(
         &mut self,
         uid: &Uid,
@@ -172,7 +172,7 @@ impl Ledger {
         now: Duration,
     ) -> Admission {
         if self.engaged {
-            return Admission::Held;
+            return Admission::Refused;
         }
         self.minute.advance(now);
         let population = match self.track(resource, population, now) {
@@ -229,7 +229,7 @@ impl Ledger {
         match population {
             _ if tracked.window.is_sampled(now) => {}
             Some(population) => tracked.window.sample(now, population),
-            None => return Err(Admission::HowMany),
+            None => return Err(Admission::PopulationNeeded),
         }
         Ok(tracked.window.since_each().next().map(|(population, _)| population))
     }

@@ -10,7 +10,7 @@ use crate::object::{DeletionState, Identity, OwnerReference, Scope, Uid};
 
 use super::intern::{ReferenceTypeId, TypeId};
 use super::node::{Edge, EdgeId, NodeId, Presence, Target};
-use super::{Effects, Layout, Partition, Report};
+use super::{Effects, Partition, Report, Sharding};
 
 /// Which of a dependent's references are meant.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +145,7 @@ impl Partition {
         let presence = match (scope, &namespace) {
             (None, _) => Presence::Unresolved,
             (Some(Scope::Namespaced), None) => Presence::InvalidScope,
-            (Some(Scope::Cluster), _) if self.id != Layout::CLUSTER => Presence::Remote,
+            (Some(Scope::Cluster), _) if self.id != Sharding::CLUSTER => Presence::Remote,
             (Some(_), _) => Presence::Virtual,
         };
         let namespace =

@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 use crate::object::{Catalog, GroupResource, ResourceType, Scope};
 
+use super::cross_partition::RemoteOwners;
+use super::foreground::Touched;
 use super::intern::{KeyedSet, ReferenceTypeId, TypeId};
-use super::links::RemoteOwners;
 use super::node::{Edge, EdgeId, NodeId, Presence, Target};
-use super::progress::Touched;
-use super::{Effects, Epoch, IntakeOutcome, Layout, Partition};
+use super::{Effects, Epoch, IntakeOutcome, Partition, Sharding};
 
 impl Partition {
     /// Replaces the catalog. References that resolve now are attached, those
@@ -164,7 +164,7 @@ impl Partition {
             let entry = &self.store.types.entries[id];
             (entry.monitor.is_some() || entry.unserved) && entry.resource.scope == old.scope
         });
-        let remote = new.is_none() && old.scope == Scope::Cluster && self.id != Layout::CLUSTER;
+        let remote = new.is_none() && old.scope == Scope::Cluster && self.id != Sharding::CLUSTER;
         watched || remote
     }
 

@@ -49,7 +49,7 @@ impl Partition {
                 };
                 let start = out.delete.len();
                 self.virtual_delete(id, &gone, out);
-                out.bereave_from(start);
+                out.cascade_from(start);
             }
             _ => {}
         }
@@ -64,7 +64,7 @@ impl Partition {
         } else if deletes_prove == DeletesProve::Absence {
             self.store.set_presence(id, Presence::Absent);
             out.absent.push(self.store.identity(id));
-            self.queue_bereaved(id, out);
+            self.queue_cascade(id, out);
         } else {
             self.queue(id, out);
         }

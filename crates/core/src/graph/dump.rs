@@ -16,8 +16,8 @@ use crate::object::{Namespace, Uid, split_api_version};
 use super::Partition;
 use super::node::{Edge, NodeId, NodeType, Presence};
 
-pub use pages::{EdgePage, NodePage, Surroundings};
-pub use text::{Language, Scribe};
+pub use pages::{EdgePage, Neighborhood, NodePage};
+pub use text::{DumpFormat, DumpWriter};
 
 /// Names a node in a dump: its uid and its type, because two resources may show
 /// one uid.
@@ -114,12 +114,12 @@ pub struct Dump {
 impl Dump {
     /// The whole of it as text.
     #[must_use]
-    pub fn written(&self, language: Language) -> String {
+    pub fn written(&self, language: DumpFormat) -> String {
         let mut text = String::new();
-        let mut scribe = Scribe::new(language, &mut text);
-        scribe.nodes(&self.nodes, &mut text);
-        scribe.edges(&self.edges, &mut text);
-        scribe.end(&mut text);
+        let mut writer = DumpWriter::new(language, &mut text);
+        writer.nodes(&self.nodes, &mut text);
+        writer.edges(&self.edges, &mut text);
+        writer.end(&mut text);
         text
     }
 }

@@ -14,7 +14,7 @@ pub struct Effects {
     /// Keys for the delete pool.
     pub delete: Vec<Key>,
     /// Which of these follow from an owner's deletion: they are its dependents.
-    pub bereaved: Vec<Range<usize>>,
+    pub cascaded: Vec<Range<usize>>,
     /// Keys for the orphan pool.
     pub orphan: Vec<Key>,
     /// Identities proved absent by a delete that proves it; to be remembered.
@@ -36,9 +36,9 @@ pub struct Effects {
 impl Effects {
     /// Empties all lists and keeps their room.
     pub fn clear(&mut self) {
-        let Self { delete, bereaved, orphan, absent, present, revived, restored, peers, reports } = self;
+        let Self { delete, cascaded, orphan, absent, present, revived, restored, peers, reports } = self;
         delete.clear();
-        bereaved.clear();
+        cascaded.clear();
         orphan.clear();
         absent.clear();
         present.clear();
@@ -52,12 +52,12 @@ impl Effects {
 impl Effects {
     /// The keys for the delete pool from here on are those of dependents whose owner
     /// is gone or deletes them.
-    pub(super) fn bereave_from(&mut self, start: usize) {
+    pub(super) fn cascade_from(&mut self, start: usize) {
         let end = self.delete.len();
-        match self.bereaved.last_mut() {
+        match self.cascaded.last_mut() {
             _ if start == end => {}
             Some(last) if last.end == start => last.end = end,
-            _ => self.bereaved.push(start..end),
+            _ => self.cascaded.push(start..end),
         }
     }
 }

@@ -35,14 +35,13 @@ pub enum Intake {
         /// What its deletes are worth.
         deletes_prove: DeletesProve,
     },
-    /// Changes, in the order in which the API server sent them.
-    Changes {
-        /// The type.
+    /// Watch events, in the order in which the API server sent them.
+    Events {
+        /// The watched type.
         resource: Arc<ResourceType>,
         /// The monitor's epoch.
         epoch: Epoch,
-        /// The changes.
-        changes: Vec<Change>,
+        events: Vec<WatchEvent>,
     },
     /// Discovery does not show the type any more, and its monitor has been drained.
     /// That proves nothing: its nodes stay, and nobody is known to be there.
@@ -64,24 +63,27 @@ pub enum Intake {
     },
 }
 
-/// One step of a list or a watch.
+/// One event of a list followed by a watch, in the words of kube's `watcher::Event`.
+///
+/// A list is an `Init`, its objects as `Apply`, and an `InitDone`. kube calls the objects
+/// between the two `InitApply`. One variant is enough here because the partition knows
+/// whether a list of the type is in progress.
 #[derive(Clone, Debug)]
-pub enum Change {
-    /// A list begins: what it does not show by its end may be gone.
-    ListBegan {
-        /// The version for which it stands, if that is known already: then it is not
-        /// older than anything that was seen of the type.
+pub enum WatchEvent {
+    /// A list begins. Objects that it does not contain may be gone.
+    Init {
+        /// The list's version, if it is known before the list is complete. Then the list is at
+        /// least as recent as every object of the type that was seen before.
         resource_version: Option<ResourceVersion>,
     },
-    /// An object as a list or an ADDED or MODIFIED event showed it.
-    Seen(ObjectFacts),
+    /// An object of a list, or an ADDED or MODIFIED event.
+    Apply(ObjectFacts),
     /// A DELETED event, with the object's last state.
-    Deleted(ObjectFacts),
-    /// The list is complete and stands for this version. A node that it did not
-    /// show is gone if the node's own version is not greater (an object created
-    /// after the list's version is not in it, and is alive).
-    ListEnded {
-        /// The list's resource version.
+    Delete(ObjectFacts),
+    /// The list is complete. A node that was not in it is gone, unless the node's version is
+    /// greater than the list's: such an object was created after the list was taken.
+    InitDone {
+        /// The list's version.
         resource_version: Option<ResourceVersion>,
     },
 }

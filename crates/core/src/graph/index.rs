@@ -2,8 +2,7 @@
 
 use hashbrown::HashTable;
 
-use super::arena::Id;
-use super::capacity::is_sparse;
+use super::arena::{Id, is_sparse};
 
 /// How many tables there are. A table that grows or shrinks is made anew as a whole, and
 /// everything waits for that: with a million nodes in one, for a tenth of a second.

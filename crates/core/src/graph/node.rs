@@ -5,7 +5,7 @@ use crate::object::{DeletionState, Finalizers, Uid};
 use super::arena::Id;
 use super::intern::{NamespaceId, ReferenceTypeId, TypeId};
 use super::names::Name;
-use super::versions::Version;
+use super::resource_versions::Version;
 
 pub(super) type NodeId = Id<Node>;
 pub(super) type EdgeId = Id<Edge>;

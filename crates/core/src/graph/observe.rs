@@ -165,7 +165,7 @@ impl Partition {
         match now {
             DeletionState::DeletingDependents => {
                 for member in self.group(id) {
-                    self.queue_bereaved(member, out);
+                    self.queue_cascade(member, out);
                 }
                 self.queue(id, out);
             }

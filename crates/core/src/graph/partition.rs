@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::object::{Catalog, DeletionState, Disturbance, GroupResource, Key, ResourceType, ResourceVersion};
 
-use super::ahead::AT_ONCE;
 use super::cycles::Cycles;
+use super::foreground::Progress;
 use super::intern::{KeyedMap, KeyedSet, Listing, MonitorState};
 use super::node::{NodeId, Presence};
-use super::progress::Progress;
-use super::store::Store;
-use super::waiting::Noticed;
-use super::{Change, DeletesProve, Effects, Epoch, Intake, Layout, PartitionId, PeerMessage};
+use super::prefetch::AT_ONCE;
+use super::store::{MemoryUsage, Store};
+use super::stuck::Noticed;
+use super::{DeletesProve, Effects, Epoch, Intake, PartitionId, PeerMessage, Sharding, WatchEvent};
 
 /// One part of the graph of owners and dependents.
 ///
@@ -22,7 +22,7 @@ use super::{Change, DeletesProve, Effects, Epoch, Intake, Layout, PartitionId, P
 #[derive(Debug)]
 pub struct Partition {
     pub(super) id: PartitionId,
-    pub(super) layout: Layout,
+    pub(super) sharding: Sharding,
     pub(super) catalog: Arc<Catalog>,
     pub(super) store: Store,
     /// How far each observed node that is deleting dependents is. Only these
@@ -89,12 +89,12 @@ pub struct Stats {
 impl Partition {
     /// An empty partition.
     #[must_use]
-    pub fn new(id: PartitionId, layout: Layout, catalog: Arc<Catalog>) -> Self {
-        let store = Store::new(layout.seed());
+    pub fn new(id: PartitionId, sharding: Sharding, catalog: Arc<Catalog>) -> Self {
+        let store = Store::new(sharding.seed());
         let hasher = store.node_hasher;
         Self {
             id,
-            layout,
+            sharding,
             catalog,
             store,
             progress: KeyedMap::with_hasher(hasher),
@@ -118,7 +118,7 @@ impl Partition {
             Intake::MonitorStarted { resource, epoch, deletes_prove } => {
                 self.monitor_started(&resource, epoch, deletes_prove)
             }
-            Intake::Changes { resource, epoch, changes } => self.changes(&resource, epoch, &changes, out),
+            Intake::Events { resource, epoch, events } => self.apply_events(&resource, epoch, &events, out),
             Intake::TypeUnserved { resource, epoch } => self.type_unserved(&resource, epoch, out),
             Intake::TypeRemoved { resource, epoch, proved_under } => {
                 self.type_removed(&resource, epoch, proved_under, out)
@@ -157,11 +157,11 @@ impl Partition {
         IntakeOutcome::Applied
     }
 
-    fn changes(
+    fn apply_events(
         &mut self,
         resource: &ResourceType,
         epoch: Epoch,
-        changes: &[Change],
+        events: &[WatchEvent],
         out: &mut Effects,
     ) -> IntakeOutcome {
         let Some(type_id) = self.store.types.find(&resource.group_resource) else {
@@ -175,19 +175,19 @@ impl Partition {
         else {
             return IntakeOutcome::Stale;
         };
-        for changes in changes.chunks(AT_ONCE) {
+        for events in events.chunks(AT_ONCE) {
             // One that is alone has been read for by whoever had several of these.
-            if changes.len() > 1 {
-                self.read_ahead(changes.iter());
+            if events.len() > 1 {
+                self.prefetch(events.iter());
             }
-            for change in changes {
-                match change {
-                    Change::ListBegan { resource_version } => {
+            for event in events {
+                match event {
+                    WatchEvent::Init { resource_version } => {
                         self.list_began(type_id, resource_version.is_some());
                     }
-                    Change::Seen(facts) => self.seen(type_id, facts, out),
-                    Change::Deleted(facts) => self.deleted(type_id, facts, deletes_prove, out),
-                    Change::ListEnded { resource_version } => {
+                    WatchEvent::Apply(facts) => self.seen(type_id, facts, out),
+                    WatchEvent::Delete(facts) => self.deleted(type_id, facts, deletes_prove, out),
+                    WatchEvent::InitDone { resource_version } => {
                         self.list_ended(type_id, resource_version.as_ref(), deletes_prove, out);
                     }
                 }
@@ -208,7 +208,7 @@ impl Partition {
     /// went back and uids may return. Monitors start afresh.
     pub fn reset(&mut self) {
         let disturbance = std::mem::take(&mut self.disturbance);
-        *self = Self { disturbance, ..Self::new(self.id, self.layout, Arc::clone(&self.catalog)) };
+        *self = Self { disturbance, ..Self::new(self.id, self.sharding, Arc::clone(&self.catalog)) };
     }
 
     /// Notes that a worker's write succeeded and its event has not been seen yet.
@@ -271,9 +271,15 @@ impl Partition {
             virtual_nodes: self.store.virtual_nodes(),
             edges: self.store.edges.len(),
             unresolved: self.store.unresolved_edges(),
-            bytes: self.store.memory().total(),
+            bytes: self.store.memory_usage().total(),
             unseen_writes: self.expected.len(),
         }
+    }
+
+    /// What this partition takes up.
+    #[must_use]
+    pub fn memory_usage(&self) -> MemoryUsage {
+        self.store.memory_usage()
     }
 
     /// How many objects of a type are here.
@@ -306,10 +312,10 @@ impl Partition {
     }
 
     /// Queues every dependent of a node that is gone or deletes them.
-    pub(super) fn queue_bereaved(&self, id: NodeId, out: &mut Effects) {
+    pub(super) fn queue_cascade(&self, id: NodeId, out: &mut Effects) {
         let start = out.delete.len();
         self.queue_dependents(id, out);
-        out.bereave_from(start);
+        out.cascade_from(start);
     }
 
     /// Queues the dependents of a node that are not being deleted.

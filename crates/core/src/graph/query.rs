@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::mutation::{self, Mutation};
-use crate::object::{DeletionState, GroupResource, Identity, Key, Uid};
+use crate::object::{DeletionState, Finalizers, GroupResource, Identity, Key, OwnerReference, Uid};
 
 use super::intern::KeyedSet;
 use super::node::{EdgeId, NodeId, Presence};
@@ -12,12 +12,23 @@ use super::{
     ReferenceSnapshot, Snapshot, VirtualSnapshot,
 };
 
+/// An observed object, without what is known of its owners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedObject {
+    /// How far its deletion has come.
+    pub deletion: DeletionState,
+    /// Its own garbage collector finalizers.
+    pub finalizers: Finalizers,
+    /// Its references, in order.
+    pub references: Vec<OwnerReference>,
+}
+
 impl Partition {
     /// The state of a key's node, for a worker that decides on it now.
     ///
     /// For a node that is deleting dependents this also queues what blocks it
     /// and is not deleting dependents itself.
-    pub fn snapshot(&mut self, key: &Key, out: &mut Effects) -> Snapshot {
+    pub fn snapshot_and_queue(&mut self, key: &Key, out: &mut Effects) -> Snapshot {
         let Some(id) = self.store.find_key(key) else { return Snapshot::Gone };
         let presence = self.store.nodes[id].presence;
         match presence {
@@ -26,7 +37,7 @@ impl Partition {
                 self.queue(id, out);
                 Snapshot::Gone
             }
-            Presence::Observed if self.awaits_event(id) => Snapshot::Written,
+            Presence::Observed if self.awaits_event(id) => Snapshot::AwaitsEvent,
             Presence::Observed => Snapshot::Object(Box::new(self.object_snapshot(id, out))),
             Presence::Virtual => Snapshot::Virtual(VirtualSnapshot {
                 identity: self.store.identity(id),
@@ -42,9 +53,13 @@ impl Partition {
 
     /// The same, unless it is an object that names very many owners: `None`, and nothing is
     /// done. Costs no more than what a [small](super::LARGE) object takes.
-    pub fn snapshot_of_small(&mut self, key: &Key, out: &mut Effects) -> Option<Snapshot> {
+    pub fn snapshot_and_queue_small(&mut self, key: &Key, out: &mut Effects) -> Option<Snapshot> {
         let is_large = |id: NodeId| self.store.nodes[id].presence == Presence::Observed && self.is_large(id);
-        if self.store.find_key(key).is_some_and(is_large) { None } else { Some(self.snapshot(key, out)) }
+        if self.store.find_key(key).is_some_and(is_large) {
+            None
+        } else {
+            Some(self.snapshot_and_queue(key, out))
+        }
     }
 
     fn object_snapshot(&mut self, id: NodeId, out: &mut Effects) -> ObjectSnapshot {
@@ -192,5 +207,18 @@ impl Partition {
     #[must_use]
     pub fn observed(&self, uid: &Uid) -> Option<Identity> {
         self.store.observed_with(uid).first().map(|&id| self.store.identity(id))
+    }
+
+    /// An object as it was last seen; `None` if no monitor shows one under this key. Unlike
+    /// [`snapshot_and_queue`](Self::snapshot_and_queue), asking queues nothing.
+    #[must_use]
+    pub fn observed_object(&self, key: &Key) -> Option<ObservedObject> {
+        let id = self.store.find_key(key)?;
+        let node = &self.store.nodes[id];
+        (node.presence == Presence::Observed).then(|| ObservedObject {
+            deletion: node.deletion,
+            finalizers: node.finalizers,
+            references: self.store.owners(id).map(|edge| self.store.written(edge)).collect(),
+        })
     }
 }

@@ -15,7 +15,7 @@ pub enum Snapshot {
     Gone,
     /// A write of ours to it has not come back as an event. What is known of it is
     /// outdated; it is queued again when the event comes.
-    Written,
+    AwaitsEvent,
     /// Some dependent names it and no monitor shows it: to be verified.
     Virtual(VirtualSnapshot),
     /// An observed object.

@@ -11,15 +11,13 @@ use crate::object::{
 };
 
 use super::DeletesProve;
-use super::arena::Arena;
-use super::capacity::{grow_by_an_eighth, is_sparse};
+use super::arena::{Arena, grow_by_an_eighth, is_sparse};
 use super::index::Index;
 use super::intern::{Interned, Interner, KeyedMap, KeyedSet, NamespaceId, Purpose, ReferenceType, Types};
-use super::memory::Memory;
 use super::names::{Name, Names};
 use super::node::{Edge, EdgeId, Node, NodeId, NodeType, Presence, Role, Target};
+use super::resource_versions::{Version, Versions};
 use super::scan::Scan;
-use super::versions::{Version, Versions};
 
 /// A few nodes; hardly ever more than one.
 pub(super) type Few = SmallVec<[NodeId; 2]>;
@@ -53,6 +51,33 @@ pub(super) struct Store {
     /// Source of generations. One for all nodes: a node that was freed and made
     /// anew must not come back to a generation that some verdict still carries.
     clock: u32,
+}
+
+/// The bytes of a partition, by what they are for. Counts what is allocated, also where it
+/// stands empty; leaves out what types, namespaces and kinds have once, for all their objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUsage {
+    /// Objects: uid, version, state, coordinates.
+    pub nodes: usize,
+    /// Their names.
+    pub names: usize,
+    /// Owner references, each of them in the lists of its owner and its dependent.
+    pub edges: usize,
+    /// What finds objects by their uid.
+    pub index: usize,
+    /// The objects of each type.
+    pub lists: usize,
+    /// What only some references and objects have.
+    pub rest: usize,
+}
+
+impl MemoryUsage {
+    /// All of it.
+    #[must_use]
+    pub const fn total(&self) -> usize {
+        let Self { nodes, names, edges, index, lists, rest } = *self;
+        nodes + names + edges + index + lists + rest
+    }
 }
 
 /// Where a node is found in the index: by its uid alone if it is observed, so that all
@@ -375,9 +400,9 @@ impl Store {
     }
 
     /// What all this takes up, nearly: without what few or large objects have once.
-    pub(super) fn memory(&self) -> Memory {
+    pub(super) fn memory_usage(&self) -> MemoryUsage {
         let lists = self.types.entries.iter().map(|(_, entry)| entry.nodes.capacity() * size_of::<NodeId>());
-        Memory {
+        MemoryUsage {
             nodes: self.nodes.bytes(),
             names: self.names.bytes(),
             edges: self.edges.bytes(),

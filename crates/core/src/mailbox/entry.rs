@@ -20,18 +20,18 @@ pub(super) struct Entry<K, R> {
     /// Since when it has been in this state.
     pub(super) since: Time,
     /// Since when there has been a cause for it, if that is to be known.
-    pub(super) cause: Cause,
+    pub(super) trigger: Trigger,
     /// Its failures since it was last done.
     pub(super) failure: Option<Box<Failure<R>>>,
     links: Links,
 }
 
-/// The moment of a cause, or none, in the space of a moment: a microsecond after the
+/// The moment of a trigger, or none, in the space of a moment: a microsecond after the
 /// origin of time nothing has a cause yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cause(Option<NonZeroU64>);
+pub(super) struct Trigger(Option<NonZeroU64>);
 
-impl Cause {
+impl Trigger {
     pub(super) fn at(time: Time) -> Self {
         Self(NonZeroU64::new(time.as_micros().max(1)))
     }
@@ -49,7 +49,7 @@ impl Cause {
 /// Where a key is. Each state is one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// In its lane.
+    /// In its flow.
     Ready,
     /// With a worker.
     Running {
@@ -154,7 +154,7 @@ impl<K: Eq + Hash, R> Store<K, R> {
             key,
             state: State::Ready,
             since: now,
-            cause: Cause::default(),
+            trigger: Trigger::default(),
             failure: None,
             links: Links::default(),
         });

@@ -9,15 +9,15 @@
 //! [`Mailbox::next_due`].
 
 mod backoff;
-mod cause;
 mod entry;
 mod errors;
-mod lanes;
+mod flows;
 mod list;
 mod report;
 #[cfg(test)]
 mod tests;
 mod time;
+mod trigger;
 mod wheel;
 
 use std::collections::BTreeMap;
@@ -28,13 +28,13 @@ use std::time::Duration;
 
 pub use backoff::Backoff;
 pub use errors::KEPT as ERRORS_KEPT;
-pub use lanes::Lane;
+pub use flows::FlowKey;
 pub use report::{Added, Completion, Failing, Job, Stats};
 pub use time::Time;
 
 use entry::{Failure, State, Store, Then};
 use errors::Errors;
-use lanes::Lanes;
+use flows::Flows;
 use list::{List, Slot};
 use wheel::Wheel;
 
@@ -48,7 +48,7 @@ use crate::object::HashSeed;
 pub struct Mailbox<K, R> {
     backoff: Backoff,
     store: Store<K, R>,
-    lanes: Lanes,
+    flows: Flows,
     running: List,
     processing: usize,
     wheel: Wheel,
@@ -60,7 +60,7 @@ pub struct Mailbox<K, R> {
     retries_total: u64,
 }
 
-impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
+impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     /// An empty mailbox. Keys and namespaces come from the cluster, so what finds them
     /// depends on a seed that nobody outside knows.
     #[must_use]
@@ -68,7 +68,7 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
         Self {
             backoff,
             store: Store::new(seed.keyed(0)),
-            lanes: Lanes::new(seed.keyed(1)),
+            flows: Flows::new(seed.keyed(1)),
             running: List::default(),
             processing: 0,
             wheel: Wheel::default(),
@@ -99,7 +99,7 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
                 }
                 Added::RunsAgain
             }
-            State::Delayed { held: true, .. } => Added::HeldBack,
+            State::Delayed { held: true, .. } => Added::RetryAfterPending,
             State::Delayed { held: false, .. } => {
                 self.undelay(slot);
                 self.enqueue(slot);
@@ -108,11 +108,11 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
         }
     }
 
-    /// Hands out the next key: lanes take turns, and a lane's keys go in the
+    /// Hands out the next key: flows take turns, and a flow's keys go in the
     /// order in which they became ready.
     pub fn pop(&mut self, now: Time) -> Option<Job<K>> {
         self.advance(now);
-        let slot = self.lanes.pop(&mut self.store.entries)?;
+        let slot = self.flows.pop(&mut self.store.entries)?;
         self.running.push_back(&mut self.store.entries, slot);
         self.processing += 1;
         let entry = &mut self.store[slot];
@@ -120,8 +120,8 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
         entry.state = State::Running { then: Then::Obey, woken: false };
         entry.since = self.now;
         let failures = entry.failure.as_ref().map_or(0, |failure| failure.attempts);
-        let cause = entry.cause.take();
-        Some(Job { key: entry.key.clone(), failures, waited, cause })
+        let triggered_at = entry.trigger.take();
+        Some(Job { key: entry.key.clone(), failures, waited, triggered_at })
     }
 
     /// Ends the work on a key and says how long it took; `None`, and nothing
@@ -270,7 +270,7 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
                 self.forgive(slot);
                 return true;
             }
-            State::Ready => self.lanes.remove(&mut self.store.entries, slot),
+            State::Ready => self.flows.remove(&mut self.store.entries, slot),
             State::Delayed { .. } => self.undelay(slot),
         }
         self.discard(slot);
@@ -310,7 +310,7 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
     /// How many keys wait for a worker.
     #[must_use]
     pub const fn ready(&self) -> usize {
-        self.lanes.ready()
+        self.flows.ready()
     }
 
     /// How many keys are being worked on.
@@ -319,20 +319,20 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
         self.processing
     }
 
-    /// The numbers for metrics and readiness. Costs as much as there are lanes.
+    /// The numbers for metrics and readiness. Costs as much as there are flows.
     #[must_use]
     pub fn stats(&self) -> Stats<R> {
         let entries = &self.store.entries;
         Stats {
-            ready: self.lanes.ready(),
+            ready: self.flows.ready(),
             processing: self.processing,
             delayed: self.delayed.clone(),
             failing: self.failing,
             error_bytes: self.errors.bytes(),
-            lanes: self.lanes.len(),
+            flows: self.flows.len(),
             adds_total: self.adds_total,
             retries_total: self.retries_total,
-            oldest_ready_since: self.lanes.oldest(entries),
+            oldest_ready_since: self.flows.oldest(entries),
             longest_running_since: self.running.first().map(|slot| self.store[slot].since),
         }
     }
@@ -360,7 +360,7 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
         unfailed.map(|entry| (&entry.key, entry.since))
     }
 
-    /// Puts an entry that is on no list into its lane.
+    /// Puts an entry that is on no list into its flow.
     fn enqueue(&mut self, slot: Slot) {
         self.adds_total += 1;
         self.enqueue_counted(slot);
@@ -371,7 +371,7 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
         let entry = &mut self.store[slot];
         entry.state = State::Ready;
         entry.since = self.now;
-        self.lanes.push(&mut self.store.entries, slot);
+        self.flows.push(&mut self.store.entries, slot);
     }
 
     /// Queues delayed entries in the order of their due times.
@@ -460,7 +460,7 @@ impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
         if self.store.remove(slot) {
             let entries = &mut self.store.entries;
             match entries[slot as usize].state {
-                State::Ready => self.lanes.moved(entries, slot),
+                State::Ready => self.flows.moved(entries, slot),
                 State::Running { .. } => self.running.moved(entries, slot),
                 State::Delayed { .. } => self.wheel.moved(entries, slot),
             }
@@ -472,7 +472,7 @@ impl<K, R> fmt::Debug for Mailbox<K, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mailbox")
             .field("keys", &self.store.entries.len())
-            .field("ready", &self.lanes.ready())
+            .field("ready", &self.flows.ready())
             .field("processing", &self.processing)
             .finish_non_exhaustive()
     }

@@ -19,7 +19,7 @@ pub enum Added {
     BackoffCutShort,
     /// The API server asked for this key to be left alone for a while
     /// ([`Completion::RetryAfter`]); it will run when that time is over.
-    HeldBack,
+    RetryAfterPending,
 }
 
 /// A key to work on. [`Mailbox::finish`](super::Mailbox::finish) must follow.
@@ -31,8 +31,8 @@ pub struct Job<K> {
     pub failures: u32,
     /// How long it was queued.
     pub waited: Duration,
-    /// The first moment of its causes ([`Mailbox::caused`](super::Mailbox::caused)).
-    pub cause: Option<Time>,
+    /// The first moment of its causes ([`Mailbox::note_trigger`](super::Mailbox::note_trigger)).
+    pub triggered_at: Option<Time>,
 }
 
 /// How the work on a key ended.
@@ -40,7 +40,7 @@ pub struct Job<K> {
 pub enum Completion<R> {
     /// Done: its failures are forgotten.
     Done,
-    /// It has to run again at once, behind the other keys of its lane; this is
+    /// It has to run again at once, behind the other keys of its flow; this is
     /// no failure, and forgets none.
     Again,
     /// It has to be tried again, after a delay that grows with every failure.
@@ -94,8 +94,8 @@ pub struct Stats<R> {
     pub failing: usize,
     /// How many bytes the errors of these keys take up, each text counted once.
     pub error_bytes: usize,
-    /// Lanes with something ready.
-    pub lanes: usize,
+    /// Flows with something ready.
+    pub flows: usize,
     /// How often a key was queued, merged additions not counted.
     pub adds_total: u64,
     /// How often the work on a key ended with a retry.

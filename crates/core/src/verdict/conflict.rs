@@ -87,7 +87,7 @@ pub enum AfterConflict {
     /// The same again would fail again: retry with backoff.
     Backoff,
     /// What the decision rests on has changed: decide again, policy included.
-    DecideAfresh,
+    Reevaluate,
     /// Only unrelated fields changed: DELETE with this version, the one just read.
     DeleteWith(ResourceVersion),
     /// Only unrelated fields changed, time and again: DELETE with the uid alone.
@@ -125,7 +125,7 @@ pub fn after_conflict(
     }
     let is_same = basis.matches(facts) && basis.dependents == dependents;
     if !is_same && !mutation::is(Mutation::DeleteOverChanges) {
-        return AfterConflict::DecideAfresh;
+        return AfterConflict::Reevaluate;
     }
     if consecutive < CONFLICTS_BEFORE_UID_ALONE {
         AfterConflict::DeleteWith(current.clone())
@@ -150,7 +150,7 @@ impl fmt::Display for AfterConflict {
             Self::Absent => f.write_str("it is absent"),
             Self::BeingDeleted => f.write_str("it is being deleted already"),
             Self::Backoff => f.write_str("the conflict has no visible cause: try again later"),
-            Self::DecideAfresh => {
+            Self::Reevaluate => {
                 f.write_str("its owner references, finalizers or dependents changed: decide again")
             }
             Self::DeleteWith(version) => {

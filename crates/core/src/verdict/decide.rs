@@ -140,7 +140,7 @@ fn indices(classes: &[ReferenceClass], wanted: impl Fn(ReferenceClass) -> bool) 
 /// A decision with what it rests on, for people: its `Display` says what is done
 /// and names every reference with its class.
 #[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
+pub struct Explanation<'a> {
     /// The object.
     pub item: &'a ObjectSnapshot,
     /// The classes of its references.
@@ -149,7 +149,7 @@ pub struct Evidence<'a> {
     pub decision: &'a Decision,
 }
 
-impl fmt::Display for Evidence<'_> {
+impl fmt::Display for Explanation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.decision)?;
         let each = self.item.references.iter().zip(self.classes).map(|(view, class)| {

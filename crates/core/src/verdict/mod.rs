@@ -1,6 +1,6 @@
 //! The verdict on one object: pure functions from what is known to what to do.
 //!
-//! A worker goes through it in order: [`first_look`] at the snapshot; then a
+//! A worker goes through it in order: [`precheck`] at the snapshot; then a
 //! class for every reference, from the graph ([`from_graph`], [`from_state`])
 //! and, where the graph cannot say, from a live read ([`from_live`]); then
 //! [`decide()`]. When the API server answers 409, [`after_conflict`] says how it
@@ -11,7 +11,7 @@ mod class;
 mod confirm;
 mod conflict;
 mod decide;
-mod look;
+mod precheck;
 #[cfg(any(test, feature = "test-util"))]
 pub mod testing;
 #[cfg(test)]
@@ -22,5 +22,5 @@ pub use confirm::Confirmation;
 pub use conflict::{
     AfterConflict, Basis, CONFLICTS_BEFORE_UID_ALONE, Dependents, after_conflict, after_patch,
 };
-pub use decide::{Decision, Evidence, KeepReason, ParkReason, decide};
-pub use look::{FirstLook, IdleReason, first_look};
+pub use decide::{Decision, Explanation, KeepReason, ParkReason, decide};
+pub use precheck::{IdleReason, Precheck, precheck};

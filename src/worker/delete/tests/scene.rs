@@ -20,7 +20,7 @@ use crate::worker::absent_owner_cache::Memory;
 use crate::worker::context::WorkerContext;
 use crate::worker::delete::DeleteWork;
 use crate::worker::event_recorder::Reporter;
-use kube_gc_core::graph::{Change, DeletesProve, Epoch, Intake, Layout, Partition, PartitionId};
+use kube_gc_core::graph::{DeletesProve, Epoch, Intake, Partition, PartitionId, Sharding, WatchEvent};
 use kube_gc_core::object::{
     Catalog, Finalizers, HashSeed, Identity, ObjectFacts, OwnerReference, ResourceVersion, ServedKind,
 };
@@ -119,9 +119,9 @@ impl Scene {
         let mut catalog = Catalog::builder();
         catalog.add(ServedKind { version: "v1".into(), resource: Arc::clone(&type_) });
         let catalog = Arc::new(catalog.build());
-        let layout = Layout::new(NonZeroU16::MIN, HashSeed::new(1));
+        let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(1));
         let memory = Arc::new(Memory::new(10));
-        let partitions: Vec<_> = (0..layout.count())
+        let partitions: Vec<_> = (0..sharding.count())
             .map(|id| {
                 let sink = Sink.start();
                 let outlets = Outlets {
@@ -131,14 +131,14 @@ impl Scene {
                     reporter: Reporter::silent(),
                     doubts: None,
                 };
-                let partition = Partition::new(PartitionId(id), layout, Arc::clone(&catalog));
+                let partition = Partition::new(PartitionId(id), sharding, Arc::clone(&catalog));
                 GraphActor::new(PartitionId(id), partition, outlets).start()
             })
             .collect();
         for partition in &partitions {
             partition.send(Introduce(partitions.clone())).await.unwrap();
         }
-        let graph = GraphHandle::new(layout, partitions);
+        let graph = GraphHandle::new(sharding, partitions);
         let started = || {
             let resource = Arc::clone(&type_);
             let deletes_prove = DeletesProve::Absence;
@@ -148,24 +148,24 @@ impl Scene {
         let api = server.api_with(settings, WriteGate::open());
         let context = WorkerContext::new(api, graph.clone(), memory, Reporter::silent());
         let scene = Self { graph, work: Arc::new(DeleteWork::new(context, Sink.start().recipient())) };
-        let mut list = vec![Change::ListBegan { resource_version: None }];
-        list.extend(things.iter().map(|thing| Change::Seen(thing.facts())));
-        list.push(Change::ListEnded { resource_version: Some(ResourceVersion::number(100)) });
+        let mut list = vec![WatchEvent::Init { resource_version: None }];
+        list.extend(things.iter().map(|thing| WatchEvent::Apply(thing.facts())));
+        list.push(WatchEvent::InitDone { resource_version: Some(ResourceVersion::number(100)) });
         scene.change(list).await;
         scene
     }
 
     /// A watch shows this.
     pub async fn see(&self, thing: &Thing) {
-        self.change(vec![Change::Seen(thing.facts())]).await;
+        self.change(vec![WatchEvent::Apply(thing.facts())]).await;
     }
 
     /// A watch shows that this has gone.
     pub async fn lose(&self, thing: &Thing) {
-        self.change(vec![Change::Deleted(thing.facts())]).await;
+        self.change(vec![WatchEvent::Delete(thing.facts())]).await;
     }
 
-    async fn change(&self, changes: Vec<Change>) {
+    async fn change(&self, changes: Vec<WatchEvent>) {
         let any = identity("a", "any");
         let mut arrival = GraphQueue::new().arrival(Instant::now());
         changes.into_iter().for_each(|change| arrival.push(change));

@@ -61,7 +61,7 @@ fn live_through(limits: Limits, population: u64, steps: &[(u64, Step)]) -> (Vec<
                 }
                 let uid = uid(object * 2 + resource);
                 let mut answer = ledger.admit(&uid, &types[*resource], None, now);
-                if answer == Admission::HowMany {
+                if answer == Admission::PopulationNeeded {
                     answer = ledger.admit(&uid, &types[*resource], Some(population), now);
                 }
                 match answer {
@@ -174,8 +174,8 @@ proptest! {
             let uid = uid(number);
             let mut answer = ledger.admit(&uid, &pods(), None, now);
             let number = now.as_nanos() / slot.as_nanos();
-            prop_assert_eq!(answer == Admission::HowMany, !asked.contains_key(&number), "asked once in a slot");
-            if answer == Admission::HowMany {
+            prop_assert_eq!(answer == Admission::PopulationNeeded, !asked.contains_key(&number), "asked once in a slot");
+            if answer == Admission::PopulationNeeded {
                 asked.insert(number, (now, population));
                 answer = ledger.admit(&uid, &pods(), Some(population), now);
             }

@@ -24,7 +24,7 @@ fn begin(
     now: Duration,
 ) -> Result<Ticket, Admission> {
     let mut answer = ledger.admit(&uid(number), of, None, now);
-    if answer == Admission::HowMany {
+    if answer == Admission::PopulationNeeded {
         answer = ledger.admit(&uid(number), of, Some(population), now);
     }
     match answer {
@@ -42,7 +42,7 @@ fn exactly_as_many_as_are_allowed_in_a_minute_and_then_none_until_it_is_resumed(
     let cause = Cause::Rate { limit: 3 };
     assert_eq!(delete(&mut ledger, 3, &pods(), 0, SECOND), Err(Admission::Engages(cause)));
     // However long one waits.
-    assert_eq!(delete(&mut ledger, 3, &pods(), 0, 1000 * SECOND), Err(Admission::Held));
+    assert_eq!(delete(&mut ledger, 3, &pods(), 0, 1000 * SECOND), Err(Admission::Refused));
     ledger.release();
     for number in 3..6 {
         delete(&mut ledger, number, &pods(), 0, 1000 * SECOND).unwrap();
@@ -127,7 +127,11 @@ fn a_share_is_of_what_there_was_when_the_window_began() {
         cause.to_string(),
         "10 of 95 pods were deleted within 10m, as many as percent = 10 and percent_floor = 0 allow"
     );
-    assert_eq!(delete(&mut ledger, 101, &configmaps, 1000, 500 * SECOND), Err(Admission::Held), "all pause");
+    assert_eq!(
+        delete(&mut ledger, 101, &configmaps, 1000, 500 * SECOND),
+        Err(Admission::Refused),
+        "all pause"
+    );
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub struct EdgePage {
 
 /// What a partition knows of some nodes.
 #[derive(Debug, Default)]
-pub struct Surroundings {
+pub struct Neighborhood {
     /// Those of them that have edges in this partition.
     pub nodes: Vec<(DumpId, DumpNode)>,
     /// Their edges, in either direction. One that joins two of them is there twice.
@@ -107,8 +107,8 @@ impl Partition {
 
     /// These nodes, as far as they have edges here, and what they are connected with.
     #[must_use]
-    pub fn around(&self, ids: &[DumpId]) -> Surroundings {
-        let mut around = Surroundings::default();
+    pub fn neighborhood(&self, ids: &[DumpId]) -> Neighborhood {
+        let mut around = Neighborhood::default();
         for id in ids.iter().flat_map(|id| self.named(id)).filter(|&id| self.is_connected(id)) {
             around.nodes.push((self.dump_id(id), self.dump_node(id)));
             around.edges.extend(self.edges_of(id));

@@ -8,7 +8,7 @@ use super::{DumpEdge, DumpId, DumpNode};
 
 /// What the graph is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
+pub enum DumpFormat {
     /// Graphviz' language, edges from child to owner.
     Dot,
     /// An object with `nodes`, each with its `id`, and `edges`.
@@ -18,12 +18,12 @@ pub enum Language {
 /// Writes a graph: first all nodes, then all edges, then the end. Remembers no
 /// more of them than how far it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Scribe {
-    language: Language,
+pub struct DumpWriter {
+    language: DumpFormat,
     at: Place,
 }
 
-/// Where in the text the scribe is.
+/// Where in the text the writer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     FirstNode,
@@ -32,13 +32,13 @@ enum Place {
     Edges,
 }
 
-impl Scribe {
+impl DumpWriter {
     /// Begins a text.
     #[must_use]
-    pub fn new(language: Language, text: &mut String) -> Self {
+    pub fn new(language: DumpFormat, text: &mut String) -> Self {
         text.push_str(match language {
-            Language::Dot => "strict digraph full {\n",
-            Language::Json => "{\"nodes\":[",
+            DumpFormat::Dot => "strict digraph full {\n",
+            DumpFormat::Json => "{\"nodes\":[",
         });
         Self { language, at: Place::FirstNode }
     }
@@ -52,8 +52,8 @@ impl Scribe {
         debug_assert!(matches!(self.at, Place::FirstNode | Place::Nodes), "nodes come first");
         for (id, node) in nodes {
             match self.language {
-                Language::Dot => dot_node(id, node, text),
-                Language::Json => {
+                DumpFormat::Dot => dot_node(id, node, text),
+                DumpFormat::Json => {
                     self.separate(Place::FirstNode, text);
                     json(&Named { id, node }, text);
                 }
@@ -67,12 +67,12 @@ impl Scribe {
         self.turn_to_edges(text);
         for edge in edges {
             match self.language {
-                Language::Dot => {
+                DumpFormat::Dot => {
                     let DumpEdge { child, owner, .. } = edge;
                     let _ =
                         writeln!(text, "  {} -> {};", quote(&child.to_string()), quote(&owner.to_string()));
                 }
-                Language::Json => {
+                DumpFormat::Json => {
                     self.separate(Place::FirstEdge, text);
                     json(edge, text);
                 }
@@ -85,14 +85,14 @@ impl Scribe {
     pub fn end(mut self, text: &mut String) {
         self.turn_to_edges(text);
         text.push_str(match self.language {
-            Language::Dot => "}\n",
-            Language::Json => "]}\n",
+            DumpFormat::Dot => "}\n",
+            DumpFormat::Json => "]}\n",
         });
     }
 
     fn turn_to_edges(&mut self, text: &mut String) {
         if matches!(self.at, Place::FirstNode | Place::Nodes) {
-            if self.language == Language::Json {
+            if self.language == DumpFormat::Json {
                 text.push_str("],\"edges\":[");
             }
             self.at = Place::FirstEdge;
@@ -172,8 +172,9 @@ mod tests {
 
     #[test]
     fn an_empty_graph_is_a_graph() {
-        assert_eq!(Dump::default().written(Language::Dot), "strict digraph full {\n}\n");
-        let json: serde_json::Value = serde_json::from_str(&Dump::default().written(Language::Json)).unwrap();
+        assert_eq!(Dump::default().written(DumpFormat::Dot), "strict digraph full {\n}\n");
+        let json: serde_json::Value =
+            serde_json::from_str(&Dump::default().written(DumpFormat::Json)).unwrap();
         assert_eq!(json, serde_json::json!({ "nodes": [], "edges": [] }));
     }
 }

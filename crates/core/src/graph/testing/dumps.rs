@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::graph::dump::{DumpEdge, DumpId, Language};
+use crate::graph::dump::{DumpEdge, DumpFormat, DumpId};
 use crate::graph::{Dump, Partition};
 use crate::object::Uid;
 
@@ -53,12 +53,12 @@ impl Dump {
 
     /// As text.
     pub fn to_dot(&self) -> String {
-        self.written(Language::Dot)
+        self.written(DumpFormat::Dot)
     }
 
     /// As JSON.
     pub fn to_json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.written(Language::Json)).unwrap()
+        serde_json::from_str(&self.written(DumpFormat::Json)).unwrap()
     }
 }
 

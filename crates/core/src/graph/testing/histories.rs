@@ -91,20 +91,20 @@ impl Universe {
 }
 
 /// The changes that these steps are, in their order.
-pub fn script(steps: &[Step]) -> Vec<(usize, Obj, Change)> {
+pub fn script(steps: &[Step]) -> Vec<(usize, Obj, WatchEvent)> {
     let mut universe = Universe::default();
     let mut script = Vec::new();
     for step in steps {
         match &step.op {
             Op::See { references, deletion } => {
                 let shown = universe.show(step.object, references, *deletion);
-                script.push((step.object, shown.clone(), Change::Seen(shown.facts)));
+                script.push((step.object, shown.clone(), WatchEvent::Apply(shown.facts)));
             }
             Op::Delete | Op::Relist => {
                 let version = universe.tick();
                 let gone = universe.base(step.object).at(version);
                 universe.retire(step.object);
-                script.push((step.object, gone.clone(), Change::Deleted(gone.facts)));
+                script.push((step.object, gone.clone(), WatchEvent::Delete(gone.facts)));
             }
         }
     }
@@ -119,7 +119,7 @@ pub fn played(steps: &[Step], namespaced: u16) -> World {
 }
 
 /// Makes these changes; `flushes` says after which of them messages are delivered.
-pub fn run(world: &mut World, script: &[(usize, Obj, Change)], flushes: &[usize]) {
+pub fn run(world: &mut World, script: &[(usize, Obj, WatchEvent)], flushes: &[usize]) {
     for (index, (_, obj, change)) in script.iter().enumerate() {
         world.change(obj, change.clone());
         if flushes.get(index % flushes.len().max(1)).is_some_and(|&pick| pick % 3 == 0) {

@@ -144,7 +144,7 @@ impl Obj {
 
 pub struct World {
     pub partitions: Vec<Partition>,
-    pub layout: Layout,
+    pub sharding: Sharding,
     pub epoch: Epoch,
     pub deletes_prove: DeletesProve,
     /// All effects but the peer messages.
@@ -164,13 +164,13 @@ impl World {
         world
     }
     pub fn unsynced(namespaced: u16) -> Self {
-        let layout = Layout::new(NonZeroU16::new(namespaced).unwrap(), HashSeed::new(1));
+        let sharding = Sharding::new(NonZeroU16::new(namespaced).unwrap(), HashSeed::new(1));
         let catalog = catalog();
-        let partitions = layout.all().map(|id| Partition::new(id, layout, Arc::clone(catalog))).collect();
+        let partitions = sharding.all().map(|id| Partition::new(id, sharding, Arc::clone(catalog))).collect();
         let deletes_prove = DeletesProve::Absence;
         let mut world = Self {
             partitions,
-            layout,
+            sharding,
             epoch: Epoch(1),
             deletes_prove,
             out: Effects::default(),
@@ -184,16 +184,16 @@ impl World {
     }
     pub fn start(&mut self, name: &str) {
         let (epoch, deletes_prove) = (self.epoch, self.deletes_prove);
-        for id in self.layout.all() {
+        for id in self.sharding.all() {
             self.intake(id, Intake::MonitorStarted { resource: resource(name), epoch, deletes_prove });
         }
     }
     pub fn partition(&mut self, namespace: &str) -> &mut Partition {
-        let id = self.layout.of(Namespace::parse(namespace).as_ref());
+        let id = self.sharding.of(Namespace::parse(namespace).as_ref());
         &mut self.partitions[usize::from(id.0)]
     }
     fn home(&self, obj: &Obj) -> PartitionId {
-        self.layout.of(obj.facts.namespace.as_ref())
+        self.sharding.of(obj.facts.namespace.as_ref())
     }
     pub fn intake(&mut self, id: PartitionId, intake: Intake) -> IntakeOutcome {
         let outcome = self.partitions[usize::from(id.0)].intake(intake, &mut self.out);
@@ -219,27 +219,27 @@ impl World {
             self.partitions[usize::from(to.0)].receive(message, &mut self.out);
         }
     }
-    pub fn change(&mut self, obj: &Obj, change: Change) -> IntakeOutcome {
+    pub fn change(&mut self, obj: &Obj, event: WatchEvent) -> IntakeOutcome {
         let (resource, epoch) = (Arc::clone(&obj.resource), self.epoch);
-        self.intake(self.home(obj), Intake::Changes { resource, epoch, changes: vec![change] })
+        self.intake(self.home(obj), Intake::Events { resource, epoch, events: vec![event] })
     }
     pub fn see(&mut self, objects: &[&Obj]) {
         for obj in objects {
-            self.change(obj, Change::Seen(obj.facts.clone()));
+            self.change(obj, WatchEvent::Apply(obj.facts.clone()));
         }
     }
     pub fn delete(&mut self, obj: &Obj) {
-        self.change(obj, Change::Deleted(obj.facts.clone()));
+        self.change(obj, WatchEvent::Delete(obj.facts.clone()));
     }
     /// A whole list of a type, as all partitions get it.
     pub fn list(&mut self, name: &str, version: u64, objects: &[&Obj]) {
-        for id in self.layout.all() {
+        for id in self.sharding.all() {
             let resource_version = ResourceVersion::parse(&version.to_string());
-            let mut changes = vec![Change::ListBegan { resource_version: resource_version.clone() }];
+            let mut events = vec![WatchEvent::Init { resource_version: resource_version.clone() }];
             let here = objects.iter().filter(|obj| self.home(obj) == id);
-            changes.extend(here.map(|obj| Change::Seen(obj.facts.clone())));
-            changes.push(Change::ListEnded { resource_version });
-            self.intake(id, Intake::Changes { resource: resource(name), epoch: self.epoch, changes });
+            events.extend(here.map(|obj| WatchEvent::Apply(obj.facts.clone())));
+            events.push(WatchEvent::InitDone { resource_version });
+            self.intake(id, Intake::Events { resource: resource(name), epoch: self.epoch, events });
         }
     }
     pub fn set_catalog(&mut self, catalog: &Arc<Catalog>) {
@@ -249,7 +249,7 @@ impl World {
         self.deliver();
     }
     pub fn remove_type(&mut self, name: &str) {
-        for id in self.layout.all() {
+        for id in self.sharding.all() {
             self.intake(
                 id,
                 Intake::TypeRemoved {
@@ -275,18 +275,18 @@ impl World {
     pub fn forget(&mut self) {
         self.out.clear();
     }
-    pub fn snapshot(&mut self, obj: &Obj) -> Snapshot {
+    pub fn snapshot_and_queue(&mut self, obj: &Obj) -> Snapshot {
         let id = self.home(obj);
-        self.partitions[usize::from(id.0)].snapshot(&obj.key(), &mut self.out)
+        self.partitions[usize::from(id.0)].snapshot_and_queue(&obj.key(), &mut self.out)
     }
     pub fn object(&mut self, obj: &Obj) -> ObjectSnapshot {
-        match self.snapshot(obj) {
+        match self.snapshot_and_queue(obj) {
             Snapshot::Object(object) => *object,
             other => panic!("not an object: {other:?}"),
         }
     }
     pub fn virtual_node(&mut self, obj: &Obj) -> VirtualSnapshot {
-        match self.snapshot(obj) {
+        match self.snapshot_and_queue(obj) {
             Snapshot::Virtual(node) => node,
             other => panic!("not a virtual node: {other:?}"),
         }

@@ -27,8 +27,8 @@ fn a_real_delete_remembers_the_absence_and_queues_every_dependent() {
 #[test]
 fn the_dependents_of_a_deleted_owner_are_marked_as_such() {
     let mut w = World::new(1);
-    let bereaved = |out: &mut Effects| {
-        let marked = out.bereaved.drain(..).flat_map(|range| out.delete[range].to_vec());
+    let cascaded = |out: &mut Effects| {
+        let marked = out.cascaded.drain(..).flat_map(|range| out.delete[range].to_vec());
         let marked: Vec<_> = marked.map(|key| key.uid.to_string()).collect();
         let all = out.delete.drain(..).count();
         (marked, all)
@@ -36,21 +36,21 @@ fn the_dependents_of_a_deleted_owner_are_marked_as_such() {
     let above = config("above").foreground();
     let owner = config("owner").blocking(&above);
     w.see(&[&above, &owner, &pod("a").owned(&owner), &pod("b").owned(&owner), &pod("c").owned(&node("n"))]);
-    bereaved(&mut w.out);
+    cascaded(&mut w.out);
     w.delete(&owner);
     // The one above waited for its dependent to go, and is nobody's dependent.
-    let (mut marked, all) = bereaved(&mut w.out);
+    let (mut marked, all) = cascaded(&mut w.out);
     marked.sort();
     assert_eq!((marked, all), (vec![pod("a").key().uid.to_string(), pod("b").key().uid.to_string()], 3));
 
     let other = config("other");
     w.see(&[&other, &pod("d").owned(&other)]);
-    bereaved(&mut w.out);
+    cascaded(&mut w.out);
     w.see(&[&other.clone().at(50).foreground()]);
-    let (marked, all) = bereaved(&mut w.out);
+    let (marked, all) = cascaded(&mut w.out);
     assert_eq!((marked, all), (vec![pod("d").key().uid.to_string()], 2));
     w.see(&[&pod("e").owned(&config("never"))]);
-    assert_eq!(bereaved(&mut w.out).0, Vec::<String>::new(), "its owner may have gone long ago");
+    assert_eq!(cascaded(&mut w.out).0, Vec::<String>::new(), "its owner may have gone long ago");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn an_absence_that_all_dependents_agree_on_is_like_a_real_delete() {
         assert_eq!(w.prove_absent(&owner), Verification::Applied);
         assert_eq!(w.queued(), ["a", "b"]);
         assert_eq!(w.state(&owner), OwnerState::Absent);
-        assert_eq!(w.snapshot(&owner), Snapshot::Gone, "nothing is left to verify");
+        assert_eq!(w.snapshot_and_queue(&owner), Snapshot::Gone, "nothing is left to verify");
         w.delete(&pod("a"));
         w.delete(&pod("b"));
     }
@@ -228,5 +228,5 @@ fn a_reset_forgets_everything_and_needs_new_monitors() {
     w.see(&[&pod("a").owned(&config("owner"))]);
     w.partition("ns").reset();
     assert_eq!(w.partition("ns").stats().nodes, 0);
-    assert_eq!(w.change(&pod("a"), Change::Seen(pod("a").facts)), IntakeOutcome::Stale);
+    assert_eq!(w.change(&pod("a"), WatchEvent::Apply(pod("a").facts)), IntakeOutcome::Stale);
 }

@@ -138,7 +138,7 @@ fn a_virtual_node_goes_with_its_last_dependent() {
     w.see(&[&a]);
     w.delete(&a);
     assert!(w.partitions.iter().all(|partition| partition.stats().nodes == 0));
-    assert_eq!(w.snapshot(&config("owner")), Snapshot::Gone);
+    assert_eq!(w.snapshot_and_queue(&config("owner")), Snapshot::Gone);
 }
 
 #[test]

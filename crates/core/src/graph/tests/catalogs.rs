@@ -251,9 +251,9 @@ fn a_type_that_is_not_served_any_more_keeps_its_nodes_and_shows_nobody() {
     let child = pod("p").owned(&owner).at(9);
     w.see(&[&owner, &near.clone().foreground(), &far.clone().foreground(), &blocking, &child]);
     w.partition("ns").expect_event(&blocking.key(), &ExpectedChange::Removed);
-    assert_eq!(w.snapshot(&blocking), Snapshot::Written);
+    assert_eq!(w.snapshot_and_queue(&blocking), Snapshot::AwaitsEvent);
     w.forget();
-    for id in w.layout.all() {
+    for id in w.sharding.all() {
         w.intake(id, Intake::TypeUnserved { resource: resource(WIDGETS), epoch: w.epoch });
     }
     assert_eq!(w.queued(), ["b"], "it was put off until an event that does not come any more");
@@ -261,7 +261,7 @@ fn a_type_that_is_not_served_any_more_keeps_its_nodes_and_shows_nobody() {
     assert_eq!(w.object(&far).foreground, ForegroundProgress::Blocked(1));
     assert_eq!(w.state(&owner), OwnerState::Unknown, "to be looked up");
     w.partition("ns").expect_event(&blocking.key(), &ExpectedChange::Removed);
-    assert!(matches!(w.snapshot(&blocking), Snapshot::Object(_)), "no event will come");
+    assert!(matches!(w.snapshot_and_queue(&blocking), Snapshot::Object(_)), "no event will come");
     w.set_catalog(&catalog_without(&[WIDGETS]));
     assert_eq!(w.state(&owner), OwnerState::Unknown);
     assert_ne!(w.object(&child).references[0].owner, OwnerView::Unresolved, "it keeps what it means");

@@ -9,25 +9,25 @@ use crate::object::*;
 
 /// A partition of so many objects, each the owner of the next one.
 fn chain(objects: u32) -> Partition {
-    let layout = Layout::new(std::num::NonZeroU16::MIN, crate::object::HashSeed::new(1));
-    let mut partition = Partition::new(PartitionId(1), layout, Arc::clone(catalog()));
-    let mut changes = vec![Change::ListBegan { resource_version: None }];
+    let sharding = Sharding::new(std::num::NonZeroU16::MIN, crate::object::HashSeed::new(1));
+    let mut partition = Partition::new(PartitionId(1), sharding, Arc::clone(catalog()));
+    let mut events = vec![WatchEvent::Init { resource_version: None }];
     let mut last: Option<Obj> = None;
     for number in 0..objects {
         let mut next = config(&format!("c{number}"));
         if let Some(last) = &last {
             next = next.owned(last);
         }
-        changes.push(Change::Seen(next.facts.clone()));
+        events.push(WatchEvent::Apply(next.facts.clone()));
         last = Some(next);
     }
-    changes.push(Change::ListEnded { resource_version: ResourceVersion::parse("20") });
+    events.push(WatchEvent::InitDone { resource_version: ResourceVersion::parse("20") });
     let (resource, epoch) = (resource("configmaps"), Epoch(1));
     let deletes_prove = DeletesProve::Absence;
     let mut out = Effects::default();
     let started = Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove };
     partition.intake(started, &mut out);
-    partition.intake(Intake::Changes { resource, epoch, changes }, &mut out);
+    partition.intake(Intake::Events { resource, epoch, events }, &mut out);
     partition
 }
 

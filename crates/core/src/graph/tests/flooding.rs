@@ -13,8 +13,8 @@ const EACH: u64 = 8_000;
 const ALL: u64 = 152_000;
 
 fn partition() -> Partition {
-    let layout = Layout::new(NonZeroU16::MIN, HashSeed::new(3));
-    let mut partition = Partition::new(PartitionId(1), layout, Arc::clone(catalog()));
+    let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(3));
+    let mut partition = Partition::new(PartitionId(1), sharding, Arc::clone(catalog()));
     let started = Intake::MonitorStarted {
         resource: resource("configmaps"),
         epoch: Epoch(1),
@@ -51,10 +51,10 @@ fn flood(refer: impl Fn(u64) -> OwnerReference) -> u64 {
     });
     steps::of(|| {
         for facts in fat.iter().cloned().chain(lean) {
-            let change = Intake::Changes {
+            let change = Intake::Events {
                 resource: resource("configmaps"),
                 epoch: Epoch(1),
-                changes: vec![Change::Seen(facts)],
+                events: vec![WatchEvent::Apply(facts)],
             };
             partition.intake(change, &mut Effects::default());
         }

@@ -15,17 +15,17 @@ struct Bed {
 
 impl Bed {
     fn new() -> Self {
-        let layout = Layout::new(NonZeroU16::MIN, HashSeed::new(5));
-        let partition = Partition::new(PartitionId(1), layout, Arc::clone(catalog()));
+        let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(5));
+        let partition = Partition::new(PartitionId(1), sharding, Arc::clone(catalog()));
         let mut bed = Self { partition, out: Effects::default() };
         bed.take(Intake::MonitorStarted {
             resource: resource("configmaps"),
             epoch: Epoch(1),
             deletes_prove: DeletesProve::Absence,
         });
-        bed.changes(vec![
-            Change::ListBegan { resource_version: None },
-            Change::ListEnded { resource_version: ResourceVersion::parse("1") },
+        bed.events(vec![
+            WatchEvent::Init { resource_version: None },
+            WatchEvent::InitDone { resource_version: ResourceVersion::parse("1") },
         ]);
         bed
     }
@@ -34,12 +34,12 @@ impl Bed {
         self.partition.intake(intake, &mut self.out);
     }
 
-    fn changes(&mut self, changes: Vec<Change>) {
-        self.take(Intake::Changes { resource: resource("configmaps"), epoch: Epoch(1), changes });
+    fn events(&mut self, events: Vec<WatchEvent>) {
+        self.take(Intake::Events { resource: resource("configmaps"), epoch: Epoch(1), events });
     }
 
     fn see(&mut self, object: &Obj) {
-        self.changes(vec![Change::Seen(object.facts.clone())]);
+        self.events(vec![WatchEvent::Apply(object.facts.clone())]);
     }
 
     /// Looks at every key that was queued, as workers do, until there is none. Says which
@@ -48,7 +48,7 @@ impl Bed {
         let mut deadlocked = Vec::new();
         while !self.out.delete.is_empty() {
             for key in std::mem::take(&mut self.out.delete) {
-                if let Snapshot::Object(object) = self.partition.snapshot(&key, &mut self.out)
+                if let Snapshot::Object(object) = self.partition.snapshot_and_queue(&key, &mut self.out)
                     && object.foreground == ForegroundProgress::Deadlocked
                 {
                     deadlocked.push(key);
@@ -121,7 +121,7 @@ fn a_collector_that_starts_amid_a_chain_in_the_foreground_takes_as_long_as_it_is
                 assert!(bed.work().is_empty(), "there is no cycle");
                 // And it is gone through from its end, when the last one goes.
                 for object in objects.iter().rev() {
-                    bed.changes(vec![Change::Deleted(object.facts.clone())]);
+                    bed.events(vec![WatchEvent::Delete(object.facts.clone())]);
                     assert!(bed.work().is_empty());
                 }
             })
@@ -216,9 +216,9 @@ fn a_dependent_that_names_its_owner_thousands_of_times_is_shown_once() {
 /// Shows an object with so many references, again with as many others, without any, and
 /// deletes it; as partition `of` sees it.
 fn rewritten(count: usize, of: PartitionId, reference: impl Fn(usize) -> OwnerReference) -> u64 {
-    let layout = Layout::new(NonZeroU16::MIN, HashSeed::new(5));
+    let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(5));
     let mut bed = Bed::new();
-    bed.partition = Partition::new(of, layout, Arc::clone(catalog()));
+    bed.partition = Partition::new(of, sharding, Arc::clone(catalog()));
     bed.take(Intake::MonitorStarted {
         resource: resource("configmaps"),
         epoch: Epoch(1),
@@ -232,7 +232,7 @@ fn rewritten(count: usize, of: PartitionId, reference: impl Fn(usize) -> OwnerRe
         bed.see(&with(count / 2..count + count / 2, 11));
         bed.see(&with(0..0, 12));
         bed.see(&with(0..count, 13));
-        bed.changes(vec![Change::Deleted(with(0..count, 14).facts)]);
+        bed.events(vec![WatchEvent::Delete(with(0..count, 14).facts)]);
         assert_eq!(bed.partition.stats().edges, 0);
     })
 }
@@ -284,7 +284,7 @@ fn dependents_that_disagree_about_their_owner_take_as_long_as_there_are_of_them(
         steps::of(|| {
             for _ in 0..3 {
                 let Snapshot::Virtual(VirtualSnapshot { identity, generation }) =
-                    bed.partition.snapshot(&member(0).key(), &mut bed.out)
+                    bed.partition.snapshot_and_queue(&member(0).key(), &mut bed.out)
                 else {
                     panic!("nobody has shown it")
                 };
@@ -293,7 +293,7 @@ fn dependents_that_disagree_about_their_owner_take_as_long_as_there_are_of_them(
             }
             // Each of the dependents is deleted by a look-up of its own.
             for object in &objects {
-                bed.changes(vec![Change::Deleted(object.facts.clone())]);
+                bed.events(vec![WatchEvent::Delete(object.facts.clone())]);
             }
             assert_eq!(bed.partition.stats().nodes, 0);
         })

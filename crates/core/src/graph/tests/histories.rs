@@ -8,7 +8,7 @@ use crate::graph::testing::world::*;
 use crate::graph::*;
 
 /// Another order, in which each object's own events keep theirs.
-fn interleave(script: &[(usize, Obj, Change)], picks: &[usize]) -> Vec<(usize, Obj, Change)> {
+fn interleave(script: &[(usize, Obj, WatchEvent)], picks: &[usize]) -> Vec<(usize, Obj, WatchEvent)> {
     let mut queues: Vec<std::collections::VecDeque<_>> = vec![Default::default(); OBJECTS];
     for entry in script {
         queues[entry.0].push_back(entry.clone());

@@ -64,7 +64,7 @@ fn what_is_derived_anew_is_a_large_object_and_not_each_of_its_owners() {
     let mut world = World::new(1);
     world.see(&[&large("large"), &naming("small", 1)]);
     world.queued();
-    let partition = world.layout.of(pod("large").facts.namespace.as_ref());
+    let partition = world.sharding.of(pod("large").facts.namespace.as_ref());
     world.partitions[usize::from(partition.0)].rederive(&mut world.out);
     assert_eq!(world.queued(), ["large", "owner-0000", "small"]);
 }
@@ -76,12 +76,12 @@ fn only_a_small_object_is_looked_at_as_such() {
     world.see(&[&small, &large]);
     let mut out = Effects::default();
     let partition = world.partition("ns");
-    assert!(partition.snapshot_of_small(&large.key(), &mut out).is_none());
-    let snapshot = partition.snapshot(&large.key(), &mut out);
+    assert!(partition.snapshot_and_queue_small(&large.key(), &mut out).is_none());
+    let snapshot = partition.snapshot_and_queue(&large.key(), &mut out);
     assert!(matches!(snapshot, Snapshot::Object(item) if item.references.len() == LARGE + 1));
-    let snapshot = partition.snapshot_of_small(&small.key(), &mut out);
+    let snapshot = partition.snapshot_and_queue_small(&small.key(), &mut out);
     assert!(matches!(snapshot, Some(Snapshot::Object(item)) if item.references.len() == LARGE));
-    assert_eq!(partition.snapshot_of_small(&pod("gone").key(), &mut out), Some(Snapshot::Gone));
+    assert_eq!(partition.snapshot_and_queue_small(&pod("gone").key(), &mut out), Some(Snapshot::Gone));
 }
 
 /// An object whose owners live in partition 0 tells it of each of them.

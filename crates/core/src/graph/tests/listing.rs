@@ -33,7 +33,7 @@ fn a_list_whose_version_cannot_be_compared_proves_nothing() {
     w.see(&[&owner, &pod("a").owned(&owner), &config("leaf")]);
     w.list("configmaps", 0, &[]);
     assert_eq!(w.queued(), ["owner"], "to be verified");
-    assert_eq!(w.snapshot(&config("leaf")), Snapshot::Gone);
+    assert_eq!(w.snapshot_and_queue(&config("leaf")), Snapshot::Gone);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_type_is_synced_from_its_first_complete_list_of_an_epoch_on() {
     let owner = config("owner");
     w.see(&[&owner]);
     assert_eq!(w.state(&owner), OwnerState::Unknown);
-    let end = Change::ListEnded { resource_version: None };
+    let end = WatchEvent::InitDone { resource_version: None };
     w.change(&owner, end);
     assert!(!w.partition("ns").is_synced(&resource), "an end without a beginning");
     w.list("configmaps", 20, &[&owner]);
@@ -117,7 +117,7 @@ fn batches_of_another_epoch_or_of_no_monitor_are_discarded() {
     let a = config("a");
     for stale in [Epoch(1), Epoch(3)] {
         w.epoch = stale;
-        assert_eq!(w.change(&a, Change::Seen(a.facts.clone())), IntakeOutcome::Stale);
+        assert_eq!(w.change(&a, WatchEvent::Apply(a.facts.clone())), IntakeOutcome::Stale);
     }
     w.epoch = Epoch(1);
     let started = Intake::MonitorStarted {
@@ -127,10 +127,10 @@ fn batches_of_another_epoch_or_of_no_monitor_are_discarded() {
     };
     assert_eq!(w.intake(PartitionId(1), started), IntakeOutcome::Stale, "an older monitor never takes over");
     w.epoch = Epoch(2);
-    assert_eq!(w.change(&a, Change::Seen(a.facts.clone())), IntakeOutcome::Applied);
+    assert_eq!(w.change(&a, WatchEvent::Apply(a.facts.clone())), IntakeOutcome::Applied);
     w.remove_type("configmaps");
-    assert_eq!(w.change(&a, Change::Seen(a.facts.clone())), IntakeOutcome::Stale);
-    assert_eq!(w.snapshot(&a), Snapshot::Gone);
+    assert_eq!(w.change(&a, WatchEvent::Apply(a.facts.clone())), IntakeOutcome::Stale);
+    assert_eq!(w.snapshot_and_queue(&a), Snapshot::Gone);
 }
 
 #[test]
@@ -141,5 +141,5 @@ fn the_end_of_an_older_monitor_does_not_touch_its_successor() {
     w.see(&[&config("a")]);
     w.epoch = Epoch(1);
     w.remove_type("configmaps");
-    assert_ne!(w.snapshot(&config("a")), Snapshot::Gone);
+    assert_ne!(w.snapshot_and_queue(&config("a")), Snapshot::Gone);
 }

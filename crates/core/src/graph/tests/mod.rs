@@ -15,7 +15,7 @@ mod memory;
 mod model;
 mod restores;
 mod shared_uids;
+mod stuck;
 mod updates;
 mod views;
-mod waiting;
 mod writes;

@@ -42,7 +42,7 @@ impl Model {
         let resource = Self::resolve(reference)?;
         Some((reference.uid.to_string(), resource.group_resource.to_string()))
     }
-    fn status(&self, layout: Layout, dependent: &Obj, reference: &OwnerReference) -> Status {
+    fn status(&self, sharding: Sharding, dependent: &Obj, reference: &OwnerReference) -> Status {
         let Some(resource) = Self::resolve(reference) else { return Status::Unresolved };
         let namespace = &dependent.facts.namespace;
         if namespace.is_none() && resource.scope == Scope::Namespaced {
@@ -50,7 +50,7 @@ impl Model {
         }
         let owner = Self::target(reference).and_then(|target| self.objects.get(&target)).filter(|owner| {
             let place = &owner.facts.namespace;
-            place.is_none() || layout.of(place.as_ref()) == layout.of(namespace.as_ref())
+            place.is_none() || sharding.of(place.as_ref()) == sharding.of(namespace.as_ref())
         });
         let Some(owner) = owner else { return Status::Missing };
         let place = &owner.facts.namespace;
@@ -120,12 +120,12 @@ impl Model {
     }
     /// For every reference of every object, how it stands, and whether the object
     /// may have to be decided: an alias is decided under its primary name.
-    fn statuses(&self, layout: Layout) -> BTreeMap<(Name, OwnerReference), (Status, bool)> {
+    fn statuses(&self, sharding: Sharding) -> BTreeMap<(Name, OwnerReference), (Status, bool)> {
         let each = self.objects.values().flat_map(|obj| {
             let going = matches!(state(obj), DeletionState::Terminating | DeletionState::Orphaning);
             let decided = !going && !self.is_alias(obj);
             let of = |reference: &OwnerReference| {
-                ((name(obj), reference.clone()), (self.status(layout, obj, reference), decided))
+                ((name(obj), reference.clone()), (self.status(sharding, obj, reference), decided))
             };
             obj.facts.owners.iter().map(of).collect::<Vec<_>>()
         });
@@ -171,9 +171,9 @@ fn apply(world: &mut World, model: &mut Model, universe: &mut Universe, step: &S
 }
 
 fn compare(world: &mut World, model: &Model) -> Result<(), TestCaseError> {
-    let layout = world.layout;
+    let sharding = world.sharding;
     for obj in model.objects.values() {
-        let home = usize::from(layout.of(obj.facts.namespace.as_ref()).0);
+        let home = usize::from(sharding.of(obj.facts.namespace.as_ref()).0);
         let (page, rest) = world.partitions[home].dependents(&obj.key(), None, 100);
         prop_assert!(rest.is_none());
         let dependents: BTreeSet<Name> = page
@@ -183,7 +183,7 @@ fn compare(world: &mut World, model: &Model) -> Result<(), TestCaseError> {
         let expected: BTreeSet<Name> = model.dependents(obj).into_keys().collect();
         prop_assert_eq!(&dependents, &expected, "dependents of {:?}", obj);
         if model.is_alias(obj) {
-            prop_assert_eq!(world.snapshot(obj), Snapshot::Gone);
+            prop_assert_eq!(world.snapshot_and_queue(obj), Snapshot::Gone);
             continue;
         }
         let object = world.object(obj);
@@ -194,7 +194,7 @@ fn compare(world: &mut World, model: &Model) -> Result<(), TestCaseError> {
         prop_assert_eq!(object.references.len(), obj.facts.owners.len());
         for (shown, reference) in object.references.iter().zip(&obj.facts.owners) {
             prop_assert_eq!(&shown.reference, reference);
-            let status = model.status(layout, obj, reference);
+            let status = model.status(sharding, obj, reference);
             let known = match &shown.owner {
                 OwnerView::Unresolved => Status::Unresolved,
                 OwnerView::InvalidScope => Status::Invalid,
@@ -224,16 +224,16 @@ proptest! {
     ) {
         let (mut world, mut model) = (World::new(namespaced), Model::default());
         let mut universe = Universe::default();
-        let layout = world.layout;
+        let sharding = world.sharding;
         for step in &steps {
-            let (statuses, waits) = (model.statuses(layout), model.waits());
+            let (statuses, waits) = (model.statuses(sharding), model.waits());
             let dependents: BTreeMap<Name, _> =
                 model.objects.iter().map(|(name, obj)| (name.clone(), model.dependents(obj))).collect();
             world.forget();
             apply(&mut world, &mut model, &mut universe, step);
             let queued: BTreeSet<String> = world.queued().into_iter().collect();
             let orphans: BTreeSet<String> = world.queued_orphaning().into_iter().collect();
-            for (at, status) in model.statuses(layout) {
+            for (at, status) in model.statuses(sharding) {
                 if statuses.get(&at) == Some(&status) || !status.1 {
                     continue;
                 }

@@ -1,7 +1,9 @@
 //! Watches that broke, and objects that are back: a store may have been restored.
 
 use crate::graph::testing::world::*;
-use crate::graph::{Change, DeletesProve, Epoch, ExpectedChange, Intake, OwnerState, PartitionId, Snapshot};
+use crate::graph::{
+    DeletesProve, Epoch, ExpectedChange, Intake, OwnerState, PartitionId, Snapshot, WatchEvent,
+};
 use crate::object::{Disturbance, ResourceVersion};
 
 fn disturb(w: &mut World, number: u64, found: Option<u64>) {
@@ -103,11 +105,11 @@ fn no_event_is_expected_of_what_was_written_before_watches_broke() {
     let (owner, child) = (config("o").at(5), pod("p").owned(&config("o")).at(6));
     w.see(&[&owner, &child]);
     w.partition("ns").expect_event(&child.key(), &ExpectedChange::Removed);
-    assert_eq!(w.snapshot(&child), Snapshot::Written);
+    assert_eq!(w.snapshot_and_queue(&child), Snapshot::AwaitsEvent);
     w.forget();
     disturb(&mut w, 1, None);
     assert_eq!(w.queued(), ["p"], "somebody was put off");
-    assert!(matches!(w.snapshot(&child), Snapshot::Object(_)));
+    assert!(matches!(w.snapshot_and_queue(&child), Snapshot::Object(_)));
 }
 
 /// Versions of an object only grow: one that a list shows at a lower one is back from a
@@ -129,7 +131,7 @@ fn a_watch_that_repeats_itself_and_a_list_of_unknown_age_prove_no_restore() {
     let mut w = World::new(1);
     let child = pod("p").at(6);
     w.see(&[&child.clone().at(9), &child]);
-    w.change(&child, Change::ListBegan { resource_version: None });
+    w.change(&child, WatchEvent::Init { resource_version: None });
     w.see(&[&child]);
     assert_eq!(w.out.restored, None);
     assert_eq!(w.object(&child).resource_version, Some(ResourceVersion::number(9)));
@@ -152,9 +154,9 @@ fn an_aggregated_api_is_taken_as_it_shows_itself() {
     // It has another idea of versions than what a write was answered with.
     w.partition("ns")
         .expect_event(&late.key(), &ExpectedChange::Version(ResourceVersion::number(1_800_000_000)));
-    assert_eq!(w.snapshot(&late), Snapshot::Written);
+    assert_eq!(w.snapshot_and_queue(&late), Snapshot::AwaitsEvent);
     w.see(&[&early]);
-    assert!(matches!(w.snapshot(&early), Snapshot::Object(_)), "any event will do");
+    assert!(matches!(w.snapshot_and_queue(&early), Snapshot::Object(_)), "any event will do");
 }
 
 /// The API that an aggregated server had is served by the API server itself from now on:

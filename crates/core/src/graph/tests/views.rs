@@ -159,11 +159,15 @@ fn looking_on_shows_what_is_observed_and_queues_nothing() {
     let owner = pod("owner").foreground();
     let dependent = pod("dependent").blocking(&owner);
     w.see(&[&owner, &dependent]);
-    let shown = w.partition("ns").shown(&owner.identity().key()).unwrap();
+    let shown = w.partition("ns").observed_object(&owner.identity().key()).unwrap();
     assert_eq!(shown.deletion, DeletionState::DeletingDependents);
     assert!(shown.finalizers.foreground && shown.references.is_empty());
-    let shown = w.partition("ns").shown(&dependent.identity().key()).unwrap();
+    let shown = w.partition("ns").observed_object(&dependent.identity().key()).unwrap();
     assert_eq!(shown.references, dependent.facts.owners);
     w.delete(&owner);
-    assert_eq!(w.partition("ns").shown(&owner.identity().key()), None, "only named, by its dependent");
+    assert_eq!(
+        w.partition("ns").observed_object(&owner.identity().key()),
+        None,
+        "only named, by its dependent"
+    );
 }

@@ -16,12 +16,12 @@ fn what_we_deleted_is_not_decided_on_again_before_its_event() {
     w.see(&[&owner, &a, &owner.clone().foreground().at(11)]);
     w.partition("ns").expect_event(&a.key(), &ExpectedChange::Removed);
     // The owner's look queues it once more; a second DELETE would be wasted.
-    let _ = w.snapshot(&owner);
-    assert_eq!(w.snapshot(&a), Snapshot::Written);
+    let _ = w.snapshot_and_queue(&owner);
+    assert_eq!(w.snapshot_and_queue(&a), Snapshot::AwaitsEvent);
     w.forget();
     w.delete(&a);
     assert_eq!(w.queued(), ["owner"]);
-    assert_eq!(w.snapshot(&a), Snapshot::Gone);
+    assert_eq!(w.snapshot_and_queue(&a), Snapshot::Gone);
 }
 
 #[test]
@@ -30,14 +30,14 @@ fn a_key_that_was_put_off_for_our_own_write_is_queued_when_the_event_comes() {
     let a = pod("a").owned(&config("owner"));
     w.see(&[&config("owner"), &a]);
     w.partition("ns").expect_event(&a.key(), &version(12));
-    assert_eq!(w.snapshot(&a), Snapshot::Written);
+    assert_eq!(w.snapshot_and_queue(&a), Snapshot::AwaitsEvent);
     w.forget();
     w.see(&[&a.clone().at(11)]);
     assert!(w.queued().is_empty(), "that was somebody else's write");
-    assert_eq!(w.snapshot(&a), Snapshot::Written);
+    assert_eq!(w.snapshot_and_queue(&a), Snapshot::AwaitsEvent);
     w.see(&[&a.clone().at(12)]);
     assert_eq!(w.queued(), ["a"]);
-    assert!(matches!(w.snapshot(&a), Snapshot::Object(_)));
+    assert!(matches!(w.snapshot_and_queue(&a), Snapshot::Object(_)));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_second_write_does_not_make_anybody_forgotten_who_waits_for_the_first() {
     let a = pod("a").owned(&config("owner"));
     w.see(&[&config("owner"), &a]);
     w.partition("ns").expect_event(&a.key(), &version(12));
-    assert_eq!(w.snapshot(&a), Snapshot::Written);
+    assert_eq!(w.snapshot_and_queue(&a), Snapshot::AwaitsEvent);
     w.partition("ns").expect_event(&a.key(), &version(13));
     w.forget();
     w.see(&[&a.clone().at(12)]);

@@ -8,28 +8,28 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Add { lane: u8, key: u32 },
+    Add { flow: u8, key: u32 },
     Pop,
-    Forget { lane: u8, key: u32 },
+    Forget { flow: u8, key: u32 },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Lane 0 is flooded.
-    let lane = || prop_oneof![3 => Just(0_u8), 2 => 1..6_u8];
+    // Flow 0 is flooded.
+    let flow = || prop_oneof![3 => Just(0_u8), 2 => 1..6_u8];
     let step = prop_oneof![
-        4 => (lane(), 0..40_u32).prop_map(|(lane, key)| Step::Add { lane, key }),
+        4 => (flow(), 0..40_u32).prop_map(|(flow, key)| Step::Add { flow, key }),
         3 => Just(Step::Pop),
-        1 => (lane(), 0..40_u32).prop_map(|(lane, key)| Step::Forget { lane, key }),
+        1 => (flow(), 0..40_u32).prop_map(|(flow, key)| Step::Forget { flow, key }),
     ];
     prop::collection::vec(step, 1..300)
 }
 
 /// What a key that waits may expect.
 struct Wait {
-    /// Keys in front of it in its lane when it came.
+    /// Keys in front of it in its flow when it came.
     ahead: usize,
-    /// The most lanes there were since.
-    lanes: usize,
+    /// The most flows there were since.
+    flows: usize,
     pops: usize,
 }
 
@@ -42,14 +42,14 @@ proptest! {
         let mut waits: HashMap<TestKey, Wait> = HashMap::new();
         for step in steps {
             match step {
-                Step::Add { lane, key: number } => {
-                    let key = key(&format!("ns-{lane}"), number);
+                Step::Add { flow, key: number } => {
+                    let key = key(&format!("ns-{flow}"), number);
                     let ahead = waits.keys().filter(|other| other.namespace == key.namespace).count();
                     mailbox.add(key.clone(), at(0));
-                    waits.entry(key).or_insert(Wait { ahead, lanes: 0, pops: 0 });
+                    waits.entry(key).or_insert(Wait { ahead, flows: 0, pops: 0 });
                 }
-                Step::Forget { lane, key: number } => {
-                    let key = key(&format!("ns-{lane}"), number);
+                Step::Forget { flow, key: number } => {
+                    let key = key(&format!("ns-{flow}"), number);
                     prop_assert_eq!(mailbox.forget(&key), waits.remove(&key).is_some());
                 }
                 Step::Pop => {
@@ -57,7 +57,7 @@ proptest! {
                     prop_assert_eq!(popped.is_some(), !waits.is_empty());
                     for wait in waits.values_mut() {
                         wait.pops += 1;
-                        prop_assert!(wait.pops <= (wait.ahead + 1) * wait.lanes);
+                        prop_assert!(wait.pops <= (wait.ahead + 1) * wait.flows);
                     }
                     if let Some(key) = popped {
                         prop_assert!(waits.remove(&key).is_some(), "{key:?} was not waiting");
@@ -65,9 +65,9 @@ proptest! {
                     }
                 }
             }
-            let lanes = mailbox.stats().lanes;
+            let flows = mailbox.stats().flows;
             for wait in waits.values_mut() {
-                wait.lanes = wait.lanes.max(lanes);
+                wait.flows = wait.flows.max(flows);
             }
         }
     }

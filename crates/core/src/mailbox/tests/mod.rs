@@ -8,7 +8,7 @@ mod wheel;
 
 use std::sync::Arc;
 
-use super::{Backoff, Completion, Lane, Mailbox, Time};
+use super::{Backoff, Completion, FlowKey, Mailbox, Time};
 use crate::object::{HashSeed, Namespace};
 
 /// A key of a namespace, or cluster-scoped.
@@ -18,8 +18,8 @@ pub(super) struct TestKey {
     pub(super) number: u32,
 }
 
-impl Lane for TestKey {
-    fn lane(&self) -> Option<&Namespace> {
+impl FlowKey for TestKey {
+    fn flow(&self) -> Option<&Namespace> {
         self.namespace.as_ref()
     }
 }

@@ -37,7 +37,7 @@ struct Model {
     /// Removed by swapping, which is what orders keys that are woken together.
     items: Vec<Item>,
     /// In the order of their turns.
-    lanes: Vec<(Option<Namespace>, Vec<TestKey>)>,
+    flows: Vec<(Option<Namespace>, Vec<TestKey>)>,
     now: u64,
     number: u64,
 }
@@ -50,17 +50,17 @@ impl Model {
     fn ready(&mut self, index: usize) {
         let item = &mut self.items[index];
         item.at = At::Ready;
-        match self.lanes.iter_mut().find(|(namespace, _)| *namespace == item.key.namespace) {
+        match self.flows.iter_mut().find(|(namespace, _)| *namespace == item.key.namespace) {
             Some((_, keys)) => keys.push(item.key.clone()),
-            None => self.lanes.push((item.key.namespace.clone(), vec![item.key.clone()])),
+            None => self.flows.push((item.key.namespace.clone(), vec![item.key.clone()])),
         }
     }
 
     fn unready(&mut self, key: &TestKey) {
-        for (_, keys) in &mut self.lanes {
+        for (_, keys) in &mut self.flows {
             keys.retain(|other| other != key);
         }
-        self.lanes.retain(|(_, keys)| !keys.is_empty());
+        self.flows.retain(|(_, keys)| !keys.is_empty());
     }
 
     /// Delayed items for which `which` holds, ordered by due time and then as told.
@@ -103,7 +103,7 @@ impl Model {
                 (*again, *leave) = (true, false);
                 Added::RunsAgain
             }
-            At::Delayed { held: true, .. } => Added::HeldBack,
+            At::Delayed { held: true, .. } => Added::RetryAfterPending,
             At::Delayed { held: false, .. } => {
                 self.ready(index);
                 Added::BackoffCutShort
@@ -112,13 +112,13 @@ impl Model {
     }
 
     fn pop(&mut self) -> Option<(TestKey, u32)> {
-        if self.lanes.is_empty() {
+        if self.flows.is_empty() {
             return None;
         }
-        let (namespace, mut keys) = self.lanes.remove(0);
+        let (namespace, mut keys) = self.flows.remove(0);
         let key = keys.remove(0);
         if !keys.is_empty() {
-            self.lanes.push((namespace, keys));
+            self.flows.push((namespace, keys));
         }
         let index = self.find(&key)?;
         self.items[index].at = At::Running { again: false, leave: false, woken: false };
@@ -272,9 +272,9 @@ fn compare(mailbox: &TestMailbox, model: &Model) -> Result<(), TestCaseError> {
     let count = |which: fn(&At) -> bool| model.items.iter().filter(|item| which(&item.at)).count();
     prop_assert_eq!(mailbox.len(), model.items.len());
     prop_assert_eq!(stats.ready, count(|at| matches!(at, At::Ready)));
-    prop_assert_eq!(stats.ready, model.lanes.iter().map(|(_, keys)| keys.len()).sum::<usize>());
+    prop_assert_eq!(stats.ready, model.flows.iter().map(|(_, keys)| keys.len()).sum::<usize>());
     prop_assert_eq!(stats.processing, count(|at| matches!(at, At::Running { .. })));
-    prop_assert_eq!(stats.lanes, model.lanes.len());
+    prop_assert_eq!(stats.flows, model.flows.len());
     prop_assert_eq!(mailbox.running().count(), stats.processing);
     let mut delayed = BTreeMap::new();
     for item in model.items.iter().filter(|item| matches!(item.at, At::Delayed { .. })) {

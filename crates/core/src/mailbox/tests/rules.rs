@@ -24,7 +24,7 @@ fn one_key_is_queued_once() {
     let (mut mailbox, a) = (mailbox(), key("ns", 1));
     assert_eq!(mailbox.add(a.clone(), at(0)), Added::Queued);
     assert_eq!(mailbox.add(a.clone(), at(1)), Added::AlreadyQueued);
-    let job = Job { key: a.clone(), failures: 0, waited: Duration::from_millis(7), cause: None };
+    let job = Job { key: a.clone(), failures: 0, waited: Duration::from_millis(7), triggered_at: None };
     assert_eq!(mailbox.pop(at(7)), Some(job));
     assert_eq!(mailbox.pop(at(7)), None);
     assert_eq!(mailbox.stats().adds_total, 1);
@@ -122,7 +122,7 @@ fn a_retry_after_is_obeyed_whatever_is_added_or_woken() {
     pop(&mut mailbox, 0);
     mailbox.add(a.clone(), at(0));
     mailbox.finish(&a, retry_after(2000), at(0));
-    assert_eq!(mailbox.add(a.clone(), at(1)), Added::HeldBack);
+    assert_eq!(mailbox.add(a.clone(), at(1)), Added::RetryAfterPending);
     assert_eq!(mailbox.wake(|_, _| true, at(1)), 0);
     assert_eq!(pop(&mut mailbox, 1999), None);
     assert_eq!(pop(&mut mailbox, 2000).as_ref(), Some(&a));
@@ -267,7 +267,7 @@ fn the_numbers_say_how_it_stands() {
     }
     pop(&mut mailbox, 20);
     let stats = mailbox.stats();
-    assert_eq!((stats.ready, stats.processing, stats.lanes), (3, 1, 2));
+    assert_eq!((stats.ready, stats.processing, stats.flows), (3, 1, 2));
     assert_eq!(stats.oldest_ready_since, Some(at(10)));
     assert_eq!(stats.longest_running_since, Some(at(20)));
     assert_eq!(mailbox.running().collect::<Vec<_>>(), [(&a, at(20))]);
@@ -302,7 +302,7 @@ fn memory_follows_the_keys_inside() {
     }
     assert_eq!(mailbox.len(), 1);
     assert!(mailbox.store.entries.capacity() <= 64, "{}", mailbox.store.entries.capacity());
-    assert_eq!(mailbox.stats().lanes, 0);
+    assert_eq!(mailbox.stats().flows, 0);
     assert_eq!(pop(&mut mailbox, 5), Some(parked));
 }
 

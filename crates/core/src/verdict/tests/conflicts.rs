@@ -47,7 +47,7 @@ fn a_conflict_over_references_or_finalizers_is_decided_afresh() {
         |facts| facts.finalizers = ORPHAN,
     ];
     for (index, case) in cases.into_iter().enumerate() {
-        assert_eq!(changed(case), AfterConflict::DecideAfresh, "case {index}");
+        assert_eq!(changed(case), AfterConflict::Reevaluate, "case {index}");
     }
 }
 
@@ -59,7 +59,7 @@ fn a_conflict_after_its_dependents_changed_is_decided_afresh() {
     {
         let sent = ResourceVersion::number(10);
         let after = after_conflict(&Basis::of(&item(2)), Some(&sent), Some(&facts(2, 11)), dependents, 1);
-        assert_eq!(after, AfterConflict::DecideAfresh);
+        assert_eq!(after, AfterConflict::Reevaluate);
     }
 }
 
@@ -99,7 +99,7 @@ fn after_five_conflicts_over_unrelated_fields_the_uid_alone_decides() {
 fn the_uid_alone_never_deletes_over_changed_references() {
     let (basis, sent) = (Basis::of(&item(2)), ResourceVersion::number(14));
     let after = after_conflict(&basis, Some(&sent), Some(&facts(3, 15)), Dependents::default(), 5);
-    assert_eq!(after, AfterConflict::DecideAfresh);
+    assert_eq!(after, AfterConflict::Reevaluate);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn a_conflict_after_our_patch_is_compared_with_what_the_patch_made() {
     let (basis, sent) = (Basis::of(&item(2)).without_blocking(), ResourceVersion::number(11));
     let after = |facts| after_conflict(&basis, Some(&sent), Some(&facts), Dependents::default(), 1);
     assert_eq!(after(unblocked(2, 12)), AfterConflict::DeleteWith(ResourceVersion::number(12)));
-    assert_eq!(after(facts(2, 12)), AfterConflict::DecideAfresh);
+    assert_eq!(after(facts(2, 12)), AfterConflict::Reevaluate);
 }
 
 const ASKED: Duration = Duration::from_secs(100);

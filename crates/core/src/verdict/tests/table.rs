@@ -4,8 +4,8 @@ use super::*;
 use crate::object::PropagationPolicy::{Background, Foreground, Orphan};
 use crate::verdict::ReferenceClass::{Absent, InvalidScope, Orphaned, Solid, Unresolved, Waiting};
 use crate::verdict::{
-    Decision, Evidence, FirstLook, GraphClass, IdleReason, KeepReason, ParkReason, ReferenceClass, decide,
-    first_look, from_graph, from_live, from_state,
+    Decision, Explanation, GraphClass, IdleReason, KeepReason, ParkReason, Precheck, ReferenceClass, decide,
+    from_graph, from_live, from_state, precheck,
 };
 
 fn deleting(foreground: ForegroundProgress) -> ObjectSnapshot {
@@ -15,43 +15,43 @@ fn deleting(foreground: ForegroundProgress) -> ObjectSnapshot {
 #[test]
 fn an_object_that_is_being_deleted_and_not_deleting_dependents_is_left_alone() {
     let terminating = ObjectSnapshot { deletion: DeletionState::Terminating, ..item(1) };
-    assert_eq!(first_look(&terminating), FirstLook::Nothing(IdleReason::Terminating));
+    assert_eq!(precheck(&terminating), Precheck::Nothing(IdleReason::Terminating));
     let orphaning = ObjectSnapshot { deletion: DeletionState::Orphaning, ..item(1) };
-    assert_eq!(first_look(&orphaning), FirstLook::Nothing(IdleReason::Orphaning));
+    assert_eq!(precheck(&orphaning), Precheck::Nothing(IdleReason::Orphaning));
 }
 
 #[test]
 fn a_foreground_deletion_without_blocking_dependents_loses_its_finalizer() {
-    assert_eq!(first_look(&deleting(ForegroundProgress::Unblocked)), FirstLook::RemoveForegroundFinalizer);
+    assert_eq!(precheck(&deleting(ForegroundProgress::Unblocked)), Precheck::RemoveForegroundFinalizer);
 }
 
 #[test]
 fn a_foreground_deletion_asks_first_where_part_of_the_api_could_not_be_read() {
     let perhaps = deleting(ForegroundProgress::PerhapsBlocked);
-    assert_eq!(first_look(&perhaps), FirstLook::AskForUnreadReferences);
+    assert_eq!(precheck(&perhaps), Precheck::AskForUnreadReferences);
 }
 
 #[test]
 fn a_foreground_deletion_waits_for_its_blocking_dependents() {
-    assert_eq!(first_look(&deleting(ForegroundProgress::Blocked(3))), FirstLook::WaitForDependents(3));
+    assert_eq!(precheck(&deleting(ForegroundProgress::Blocked(3))), Precheck::WaitForDependents(3));
 }
 
 #[test]
 fn a_ring_of_foreground_deletions_is_broken() {
-    assert_eq!(first_look(&deleting(ForegroundProgress::Deadlocked)), FirstLook::BreakDeadlock);
+    assert_eq!(precheck(&deleting(ForegroundProgress::Deadlocked)), Precheck::BreakDeadlock);
 }
 
 #[test]
 fn an_object_without_owner_references_is_left_alone() {
-    assert_eq!(first_look(&item(0)), FirstLook::Nothing(IdleReason::NoReferences));
+    assert_eq!(precheck(&item(0)), Precheck::Nothing(IdleReason::NoReferences));
     assert_eq!(decide(&item(0), &[]), Decision::Keep(KeepReason::NoReferences));
 }
 
 #[test]
 fn any_other_object_is_decided_by_its_owners() {
-    assert_eq!(first_look(&item(1)), FirstLook::Classify);
+    assert_eq!(precheck(&item(1)), Precheck::Classify);
     let with_finalizer = ObjectSnapshot { finalizers: FOREGROUND, ..item(1) };
-    assert_eq!(first_look(&with_finalizer), FirstLook::Classify, "a finalizer alone deletes nothing");
+    assert_eq!(precheck(&with_finalizer), Precheck::Classify, "a finalizer alone deletes nothing");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_decision_says_what_it_rests_on() {
     let (item, classes) = (item(2), [Absent, Waiting]);
     let decision = decide(&item, &classes);
     assert_eq!(
-        Evidence { item: &item, classes: &classes, decision: &decision }.to_string(),
+        Explanation { item: &item, classes: &classes, decision: &decision }.to_string(),
         "delete with Background: owner ConfigMap name-1 (uid-1) is absent, \
          owner ConfigMap name-2 (uid-2) is waiting for its dependents to be deleted",
     );

@@ -10,7 +10,7 @@ use crate::object::DeletionState;
 /// What is to be done about an object before any owner is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum FirstLook {
+pub enum Precheck {
     /// Nothing, for this reason.
     Nothing(IdleReason),
     /// Nothing blocks its foreground deletion any more: the finalizer
@@ -44,18 +44,18 @@ pub enum IdleReason {
 
 /// Looks at the object itself: is it being deleted, has it owners at all?
 #[must_use]
-pub fn first_look(item: &ObjectSnapshot) -> FirstLook {
+pub fn precheck(item: &ObjectSnapshot) -> Precheck {
     match item.deletion {
-        DeletionState::Terminating => FirstLook::Nothing(IdleReason::Terminating),
-        DeletionState::Orphaning => FirstLook::Nothing(IdleReason::Orphaning),
+        DeletionState::Terminating => Precheck::Nothing(IdleReason::Terminating),
+        DeletionState::Orphaning => Precheck::Nothing(IdleReason::Orphaning),
         DeletionState::DeletingDependents => match item.foreground {
-            ForegroundProgress::Unblocked => FirstLook::RemoveForegroundFinalizer,
-            ForegroundProgress::PerhapsBlocked => FirstLook::AskForUnreadReferences,
-            ForegroundProgress::Blocked(count) => FirstLook::WaitForDependents(count),
-            ForegroundProgress::Deadlocked => FirstLook::BreakDeadlock,
+            ForegroundProgress::Unblocked => Precheck::RemoveForegroundFinalizer,
+            ForegroundProgress::PerhapsBlocked => Precheck::AskForUnreadReferences,
+            ForegroundProgress::Blocked(count) => Precheck::WaitForDependents(count),
+            ForegroundProgress::Deadlocked => Precheck::BreakDeadlock,
         },
-        DeletionState::Live if item.references.is_empty() => FirstLook::Nothing(IdleReason::NoReferences),
-        DeletionState::Live => FirstLook::Classify,
+        DeletionState::Live if item.references.is_empty() => Precheck::Nothing(IdleReason::NoReferences),
+        DeletionState::Live => Precheck::Classify,
     }
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for IdleReason {
     }
 }
 
-impl fmt::Display for FirstLook {
+impl fmt::Display for Precheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing(reason) => write!(f, "nothing to do: {reason}"),

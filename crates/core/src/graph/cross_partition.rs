@@ -9,7 +9,7 @@ use crate::object::Key;
 use super::attach::Extent;
 use super::intern::KeyedSet;
 use super::node::{EdgeId, NodeId, Presence, Target};
-use super::{Effects, Layout, Link, Partition, PeerMessage};
+use super::{Effects, Link, Partition, PeerMessage, Sharding};
 
 /// The owners of a node that live in partition 0.
 pub(super) type RemoteOwners = SmallVec<[(NodeId, Key); 1]>;
@@ -19,7 +19,7 @@ impl Partition {
     /// linked under its primary name.
     pub(super) fn remote_owners(&self, dependent: NodeId) -> RemoteOwners {
         let mut owners = RemoteOwners::new();
-        if self.id == Layout::CLUSTER || self.is_alias(dependent) {
+        if self.id == Sharding::CLUSTER || self.is_alias(dependent) {
             return owners;
         }
         // A few, or thousands: each is looked for among the others once.
@@ -40,7 +40,7 @@ impl Partition {
 
     /// Tells partition 0 all that it must know of a dependent.
     pub(super) fn send_links(&self, dependent: NodeId, out: &mut Effects) {
-        if self.id == Layout::CLUSTER || self.is_alias(dependent) {
+        if self.id == Sharding::CLUSTER || self.is_alias(dependent) {
             return;
         }
         let mut references: SmallVec<[(NodeId, EdgeId); 4]> = self.remote_references(dependent).collect();
@@ -63,7 +63,7 @@ impl Partition {
                 shares_uid: shared.contains(&self.store.nodes[owner].uid),
                 references: references.iter().map(|&(_, edge)| self.store.written(edge)).collect(),
             };
-            out.peers.push((Layout::CLUSTER, PeerMessage::Link(link)));
+            out.peers.push((Sharding::CLUSTER, PeerMessage::Link(link)));
         }
     }
 
@@ -88,7 +88,7 @@ impl Partition {
 
     /// Takes back all links of a node: it goes, or is an alias from now on.
     pub(super) fn unlink_all(&self, dependent: NodeId, out: &mut Effects) {
-        if self.id == Layout::CLUSTER {
+        if self.id == Sharding::CLUSTER {
             return;
         }
         let mut sent = BTreeSet::new();
@@ -108,7 +108,7 @@ impl Partition {
 
     pub(super) fn send_unlink(&self, dependent: NodeId, owner: Key, out: &mut Effects) {
         let dependent = self.store.key(dependent);
-        out.peers.push((Layout::CLUSTER, PeerMessage::Unlink { dependent, owner }));
+        out.peers.push((Sharding::CLUSTER, PeerMessage::Unlink { dependent, owner }));
     }
 
     /// Applies a link: the same rules as for a dependent that lives here.

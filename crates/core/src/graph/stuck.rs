@@ -19,7 +19,7 @@ const NAMED: usize = 3;
 
 /// What keeps an object from being finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Hindrance {
+pub enum StuckCause {
     /// It is being deleted in the foreground, and dependents block it.
     Blocked,
     /// A cluster-scoped object names an owner of a namespaced kind.
@@ -29,7 +29,7 @@ pub enum Hindrance {
     UnseenWrite,
 }
 
-impl Hindrance {
+impl StuckCause {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Blocked, Self::InvalidScope, Self::UnseenWrite];
 }
@@ -39,13 +39,13 @@ impl Hindrance {
 pub(super) struct Noticed {
     /// Slots are used again.
     uid: Uid,
-    hindrance: Hindrance,
+    cause: StuckCause,
     since: Duration,
 }
 
 /// Which objects are asked for.
 #[derive(Clone, Debug, Default)]
-pub struct Survey {
+pub struct StuckFilter {
     /// At most so many are named, those that wait longest; all are counted.
     pub limit: usize,
     /// Only those in this namespace.
@@ -53,21 +53,21 @@ pub struct Survey {
     /// Only those of this type.
     pub resource: Option<GroupResource>,
     /// Only those that wait for this are named.
-    pub only: Option<Hindrance>,
+    pub only: Option<StuckCause>,
     /// An unseen write is not worth mentioning before it has been one for so long.
     pub patience: Duration,
 }
 
 /// How many objects wait, and for how long the first of them has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct StuckCount {
     /// How many.
     pub count: usize,
     /// How long; zero when there are none.
     pub oldest: Duration,
 }
 
-impl Tally {
+impl StuckCount {
     /// One more.
     pub fn add(&mut self, waited: Duration) {
         self.merge(Self { count: 1, oldest: waited });
@@ -80,29 +80,29 @@ impl Tally {
     }
 }
 
-/// The answer to a [`Survey`].
+/// The answer to a [`StuckFilter`].
 #[derive(Clone, Debug, Default)]
-pub struct Waiters {
+pub struct StuckObjects {
     /// How many there are.
-    pub tallies: Vec<(Hindrance, Tally)>,
+    pub counts: Vec<(StuckCause, StuckCount)>,
     /// Those that were asked for, the longest wait first.
-    pub named: Vec<Waiter>,
+    pub objects: Vec<StuckObject>,
 }
 
 /// One object that cannot be finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiter {
+pub struct StuckObject {
     /// The object.
     pub object: Identity,
     /// For how long, as far as anybody has looked.
     pub waited: Duration,
     /// Why.
-    pub why: Why,
+    pub detail: StuckDetail,
 }
 
 /// What an object waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum StuckDetail {
     /// Dependents that block it.
     Blocked {
         /// How many.
@@ -121,14 +121,14 @@ pub enum Why {
     UnseenWrite,
 }
 
-impl Why {
+impl StuckDetail {
     /// In one word.
     #[must_use]
-    pub const fn hindrance(&self) -> Hindrance {
+    pub const fn cause(&self) -> StuckCause {
         match self {
-            Self::Blocked { .. } => Hindrance::Blocked,
-            Self::InvalidScope { .. } => Hindrance::InvalidScope,
-            Self::UnseenWrite => Hindrance::UnseenWrite,
+            Self::Blocked { .. } => StuckCause::Blocked,
+            Self::InvalidScope { .. } => StuckCause::InvalidScope,
+            Self::UnseenWrite => StuckCause::UnseenWrite,
         }
     }
 }
@@ -136,44 +136,44 @@ impl Why {
 impl Partition {
     /// Says what waits at this time. An object waits since the first time when that
     /// was noticed here.
-    pub fn waiters(&mut self, now: Duration, survey: &Survey) -> Waiters {
+    pub fn stuck_objects(&mut self, now: Duration, filter: &StuckFilter) -> StuckObjects {
         self.notice(now);
-        let mut waiters = Waiters::default();
+        let mut answer = StuckObjects::default();
         let mut asked_for: Vec<(Duration, NodeId)> = Vec::new();
-        let mut tallies = Hindrance::ALL.map(|hindrance| (hindrance, Tally::default()));
+        let mut counts = StuckCause::ALL.map(|cause| (cause, StuckCount::default()));
         for (&id, noticed) in &self.noticed {
             let waited = now.saturating_sub(noticed.since);
-            let mentioned = noticed.hindrance != Hindrance::UnseenWrite || waited >= survey.patience;
-            if !mentioned || !self.is_in(id, survey) {
+            let mentioned = noticed.cause != StuckCause::UnseenWrite || waited >= filter.patience;
+            if !mentioned || !self.is_in(id, filter) {
                 continue;
             }
-            for (hindrance, tally) in &mut tallies {
-                if *hindrance == noticed.hindrance {
-                    tally.add(waited);
+            for (cause, count) in &mut counts {
+                if *cause == noticed.cause {
+                    count.add(waited);
                 }
             }
-            if survey.limit > 0 && survey.only.is_none_or(|only| only == noticed.hindrance) {
+            if filter.limit > 0 && filter.only.is_none_or(|only| only == noticed.cause) {
                 asked_for.push((noticed.since, id));
             }
         }
         asked_for.sort_unstable();
-        asked_for.truncate(survey.limit);
-        waiters.tallies = tallies.into();
-        waiters.named = asked_for
+        asked_for.truncate(filter.limit);
+        answer.counts = counts.into();
+        answer.objects = asked_for
             .into_iter()
             .filter_map(|(since, id)| {
                 let waited = now.saturating_sub(since);
-                Some(Waiter { object: self.store.identity(id), waited, why: self.why(id)? })
+                Some(StuckObject { object: self.store.identity(id), waited, detail: self.stuck_detail(id)? })
             })
             .collect();
-        waiters
+        answer
     }
 
-    fn is_in(&self, id: NodeId, survey: &Survey) -> bool {
+    fn is_in(&self, id: NodeId, filter: &StuckFilter) -> bool {
         let in_namespace =
-            survey.namespace.as_ref().is_none_or(|wanted| self.store.namespace(id) == Some(wanted));
+            filter.namespace.as_ref().is_none_or(|wanted| self.store.namespace(id) == Some(wanted));
         let resource = |wanted: &GroupResource| self.store.resource(id).group_resource == *wanted;
-        in_namespace && survey.resource.as_ref().is_none_or(resource)
+        in_namespace && filter.resource.as_ref().is_none_or(resource)
     }
 
     /// Looks at all that may wait.
@@ -184,11 +184,11 @@ impl Partition {
         let candidates = self.expected.keys().chain(&suspects).chain(self.progress.keys());
         let mut noticed = KeyedMap::with_hasher(self.store.node_hasher);
         for &id in candidates {
-            let Some(hindrance) = self.hindrance(id) else { continue };
+            let Some(cause) = self.stuck_cause(id) else { continue };
             let uid = &self.store.nodes[id].uid;
-            let since = self.noticed.get(&id).filter(|was| was.uid == *uid && was.hindrance == hindrance);
+            let since = self.noticed.get(&id).filter(|was| was.uid == *uid && was.cause == cause);
             let since = since.map_or(now, |was| was.since);
-            noticed.insert(id, Noticed { uid: uid.clone(), hindrance, since });
+            noticed.insert(id, Noticed { uid: uid.clone(), cause, since });
         }
         self.suspects = suspects;
         self.noticed = noticed;
@@ -200,29 +200,29 @@ impl Partition {
             && self.store.owners(id).any(|edge| self.is_invalid_scope(edge))
     }
 
-    fn hindrance(&self, id: NodeId) -> Option<Hindrance> {
+    fn stuck_cause(&self, id: NodeId) -> Option<StuckCause> {
         let node = self.store.nodes.get(id).filter(|node| node.is_observed())?;
         // What is shown twice is handled once.
         if self.is_alias(id) {
             return None;
         }
         if self.progress.get(&id).is_some_and(|progress| progress.blocking > 0) {
-            return Some(Hindrance::Blocked);
+            return Some(StuckCause::Blocked);
         }
         if self.expected.get(&id).is_some_and(|expectation| expectation.asked) {
-            return Some(Hindrance::UnseenWrite);
+            return Some(StuckCause::UnseenWrite);
         }
         // With an unresolved reference next to it, a queue has the object.
         let parked = |edge| self.store.nodes[self.store.edges[edge].owner].presence == Presence::Unresolved;
         let invalid = !node.deletion.is_being_deleted()
             && !self.store.owners(id).any(parked)
             && self.store.owners(id).any(|edge| self.is_invalid_scope(edge));
-        invalid.then_some(Hindrance::InvalidScope)
+        invalid.then_some(StuckCause::InvalidScope)
     }
 
-    fn why(&self, id: NodeId) -> Option<Why> {
-        Some(match self.hindrance(id)? {
-            Hindrance::Blocked => {
+    fn stuck_detail(&self, id: NodeId) -> Option<StuckDetail> {
+        Some(match self.stuck_cause(id)? {
+            StuckCause::Blocked => {
                 let mut some: Vec<NodeId> = Vec::new();
                 for edge in self.counted_dependents(id).filter(|&edge| self.store.edges[edge].blocking) {
                     let dependent = self.store.edges[edge].dependent;
@@ -234,14 +234,17 @@ impl Partition {
                     }
                 }
                 let count = self.progress.get(&id).map_or(0, |progress| progress.blocking as usize);
-                Why::Blocked { count, some: some.into_iter().map(|id| self.store.identity(id)).collect() }
+                StuckDetail::Blocked {
+                    count,
+                    some: some.into_iter().map(|id| self.store.identity(id)).collect(),
+                }
             }
-            Hindrance::InvalidScope => {
+            StuckCause::InvalidScope => {
                 let invalid = || self.store.owners(id).filter(|&edge| self.is_invalid_scope(edge));
                 let some = invalid().take(LISTED).map(|edge| self.store.written(edge)).collect();
-                Why::InvalidScope { count: invalid().count(), some }
+                StuckDetail::InvalidScope { count: invalid().count(), some }
             }
-            Hindrance::UnseenWrite => Why::UnseenWrite,
+            StuckCause::UnseenWrite => StuckDetail::UnseenWrite,
         })
     }
 }

@@ -2,16 +2,16 @@
 
 use std::hash::Hash;
 
-use super::entry::Cause;
-use super::{Lane, Mailbox, Time};
+use super::entry::Trigger;
+use super::{FlowKey, Mailbox, Time};
 
-impl<K: Clone + Eq + Hash + Lane, R: Copy + Ord> Mailbox<K, R> {
+impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     /// Notes when that came for which a key is inside; of several moments the first
     /// counts. It leaves with the next [`Job`](super::Job) of the key. For a measure of
     /// how late the work is: nothing follows from it.
-    pub fn caused(&mut self, key: &K, at: Time) {
+    pub fn note_trigger(&mut self, key: &K, at: Time) {
         if let Some(slot) = self.store.find(key) {
-            self.store[slot].cause.add(Cause::at(at));
+            self.store[slot].trigger.add(Trigger::at(at));
         }
     }
 
@@ -38,24 +38,24 @@ mod tests {
         let mut mailbox = mailbox();
         let a = key("a", 1);
         mailbox.add(a.clone(), at(5));
-        mailbox.caused(&a, Time::from_micros(4_200));
-        mailbox.caused(&a, Time::from_micros(3_100));
-        mailbox.caused(&a, Time::from_micros(4_900));
-        assert_eq!(mailbox.pop(at(6)).unwrap().cause, Some(Time::from_micros(3_100)));
+        mailbox.note_trigger(&a, Time::from_micros(4_200));
+        mailbox.note_trigger(&a, Time::from_micros(3_100));
+        mailbox.note_trigger(&a, Time::from_micros(4_900));
+        assert_eq!(mailbox.pop(at(6)).unwrap().triggered_at, Some(Time::from_micros(3_100)));
         // While it is worked on: for the next time.
         mailbox.add(a.clone(), at(7));
-        mailbox.caused(&a, at(7));
+        mailbox.note_trigger(&a, at(7));
         mailbox.finish(&a, Completion::Done, at(8));
-        assert_eq!(mailbox.pop(at(8)).unwrap().cause, Some(at(7)));
+        assert_eq!(mailbox.pop(at(8)).unwrap().triggered_at, Some(at(7)));
         mailbox.finish(&a, Completion::Done, at(9));
-        mailbox.caused(&a, at(9));
+        mailbox.note_trigger(&a, at(9));
         mailbox.add(a.clone(), at(10));
-        assert_eq!(mailbox.pop(at(10)).unwrap().cause, None, "it was not inside");
+        assert_eq!(mailbox.pop(at(10)).unwrap().triggered_at, None, "it was not inside");
     }
 
     /// A million keys can be inside.
     #[test]
     fn a_cause_takes_no_more_room_than_a_moment() {
-        assert_eq!(size_of::<super::Cause>(), size_of::<Time>());
+        assert_eq!(size_of::<super::Trigger>(), size_of::<Time>());
     }
 }

@@ -5,8 +5,8 @@
 //! handled under its primary name, the least group and resource. Any other
 //! shared uid is a collision (kubernetes#116632): both are handled on their own.
 
+use super::foreground::Touched;
 use super::node::{EdgeId, NodeId, Role};
-use super::progress::Touched;
 use super::store::Few;
 use super::{Effects, Partition, Report};
 

@@ -52,7 +52,7 @@ impl Partition {
 
     /// A verdict on a node was reached before the latest disturbance: it is void, and
     /// another one is to be reached.
-    pub fn decide_anew(&self, key: &Key, out: &mut Effects) {
+    pub fn requeue(&self, key: &Key, out: &mut Effects) {
         if let Some(id) = self.store.find_key(key) {
             self.queue(id, out);
         }
@@ -87,7 +87,7 @@ impl Partition {
         for id in gone {
             self.store.set_presence(id, Presence::Absent);
             out.absent.push(self.store.identity(id));
-            self.queue_bereaved(id, out);
+            self.queue_cascade(id, out);
         }
     }
 

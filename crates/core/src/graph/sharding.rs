@@ -13,16 +13,16 @@ use super::intern::Purpose;
 /// Cluster-scoped objects live in partition 0, all others in one of 1..=n by
 /// their namespace: owner and dependent are then nearly always together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct Sharding {
     namespaced: NonZeroU16,
     seed: HashSeed,
 }
 
-impl Layout {
+impl Sharding {
     /// The partition of cluster-scoped objects.
     pub const CLUSTER: PartitionId = PartitionId(0);
 
-    /// A layout with this many partitions for namespaced objects. Which namespace goes
+    /// A sharding with this many partitions for namespaced objects. Which namespace goes
     /// where depends on the seed, so that nobody can choose a name that shares a
     /// partition, and its thread, with somebody else's. So do the tables of the partitions.
     #[must_use]
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn similar_namespaces_spread_over_all_partitions() {
-        let layout = Layout::new(NonZeroU16::new(16).unwrap(), HashSeed::new(1));
+        let sharding = Sharding::new(NonZeroU16::new(16).unwrap(), HashSeed::new(1));
         let mut counts = [0; 17];
         for team in 0..100 {
             let namespace = Namespace::parse(&format!("team-{team:02}"));
-            counts[usize::from(layout.of(namespace.as_ref()).0)] += 1;
+            counts[usize::from(sharding.of(namespace.as_ref()).0)] += 1;
         }
         assert_eq!(counts[0], 0, "no namespace lives with the cluster-scoped objects");
         assert!(counts[1..].iter().all(|&count| (1..=14).contains(&count)), "{counts:?}");
@@ -78,8 +78,8 @@ mod tests {
     #[test]
     fn nobody_can_tell_beforehand_who_shares_a_partition() {
         let place = |name: &str, seed: u64| {
-            let layout = Layout::new(NonZeroU16::new(16).unwrap(), HashSeed::new(seed));
-            layout.of(Namespace::parse(name).as_ref())
+            let sharding = Sharding::new(NonZeroU16::new(16).unwrap(), HashSeed::new(seed));
+            sharding.of(Namespace::parse(name).as_ref())
         };
         let shared = (0..160).filter(|&seed| place("tenant", seed) == place("victim", seed)).count();
         assert!((1..=30).contains(&shared), "in {shared} of 160 processes");
@@ -87,13 +87,13 @@ mod tests {
 
     #[test]
     fn the_place_of_a_namespace_never_moves() {
-        let layout = Layout::new(NonZeroU16::new(16).unwrap(), HashSeed::new(1));
+        let sharding = Sharding::new(NonZeroU16::new(16).unwrap(), HashSeed::new(1));
         assert_eq!(
-            layout.of(Namespace::parse("default").as_ref()),
-            layout.of(Namespace::parse("default").as_ref())
+            sharding.of(Namespace::parse("default").as_ref()),
+            sharding.of(Namespace::parse("default").as_ref())
         );
-        assert_eq!(layout.of(None), Layout::CLUSTER);
-        assert_eq!(layout.all().count(), usize::from(layout.count()));
-        assert_eq!(Layout::new(NonZeroU16::MAX, HashSeed::new(1)).count(), u16::MAX);
+        assert_eq!(sharding.of(None), Sharding::CLUSTER);
+        assert_eq!(sharding.all().count(), usize::from(sharding.count()));
+        assert_eq!(Sharding::new(NonZeroU16::MAX, HashSeed::new(1)).count(), u16::MAX);
     }
 }

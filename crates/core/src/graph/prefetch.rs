@@ -10,7 +10,7 @@ use std::hint::black_box;
 use smallvec::SmallVec;
 
 use super::node::NodeId;
-use super::{Change, Partition};
+use super::{Partition, WatchEvent};
 
 /// So many changes are read for at a time: all that they need stays in the nearest cache until
 /// they have been dealt with, some ten lines of 64 bytes each.
@@ -22,12 +22,12 @@ impl Partition {
     /// Reads what dealing with these changes will read, most likely. It changes nothing, and
     /// nothing depends on it. [`intake`](Self::intake) does it for changes that come together;
     /// for those that come one by one, whoever has several can.
-    pub fn read_ahead<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
+    pub fn prefetch<'a>(&self, events: impl Iterator<Item = &'a WatchEvent>) {
         let store = &self.store;
-        let nodes: Batch<NodeId> = changes
-            .filter_map(|change| match change {
-                Change::Seen(facts) | Change::Deleted(facts) => store.first_with(&facts.uid),
-                Change::ListBegan { .. } | Change::ListEnded { .. } => None,
+        let nodes: Batch<NodeId> = events
+            .filter_map(|event| match event {
+                WatchEvent::Apply(facts) | WatchEvent::Delete(facts) => store.first_with(&facts.uid),
+                WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => None,
             })
             .collect();
         // Alone, it would be waited for as long.

@@ -12,22 +12,24 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-fn all() -> Survey {
-    Survey { limit: ALL, ..Survey::default() }
+fn all() -> StuckFilter {
+    StuckFilter { limit: ALL, ..StuckFilter::default() }
 }
 
 impl World {
     /// Name, reason and seconds of all that waits, wherever it is.
-    fn waiting(&mut self, now: u64, survey: &Survey) -> Vec<(String, Hindrance, u64)> {
+    fn waiting(&mut self, now: u64, filter: &StuckFilter) -> Vec<(String, StuckCause, u64)> {
         let mut waiting = Vec::new();
         for partition in &mut self.partitions {
-            let Waiters { tallies, named } = partition.waiters(seconds(now), survey);
-            if survey.limit == ALL && survey.only.is_none() {
-                assert_eq!(tallies.iter().map(|(_, tally)| tally.count).sum::<usize>(), named.len());
+            let StuckObjects { counts, objects } = partition.stuck_objects(seconds(now), filter);
+            if filter.limit == ALL && filter.only.is_none() {
+                assert_eq!(counts.iter().map(|(_, count)| count.count).sum::<usize>(), objects.len());
             }
-            waiting.extend(named.into_iter().map(|waiter| {
-                (waiter.object.name.to_string(), waiter.why.hindrance(), waiter.waited.as_secs())
-            }));
+            waiting.extend(
+                objects.into_iter().map(|stuck| {
+                    (stuck.object.name.to_string(), stuck.detail.cause(), stuck.waited.as_secs())
+                }),
+            );
         }
         waiting
     }
@@ -42,10 +44,10 @@ fn an_owner_in_the_foreground_waits_since_it_is_blocked_and_names_what_blocks_it
     w.see(&pods.iter().collect::<Vec<_>>());
     assert_eq!(w.waiting(1, &all()), [], "it is alive");
     w.see(&[&owner.foreground().at(20)]);
-    assert_eq!(w.waiting(2, &all()), [("owner".to_owned(), Hindrance::Blocked, 0)]);
-    assert_eq!(w.waiting(7, &all()), [("owner".to_owned(), Hindrance::Blocked, 5)]);
-    let named = w.partition("ns").waiters(seconds(7), &all()).named.remove(0);
-    let Why::Blocked { count: 5, some } = named.why else { panic!("{named:?}") };
+    assert_eq!(w.waiting(2, &all()), [("owner".to_owned(), StuckCause::Blocked, 0)]);
+    assert_eq!(w.waiting(7, &all()), [("owner".to_owned(), StuckCause::Blocked, 5)]);
+    let stuck = w.partition("ns").stuck_objects(seconds(7), &all()).objects.remove(0);
+    let StuckDetail::Blocked { count: 5, some } = stuck.detail else { panic!("{stuck:?}") };
     assert_eq!(some.len(), 3);
     assert!(some.iter().all(|blocking| blocking.name.starts_with('p')));
     for pod in &pods {
@@ -59,8 +61,8 @@ fn an_owner_in_partition_0_names_what_blocks_it_from_afar() {
     let mut w = World::new(2);
     let owner = node("n");
     w.see(&[&owner.clone().foreground(), &pod("p").blocking(&owner)]);
-    let named = w.partition("").waiters(seconds(1), &all()).named.remove(0);
-    let Why::Blocked { count: 1, some } = named.why else { panic!("{named:?}") };
+    let stuck = w.partition("").stuck_objects(seconds(1), &all()).objects.remove(0);
+    let StuckDetail::Blocked { count: 1, some } = stuck.detail else { panic!("{stuck:?}") };
     assert_eq!(some, [pod("p").identity()]);
 }
 
@@ -69,15 +71,15 @@ fn a_reference_of_invalid_scope_is_listed_until_it_goes() {
     let mut w = World::new(2);
     let thing = obj("things.example.com", "", "thing").owned(&config("owner"));
     w.see(&[&thing]);
-    assert_eq!(w.waiting(1, &all()), [("thing".to_owned(), Hindrance::InvalidScope, 0)]);
+    assert_eq!(w.waiting(1, &all()), [("thing".to_owned(), StuckCause::InvalidScope, 0)]);
     w.see(&[&thing.clone().at(11)]);
-    assert_eq!(w.waiting(3, &all()), [("thing".to_owned(), Hindrance::InvalidScope, 2)]);
-    let named = w.partition("").waiters(seconds(3), &all()).named.remove(0);
-    assert_eq!(named.why, Why::InvalidScope { count: 1, some: vec![config("owner").reference()] });
+    assert_eq!(w.waiting(3, &all()), [("thing".to_owned(), StuckCause::InvalidScope, 2)]);
+    let stuck = w.partition("").stuck_objects(seconds(3), &all()).objects.remove(0);
+    assert_eq!(stuck.detail, StuckDetail::InvalidScope { count: 1, some: vec![config("owner").reference()] });
     w.see(&[&thing.clone().terminating().at(12)]);
     assert_eq!(w.waiting(4, &all()), [], "it goes, whatever it names");
     w.see(&[&thing.clone().at(13)]);
-    assert_eq!(w.waiting(5, &all()), [("thing".to_owned(), Hindrance::InvalidScope, 0)], "another time");
+    assert_eq!(w.waiting(5, &all()), [("thing".to_owned(), StuckCause::InvalidScope, 0)], "another time");
     w.see(&[&thing.unowned().at(14)]);
     assert_eq!(w.waiting(6, &all()), []);
     assert!(w.partition("").suspects.is_empty(), "nothing is left behind");
@@ -91,7 +93,7 @@ fn a_slot_that_is_used_again_does_not_inherit_how_long_its_last_user_waited() {
     assert_eq!(w.waiting(1, &all()).len(), 1);
     w.delete(&thing("first"));
     w.see(&[&thing("second")]);
-    assert_eq!(w.waiting(9, &all()), [("second".to_owned(), Hindrance::InvalidScope, 0)]);
+    assert_eq!(w.waiting(9, &all()), [("second".to_owned(), StuckCause::InvalidScope, 0)]);
 }
 
 #[test]
@@ -102,12 +104,12 @@ fn a_write_whose_event_does_not_come_is_mentioned_after_a_while_and_only_if_it_h
         let change = ExpectedChange::Version(ResourceVersion::number(20));
         w.partition("ns").expect_event(&pod(written).key(), &change);
     }
-    assert_eq!(w.snapshot(&pod("a")), Snapshot::Written);
-    let survey = Survey { patience: seconds(2), ..all() };
-    assert_eq!(w.waiting(1, &survey), []);
-    assert_eq!(w.waiting(3, &survey), [("a".to_owned(), Hindrance::UnseenWrite, 2)]);
+    assert_eq!(w.snapshot_and_queue(&pod("a")), Snapshot::AwaitsEvent);
+    let filter = StuckFilter { patience: seconds(2), ..all() };
+    assert_eq!(w.waiting(1, &filter), []);
+    assert_eq!(w.waiting(3, &filter), [("a".to_owned(), StuckCause::UnseenWrite, 2)]);
     w.see(&[&pod("a").at(20)]);
-    assert_eq!(w.waiting(9, &survey), []);
+    assert_eq!(w.waiting(9, &filter), []);
 }
 
 #[test]
@@ -120,17 +122,17 @@ fn all_are_counted_and_the_longest_waits_named() {
         w.see(&[&owner.foreground(), &dependent]);
         w.waiting(u64::try_from(number).unwrap(), &all());
     }
-    let names = |waiting: Vec<(String, Hindrance, u64)>| -> Vec<String> {
+    let names = |waiting: Vec<(String, StuckCause, u64)>| -> Vec<String> {
         waiting.into_iter().map(|(name, ..)| name).collect()
     };
-    let survey = Survey { limit: 2, ..Survey::default() };
-    assert_eq!(names(w.waiting(5, &survey)), ["o0", "o1"]);
-    let tallies = w.partition("a").waiters(seconds(5), &survey).tallies;
-    assert_eq!(tallies[0], (Hindrance::Blocked, Tally { count: 5, oldest: seconds(5) }));
-    let survey = Survey { namespace: Namespace::parse("b"), ..all() };
-    assert_eq!(names(w.waiting(5, &survey)), ["o1", "o3"]);
-    let survey = Survey { resource: Some(GroupResource::parse("pods")), ..all() };
-    assert_eq!(names(w.waiting(5, &survey)), [""; 0]);
-    let survey = Survey { only: Some(Hindrance::InvalidScope), ..all() };
-    assert_eq!(names(w.waiting(5, &survey)), [""; 0]);
+    let filter = StuckFilter { limit: 2, ..StuckFilter::default() };
+    assert_eq!(names(w.waiting(5, &filter)), ["o0", "o1"]);
+    let counts = w.partition("a").stuck_objects(seconds(5), &filter).counts;
+    assert_eq!(counts[0], (StuckCause::Blocked, StuckCount { count: 5, oldest: seconds(5) }));
+    let filter = StuckFilter { namespace: Namespace::parse("b"), ..all() };
+    assert_eq!(names(w.waiting(5, &filter)), ["o1", "o3"]);
+    let filter = StuckFilter { resource: Some(GroupResource::parse("pods")), ..all() };
+    assert_eq!(names(w.waiting(5, &filter)), [""; 0]);
+    let filter = StuckFilter { only: Some(StuckCause::InvalidScope), ..all() };
+    assert_eq!(names(w.waiting(5, &filter)), [""; 0]);
 }

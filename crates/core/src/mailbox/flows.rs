@@ -1,0 +1,162 @@
+//! The ready keys, fair between namespaces.
+
+use std::hash::BuildHasher;
+
+use hashbrown::HashTable;
+
+use crate::object::{Key, Keyed, Namespace};
+
+use super::Time;
+use super::entry::Entry;
+use super::list::{Linked, Links, List, Slot, is_sparse, swap_remove};
+
+/// Says which flow a key queues in. Flows take turns, so a namespace with 10,000
+/// keys does not hold up one with ten.
+pub trait FlowKey {
+    /// The namespace; all cluster-scoped objects share one flow.
+    fn flow(&self) -> Option<&Namespace>;
+}
+
+impl FlowKey for Key {
+    fn flow(&self) -> Option<&Namespace> {
+        self.namespace.as_ref()
+    }
+}
+
+/// The keys of one namespace, first come, first served.
+#[derive(Debug)]
+struct Flow {
+    namespace: Option<Namespace>,
+    keys: List,
+    links: Links,
+}
+
+impl Linked for Flow {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+/// All flows with something ready. A flow comes with its first key and goes with
+/// its last.
+#[derive(Debug)]
+pub(super) struct Flows {
+    queues: Vec<Flow>,
+    index: HashTable<Slot>,
+    hasher: Keyed,
+    /// The order of the turns.
+    turns: List,
+    ready: usize,
+}
+
+impl Flows {
+    pub(super) fn new(hasher: Keyed) -> Self {
+        Self { queues: Vec::new(), index: HashTable::new(), hasher, turns: List::default(), ready: 0 }
+    }
+
+    /// How many keys are ready.
+    pub(super) const fn ready(&self) -> usize {
+        self.ready
+    }
+
+    /// How many flows have something ready.
+    pub(super) fn len(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Queues an entry at the end of its flow. A flow that was empty gets its
+    /// turn after all others.
+    pub(super) fn push<K: FlowKey, R>(&mut self, entries: &mut [Entry<K, R>], slot: Slot) {
+        let namespace = entries[slot as usize].key.flow();
+        let flow = self.find(namespace).unwrap_or_else(|| self.open(namespace.cloned()));
+        self.queues[flow as usize].keys.push_back(entries, slot);
+        self.ready += 1;
+    }
+
+    /// Takes the first entry of the flow whose turn it is.
+    pub(super) fn pop<K: FlowKey, R>(&mut self, entries: &mut [Entry<K, R>]) -> Option<Slot> {
+        let flow = self.turns.pop_front(&mut self.queues)?;
+        self.turns.push_back(&mut self.queues, flow);
+        let slot = self.queues[flow as usize].keys.first()?;
+        self.take(entries, flow, slot);
+        Some(slot)
+    }
+
+    /// Takes an entry out of its flow, wherever it is.
+    pub(super) fn remove<K: FlowKey, R>(&mut self, entries: &mut [Entry<K, R>], slot: Slot) {
+        if let Some(flow) = self.find(entries[slot as usize].key.flow()) {
+            self.take(entries, flow, slot);
+        }
+    }
+
+    /// A ready entry is now at `slot`.
+    pub(super) fn moved<K: FlowKey, R>(&mut self, entries: &mut [Entry<K, R>], slot: Slot) {
+        if let Some(flow) = self.find(entries[slot as usize].key.flow()) {
+            self.queues[flow as usize].keys.moved(entries, slot);
+        }
+    }
+
+    /// Since when the entry that waits longest has been ready.
+    pub(super) fn oldest<K, R>(&self, entries: &[Entry<K, R>]) -> Option<Time> {
+        let firsts = self.queues.iter().filter_map(|queue| queue.keys.first());
+        firsts.map(|slot| entries[slot as usize].since).min()
+    }
+
+    fn take<K, R>(&mut self, entries: &mut [Entry<K, R>], flow: Slot, slot: Slot) {
+        let keys = &mut self.queues[flow as usize].keys;
+        keys.remove(entries, slot);
+        self.ready -= 1;
+        if keys.is_empty() {
+            self.close(flow);
+        }
+    }
+
+    fn find(&self, namespace: Option<&Namespace>) -> Option<Slot> {
+        let same = |flow: &Slot| {
+            #[cfg(test)]
+            crate::object::steps::count();
+            self.queues[*flow as usize].namespace.as_ref() == namespace
+        };
+        self.index.find(self.hasher.hash_one(namespace), same).copied()
+    }
+
+    fn open(&mut self, namespace: Option<Namespace>) -> Slot {
+        let flow = self.queues.len() as Slot;
+        let hash = self.hasher.hash_one(namespace.as_ref());
+        self.queues.push(Flow { namespace, keys: List::default(), links: Links::default() });
+        let (queues, hasher) = (&self.queues, &self.hasher);
+        self.index
+            .insert_unique(hash, flow, |flow| hasher.hash_one(queues[*flow as usize].namespace.as_ref()));
+        self.turns.push_back(&mut self.queues, flow);
+        flow
+    }
+
+    fn close(&mut self, flow: Slot) {
+        self.turns.remove(&mut self.queues, flow);
+        let last = (self.queues.len() - 1) as Slot;
+        let hash = self.hash(flow);
+        if let Ok(entry) = self.index.find_entry(hash, |found| *found == flow) {
+            entry.remove();
+        }
+        let moves = flow != last;
+        if moves {
+            let hash = self.hash(last);
+            if let Some(found) = self.index.find_mut(hash, |found| *found == last) {
+                *found = flow;
+            }
+        }
+        swap_remove(&mut self.queues, flow);
+        if moves {
+            self.turns.moved(&mut self.queues, flow);
+        }
+        if is_sparse(self.index.len(), self.index.capacity()) {
+            let (queues, hasher) = (&self.queues, &self.hasher);
+            let hash = |flow: &Slot| hasher.hash_one(queues[*flow as usize].namespace.as_ref());
+            self.index.shrink_to(queues.len() * 2, hash);
+        }
+    }
+
+    fn hash(&self, flow: Slot) -> u64 {
+        self.hasher.hash_one(self.queues[flow as usize].namespace.as_ref())
+    }
+}
