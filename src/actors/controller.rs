@@ -102,7 +102,7 @@ impl Controller {
             orphan: orphan.clone().recipient::<Enqueue>(),
             memory: Arc::clone(&memory),
             reporter: reporter.clone(),
-            doubts: Some(api.doubts().clone()),
+            restore_fence: Some(api.restore_fence().clone()),
         };
         let sharding = Sharding::new(settings.partitions, settings.hash_seed);
         let graph = start_partitions(&threads, &settings.placement, sharding, &outlets)?;

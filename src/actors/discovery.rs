@@ -30,7 +30,7 @@ use crate::actors::monitor::Monitor;
 use crate::actors::pending_discovery::Expectations;
 use crate::actors::registry::Registry;
 use crate::actors::supervision::{Placement, Vital, task};
-use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater, Standing, Watchable};
+use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater, ReplicaRole, Watchable};
 use crate::telemetry::record;
 use crate::worker::absent_owner_cache::Memory;
 use crate::worker::orphan::RoundTypes;
@@ -163,7 +163,7 @@ pub struct Discovery {
     retry: Duration,
     sync_deadline: Option<SpawnHandle>,
     /// As what the pools were opened; `None`: they are closed.
-    opened: Option<Standing>,
+    opened: Option<ReplicaRole>,
     _vital: Vital,
 }
 
@@ -293,7 +293,7 @@ impl Discovery {
     /// alone.
     fn weigh(&mut self, discovered: Discovered, ctx: &mut Context<Self>) {
         let missing = self.missing_in(&discovered);
-        let number = self.means.api.doubts().number();
+        let number = self.means.api.restore_fence().acknowledged();
         let questions = self.unserved.questions(&missing, number);
         let versions = unserved::missing_versions(&self.catalog, &discovered.catalog);
         let api = self.means.api.clone();

@@ -20,7 +20,7 @@ use crate::actors::messages::{
 };
 use crate::actors::outbox::{Outbox, Sequence};
 use crate::actors::supervision::{Fatal, die};
-use crate::api::Doubts;
+use crate::api::RestoreFence;
 use crate::worker::absent_owner_cache::Memory;
 use crate::worker::event_recorder::Reporter;
 use kube_gc_core::graph::{Effects, Intake, Partition, PartitionId, Verification, WatchEvent};
@@ -42,7 +42,7 @@ pub struct Outlets {
     /// Events and log lines for people.
     pub reporter: Reporter,
     /// Who hears that the store was restored; `None` where nobody can.
-    pub doubts: Option<Doubts>,
+    pub restore_fence: Option<RestoreFence>,
 }
 
 /// Owns one [`Partition`] exclusively and forwards what follows from each message.
@@ -98,8 +98,8 @@ impl GraphActor {
         let Effects { delete, cascaded, orphan, absent, present, revived, restored, peers, reports } =
             &mut self.effects;
         // First of all: until anybody gets to it, much could be written.
-        if let (Some(proof), Some(doubts)) = (restored.take(), &self.outlets.doubts) {
-            doubts.restored(proof);
+        if let (Some(proof), Some(restore_fence)) = (restored.take(), &self.outlets.restore_fence) {
+            restore_fence.report_restore(proof);
         }
         // What came by no watch has no moment from which to count.
         cascaded.clear();

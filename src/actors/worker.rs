@@ -9,7 +9,7 @@ use actix::{
 
 use crate::actors::pool::{Finished, Outcome, Place, Pool, RetryReason, Work};
 use crate::actors::supervision::task;
-use crate::api::StepAside;
+use crate::api::HangHook;
 use crate::telemetry::{DeletionLag, record};
 use kube_gc_core::mailbox::Time;
 use kube_gc_core::object::Key;
@@ -67,7 +67,7 @@ impl<W: Work> Handler<Assign> for Worker<W> {
         let task = task(async move {
             // Boxed: a task is moved whole when it is spawned, and again when it ends.
             let work = Box::pin(work.work(assigned, place.clone()));
-            let work = StepAside::scope(move || place.step_aside(), work);
+            let work = HangHook::scope(move || place.step_aside(), work);
             DeletionLag::scope(measured, work).await
         });
         let end = task.into_actor(self).map(move |result, worker, ctx| {

@@ -15,21 +15,20 @@ use kube::client::{AuthError, Body};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::bulkhead::{Bulkhead, End};
-use super::concurrency::{Concurrency, Place, Signal, when_it_hangs};
+use super::concurrency::{ConcurrencyLimits, SharedSlot, Signal, Slot, when_it_hangs};
+use super::connection_error;
 use super::decode::{Encoding, Status};
-use super::delete::Readers;
 use super::discovery::Watchable;
-use super::doubt::Doubts;
 use super::error::{ApiError, ErrorClass, says_too_busy};
-use super::gate::{GateClosed, Permit, WriteGate};
+use super::high_water::HighWater;
 use super::jitter::Jitter;
-use super::limiter::Limiter;
-use super::list_watch::HighWater;
-use super::lost;
-use super::patch::Trials;
+use super::rate_limiter::RateLimiter;
 use super::reachability::Reachability;
+use super::restore_fence::RestoreFence;
 use super::settings::{ApiSettings, Verb};
-use super::turn::HeldPlace;
+use super::strategic_merge::StrategicMergeSupport;
+use super::write_encoding::WriteEncodings;
+use super::write_gate::{GateClosed, WriteGate, WritePermit};
 use crate::telemetry::{DeletionLag, record};
 use kube_gc_core::object::GroupResource;
 
@@ -90,8 +89,8 @@ struct Manner {
 enum Pace {
     /// Each right before it is sent.
     Each,
-    /// They have waited, and have this place.
-    Turn(HeldPlace),
+    /// They have waited, and have this slot.
+    Reserved(SharedSlot),
 }
 
 struct Inner {
@@ -99,14 +98,14 @@ struct Inner {
     settings: ApiSettings,
     gate: WriteGate,
     high_water: HighWater,
-    doubts: Doubts,
-    limiter: Limiter,
-    concurrency: Concurrency,
+    restore_fence: RestoreFence,
+    rate_limiter: RateLimiter,
+    concurrency: ConcurrencyLimits,
     bulkhead: Bulkhead,
     reachability: Reachability,
     jitter: Jitter,
-    trials: Trials,
-    readers: Readers,
+    strategic_merge: StrategicMergeSupport,
+    write_encodings: WriteEncodings,
 }
 
 impl fmt::Debug for Api {
@@ -130,36 +129,36 @@ impl Api {
         let manner = Manner { pace: Pace::Each, limit: settings.request_timeout, decided_under: None };
         let inner = Inner {
             clients: clients.into(),
-            limiter: Limiter::new(settings.qps, settings.burst),
+            rate_limiter: RateLimiter::new(settings.qps, settings.burst),
             jitter: Jitter::new(settings.seed),
-            concurrency: Concurrency::default(),
+            concurrency: ConcurrencyLimits::default(),
             bulkhead: Bulkhead::default(),
             reachability: Reachability::default(),
             settings,
-            doubts: Doubts::new(gate.clone()),
+            restore_fence: RestoreFence::new(gate.clone()),
             gate,
             high_water: HighWater::default(),
-            trials: Trials::default(),
-            readers: Readers::default(),
+            strategic_merge: StrategicMergeSupport::default(),
+            write_encodings: WriteEncodings::default(),
         };
         Self(Arc::new(inner), manner)
     }
 
     /// Waits for the rate limiter for so many requests about single objects.
-    pub(super) async fn tokens(&self, requests: u32) {
+    pub(super) async fn take_tokens(&self, requests: u32) {
         for _ in 0..requests {
-            self.0.limiter.turn().await;
+            self.0.rate_limiter.acquire().await;
         }
     }
 
-    /// A way on which requests have waited, and have this place.
-    pub(super) fn with_place(&self, place: HeldPlace) -> Self {
-        Self(Arc::clone(&self.0), Manner { pace: Pace::Turn(place), ..self.1.clone() })
+    /// A way on which requests have waited, and have this slot.
+    pub(super) fn with_slot(&self, slot: SharedSlot) -> Self {
+        Self(Arc::clone(&self.0), Manner { pace: Pace::Reserved(slot), ..self.1.clone() })
     }
 
     /// Whether requests wait for nothing any more.
-    pub(super) const fn is_turn(&self) -> bool {
-        matches!(self.1.pace, Pace::Turn(_))
+    pub(super) const fn is_reserved(&self) -> bool {
+        matches!(self.1.pace, Pace::Reserved(_))
     }
 
     /// A way on which no answer takes longer than this.
@@ -182,7 +181,7 @@ impl Api {
     /// What other API servers answer for, as it was discovered just now.
     pub(crate) fn aggregate(&self, watchable: &[Watchable]) {
         let groups = watchable.iter().filter(|watchable| watchable.aggregated);
-        self.0.concurrency.aggregate(groups.map(|watchable| &*watchable.resource.group_resource.group));
+        self.0.concurrency.set_aggregated(groups.map(|watchable| &*watchable.resource.group_resource.group));
     }
 
     /// Whether another API server answers for this type, as far as is known. It may ignore
@@ -222,8 +221,8 @@ impl Api {
 
     /// What is in doubt, and holds up writes.
     #[must_use]
-    pub fn doubts(&self) -> &Doubts {
-        &self.0.doubts
+    pub fn restore_fence(&self) -> &RestoreFence {
+        &self.0.restore_fence
     }
 
     pub(super) fn jitter(&self) -> &Jitter {
@@ -231,16 +230,16 @@ impl Api {
     }
 
     /// Which types take strategic merge patches.
-    pub(super) fn trials(&self) -> &Trials {
-        &self.0.trials
+    pub(super) fn strategic_merge(&self) -> &StrategicMergeSupport {
+        &self.0.strategic_merge
     }
 
     /// Which types can be written to in protobuf.
-    pub(super) fn readers(&self) -> &Readers {
-        &self.0.readers
+    pub(super) fn write_encodings(&self) -> &WriteEncodings {
+        &self.0.write_encodings
     }
 
-    /// Makes a unary call: waits for its turn and for a place if it is about a single
+    /// Makes a unary call: waits for its turn and for a slot if it is about a single
     /// object, asks the gate if it writes, and reads the whole answer, all but the
     /// waiting within the timeout.
     pub(super) async fn call(&self, call: Call<'_>) -> Result<Answer, ApiError> {
@@ -251,13 +250,13 @@ impl Api {
             self.pass(&call).await?;
             return Box::pin(self.exchange(call)).await.0;
         }
-        if let Pace::Turn(held) = &self.1.pace {
+        if let Pace::Reserved(held) = &self.1.pace {
             return self.exchange_in(held, call).await;
         }
         self.ready(&call).await?;
-        self.0.limiter.turn().await;
-        let place = self.place_for(&call).await?;
-        self.exchange_at(Some(place), call, Place::end).await
+        self.0.rate_limiter.acquire().await;
+        let slot = self.slot_for(&call).await?;
+        self.exchange_at(Some(slot), call, Slot::end).await
     }
 
     /// Whether a call would be sent now. What is not sent takes nobody's turn.
@@ -266,43 +265,43 @@ impl Api {
         self.0.bulkhead.check(call)
     }
 
-    /// Waits for a place for a call, unless it must not be sent.
-    pub(super) async fn place_for(&self, call: &Call<'_>) -> Result<Place, ApiError> {
-        // What must not be sent anyway needs no place, and dispelling a doubt takes long.
+    /// Waits for a slot for a call, unless it must not be sent.
+    pub(super) async fn slot_for(&self, call: &Call<'_>) -> Result<Slot, ApiError> {
+        // What must not be sent anyway needs no slot, and dispelling a doubt takes long.
         self.may_write(call).await?;
-        Ok(self.0.concurrency.place(call.resource).await)
+        Ok(self.0.concurrency.slot(call.resource).await)
     }
 
-    /// Makes a call in a place that was taken before. It waits for none: while another
-    /// request uses the place, and when it is lost because one of them hangs, the call goes
+    /// Makes a call in a slot that was taken before. It waits for none: while another
+    /// request uses the slot, and when it is lost because one of them hangs, the call goes
     /// without.
-    async fn exchange_in(&self, held: &HeldPlace, call: Call<'_>) -> Result<Answer, ApiError> {
+    async fn exchange_in(&self, held: &SharedSlot, call: Call<'_>) -> Result<Answer, ApiError> {
         // Not even for a probe.
         self.pass_at_once(&call)?;
-        let place = held.take(|place| self.0.concurrency.is_for(place, call.resource));
-        self.exchange_at(place, call, |place, signal| held.put_back(place, signal)).await
+        let slot = held.take(|slot| self.0.concurrency.is_for(slot, call.resource));
+        self.exchange_at(slot, call, |slot, signal| held.put_back(slot, signal)).await
     }
 
-    /// Makes a call about a single object, in a place if there is one.
+    /// Makes a call about a single object, in a slot if there is one.
     async fn exchange_at(
         &self,
-        mut place: Option<Place>,
+        mut slot: Option<Slot>,
         call: Call<'_>,
-        end: impl FnOnce(Place, Signal),
+        end: impl FnOnce(Slot, Signal),
     ) -> Result<Answer, ApiError> {
         // Others may have begun to hang while it waited.
-        let mut ticket = self.0.bulkhead.admit(&call)?;
-        let patience = ticket.patience();
+        let mut guard = self.0.bulkhead.admit(&call)?;
+        let patience = guard.patience();
         let exchange = Box::pin(self.exchange(call));
-        let hangs = || ticket.hangs();
-        let (answer, signal) = match &mut place {
-            Some(place) => place.keep(exchange, patience, hangs).await,
+        let hangs = || guard.hangs();
+        let (answer, signal) = match &mut slot {
+            Some(slot) => slot.keep(exchange, patience, hangs).await,
             None => when_it_hangs(exchange, patience, hangs).await,
         };
-        if let Some(place) = place {
-            end(place, signal);
+        if let Some(slot) = slot {
+            end(slot, signal);
         }
-        ticket.end(End::of(&answer));
+        guard.end(End::of(&answer));
         answer
     }
 
@@ -313,10 +312,10 @@ impl Api {
     /// twice as much, and moved whole when it becomes a task.
     pub(super) async fn exchange(&self, mut call: Call<'_>) -> (Result<Answer, ApiError>, Signal) {
         match self.send(&mut call).await {
-            Err(error) => (Err(error), Signal::Silent),
+            Err(error) => (Err(error), Signal::Ignored),
             Ok((parts, body)) if parts.status.is_success() => {
                 if let Some(status) = Status::of_failure(&body) {
-                    return (Err(call.contradiction(parts.status.as_u16(), &status)), Signal::Silent);
+                    return (Err(call.contradiction(parts.status.as_u16(), &status)), Signal::Ignored);
                 }
                 let (code, encoding) = (parts.status.as_u16(), Encoding::of(&parts.headers));
                 (Ok(Answer { code, encoding, body }), Signal::Served)
@@ -325,9 +324,9 @@ impl Api {
                 let (code, status) =
                     (parts.status.as_u16(), Status::read(Encoding::of(&parts.headers), &body));
                 let signal = match code {
-                    429 if says_too_busy(code, &status) => Signal::Refused,
+                    429 if says_too_busy(code, &status) => Signal::Rejected,
                     // It failed, which may have nothing to do with how much there is to do.
-                    408 | 500.. => Signal::Silent,
+                    408 | 500.. => Signal::Ignored,
                     _ => Signal::Served,
                 };
                 (Err(call.refusal(code, &parts.headers, &status, &body)), signal)
@@ -355,8 +354,8 @@ impl Api {
         let start = Instant::now();
         let exchange = timeout(limit, async {
             let response = self.0.clients.unary.send(request).await.map_err(|error| {
-                if lost::is_connection(&error) {
-                    self.doubts().connection_lost(call.resource);
+                if connection_error::is_connection_error(&error) {
+                    self.restore_fence().connection_lost(call.resource);
                 }
                 transport(call, &error)
             })?;
@@ -393,7 +392,7 @@ impl Api {
     /// on its way to the store that was decided on, and its answer is worth waiting for.
     async fn disturbed(&self, connection: &CaptureConnection) {
         if let Some(number) = self.1.decided_under {
-            self.0.doubts.after(number).await;
+            self.0.restore_fence.superseded(number).await;
             let is_on_its_way = connection.connection_metadata().is_some();
             if !is_on_its_way {
                 return;
@@ -410,14 +409,14 @@ impl Api {
         self.leave(call)?;
         // An event takes nothing away, whatever it rests on.
         if call.verb != Verb::Create {
-            self.refuse_in_doubt(call).await?;
+            self.check_restore_fence(call).await?;
         }
         Ok(())
     }
 
     /// Asks the gate for leave to write.
-    fn leave(&self, call: &Call<'_>) -> Result<Permit, ApiError> {
-        self.0.gate.check().map_err(|closed| {
+    fn leave(&self, call: &Call<'_>) -> Result<WritePermit, ApiError> {
+        self.0.gate.permit().map_err(|closed| {
             record::gate_refused(closed.reason());
             call.error(class_of(closed), closed.to_string(), None)
         })
@@ -444,7 +443,7 @@ impl Api {
         }
         let response = response?;
         if is_ok {
-            self.readers().answered(call.resource, Encoding::of(response.headers()));
+            self.write_encodings().answered(call.resource, Encoding::of(response.headers()));
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
@@ -461,8 +460,8 @@ impl Api {
         let mut whole = BytesMut::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
-                if lost::chain_says(&error) {
-                    self.doubts().connection_lost(call.resource);
+                if connection_error::is_caused_by_connection(&error) {
+                    self.restore_fence().connection_lost(call.resource);
                 }
                 call.error(ErrorClass::Transient, chain(&error), None)
             })?;

@@ -6,15 +6,14 @@ use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::BoxError;
 
-use super::accept::{JSON, METADATA_LIST};
 use super::client::{Api, Call, Clients, chain};
 use super::decode::json_fault;
 use super::error::{ApiError, ErrorClass};
-use super::gate::WriteGate;
-use super::gate_layer::GateLayer;
+use super::media_type::{JSON, METADATA_LIST};
 use super::read::unusable;
 use super::settings::{ApiSettings, Verb};
 use super::transport;
+use super::write_gate::{WriteGate, WriteGateLayer};
 use kube_gc_core::object::GroupResource;
 
 /// Why there is no way to an API server, for people.
@@ -166,7 +165,7 @@ impl Api {
         let server = config.cluster_url.to_string();
         let client = |config: kube::Config| {
             ClientBuilder::try_from(config)
-                .map(|builder| builder.with_layer(&GateLayer(gate.clone())).build())
+                .map(|builder| builder.with_layer(&WriteGateLayer(gate.clone())).build())
                 .map_err(|error| ConnectError::Client { server: server.clone(), cause: chain(&error) })
         };
         // Lists compress to a tenth, the rest is short. Watches have connections of their

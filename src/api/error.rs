@@ -63,7 +63,7 @@ pub enum ErrorClass {
     GateClosed,
     /// Nothing was sent: watches broke, and it had to be made sure first that the store
     /// is still the same. It is; but what was decided before is to be decided anew.
-    Doubted,
+    Fenced,
     /// Dry run; nothing was sent.
     DryRun,
     /// Nothing was sent: the API server cannot be reached, or requests of this kind hang
@@ -93,7 +93,7 @@ impl ErrorClass {
             Self::TooLargeResourceVersion => "too_large_resource_version",
             Self::Transient => "transient",
             Self::GateClosed => "gate_closed",
-            Self::Doubted => "doubted",
+            Self::Fenced => "doubted",
             Self::DryRun => "dry_run",
             Self::Deferred { .. } => "deferred",
         }
@@ -143,7 +143,7 @@ impl ApiError {
             | ErrorClass::Expired
             | ErrorClass::TooLargeResourceVersion
             | ErrorClass::GateClosed
-            | ErrorClass::Doubted
+            | ErrorClass::Fenced
             | ErrorClass::DryRun
             | ErrorClass::Deferred { .. } => false,
         }

@@ -6,11 +6,11 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::accept::JSON;
 use super::client::{Answer, Api, Call};
 use super::decode::json_fault;
 use super::error::{ApiError, ErrorClass, Named};
-use super::live::MERGE_PATCH;
+use super::media_type::JSON;
+use super::raw_metadata::MERGE_PATCH;
 use super::read::unusable;
 use super::settings::{EVENT_COMPONENT, FIELD_MANAGER, Verb};
 use kube_gc_core::object::{GroupResource, Identity, Namespace};

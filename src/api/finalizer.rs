@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
-use super::live::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, given_up};
+use super::raw_metadata::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, given_up};
 use crate::telemetry::record::{self, PatchConflict};
 use kube_gc_core::object::{FOREGROUND_FINALIZER, Identity, ORPHAN_FINALIZER, ObjectFacts};
 
@@ -70,14 +70,14 @@ impl Api {
         };
         let mut attempt = 1;
         loop {
-            let Some(live) = self.live(object).await? else { return Ok(FinalizerRemoval::Gone) };
+            let Some(live) = self.read_raw(object).await? else { return Ok(FinalizerRemoval::Gone) };
             if !live.facts.being_deleted {
                 return Ok(FinalizerRemoval::NotBeingDeleted);
             }
-            let lists = live.lists(object)?;
+            let metadata = live.metadata(object)?;
             let remaining: Vec<&RawValue> =
-                lists.finalizers().iter().copied().filter(|raw| !is_it(raw)).collect();
-            if remaining.len() == lists.finalizers().len() {
+                metadata.finalizers().iter().copied().filter(|raw| !is_it(raw)).collect();
+            if remaining.len() == metadata.finalizers().len() {
                 return Ok(FinalizerRemoval::NotPresent);
             }
             let patch = ListPatch {

@@ -6,42 +6,44 @@
 //! wrong into what a caller must know ([`ErrorClass`]). No object's body is ever
 //! logged; the server's own error message is.
 
-mod accept;
 pub(crate) mod benching;
 mod bulkhead;
 mod client;
 mod clock;
 mod concurrency;
 mod connect;
+mod connection_error;
 mod decode;
 mod delete;
 mod discovery;
-mod doubt;
 mod error;
 mod event;
 mod finalizer;
 pub(crate) mod fuzzing;
-mod gate;
-mod gate_layer;
+mod high_water;
 mod jitter;
-mod limiter;
 mod list_watch;
-mod live;
-mod lost;
-mod pages;
+mod media_type;
+mod pagination;
 mod patch;
 mod path;
+mod rate_limiter;
+mod raw_metadata;
 mod reachability;
 mod read;
+mod restore_fence;
 mod review;
 mod settings;
+mod strategic_merge;
 mod transport;
-mod turn;
+mod write_encoding;
+mod write_gate;
+mod write_slot;
 
 #[cfg(test)]
 pub(crate) mod scripted;
 
-pub use bulkhead::StepAside;
+pub use bulkhead::HangHook;
 pub(crate) use client::chain as error_chain;
 pub use client::{Api, Clients};
 pub use clock::{Clock, Moment};
@@ -49,19 +51,20 @@ pub use connect::{ConnectError, ServerVersion, load_config};
 pub use decode::Encoding;
 pub use delete::Deleted;
 pub use discovery::{Definition, Discovered, GroupFailure, Watchable};
-pub use doubt::Doubts;
 pub use error::{ApiError, ErrorClass};
 pub use event::EventType;
 pub use finalizer::{Finalizer, FinalizerRemoval};
-pub use gate::{GateClosed, Permit, Standing, WriteGate};
+pub use high_water::HighWater;
 pub(crate) use jitter::Jitter;
-pub use list_watch::{HighWater, ListWatch, Phase, Sighting, Step, WatchStart};
+pub use list_watch::{ListWatch, Phase, Sighting, Step, WatchStart};
 pub use patch::{Patched, References};
 pub use reachability::Outage;
-pub use read::{Evidence, Listed, LookUp};
+pub use read::{AbsenceProof, ListMeta, LookUp};
+pub use restore_fence::RestoreFence;
 pub use review::{Access, Bearer, ReviewError, Reviews, User};
 pub use settings::{
     ApiSettings, EVENT_COMPONENT, FIELD_MANAGER, RequestObserver, USER_AGENT, Unobserved, Verb, WallClock,
     WatchProtocol, WatchSettings,
 };
-pub use turn::{Turn, Write};
+pub use write_gate::{GateClosed, ReplicaRole, WriteGate, WritePermit};
+pub use write_slot::{WriteSlot, WriteVerb};

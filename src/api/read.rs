@@ -2,13 +2,13 @@
 
 use http::Method;
 
-use super::accept::{METADATA, list_accept};
 use super::client::{Answer, Api, Call};
 use super::decode::{Encoding, FactsReader, ListReader, ObjectView, json_fault};
-use super::doubt::RESTORED;
 use super::error::{ApiError, ErrorClass, Named};
-use super::pages::Pages;
+use super::media_type::{METADATA, list_accept};
+use super::pagination::Pagination;
 use super::path;
+use super::restore_fence::RESTORED;
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid};
@@ -19,12 +19,12 @@ pub enum LookUp {
     /// It is there.
     Found(ObjectFacts),
     /// It is proved absent.
-    Absent(Evidence),
+    Absent(AbsenceProof),
 }
 
 /// Why an identity is taken for absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Evidence {
+pub enum AbsenceProof {
     /// The server answered with the object's own 404.
     NotFound,
     /// Another object has the name.
@@ -33,7 +33,7 @@ pub enum Evidence {
 
 /// What a list stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListMeta {
     /// The version of the first page, for which the whole list stands.
     pub resource_version: Option<ResourceVersion>,
 }
@@ -87,10 +87,10 @@ impl Api {
                 Ok(if found.uid == identity.uid || mutation::is(Mutation::AnyUidIsTheOwner) {
                     LookUp::Found(found)
                 } else {
-                    LookUp::Absent(Evidence::OtherUid(found.uid))
+                    LookUp::Absent(AbsenceProof::OtherUid(found.uid))
                 })
             }
-            Err(error) if error.class == ErrorClass::Absent => Ok(LookUp::Absent(Evidence::NotFound)),
+            Err(error) if error.class == ErrorClass::Absent => Ok(LookUp::Absent(AbsenceProof::NotFound)),
             Err(error) => Err(error),
         }
     }
@@ -113,20 +113,20 @@ impl Api {
         resource: &ResourceType,
         namespace: Option<&Namespace>,
         mut visit: impl FnMut(ObjectFacts) + Send,
-    ) -> Result<Listed, ApiError> {
+    ) -> Result<ListMeta, ApiError> {
         /// A list that expires this often between its first page and its last
         /// will not get better.
         const ATTEMPTS: u32 = 3;
         let namespace = namespace.map(Namespace::as_str);
         let base = format!("{}?limit=", path::collection(resource, namespace));
         let mut page_size = self.settings().page_size.max(1);
-        let mut pages = Pages::default();
+        let mut pages = Pagination::default();
         let mut reader = FactsReader::default();
         let mut preferred = self.settings().encoding;
         let mut attempts = 1;
         let mut token = String::new();
         let mut first_version = None;
-        let mut seen = self.doubts().seen(&resource.group_resource, self.high_water());
+        let mut seen = self.restore_fence().last_seen(&resource.group_resource, self.high_water());
         loop {
             let mut page_path = base.clone() + &page_size.to_string();
             if !token.is_empty() {
@@ -142,9 +142,9 @@ impl Api {
                 Err(error) if error.class == ErrorClass::Expired && attempts < ATTEMPTS => {
                     attempts += 1;
                     token.clear();
-                    pages = Pages::default();
+                    pages = Pagination::default();
                     first_version = None;
-                    seen = self.doubts().seen(&resource.group_resource, self.high_water());
+                    seen = self.restore_fence().last_seen(&resource.group_resource, self.high_water());
                     continue;
                 }
                 // In JSON, every server knows it.
@@ -191,7 +191,7 @@ impl Api {
                 });
             }
             if envelope.next.is_empty() {
-                return Ok(Listed { resource_version: first_version });
+                return Ok(ListMeta { resource_version: first_version });
             }
             token = envelope.next;
         }
@@ -242,9 +242,9 @@ mod tests {
     #[tokio::test]
     async fn presence_and_absence_need_proof() {
         assert!(matches!(look_up(Reply::ok(widget_json(""))).await, Ok(LookUp::Found(_))));
-        assert_eq!(look_up(Reply::not_found()).await, Ok(LookUp::Absent(Evidence::NotFound)));
+        assert_eq!(look_up(Reply::not_found()).await, Ok(LookUp::Absent(AbsenceProof::NotFound)));
         let other = Reply::ok(widget_json("").replace(r#""uid":"u""#, r#""uid":"v""#));
-        let evidence = Evidence::OtherUid(Uid::parse("v").unwrap());
+        let evidence = AbsenceProof::OtherUid(Uid::parse("v").unwrap());
         assert_eq!(look_up(other).await, Ok(LookUp::Absent(evidence)));
         for (reply, class) in [
             (Reply::code(404, "404 page not found"), ErrorClass::NotServed),

@@ -114,7 +114,7 @@ struct AccessStatus {
 }
 
 #[derive(Deserialize)]
-struct Refusal {
+struct ErrorBody {
     message: String,
 }
 
@@ -215,7 +215,7 @@ impl Reviews {
         if parts.status.is_success() {
             return Ok(body);
         }
-        let message = serde_json::from_slice(&body).map(|refusal: Refusal| refusal.message);
+        let message = serde_json::from_slice(&body).map(|refusal: ErrorBody| refusal.message);
         Err(ReviewError(format!("{}: {}", parts.status, message.unwrap_or_default())))
     }
 }

@@ -19,7 +19,7 @@ use crate::cli::system::Threads;
 use crate::config::{self, Settings};
 use crate::http::{Introspection, Listener, bind, debug_router, health_router};
 use crate::introspect::{Introspected, Journal};
-use crate::leader::Notes;
+use crate::leader::LeaseAnnotations;
 use crate::telemetry::Exporter;
 use crate::worker::{DecisionObserver, ORPHAN_PAGE};
 use kube_gc_core::brake::Limits;
@@ -99,7 +99,7 @@ impl Collector {
     }
 
     /// What is to be written on the Lease of a group of replicas.
-    pub fn brake(&self) -> Arc<dyn Notes> {
+    pub fn brake(&self) -> Arc<dyn LeaseAnnotations> {
         Arc::new(self.controller.view().brake().clone())
     }
 

@@ -10,7 +10,7 @@ use super::Exit;
 use super::failure::Failure;
 use crate::api::{Clock, ConnectError, WriteGate};
 use crate::config::{LeaderSettings, Settings};
-use crate::leader::{ApiLeases, Elector, LeaseName, Notes, ReplicaId, Timing};
+use crate::leader::{ApiLeases, Elector, LeaseAnnotations, LeaseName, ReplicaId, Timing};
 use crate::telemetry::record;
 
 /// The gate that these settings ask for.
@@ -76,12 +76,16 @@ impl Candidacy {
     /// Takes part as soon as this replica is ready to: one that has yet to read the
     /// cluster would hold the lease and do nothing with it, while another could go on at
     /// once.
-    pub fn start(self, ready: impl Future<Output = ()> + Send + 'static, notes: Arc<dyn Notes>) -> Election {
+    pub fn start(
+        self,
+        ready: impl Future<Output = ()> + Send + 'static,
+        notes: Arc<dyn LeaseAnnotations>,
+    ) -> Election {
         let ending = CancellationToken::new();
         let taking_part = ending.clone();
         let take_part = |elector: Elector<ApiLeases>| async move {
             if taking_part.run_until_cancelled(ready).await.is_some() {
-                elector.with_notes(notes).run(taking_part).await;
+                elector.with_annotations(notes).run(taking_part).await;
             }
         };
         let Self { elector, thread } = self;
@@ -125,14 +129,14 @@ mod tests {
 
     #[test]
     fn replicas_wait_for_the_lease_and_a_single_one_does_not() {
-        assert!(gate(&settings(false, false)).check().is_ok());
-        assert_eq!(gate(&settings(false, true)).check(), Err(GateClosed::Standby));
+        assert!(gate(&settings(false, false)).permit().is_ok());
+        assert_eq!(gate(&settings(false, true)).permit(), Err(GateClosed::Standby));
     }
 
     #[test]
     fn a_dry_run_takes_no_part_in_the_election() {
         let gate = gate(&settings(true, true));
-        assert_eq!(gate.check(), Err(GateClosed::DryRun));
+        assert_eq!(gate.permit(), Err(GateClosed::DryRun));
         assert!(!gate.needs_lease(), "it would write the lease");
     }
 }

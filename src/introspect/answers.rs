@@ -7,7 +7,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 
 use crate::actors::discovery::{Failing, Phase};
 use crate::actors::graph_handle::PartitionEnded;
-use crate::api::Standing;
+use crate::api::ReplicaRole;
 use crate::http::{
     DecisionQuery, DecisionsPage, Disagreement, Ended, Facts, FailingItem, GraphFormat, IdleQuery,
     IdleReport, Introspection, Leadership, MonitorStatus, QueueStatus, Readiness, StuckPage, StuckQuery,
@@ -176,7 +176,7 @@ impl Introspection for Introspected {
             (None, false) => Err("the first discovery has not ended yet"),
         };
         let undiscovered = self.undiscovered_parts();
-        let standing = self.view.gate().standing().borrow().clone();
+        let standing = self.view.gate().role().borrow().clone();
         Readiness::assess(&Facts {
             discovery,
             started: status.phase == Phase::Collecting,
@@ -188,9 +188,9 @@ impl Introspection for Introspected {
             compared: self.view.comparison().map(Comparison::compared),
             brake: self.view.brake().warning().as_deref(),
             leadership: match &standing {
-                Standing::Alone => None,
-                Standing::Leading { .. } => Some(Leadership::Leader),
-                Standing::Standby { holder } => Some(Leadership::Standby { leader: holder.as_deref() }),
+                ReplicaRole::Alone => None,
+                ReplicaRole::Leading { .. } => Some(Leadership::Leader),
+                ReplicaRole::Standby { holder } => Some(Leadership::Standby { leader: holder.as_deref() }),
             },
         })
     }

@@ -7,7 +7,7 @@ use actix::MailboxError;
 
 use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::pool::{AskStuck, StuckKey, StuckKeys};
-use crate::api::Standing;
+use crate::api::ReplicaRole;
 use crate::http::{ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint};
 use crate::introspect::status::View;
 use crate::telemetry::StuckReason;
@@ -65,7 +65,7 @@ impl View {
     }
 
     fn is_standby(&self) -> bool {
-        matches!(*self.gate().standing().borrow(), Standing::Standby { .. })
+        matches!(*self.gate().role().borrow(), ReplicaRole::Standby { .. })
     }
 
     async fn stuck_parts(

@@ -38,7 +38,7 @@ impl Observation {
 
 /// What to do about the lease now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum LeaseAction {
     /// There is none: make it.
     Create,
     /// Nobody holds it, or its holder has not renewed it in time: take it.
@@ -57,13 +57,13 @@ pub enum Decision {
 /// Whatever is then written is bound to the version that was read, so that of several
 /// replicas that decide the same only one succeeds.
 #[must_use]
-pub fn decide(observed: Option<&Observation>, now: Moment, me: &ReplicaId) -> Decision {
-    let Some(observed) = observed else { return Decision::Create };
+pub fn decide(observed: Option<&Observation>, now: Moment, me: &ReplicaId) -> LeaseAction {
+    let Some(observed) = observed else { return LeaseAction::Create };
     match &observed.record.holder {
-        Some(_) if observed.record.is_held_by(me) => Decision::Renew,
-        None => Decision::Take,
-        Some(_) if now >= observed.expires() => Decision::Take,
-        Some(_) => Decision::Wait { until: observed.expires() },
+        Some(_) if observed.record.is_held_by(me) => LeaseAction::Renew,
+        None => LeaseAction::Take,
+        Some(_) if now >= observed.expires() => LeaseAction::Take,
+        Some(_) => LeaseAction::Wait { until: observed.expires() },
     }
 }
 
@@ -93,9 +93,9 @@ mod tests {
     #[test]
     fn a_lease_that_is_not_there_is_made_and_one_that_nobody_holds_is_taken() {
         let me = ReplicaId::new("me");
-        assert_eq!(decide(None, at(0), &me), Decision::Create);
+        assert_eq!(decide(None, at(0), &me), LeaseAction::Create);
         let free = Observation::after(None, record(None, Some(60), 1), at(5), OTHERWISE);
-        assert_eq!(decide(Some(&free), at(5), &me), Decision::Take);
+        assert_eq!(decide(Some(&free), at(5), &me), LeaseAction::Take);
     }
 
     proptest! {
@@ -111,10 +111,10 @@ mod tests {
             let expires = at(since).after(lasts);
             let decision = decide(Some(&seen), at(since + later), &me);
             if Duration::from_millis(later) < lasts {
-                prop_assert_eq!(decision, Decision::Wait { until: expires });
-                prop_assert_eq!(decide(Some(&seen), expires, &me), Decision::Take, "waiting comes to an end");
+                prop_assert_eq!(decision, LeaseAction::Wait { until: expires });
+                prop_assert_eq!(decide(Some(&seen), expires, &me), LeaseAction::Take, "waiting comes to an end");
             } else {
-                prop_assert_eq!(decision, Decision::Take);
+                prop_assert_eq!(decision, LeaseAction::Take);
             }
         }
 
@@ -134,7 +134,7 @@ mod tests {
         fn ones_own_lease_is_renewed_however_old_it_is(since in 0..1_000_u64, later in 0..1_000_000_u64) {
             let me = ReplicaId::new("me");
             let seen = Observation::after(None, record(Some(me.as_str()), Some(1), 0), at(since), OTHERWISE);
-            prop_assert_eq!(decide(Some(&seen), at(since + later), &me), Decision::Renew);
+            prop_assert_eq!(decide(Some(&seen), at(since + later), &me), LeaseAction::Renew);
         }
     }
 }

@@ -8,8 +8,10 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Decision, LeaseError, Leases, NoNotes, Notes, Observation, Record, ReplicaId, decide};
-use crate::api::{Clock, Jitter, Moment, Standing, WriteGate};
+use super::{
+    LeaseAction, LeaseAnnotations, LeaseError, Leases, NoAnnotations, Observation, Record, ReplicaId, decide,
+};
+use crate::api::{Clock, Jitter, Moment, ReplicaRole, WriteGate};
 use crate::telemetry::record::{self, LeaseTransition};
 
 /// How much longer than the retry period a standby waits at most, as a part of it: so
@@ -37,7 +39,7 @@ pub struct Elector<L> {
     gate: WriteGate,
     clock: Clock,
     jitter: Jitter,
-    notes: Arc<dyn Notes>,
+    annotations: Arc<dyn LeaseAnnotations>,
     observed: Option<Observation>,
     /// The Lease at the version that is to be replaced; `None`: it has to be read.
     known: Option<Lease>,
@@ -60,7 +62,7 @@ impl<L: Leases> Elector<L> {
             gate,
             clock,
             jitter: Jitter::random(),
-            notes: Arc::new(NoNotes),
+            annotations: Arc::new(NoAnnotations),
             observed: None,
             known: None,
             deadline: None,
@@ -72,8 +74,8 @@ impl<L: Leases> Elector<L> {
 
     /// With somebody who writes on the Lease, too.
     #[must_use]
-    pub fn with_notes(mut self, notes: Arc<dyn Notes>) -> Self {
-        self.notes = notes;
+    pub fn with_annotations(mut self, annotations: Arc<dyn LeaseAnnotations>) -> Self {
+        self.annotations = annotations;
         self
     }
 
@@ -86,7 +88,7 @@ impl<L: Leases> Elector<L> {
                 if self.deadline.is_some() {
                     tokio::select! {
                         () = sleep(pause) => {}
-                        () = self.notes.news() => {}
+                        () = self.annotations.news() => {}
                     }
                 } else {
                     sleep(pause).await;
@@ -113,11 +115,11 @@ impl<L: Leases> Elector<L> {
         }
         let now = self.clock.now();
         match decide(self.observed.as_ref(), now, &self.me) {
-            Decision::Wait { until } => {
+            LeaseAction::Wait { until } => {
                 self.stand_by();
                 now.until(until).min(self.pause())
             }
-            Decision::Create | Decision::Take | Decision::Renew => self.claim().await,
+            LeaseAction::Create | LeaseAction::Take | LeaseAction::Renew => self.claim().await,
         }
     }
 
@@ -152,8 +154,8 @@ impl<L: Leases> Elector<L> {
         let mut lease = self.known.clone().unwrap_or_default();
         record.write_to(&mut lease);
         match record.holder {
-            Some(_) => self.notes.write(&mut lease),
-            None => self.notes.erase(&mut lease),
+            Some(_) => self.annotations.write(&mut lease),
+            None => self.annotations.erase(&mut lease),
         }
         // What has been read has a version, and is replaced at that one only.
         if self.known.is_some() {
@@ -174,7 +176,7 @@ impl<L: Leases> Elector<L> {
         }
         self.known = lease;
         if let (Some(lease), true) = (&self.known, self.holds()) {
-            self.notes.read(lease);
+            self.annotations.read(lease);
         }
     }
 
@@ -187,7 +189,7 @@ impl<L: Leases> Elector<L> {
     fn inherit(&self) {
         let held_by_other = self.other().is_some();
         if let (Some(lease), true) = (&self.known, held_by_other) {
-            self.notes.inherit(lease);
+            self.annotations.inherit(lease);
         }
     }
 
@@ -204,7 +206,7 @@ impl<L: Leases> Elector<L> {
             self.terms += 1;
             record::lease_transition(LeaseTransition::Acquired);
             tracing::info!(replica = %self.me, "this replica leads");
-            self.gate.announce(Standing::Leading { term: self.terms });
+            self.gate.announce(ReplicaRole::Leading { term: self.terms });
         }
     }
 
@@ -215,19 +217,19 @@ impl<L: Leases> Elector<L> {
             record::lease_transition(LeaseTransition::Lost);
             tracing::warn!(replica = %self.me, why, "this replica has lost the lease and is a standby now");
         }
-        self.gate.announce(Standing::Standby { holder: self.other() });
+        self.gate.announce(ReplicaRole::Standby { holder: self.other() });
     }
 
     /// Another replica holds the lease.
     fn stand_by(&mut self) {
         self.may_hold = false;
         self.last_error = None;
-        self.notes.deposed();
+        self.annotations.deposed();
         if self.deadline.is_some() {
             self.lose("another replica has taken it");
         }
-        let standby = Standing::Standby { holder: self.other() };
-        if *self.gate.standing().borrow() != standby {
+        let standby = ReplicaRole::Standby { holder: self.other() };
+        if *self.gate.role().borrow() != standby {
             tracing::info!(leader = self.other().as_deref(), "another replica leads");
         }
         self.gate.announce(standby);
@@ -275,7 +277,7 @@ impl<L: Leases> Elector<L> {
     /// changed something else in it, or a renewal was still on its way.
     async fn release(mut self) {
         self.gate.withdraw();
-        self.gate.announce(Standing::Standby { holder: None });
+        self.gate.announce(ReplicaRole::Standby { holder: None });
         if !self.may_hold {
             return;
         }

@@ -11,19 +11,19 @@
 //! never the same: a lease has expired when its record has not changed for as long
 //! as it says. What it says of the time of day is for people.
 
+mod annotations;
 mod decide;
 mod elector;
 mod identity;
 mod lease;
-mod notes;
 mod record;
 
 #[cfg(test)]
 mod tests;
 
-pub use decide::{Decision, Observation, decide};
+pub use annotations::{LeaseAnnotations, NoAnnotations};
+pub use decide::{LeaseAction, Observation, decide};
 pub use elector::{Elector, Timing};
 pub use identity::ReplicaId;
 pub use lease::{ApiLeases, LeaseError, LeaseName, Leases};
-pub use notes::{NoNotes, Notes};
 pub use record::Record;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, advance, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::api::{Clock, Standing, WriteGate};
+use crate::api::{Clock, ReplicaRole, WriteGate};
 
 const SECOND: Duration = Duration::from_secs(1);
 const TIMING: Timing = Timing {
@@ -153,23 +153,23 @@ impl Replica {
     }
 
     fn writes(&self) -> bool {
-        self.gate.check().is_ok()
+        self.gate.permit().is_ok()
     }
 
-    fn standing(&self) -> Standing {
-        self.gate.standing().borrow().clone()
+    fn role(&self) -> ReplicaRole {
+        self.gate.role().borrow().clone()
     }
 
     /// How long it took to lead.
     async fn leads(&self) -> Duration {
         let start = Instant::now();
-        self.gate.standing().wait_for(|standing| standing.writes()).await.unwrap();
+        self.gate.role().wait_for(|role| role.writes()).await.unwrap();
         assert!(self.writes());
         start.elapsed()
     }
 
     async fn stands_by(&self) {
-        self.gate.standing().wait_for(|standing| !standing.writes()).await.unwrap();
+        self.gate.role().wait_for(|role| !role.writes()).await.unwrap();
         assert!(!self.writes());
     }
 
@@ -190,12 +190,12 @@ async fn the_first_leads_and_the_second_stands_by_and_knows_who_leads() {
     one.leads().await;
     let first = one.server.record();
     let two = Replica::start("two", one.server.again());
-    let standby = Standing::Standby { holder: Some(one.me.shared()) };
-    two.gate.standing().wait_for(|standing| *standing == standby).await.unwrap();
+    let standby = ReplicaRole::Standby { holder: Some(one.me.shared()) };
+    two.gate.role().wait_for(|role| *role == standby).await.unwrap();
     sleep(100 * SECOND).await;
     assert!(one.writes() && !two.writes());
-    assert_eq!(one.standing(), Standing::Leading { term: 1 }, "each renewal is of the same term");
-    assert_eq!(two.standing(), standby);
+    assert_eq!(one.role(), ReplicaRole::Leading { term: 1 }, "each renewal is of the same term");
+    assert_eq!(two.role(), standby);
     let record = one.server.record();
     assert_eq!((record.transitions, record.duration), (0, Some(TIMING.lease_duration)));
     assert_eq!(record.acquired, first.acquired, "renewing is not acquiring");
@@ -229,7 +229,7 @@ async fn a_lease_that_was_given_back_is_taken_at_the_next_look() {
     sleep(30 * SECOND).await;
     let gate = one.gate.clone();
     one.ended().await;
-    assert!(gate.check().is_err());
+    assert!(gate.permit().is_err());
     assert!(two.leads().await <= LOOKS);
 }
 
@@ -257,13 +257,13 @@ async fn a_leader_that_cannot_renew_stops_before_another_begins_and_goes_on_as_a
         two.leads().await;
         assert!(start.elapsed() <= TIMING.lease_duration + LOOKS, "{way:?}: {:?}", start.elapsed());
         one.server.go(Way::Open);
-        let standby = Standing::Standby { holder: Some(two.me.shared()) };
-        one.gate.standing().wait_for(|standing| *standing == standby).await.unwrap();
+        let standby = ReplicaRole::Standby { holder: Some(two.me.shared()) };
+        one.gate.role().wait_for(|role| *role == standby).await.unwrap();
         sleep(60 * SECOND).await;
         assert!(two.writes() && !one.writes(), "it does not take it back");
         two.ended().await;
         one.leads().await;
-        assert_eq!(one.standing(), Standing::Leading { term: 2 });
+        assert_eq!(one.role(), ReplicaRole::Leading { term: 2 });
     }
 }
 
@@ -288,7 +288,7 @@ async fn a_renewal_whose_answer_is_lost_is_found_again() {
     one.server.go(Way::Open);
     sleep(60 * SECOND).await;
     assert!(before > 1 && one.writes());
-    assert_eq!(one.standing(), Standing::Leading { term: 1 }, "it has led all the time");
+    assert_eq!(one.role(), ReplicaRole::Leading { term: 1 }, "it has led all the time");
 }
 
 #[tokio::test(start_paused = true)]
@@ -315,7 +315,7 @@ async fn one_that_was_frozen_wakes_up_behind_a_closed_gate() {
     one.killed();
     advance(TIMING.renew_deadline).await;
     assert!(!one.writes());
-    assert_eq!(one.standing(), Standing::Leading { term: 1 }, "nobody could tell it so far");
+    assert_eq!(one.role(), ReplicaRole::Leading { term: 1 }, "nobody could tell it so far");
 }
 
 #[tokio::test(start_paused = true)]
@@ -374,7 +374,7 @@ async fn live_through(fates: Vec<(u64, usize, Fate)>) {
     // One that is gone may still have a gate that is open.
     let mut gates: Vec<_> = replicas.iter().map(|replica| replica.gate.clone()).collect();
     let exclusive = |gates: &[WriteGate]| {
-        let writers = gates.iter().filter(|gate| gate.check().is_ok()).count();
+        let writers = gates.iter().filter(|gate| gate.permit().is_ok()).count();
         assert!(writers <= 1, "{writers} write at the same time");
     };
     for (wait, number, fate) in fates {

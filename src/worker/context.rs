@@ -80,7 +80,7 @@ impl WorkerContext {
     /// For one decision, which begins now: nothing comes of it once watches have broken.
     #[must_use]
     pub fn now(&self) -> Self {
-        let number = self.api.doubts().number();
+        let number = self.api.restore_fence().acknowledged();
         Self { api: self.api.under(number), graph: self.graph.under(number), ..self.clone() }
     }
 
@@ -213,7 +213,7 @@ pub fn api_outcome(error: &ApiError) -> Outcome {
         ErrorClass::DryRun => Completion::Done,
         ErrorClass::Conflict => Completion::Retry { reason: RetryReason::Conflict, error: text },
         // At once: where watches break again and again, who waits is late again.
-        ErrorClass::Doubted => {
+        ErrorClass::Fenced => {
             Completion::RetryAfter { after: Duration::ZERO, reason: RetryReason::Conflict, error: text }
         }
         ErrorClass::Throttled { retry_after: Some(after) } => {

@@ -332,7 +332,7 @@ impl<'a> DecisionLine<'a> {
     }
 
     fn failed(&self, error: &ApiError) {
-        let is_unsent = matches!(error.class, ErrorClass::GateClosed | ErrorClass::Doubted);
+        let is_unsent = matches!(error.class, ErrorClass::GateClosed | ErrorClass::Fenced);
         // An outage, or one broken connection, meets all that is under way.
         let is_one_of_many = (error.is_unanswered() || is_unsent) && !self.api.may_log_unanswered();
         let outcome = match error.class {
@@ -344,7 +344,7 @@ impl<'a> DecisionLine<'a> {
             }
             ErrorClass::Conflict => "conflict",
             ErrorClass::Throttled { .. } => "throttled",
-            ErrorClass::GateClosed | ErrorClass::Doubted => "deferred",
+            ErrorClass::GateClosed | ErrorClass::Fenced => "deferred",
             _ => "failed",
         };
         self.log(outcome, Some(error), is_one_of_many);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_gc::api::{
-    Api, ApiSettings, Deleted, Discovered, ErrorClass, Evidence, Finalizer, FinalizerRemoval, HighWater,
+    AbsenceProof, Api, ApiSettings, Deleted, Discovered, ErrorClass, Finalizer, FinalizerRemoval, HighWater,
     ListWatch, LookUp, Patched, References, Sighting, Step, WatchStart, WriteGate, load_config,
 };
 use kube_gc_core::object::{Identity, Namespace, ObjectFacts, PropagationPolicy, ResourceType, Uid};
@@ -176,17 +176,17 @@ async fn looking_up(bench: &Bench) {
     let (config_map, _) = bench.create("v1", "ConfigMap", json!({"labels": {"a": "b"}})).await;
     let mut other = config_map.clone();
     other.uid = Uid::parse("other").unwrap();
-    let evidence = Evidence::OtherUid(config_map.uid.clone());
+    let evidence = AbsenceProof::OtherUid(config_map.uid.clone());
     assert_eq!(bench.api.look_up(&other).await, Ok(LookUp::Absent(evidence)));
     other.name = "nowhere".into();
-    assert_eq!(bench.api.look_up(&other).await, Ok(LookUp::Absent(Evidence::NotFound)));
+    assert_eq!(bench.api.look_up(&other).await, Ok(LookUp::Absent(AbsenceProof::NotFound)));
     other.namespace = Namespace::parse("no-such-namespace");
-    assert_eq!(bench.api.look_up(&other).await, Ok(LookUp::Absent(Evidence::NotFound)));
+    assert_eq!(bench.api.look_up(&other).await, Ok(LookUp::Absent(AbsenceProof::NotFound)));
     other.resource = Arc::new(ResourceType { version: "v9".into(), ..(*other.resource).clone() });
     assert_eq!(bench.api.look_up(&other).await.unwrap_err().class, ErrorClass::NotServed);
     let (widget, _) = bench.create(&format!("{GROUP}/v1"), "Widget", json!({})).await;
     let absent = Identity { name: "nowhere".into(), ..widget };
-    assert_eq!(bench.api.look_up(&absent).await, Ok(LookUp::Absent(Evidence::NotFound)));
+    assert_eq!(bench.api.look_up(&absent).await, Ok(LookUp::Absent(AbsenceProof::NotFound)));
 }
 
 async fn deleting(bench: &Bench) {
@@ -298,7 +298,7 @@ async fn finalizing(bench: &Bench, api_version: &str, kind: &str) {
     bench.api.delete(&object, PropagationPolicy::Foreground, None).await.unwrap();
     let removed = remove(object.clone()).await;
     assert!(matches!(removed, Ok(FinalizerRemoval::Removed(_))), "{removed:?}");
-    assert_eq!(bench.api.look_up(&object).await, Ok(LookUp::Absent(Evidence::NotFound)));
+    assert_eq!(bench.api.look_up(&object).await, Ok(LookUp::Absent(AbsenceProof::NotFound)));
     assert_eq!(remove(object).await, Ok(FinalizerRemoval::Gone));
 }
 

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kube_gc::api::{Clock, Standing, WriteGate};
+use kube_gc::api::{Clock, ReplicaRole, WriteGate};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// How long a renewal is good for, and how often there is one.
@@ -75,7 +75,7 @@ impl Lease {
                         self.with(|state| state.deadline = state.deadline.min(Instant::now()));
                         gate.withdraw();
                     }
-                    gate.announce(Standing::Standby { holder: Some("another".into()) });
+                    gate.announce(ReplicaRole::Standby { holder: Some("another".into()) });
                     sleep_until(until).await;
                 }
                 None => {
@@ -86,7 +86,7 @@ impl Lease {
                         state.terms
                     });
                     gate.grant(clock.now().after(GOOD_FOR));
-                    gate.announce(Standing::Leading { term });
+                    gate.announce(ReplicaRole::Leading { term });
                     leads = true;
                     self.renewed_or_lost().await;
                 }

@@ -12,10 +12,10 @@ impl Discovery {
     pub(super) fn hear_of_disturbances(&self, ctx: &mut Context<Self>) {
         let (means, discovery) = (self.means.clone(), ctx.address());
         let hear = async move {
-            let doubts = means.api.doubts();
+            let restore_fence = means.api.restore_fence();
             let mut known = Disturbance::default();
             loop {
-                let now = doubts.other_than(&known).await;
+                let now = restore_fence.changed_from(&known).await;
                 // An error means that the graph, and with it the process, is ending.
                 if means.graph.disturbed(&now).await.is_err() {
                     return;
@@ -26,7 +26,7 @@ impl Discovery {
                     if !mutation::is(Mutation::KeepAbsences) {
                         means.memory.absent.clear();
                     }
-                    doubts.told(now.number);
+                    restore_fence.acknowledge(now.number);
                     discovery.do_send(Disturbed);
                 }
                 known = now;

@@ -20,7 +20,7 @@ impl Discovery {
         if !gate.needs_lease() {
             return;
         }
-        let (mut standing, discovery) = (gate.standing(), ctx.address());
+        let (mut standing, discovery) = (gate.role(), ctx.address());
         let hear = async move {
             while standing.changed().await.is_ok() {
                 discovery.do_send(StandingChanged);
@@ -32,7 +32,7 @@ impl Discovery {
     /// Lets the workers work, if everything is synced and this replica leads; what was
     /// queued before is derived anew.
     pub(super) fn open_pools(&mut self) {
-        let standing = self.means.api.gate().standing().borrow().clone();
+        let standing = self.means.api.gate().role().borrow().clone();
         if !standing.writes() || self.phase() != Phase::Collecting {
             return;
         }
@@ -52,7 +52,7 @@ impl Handler<StandingChanged> for Discovery {
     type Result = ();
 
     fn handle(&mut self, StandingChanged: StandingChanged, _: &mut Self::Context) {
-        let standing = self.means.api.gate().standing().borrow().clone();
+        let standing = self.means.api.gate().role().borrow().clone();
         if self.opened.as_ref() == Some(&standing) {
             return;
         }

@@ -42,7 +42,7 @@ impl Handler<StoreRestored> for Discovery {
             let _ = means.graph.reset().await;
             means.memory.clear();
             means.high_water.forget_all();
-            means.api.doubts().forget_all();
+            means.api.restore_fence().reset();
         };
         ctx.spawn(forget.into_actor(self).map(|(), discovery, ctx| discovery.begin_anew(ctx)));
     }
@@ -51,7 +51,7 @@ impl Handler<StoreRestored> for Discovery {
 impl Discovery {
     /// Hears of it when a writer, who had to make sure, found that it is so.
     pub(super) fn hear_of_restores(&self, ctx: &mut Context<Self>) {
-        let (mut proofs, discovery) = (self.means.api.doubts().proofs(), ctx.address());
+        let (mut proofs, discovery) = (self.means.api.restore_fence().restores(), ctx.address());
         let hear = async move {
             while proofs.changed().await.is_ok() {
                 let detail = proofs.borrow_and_update().clone();

@@ -69,7 +69,7 @@ pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Add
         orphan: sink.recipient(),
         memory: Arc::new(Memory::new(10)),
         reporter: Reporter::silent(),
-        doubts: None,
+        restore_fence: None,
     };
     GraphActor::start_in_arbiter(thread, move |_| GraphActor::new(id, partition, outlets))
 }

@@ -18,7 +18,7 @@
 //! [`Deferred`](ErrorClass::Deferred): it says so, names the failure of the other object,
 //! and counts as no attempt.
 
-mod aside;
+mod hang_hook;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ use super::error::{ApiError, ErrorClass};
 use crate::telemetry::record;
 use state::{Admitted, Compartment, State};
 
-pub use aside::StepAside;
+pub use hang_hook::HangHook;
 
 /// A request that takes longer hangs, in a webhook more often than in the API server.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ impl<'a> End<'a> {
             Err(error) => match error.class {
                 ErrorClass::Transient => Self::Failed(error),
                 ErrorClass::GateClosed
-                | ErrorClass::Doubted
+                | ErrorClass::Fenced
                 | ErrorClass::DryRun
                 | ErrorClass::Deferred { .. } => Self::NotSent,
                 _ => Self::Answered,
@@ -91,7 +91,7 @@ impl<'a> End<'a> {
 
 /// Leave to send one request. Dropping it gives back what it holds.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(super) struct CompartmentGuard {
     bulkhead: Bulkhead,
     compartment: Compartment,
     admitted: Admitted,
@@ -122,11 +122,11 @@ impl Bulkhead {
     ///
     /// # Errors
     /// The reason why it is not to be sent.
-    pub fn admit(&self, call: &Call<'_>) -> Result<Ticket, ApiError> {
+    pub fn admit(&self, call: &Call<'_>) -> Result<CompartmentGuard, ApiError> {
         let (began, compartment) = (Instant::now(), Compartment::of(call));
         let admitted = self.state().admit(&compartment, call.object_name(), began);
         match admitted {
-            Ok(admitted) => Ok(Ticket { bulkhead: self.clone(), compartment, admitted, began }),
+            Ok(admitted) => Ok(CompartmentGuard { bulkhead: self.clone(), compartment, admitted, began }),
             Err(refusal) => Err(deferred(call, refusal)),
         }
     }
@@ -138,7 +138,7 @@ impl Bulkhead {
     }
 }
 
-impl Ticket {
+impl CompartmentGuard {
     /// How long the request may take before it counts as one that hangs.
     pub const fn patience(&self) -> Duration {
         self.admitted.patience
@@ -147,7 +147,7 @@ impl Ticket {
     /// It has taken longer: the worker that waits for it lets another one have its place.
     pub fn hangs(&mut self) {
         self.bulkhead.state().hangs(&self.compartment, &mut self.admitted, Instant::now());
-        StepAside::now();
+        HangHook::now();
     }
 
     /// The request has ended.
@@ -157,7 +157,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for CompartmentGuard {
     fn drop(&mut self) {
         self.bulkhead.state().leave(&self.compartment, &self.admitted);
     }

@@ -99,7 +99,7 @@ async fn many_namespaces_that_hang_do_not_take_everything_together() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 (is_good, began.elapsed(), result, stepped)
             };
-            under_way.push(StepAside::scope(act, work));
+            under_way.push(HangHook::scope(act, work));
         }
         let tick = tokio::time::timeout(Duration::from_millis(10), under_way.next());
         if let Ok(Some((is_good, took, result, stepped))) = tick.await {
@@ -215,13 +215,13 @@ async fn compartments_that_nobody_asks_for_are_forgotten() {
             name: "w",
         };
         call.object = Some(named);
-        let Ok(mut ticket) = bulkhead.admit(&call) else { panic!("nothing hangs any more") };
-        ticket.hangs();
+        let Ok(mut guard) = bulkhead.admit(&call) else { panic!("nothing hangs any more") };
+        guard.hangs();
         let error = call.error(ErrorClass::Transient, "no answer", None);
         let began = Instant::now();
         tokio::time::advance(SLOW).await;
         assert!(began.elapsed() >= SLOW);
-        ticket.end(End::Failed(&error));
+        guard.end(End::Failed(&error));
         assert!(bulkhead.state().len() <= 20, "those that nobody has asked for since are forgotten");
     }
 }

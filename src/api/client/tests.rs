@@ -4,7 +4,7 @@ use http::Request;
 
 use super::*;
 use crate::api::scripted::{Part, Reply, Server, widget, widget_json};
-use crate::api::{Clock, RequestObserver, Standing};
+use crate::api::{Clock, ReplicaRole, RequestObserver};
 use kube_gc_core::object::PropagationPolicy;
 
 #[tokio::test(start_paused = true)]
@@ -79,7 +79,7 @@ async fn a_gate_that_closes_in_the_clients_queue_is_told_as_such() {
         Ok::<_, tower::BoxError>(Response::new(Body::empty()))
     });
     let client = || {
-        let layer = crate::api::gate_layer::GateLayer(below.clone());
+        let layer = crate::api::write_gate::WriteGateLayer(below.clone());
         kube::Client::new(layer.layer(transport), "default")
     };
     let api = Api::from_clients(client(), ApiSettings::default(), WriteGate::open());
@@ -92,14 +92,14 @@ async fn a_write_under_way_is_given_up_when_the_lease_is_lost() {
     let clock = Clock::runtime();
     let gate = WriteGate::leased(clock);
     gate.grant(clock.now().after(Duration::from_secs(10)));
-    gate.announce(Standing::Leading { term: 1 });
+    gate.announce(ReplicaRole::Leading { term: 1 });
     let server = Server::replying([Reply::never()]);
     let api = server.api_with(ApiSettings::default(), gate.clone());
     let start = tokio::time::Instant::now();
     let lost = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
         gate.withdraw();
-        gate.announce(Standing::Standby { holder: None });
+        gate.announce(ReplicaRole::Standby { holder: None });
     };
     let widget = widget();
     let (deleted, ()) = tokio::join!(api.delete(&widget, PropagationPolicy::Background, None), lost);
@@ -113,7 +113,7 @@ async fn no_write_is_waited_for_beyond_the_deadline_of_the_lease() {
     let clock = Clock::runtime();
     let gate = WriteGate::leased(clock);
     gate.grant(clock.now().after(Duration::from_secs(4)));
-    gate.announce(Standing::Leading { term: 1 });
+    gate.announce(ReplicaRole::Leading { term: 1 });
     let server = Server::replying([Reply::never()]);
     let api = server.api_with(ApiSettings::default(), gate);
     let start = tokio::time::Instant::now();

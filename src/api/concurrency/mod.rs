@@ -1,32 +1,31 @@
-//! How many requests about single objects are under way at a time.
+//! How many requests about single objects are in flight at a time.
 //!
-//! A server that says 429 has too much to do, and who goes on with all workers makes
-//! it worse: each of them is told so, one object after the other. So the refusals are
-//! heard by all: see [`Window`](window::Window). While the server is willing the window
-//! soon holds all workers, and a place costs two short critical sections.
+//! A server that answers 429 has too much to do. If all workers went on as before, each of
+//! them would be told so, one object after the other. So a 429 lowers a limit that all
+//! workers share: see [`Aimd`](aimd::Aimd). While the server accepts everything, the limit
+//! soon exceeds the number of workers, and a slot costs two short critical sections.
 //!
 //! # What `Retry-After` means
 //!
-//! The object whose request was refused waits for as long as it says. The others do
-//! not. The API server says 1 s whatever the matter is, a newer one up to 32 s, and a
-//! proxy in between perhaps minutes; all of them mean "do not come back with this any
-//! sooner", and none knows how many others there are. How much the server bears is
-//! learned from what it refuses: half as many are sent at a time, and where one at a
-//! time is refused, the next one waits a little, from 50 ms to 1 s, doubled while others
-//! queue. So a server that is down to nothing gets one request per second from all
-//! workers together; and no answer that says 30 s, for one object or by mistake, stops
-//! everything for that long.
+//! Only the object whose request was rejected waits for that long. The API server always
+//! says 1 s, newer ones up to 32 s, and a proxy perhaps minutes. All of them mean "do not
+//! retry this request sooner", and none knows how many other requests there are. The
+//! server's capacity is learned from what it rejects instead: the limit is halved, and when
+//! a single request at a time is rejected, the next one waits from 50 ms to 1 s, doubled
+//! while others queue. So a server with no capacity left gets one request per second from
+//! all workers together, and no single `Retry-After` of 30 s stops everything.
 //!
-//! # Who is not heard
+//! # What does not count
 //!
-//! A 429 that an admission webhook or a disruption budget has chosen is about one
-//! object. Events have a window of their own, because an admission plugin may limit
-//! them alone; and so has every aggregated API, because it is another server, whose
-//! trouble must delay nobody else. Answers that are slow, and failures, say nothing:
-//! they have other reasons, and holding back would add to the delay.
+//! A 429 that an admission webhook or a disruption budget has chosen is about one object.
+//! Events have their own limit, because an admission plugin may limit them alone. So has
+//! every aggregated API: it is another server, and its trouble must delay nothing else.
+//! Slow answers and failures do not lower the limit: they have other causes, and holding
+//! requests back would add to the delay.
 
-mod lane;
-mod window;
+mod aimd;
+mod limiter;
+mod shared_slot;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -34,62 +33,62 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::telemetry::ApiSide;
 use kube_gc_core::object::GroupResource;
 
-use lane::Lane;
-pub(super) use lane::{Place, when_it_hangs};
-pub(super) use window::Signal;
+pub(super) use aimd::Signal;
+use limiter::Limiter;
+pub(super) use limiter::{Slot, when_it_hangs};
+pub(super) use shared_slot::SharedSlot;
 
-/// The windows of all servers behind one address.
+/// The limits of all servers behind one address.
 #[derive(Debug)]
-pub(super) struct Concurrency {
-    kubernetes: Arc<Lane>,
-    events: Arc<Lane>,
+pub(super) struct ConcurrencyLimits {
+    kubernetes: Arc<Limiter>,
+    events: Arc<Limiter>,
     /// By API group.
-    aggregated: RwLock<HashMap<Box<str>, Arc<Lane>>>,
+    aggregated: RwLock<HashMap<Box<str>, Arc<Limiter>>>,
 }
 
-impl Default for Concurrency {
+impl Default for ConcurrencyLimits {
     fn default() -> Self {
         Self {
-            kubernetes: Lane::new(ApiSide::Kubernetes),
-            events: Lane::new(ApiSide::Events),
+            kubernetes: Limiter::new(ApiSide::Kubernetes),
+            events: Limiter::new(ApiSide::Events),
             aggregated: RwLock::default(),
         }
     }
 }
 
-impl Concurrency {
-    /// Waits for a place for a request about an object of this type.
-    pub async fn place(&self, resource: &GroupResource) -> Place {
-        let lane = self.lane(resource);
-        lane.place().await
+impl ConcurrencyLimits {
+    /// Waits for a slot for a request about an object of this type.
+    pub async fn slot(&self, resource: &GroupResource) -> Slot {
+        let limiter = self.limiter(resource);
+        limiter.slot().await
     }
 
-    /// Whether a request about an object of this type could have this place.
-    pub fn is_for(&self, place: &Place, resource: &GroupResource) -> bool {
-        place.is_in(&self.lane(resource))
+    /// Whether a request about an object of this type may use this slot.
+    pub fn is_for(&self, slot: &Slot, resource: &GroupResource) -> bool {
+        slot.is_of(&self.limiter(resource))
     }
 
-    /// From now on these groups are those of other servers. What was learned of one
-    /// that stays is kept.
-    pub fn aggregate<'a>(&self, groups: impl Iterator<Item = &'a str>) {
-        // A map that is whole between any two statements.
+    /// Sets the groups that other servers serve. The limits of groups that stay are kept.
+    pub fn set_aggregated<'a>(&self, groups: impl Iterator<Item = &'a str>) {
+        // The map is consistent after every statement, so a poisoned lock is harmless.
         let mut aggregated = self.aggregated.write().unwrap_or_else(PoisonError::into_inner);
         let mut known = std::mem::take(&mut *aggregated);
         for group in groups {
             if !aggregated.contains_key(group) {
-                let lane = known.remove(group).unwrap_or_else(|| Lane::new(ApiSide::Aggregated));
-                aggregated.insert(group.into(), lane);
+                let limiter = known.remove(group).unwrap_or_else(|| Limiter::new(ApiSide::Aggregated));
+                aggregated.insert(group.into(), limiter);
             }
         }
     }
 
-    /// Whether another server answers for a type.
+    /// Whether another server serves this type.
     pub fn is_aggregated(&self, resource: &GroupResource) -> bool {
         let aggregated = self.aggregated.read().unwrap_or_else(PoisonError::into_inner);
         aggregated.contains_key(&resource.group)
     }
 
-    fn lane(&self, resource: &GroupResource) -> Arc<Lane> {
+    fn limiter(&self, resource: &GroupResource) -> Arc<Limiter> {
         if *resource.group == *"" && *resource.resource == *"events" {
             return Arc::clone(&self.events);
         }

@@ -8,93 +8,93 @@ use tokio::time::Instant;
 use super::*;
 use crate::telemetry::Exporter;
 
-/// A lane down to so many places.
-async fn lane(limit: usize) -> Arc<Lane> {
-    let lane = Lane::new(ApiSide::Kubernetes);
-    let crowd = join_all((0..2 * limit).map(|_| lane.place())).await;
-    for place in crowd {
-        place.end(Signal::Refused);
+/// A limiter down to so many slots.
+async fn limiter(limit: usize) -> Arc<Limiter> {
+    let limiter = Limiter::new(ApiSide::Kubernetes);
+    let crowd = join_all((0..2 * limit).map(|_| limiter.slot())).await;
+    for slot in crowd {
+        slot.end(Signal::Rejected);
     }
-    assert_eq!(lane.limit(), limit);
-    lane
+    assert_eq!(limiter.limit(), limit);
+    limiter
 }
 
 #[tokio::test(start_paused = true)]
-async fn places_are_given_in_the_order_in_which_they_were_asked_for() {
-    let lane = lane(1).await;
-    let first = lane.place().await;
+async fn slots_are_given_in_the_order_in_which_they_were_asked_for() {
+    let limiter = limiter(1).await;
+    let first = limiter.slot().await;
     let order = std::sync::Mutex::new(Vec::new());
     let waiting = (0..10).map(|number| {
-        let (lane, order) = (&lane, &order);
+        let (limiter, order) = (&limiter, &order);
         async move {
-            let place = lane.place().await;
+            let slot = limiter.slot().await;
             order.lock().unwrap().push(number);
             // Nobody who comes while somebody waits is sooner.
             tokio::task::yield_now().await;
-            place.end(Signal::Silent);
+            slot.end(Signal::Ignored);
         }
     });
     let late = async {
-        first.end(Signal::Silent);
-        let place = lane.place().await;
+        first.end(Signal::Ignored);
+        let slot = limiter.slot().await;
         order.lock().unwrap().push(10);
-        drop(place);
+        drop(slot);
     };
     tokio::join!(join_all(waiting), late);
     assert_eq!(*order.lock().unwrap(), (0..=10).collect::<Vec<_>>());
 }
 
-/// Those who give up before their turn, and one to whom a place has been handed already.
+/// Those who give up before their turn, and one to whom a slot has been handed already.
 #[tokio::test(start_paused = true)]
-async fn whoever_gives_up_takes_no_place_away() {
-    let lane = lane(1).await;
-    let first = lane.place().await;
-    let mut given_up: Vec<_> = (0..5).map(|_| Box::pin(lane.place())).collect();
+async fn whoever_stops_waiting_takes_no_slot_away() {
+    let limiter = limiter(1).await;
+    let first = limiter.slot().await;
+    let mut given_up: Vec<_> = (0..5).map(|_| Box::pin(limiter.slot())).collect();
     for waiting in &mut given_up {
         assert!(waiting.as_mut().now_or_never().is_none());
     }
-    let mut handed = Box::pin(lane.place());
-    let mut last = pin!(lane.place());
+    let mut handed = Box::pin(limiter.slot());
+    let mut last = pin!(limiter.slot());
     assert!(handed.as_mut().now_or_never().is_none());
     assert!(last.as_mut().now_or_never().is_none());
     drop(given_up);
-    first.end(Signal::Silent);
-    assert_eq!(lane.queued(), 1, "it was handed on past those who had gone");
+    first.end(Signal::Ignored);
+    assert_eq!(limiter.queued(), 1, "it was handed on past those who had gone");
     drop(handed);
-    let place = last.now_or_never().expect("the place came back");
-    drop(place);
-    assert_eq!((lane.queued(), lane.limit()), (0, 1));
-    let _again = lane.place().now_or_never().expect("none is lost");
+    let slot = last.now_or_never().expect("the slot came back");
+    drop(slot);
+    assert_eq!((limiter.queued(), limiter.limit()), (0, 1));
+    let _again = limiter.slot().now_or_never().expect("none is lost");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cut_holds_for_those_who_come_and_success_lets_more_in() {
-    let lane = lane(2).await;
-    let (one, two) = (lane.place().await, lane.place().await);
-    let mut third = pin!(lane.place());
+    let limiter = limiter(2).await;
+    let (one, two) = (limiter.slot().await, limiter.slot().await);
+    let mut third = pin!(limiter.slot());
     assert!(third.as_mut().now_or_never().is_none());
     two.end(Signal::Served);
     let third = third.now_or_never().expect("there is room");
     one.end(Signal::Served);
-    assert_eq!(lane.limit(), 3);
-    let fourth = lane.place().now_or_never().expect("the second and the third");
-    let fifth = lane.place().now_or_never().expect("one more than before");
-    assert!(lane.place().now_or_never().is_none());
+    assert_eq!(limiter.limit(), 3);
+    let fourth = limiter.slot().now_or_never().expect("the second and the third");
+    let fifth = limiter.slot().now_or_never().expect("one more than before");
+    assert!(limiter.slot().now_or_never().is_none());
     drop((third, fourth, fifth));
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_one_at_a_time_is_refused_the_next_one_waits_a_little() {
-    let lane = lane(1).await;
+    let limiter = limiter(1).await;
     let start = Instant::now();
-    lane.place().await.end(Signal::Refused);
-    let place = lane.place().await;
+    limiter.slot().await.end(Signal::Rejected);
+    let slot = limiter.slot().await;
     assert_eq!(start.elapsed(), Duration::from_millis(50));
     // With others waiting, longer each time.
-    let (mut second, mut third) = (pin!(lane.place()), pin!(lane.place()));
+    let (mut second, mut third) = (pin!(limiter.slot()), pin!(limiter.slot()));
     assert!(second.as_mut().now_or_never().is_none());
     assert!(third.as_mut().now_or_never().is_none());
-    place.end(Signal::Refused);
+    slot.end(Signal::Rejected);
     let second = second.await;
     assert_eq!(start.elapsed(), Duration::from_millis(150));
     second.end(Signal::Served);
@@ -104,48 +104,48 @@ async fn where_one_at_a_time_is_refused_the_next_one_waits_a_little() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_gives_up_in_a_pause_leaves_the_pause_to_the_next() {
-    let lane = lane(1).await;
+    let limiter = limiter(1).await;
     let start = Instant::now();
-    lane.place().await.end(Signal::Refused);
-    let given_up = tokio::time::timeout(Duration::from_millis(20), lane.place()).await;
+    limiter.slot().await.end(Signal::Rejected);
+    let given_up = tokio::time::timeout(Duration::from_millis(20), limiter.slot()).await;
     assert!(given_up.is_err());
-    lane.place().await.end(Signal::Served);
+    limiter.slot().await.end(Signal::Served);
     assert_eq!(start.elapsed(), Duration::from_millis(50));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_hangs_is_not_in_the_way_for_long_and_its_end_still_counts() {
-    let lane = lane(1).await;
+    let limiter = limiter(1).await;
     let start = Instant::now();
-    let mut place = lane.place().await;
+    let mut slot = limiter.slot().await;
     let hanging = async {
-        place.keep(tokio::time::sleep(Duration::from_secs(30)), Duration::from_secs(5), || {}).await;
-        place.end(Signal::Refused);
+        slot.keep(tokio::time::sleep(Duration::from_secs(30)), Duration::from_secs(5), || {}).await;
+        slot.end(Signal::Rejected);
         start.elapsed()
     };
     let next = async {
         tokio::task::yield_now().await;
-        let place = lane.place().await;
-        drop(place);
+        let slot = limiter.slot().await;
+        drop(slot);
         start.elapsed()
     };
     let (hung, waited) = tokio::join!(hanging, next);
     assert_eq!((hung, waited), (Duration::from_secs(30), Duration::from_secs(5)));
-    let _paused = lane.place().await;
+    let _paused = limiter.slot().await;
     assert_eq!(start.elapsed(), Duration::from_millis(30_050), "a lone request was refused");
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_server_has_a_window_of_its_own() {
-    let concurrency = Concurrency::default();
-    let of = |name: &str| concurrency.lane(&GroupResource::parse(name));
-    concurrency.aggregate(["metrics.example.com", "things.example.com"].into_iter());
+async fn every_server_has_its_own_limit() {
+    let concurrency = ConcurrencyLimits::default();
+    let of = |name: &str| concurrency.limiter(&GroupResource::parse(name));
+    concurrency.set_aggregated(["metrics.example.com", "things.example.com"].into_iter());
     assert!(Arc::ptr_eq(&of("pods"), &of("widgets.example.com")), "custom resources are the server's own");
     let things = of("things.things.example.com");
     assert!(!Arc::ptr_eq(&things, &of("pods")) && !Arc::ptr_eq(&things, &of("pods.metrics.example.com")));
     assert!(Arc::ptr_eq(&things, &of("others.things.example.com")));
     assert!(!Arc::ptr_eq(&of("events"), &of("pods")));
-    concurrency.aggregate(["things.example.com", "things.example.com"].into_iter());
+    concurrency.set_aggregated(["things.example.com", "things.example.com"].into_iter());
     assert!(Arc::ptr_eq(&things, &of("things.things.example.com")), "what was learned is kept");
     assert!(Arc::ptr_eq(&of("pods.metrics.example.com"), &of("pods")), "it is no other server any more");
 }
@@ -155,15 +155,15 @@ async fn what_is_learned_shows_in_the_metrics() {
     let (recorder, exporter) = Exporter::local().unwrap();
     let _recording = metrics::set_default_local_recorder(&recorder);
     let has = |line: &str| exporter.render().lines().any(|found| found == line);
-    let lane = lane(4).await;
+    let limiter = limiter(4).await;
     assert!(has("kube_gc_api_concurrency_limit 4"));
     assert!(has(r#"kube_gc_api_concurrency_cuts_total{server="kubernetes"} 1"#));
     for _ in 0..4 {
-        let crowd = join_all((0..4).map(|_| lane.place())).await;
-        crowd.into_iter().take(1).for_each(|place| place.end(Signal::Served));
+        let crowd = join_all((0..4).map(|_| limiter.slot())).await;
+        crowd.into_iter().take(1).for_each(|slot| slot.end(Signal::Served));
     }
     assert!(has("kube_gc_api_concurrency_limit 5"));
-    Lane::new(ApiSide::Aggregated).place().await.end(Signal::Refused);
+    Limiter::new(ApiSide::Aggregated).slot().await.end(Signal::Rejected);
     assert!(has("kube_gc_api_concurrency_limit 5"), "the limit is that of the API server itself");
     assert!(has(r#"kube_gc_api_concurrency_cuts_total{server="aggregated"} 1"#));
 }

@@ -1,7 +1,6 @@
 //! DELETE, with its preconditions.
 
 mod options;
-mod readers;
 
 use http::Method;
 
@@ -13,8 +12,6 @@ use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};
 use options::{DeleteOptions, Preconditions};
-
-pub(super) use readers::Readers;
 
 /// What a DELETE did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,10 +87,10 @@ impl Api {
         options: &DeleteOptions<'_>,
     ) -> Result<Answer, ApiError> {
         let resource = &identity.resource.group_resource;
-        let encoding = self.readers().of(resource);
+        let encoding = self.write_encodings().of(resource);
         match self.send_delete_in(encoding, identity, options).await {
             Err(error) if encoding == Encoding::Protobuf && error.may_be_about_the_encoding() => {
-                self.readers().refused(resource);
+                self.write_encodings().refused(resource);
                 self.send_delete_in(Encoding::Json, identity, options).await
             }
             result => result,
@@ -154,9 +151,9 @@ mod tests {
         let widget = widget();
         let delete = || api.delete(&widget, PropagationPolicy::Background, None);
         assert_eq!(delete().await.unwrap_err().class, ErrorClass::Conflict);
-        api.readers().answered(&widget.resource.group_resource, Encoding::Json);
+        api.write_encodings().answered(&widget.resource.group_resource, Encoding::Json);
         assert_eq!(delete().await.unwrap_err().class, ErrorClass::Conflict);
-        api.readers().answered(&widget.resource.group_resource, Encoding::Protobuf);
+        api.write_encodings().answered(&widget.resource.group_resource, Encoding::Protobuf);
         assert_eq!(delete().await, Ok(Deleted::AlreadyGone));
         let request = &server.seen()[2];
         assert_eq!(request.body.as_bytes()[..4], *b"k8s\0");
@@ -172,11 +169,11 @@ mod tests {
             });
             let api = server.api();
             let resource = &widget().resource.group_resource;
-            api.readers().answered(resource, Encoding::Protobuf);
+            api.write_encodings().answered(resource, Encoding::Protobuf);
             for _ in 0..2 {
                 let deleted = api.delete(&widget(), PropagationPolicy::Background, None).await;
                 assert_eq!(deleted, Ok(Deleted::AlreadyGone));
-                api.readers().answered(resource, Encoding::Protobuf);
+                api.write_encodings().answered(resource, Encoding::Protobuf);
             }
             let types: Vec<_> =
                 server.seen().iter().map(|seen| seen.header("content-type").to_owned()).collect();
@@ -189,7 +186,7 @@ mod tests {
         for (code, class) in [(409, ErrorClass::Conflict), (500, ErrorClass::Transient)] {
             let server = Server::answering(move |_| Reply::status(code, "no", "{}"));
             let api = server.api();
-            api.readers().answered(&widget().resource.group_resource, Encoding::Protobuf);
+            api.write_encodings().answered(&widget().resource.group_resource, Encoding::Protobuf);
             let deleted = api.delete(&widget(), PropagationPolicy::Background, None).await;
             assert_eq!((deleted.unwrap_err().class, server.seen().len()), (class, 1));
         }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::api::accept::JSON;
 use crate::api::decode::{Encoding, PROTOBUF, PROTOBUF_MAGIC};
+use crate::api::media_type::JSON;
 use kube_gc_core::object::{PropagationPolicy, ResourceVersion, Uid};
 
 /// The body of a DELETE.

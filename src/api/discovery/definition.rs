@@ -2,9 +2,9 @@
 
 use http::Method;
 
-use crate::api::accept::METADATA;
 use crate::api::client::{Api, Call};
 use crate::api::error::{ApiError, ErrorClass, Named};
+use crate::api::media_type::METADATA;
 use crate::api::path;
 use crate::api::settings::Verb;
 use kube_gc_core::object::GroupResource;

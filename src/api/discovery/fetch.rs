@@ -6,9 +6,9 @@ use futures::StreamExt as _;
 
 use super::GroupFailure;
 use super::document::{self, Group, Served, Version};
-use crate::api::accept::JSON;
 use crate::api::client::{Api, Call};
 use crate::api::error::{ApiError, ErrorClass};
+use crate::api::media_type::JSON;
 use crate::api::path;
 use crate::api::read::unusable;
 use crate::api::settings::Verb;

@@ -9,7 +9,7 @@ use kube_gc_core::object::Scope;
 
 /// A resource that a document lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::api) struct Listed {
+pub(in crate::api) struct ListMeta {
     pub group: String,
     pub version: String,
     pub resource: String,
@@ -19,10 +19,10 @@ pub(in crate::api) struct Listed {
 }
 
 /// The group versions with whether they are complete, and what they serve.
-pub(in crate::api) type Groups = (Vec<(String, String, bool)>, Vec<Listed>);
+pub(in crate::api) type Groups = (Vec<(String, String, bool)>, Vec<ListMeta>);
 
-fn listed(group: &str, version: &str, served: &Served) -> Listed {
-    Listed {
+fn listed(group: &str, version: &str, served: &Served) -> ListMeta {
+    ListMeta {
         group: group.into(),
         version: version.into(),
         resource: served.resource.to_string(),
@@ -50,7 +50,7 @@ pub(in crate::api) fn root(body: &[u8]) -> Option<Groups> {
 }
 
 /// What `/apis/GROUP/VERSION` says.
-pub(in crate::api) fn resources(body: &[u8]) -> Option<Vec<Listed>> {
+pub(in crate::api) fn resources(body: &[u8]) -> Option<Vec<ListMeta>> {
     Some(document::resources(body).ok()?.iter().map(|served| listed("", "", served)).collect())
 }
 
@@ -65,7 +65,7 @@ pub(in crate::api) fn select(body: &[u8]) {
         }
         _ => return,
     };
-    let served: Vec<Listed> = groups
+    let served: Vec<ListMeta> = groups
         .iter()
         .flat_map(|group| group.versions.iter().map(move |version| (group, version)))
         .flat_map(|(group, version)| {
@@ -74,7 +74,7 @@ pub(in crate::api) fn select(body: &[u8]) {
         .collect();
     let (catalog, watchable) = select::select(&groups, &services, None);
     for known in catalog.types() {
-        let fits = |served: &&Listed| {
+        let fits = |served: &&ListMeta| {
             *served.group == *known.group_resource.group
                 && *served.version == *known.version
                 && *served.resource == *known.group_resource.resource
@@ -91,7 +91,7 @@ pub(in crate::api) fn select(body: &[u8]) {
             "{:?} would be watched twice",
             resource.group_resource
         );
-        let fits = |served: &&Listed| {
+        let fits = |served: &&ListMeta| {
             *served.group == *resource.group_resource.group
                 && *served.version == *resource.version
                 && *served.resource == *resource.group_resource.resource

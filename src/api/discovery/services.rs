@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::fetch::discovery;
-use crate::api::accept::JSON;
 use crate::api::client::{Api, Call};
 use crate::api::decode::{Keyed, Text};
+use crate::api::media_type::JSON;
 use crate::api::settings::Verb;
 
 /// The group versions that have an `APIService`, and whether it hands them on to

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::naive::{Misshapen, Read, elements, fields};
-use crate::api::discovery::fuzzing::{self, Groups, Listed};
+use crate::api::discovery::fuzzing::{self, Groups, ListMeta};
 
 /// Discovery documents, of every kind, and the catalog that is made of them.
 pub fn discovery(bytes: &[u8]) {
@@ -23,7 +23,7 @@ fn word(of: &serde_json::Map<String, Value>, field: &str, default: Option<&str>)
 
 /// Adds a resource, unless it is a subresource or can do nothing.
 fn add(
-    listed: &mut Vec<Listed>,
+    listed: &mut Vec<ListMeta>,
     (group, version): (&str, &str),
     resource: &str,
     kind: &str,
@@ -37,7 +37,7 @@ fn add(
         && !resource.starts_with('.')
         && !resource.contains(is_odd);
     if is_a_name && !kind.is_empty() && !verbs.is_empty() {
-        listed.push(Listed {
+        listed.push(ListMeta {
             group: group.to_owned(),
             version: version.to_owned(),
             resource: resource.to_owned(),
@@ -105,7 +105,7 @@ fn groups(document: &Value) -> Read<Groups> {
 }
 
 /// What `/apis/GROUP/VERSION` says.
-fn resources(document: &Value) -> Read<Vec<Listed>> {
+fn resources(document: &Value) -> Read<Vec<ListMeta>> {
     let document = fields(document)?;
     if word(document, "kind", Some(""))? != "APIResourceList" {
         return Err(Misshapen);

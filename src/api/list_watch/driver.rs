@@ -14,11 +14,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::machine::{Action, End, ListFrom, Machine};
 use super::{Phase, Step, WatchStart};
-use crate::api::accept::{METADATA_LIST, list_accept, watch_accept};
 use crate::api::client::{Api, Call};
 use crate::api::decode::{Encoding, Envelope, FactsReader, ListReader, WatchReader};
 use crate::api::error::{ApiError, ErrorClass};
 use crate::api::jitter::Jitter;
+use crate::api::media_type::{METADATA_LIST, list_accept, watch_accept};
 use crate::api::path;
 use crate::api::settings::Verb;
 use crate::telemetry::EventMetrics;
@@ -308,7 +308,7 @@ impl ListWatch {
             }
             Action::Watch { from, lasting } => {
                 if self.machine.tells_of_the_store() {
-                    self.api.doubts().follow(&self.resource);
+                    self.api.restore_fence().follow(&self.resource);
                 }
                 let mut path = path::collection(&self.resource, None);
                 path.push_str("?watch=1&allowWatchBookmarks=true&timeoutSeconds=");
@@ -375,7 +375,7 @@ impl ListWatch {
     /// The watch has ended: whether the store is still the same may be in doubt.
     pub(super) fn tell_of_doubt(&self) {
         if self.machine.is_in_doubt() {
-            self.api.doubts().raise(&self.resource.group_resource);
+            self.api.restore_fence().raise(&self.resource.group_resource);
         }
     }
 
@@ -384,7 +384,7 @@ impl ListWatch {
     pub(super) fn tell_of_no_doubt(&self, version: Option<&ResourceVersion>) {
         let is_restored = self.ready.iter().any(|step| matches!(step, Step::StoreRestored { .. }));
         if !is_restored && !self.machine.is_in_doubt() {
-            self.api.doubts().settle(&self.resource.group_resource, version);
+            self.api.restore_fence().lift(&self.resource.group_resource, version);
         }
     }
 }

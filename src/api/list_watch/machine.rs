@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{HighWater, Step, WatchStart};
+use super::{Step, WatchStart};
 use crate::api::error::{ApiError, ErrorClass};
+use crate::api::high_water::HighWater;
 use crate::api::jitter::Jitter;
-use crate::api::pages::{OBJECTS_OF_AGGREGATED, Pages};
+use crate::api::pagination::{OBJECTS_OF_AGGREGATED, Pagination};
 use crate::api::settings::WatchSettings;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{ResourceType, ResourceVersion};
@@ -106,7 +107,7 @@ pub(super) struct Machine {
     asked: Option<Instant>,
     /// The version of the list under way, from its first page.
     listed: Option<ResourceVersion>,
-    pages: Pages,
+    pages: Pagination,
     /// Objects of the list under way.
     objects: u64,
     /// Where the watch goes on.
@@ -135,7 +136,7 @@ impl Machine {
             cache_hangs: false,
             asked: None,
             listed: None,
-            pages: Pages::default(),
+            pages: Pagination::default(),
             objects: 0,
             from: None,
             not_before: None,
@@ -164,7 +165,7 @@ impl Machine {
         match &self.plan {
             Plan::List { .. } => {
                 self.asked = Some(now);
-                (self.pages, self.objects) = (Pages::default(), 0);
+                (self.pages, self.objects) = (Pagination::default(), 0);
                 let from_cache = || self.seen().map_or(ListFrom::Cache, ListFrom::NotOlderThan);
                 Action::List(if self.is_consistent() { ListFrom::Store } else { from_cache() })
             }

@@ -5,7 +5,6 @@
 //! what came of them.
 
 mod driver;
-mod high_water;
 mod machine;
 mod reading;
 #[cfg(test)]
@@ -14,11 +13,11 @@ mod tests;
 use std::time::Duration;
 
 use super::error::ApiError;
+use super::high_water::HighWater;
 use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
 pub use driver::ListWatch;
 pub(super) use driver::present_version;
-pub use high_water::HighWater;
 
 /// Where a [`ListWatch`] starts from.
 #[derive(Clone, Debug)]

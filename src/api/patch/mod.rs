@@ -1,7 +1,5 @@
 //! Patches of owner references.
 
-mod trial;
-
 use std::collections::HashSet;
 
 use serde::Serialize;
@@ -10,14 +8,12 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::client::Api;
 use super::decode;
 use super::error::{ApiError, ErrorClass};
-use super::live::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, STRATEGIC_MERGE_PATCH, given_up};
 use super::path;
+use super::raw_metadata::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, STRATEGIC_MERGE_PATCH, given_up};
 use crate::telemetry::record::{self, PatchConflict};
 use kube_gc_core::object::{
     GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid,
 };
-
-pub(super) use self::trial::Trials;
 
 /// Which owner references are to go.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +88,7 @@ impl Api {
     pub fn requests_for_patch(&self, group_resource: &GroupResource) -> u32 {
         // A JSON merge patch is made of what is read for it; and of what another API server
         // answers for, it is read whether it is still the same.
-        let is_read = self.trials().is_refused(group_resource) || self.is_aggregated(group_resource);
+        let is_read = self.strategic_merge().is_refused(group_resource) || self.is_aggregated(group_resource);
         if is_read { 2 } else { 1 }
     }
 
@@ -188,15 +184,15 @@ impl Api {
         if entries.is_empty() {
             return Ok(None);
         }
-        let trial = self.trials().of(&dependent.resource.group_resource);
+        let support = self.strategic_merge().of(&dependent.resource.group_resource);
         // What was looked at must not grow old while others try.
-        let turn = if self.is_turn() { None } else { trial.turn().await };
-        if trial.is_refused() {
+        let first = if self.is_reserved() { None } else { support.wait_for_first().await };
+        if support.is_refused() {
             return Ok(None);
         }
         // Other API servers may ignore what a patch is bound to.
         if self.is_aggregated(&dependent.resource.group_resource) {
-            let Some(live) = self.live(dependent).await? else { return Ok(Some(Patched::Gone)) };
+            let Some(live) = self.read_raw(dependent).await? else { return Ok(Some(Patched::Gone)) };
             let found = live.facts.resource_version.as_ref();
             if resource_version.is_some() && resource_version != found {
                 return Err(given_up(LIST, moved_on(dependent, resource_version, found)));
@@ -205,9 +201,9 @@ impl Api {
         let patch = ListPatch { uid: &dependent.uid, resource_version, list: LIST, entries };
         let patched = self.patch(dependent, STRATEGIC_MERGE_PATCH, &patch).await;
         if let Some(answered) = patched.as_ref().map_or_else(|error| error.code, |_| Some(200)) {
-            trial.ended(answered == 415);
+            support.ended(answered == 415);
         }
-        drop(turn);
+        drop(first);
         match patched {
             Ok(outcome) => Ok(Some(outcome.into())),
             Err(error) if error.code == Some(415) => Ok(None),
@@ -227,13 +223,13 @@ impl Api {
     ) -> Result<Patched, ApiError> {
         let mut attempt = 1;
         loop {
-            let Some(live) = self.live(dependent).await? else { return Ok(Patched::Gone) };
+            let Some(live) = self.read_raw(dependent).await? else { return Ok(Patched::Gone) };
             let found = live.facts.resource_version.as_ref();
             if resource_version.is_some() && resource_version != found {
                 return Err(given_up(LIST, moved_on(dependent, resource_version, found)));
             }
-            let lists = live.lists(dependent)?;
-            let Some(entries) = apply(lists.owner_references(), &edit) else {
+            let metadata = live.metadata(dependent)?;
+            let Some(entries) = apply(metadata.owner_references(), &edit) else {
                 return Ok(Patched::Unneeded(live.facts));
             };
             let patch =

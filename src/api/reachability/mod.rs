@@ -29,9 +29,9 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::accept::JSON;
 use super::client::{Api, Call};
 use super::error::{ApiError, ErrorClass};
+use super::media_type::JSON;
 use super::settings::Verb;
 use crate::telemetry::record;
 use kube_gc_core::object::GroupResource;

@@ -3,7 +3,8 @@ use std::sync::atomic::AtomicBool;
 use futures::future::join_all;
 
 use super::*;
-use crate::api::list_watch::{HighWater, Step, WatchStart};
+use crate::api::HighWater;
+use crate::api::list_watch::{Step, WatchStart};
 use crate::api::scripted::{Part, Reply, Server, lines, widget, widgets};
 use kube_gc_core::object::{GroupResource, Identity, PropagationPolicy, ResourceType};
 

@@ -12,9 +12,9 @@ use tower::{BoxError, Service};
 
 /// What the server is known not to speak. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Refusal(Arc<AtomicBool>);
+pub struct Http2Refusal(Arc<AtomicBool>);
 
-impl Refusal {
+impl Http2Refusal {
     /// Whether it has chosen another protocol when it was offered HTTP/2.
     pub fn is_known(&self) -> bool {
         self.0.load(Ordering::Acquire)
@@ -43,11 +43,11 @@ impl std::error::Error for NotOffered {}
 #[derive(Clone, Debug)]
 pub struct OnlyHttp2<C> {
     inner: C,
-    refusal: Refusal,
+    refusal: Http2Refusal,
 }
 
 impl<C> OnlyHttp2<C> {
-    pub const fn new(inner: C, refusal: Refusal) -> Self {
+    pub const fn new(inner: C, refusal: Http2Refusal) -> Self {
         Self { inner, refusal }
     }
 }

@@ -11,11 +11,11 @@
 //!
 //! kube's client speaks HTTP/1.1 only. This is made of the same layers around a
 //! transport of its own; a server that does not choose HTTP/2 in the TLS handshake is
-//! spoken to in HTTP/1.1, with a connection for each watch (`alone`).
+//! spoken to in HTTP/1.1, with a connection for each watch (`http1`).
 
-mod alone;
+mod connection_pool;
 mod connector;
-mod shards;
+mod http1;
 pub(super) mod unary;
 
 use std::pin::Pin;
@@ -37,12 +37,11 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use tower::{BoxError, Layer as _, Service};
 
-use super::gate::WriteGate;
-use super::gate_layer::GateLayer;
 use super::settings::{ApiSettings, WatchProtocol};
-use alone::Alone;
-use connector::{OnlyHttp2, Refusal};
-use shards::{Place, Shards};
+use super::write_gate::{WriteGate, WriteGateLayer};
+use connection_pool::{ConnectionPool, StreamSlot};
+use connector::{Http2Refusal, OnlyHttp2};
+use http1::Http1Body;
 
 /// Streams on one connection, at most. The least that is usual as a server's limit is
 /// 100: kube-apiserver's own, and that of many proxies.
@@ -119,7 +118,9 @@ where
     let service = config.extra_headers_layer()?.layer(transport);
     let service = tower::util::option_layer(config.auth_layer()?).layer(service);
     let service = config.base_uri_layer().layer(service);
-    Ok(ClientBuilder::new(service, config.default_namespace.clone()).with_layer(&GateLayer(gate)).build())
+    Ok(ClientBuilder::new(service, config.default_namespace.clone())
+        .with_layer(&WriteGateLayer(gate))
+        .build())
 }
 
 /// What opens sockets. Small frames must not wait for each other's acknowledgement. That the
@@ -155,7 +156,7 @@ struct Transport(Arc<Inner>);
 
 struct Inner {
     /// Unless something stands against it.
-    http2: Option<(Shards<Http2>, Refusal)>,
+    http2: Option<(ConnectionPool<Http2>, Http2Refusal)>,
     http1: Connector,
 }
 
@@ -164,10 +165,13 @@ impl Transport {
         let http1 = tls(config)?.enable_http1().wrap_connector(tcp(config));
         let both = tls(config)?.enable_all_versions().wrap_connector(tcp(config));
         let shared = || {
-            let refusal = Refusal::default();
+            let refusal = Http2Refusal::default();
             let connector = OnlyHttp2::new(both, refusal.clone());
             let patience = settings.request_timeout / 2;
-            (Shards::new(STREAMS as usize, patience, move || http2(connector.clone(), pings)), refusal)
+            (
+                ConnectionPool::new(STREAMS as usize, patience, move || http2(connector.clone(), pings)),
+                refusal,
+            )
         };
         let http2 = match hindrance(config, settings.watch_protocol) {
             None => Some(shared()),
@@ -200,23 +204,23 @@ impl Inner {
     async fn send(&self, request: Request<Body>) -> Result<Response<Stream>, BoxError> {
         let (head, _) = request.into_parts();
         let bodiless = |head| Request::from_parts(head, Body::empty());
-        if let Some((shards, refusal)) = self.http2.as_ref().filter(|(_, refusal)| !refusal.is_known()) {
-            let (client, mut place) = shards.place();
+        if let Some((connections, refusal)) = self.http2.as_ref().filter(|(_, refusal)| !refusal.is_known()) {
+            let (client, mut slot) = connections.slot();
             match client.request(bodiless(head.clone())).await {
                 Ok(response) => {
-                    place.answered();
-                    return Ok(response.map(|body| Stream::Shared { body, _place: place }));
+                    slot.answered();
+                    return Ok(response.map(|body| Stream::Http2 { body, _slot: slot }));
                 }
                 Err(error) => {
-                    place.failed();
+                    slot.failed();
                     if !(error.is_connect() && refusal.is_known()) {
                         return Err(error.into());
                     }
                 }
             }
         }
-        let response = alone::send(self.http1.clone(), bodiless(head)).await?;
-        Ok(response.map(|answer| Stream::Alone(Box::new(answer))))
+        let response = http1::send(self.http1.clone(), bodiless(head)).await?;
+        Ok(response.map(|answer| Stream::Http1(Box::new(answer))))
     }
 }
 
@@ -237,10 +241,10 @@ impl Service<Request<Body>> for Transport {
 
 /// An answer.
 enum Stream {
-    /// One of several on a connection, which keeps its place there until it is dropped.
-    Shared { body: Incoming, _place: Place<Http2> },
+    /// One of several on a connection, which keeps its slot there until it is dropped.
+    Http2 { body: Incoming, _slot: StreamSlot<Http2> },
     /// One with a connection of its own.
-    Alone(Box<Alone<<Connector as Service<Uri>>::Response>>),
+    Http1(Box<Http1Body<<Connector as Service<Uri>>::Response>>),
 }
 
 impl http_body::Body for Stream {
@@ -252,8 +256,8 @@ impl http_body::Body for Stream {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         match self.get_mut() {
-            Self::Shared { body, .. } => Pin::new(body).poll_frame(context),
-            Self::Alone(answer) => answer.poll_frame(context),
+            Self::Http2 { body, .. } => Pin::new(body).poll_frame(context),
+            Self::Http1(answer) => answer.poll_frame(context),
         }
     }
 }

@@ -186,7 +186,7 @@ async fn a_server_that_bears_fewer_streams_gets_more_connections() {
     let open = watches(&client, "/hello", 4).await;
     let request = || Request::get("/hello").body(Body::empty()).unwrap();
     let mut fifth = Box::pin(client.send(request()));
-    // It has its place before its time counts: on a busy machine, it might be given up too early to
+    // It has its slot before its time counts: on a busy machine, it might be given up too early to
     // show anything. No network is needed for that.
     for _ in 0..10 {
         assert!(futures::poll!(&mut fifth).is_pending());

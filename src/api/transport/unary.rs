@@ -14,8 +14,8 @@ use hyper_util::rt::TokioExecutor;
 use kube::client::Body;
 use tower::{BoxError, Service, ServiceExt as _};
 
-use super::super::gate::WriteGate;
 use super::{tcp, tls, with_layers};
+use crate::api::write_gate::WriteGate;
 
 /// A connection that nobody has used for this long is not used again. kube-apiserver closes
 /// it after 90 s; a request that is sent at that moment is lost, and looks as if the server

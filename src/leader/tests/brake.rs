@@ -16,8 +16,11 @@ struct Braked {
 impl Braked {
     fn start(name: &str, server: Server) -> Self {
         let brake = Brake::new(Limits { per_minute: Some(std::num::NonZeroU32::MIN), share: None });
-        let notes = Arc::new(brake.clone());
-        Self { replica: Replica::start_with(name, server, |elector| elector.with_notes(notes)), brake }
+        let annotations = Arc::new(brake.clone());
+        Self {
+            replica: Replica::start_with(name, server, |elector| elector.with_annotations(annotations)),
+            brake,
+        }
     }
 
     fn engage(&self) {
@@ -77,7 +80,7 @@ async fn a_person_resumes_by_an_annotation_which_is_then_taken_away() {
         assert!(one.says(ENGAGED).is_some());
     }
     assert!(one.replica.writes() && !two.replica.writes(), "and the lease was held all the time");
-    assert_eq!(one.replica.standing(), Standing::Leading { term: 1 });
+    assert_eq!(one.replica.role(), ReplicaRole::Leading { term: 1 });
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,8 +101,8 @@ async fn nobody_agrees_to_what_has_not_happened_yet() {
 async fn who_takes_the_lease_of_one_that_is_gone_without_a_word_is_braked_before_it_writes() {
     let (one, two) = engaged().await;
     one.replica.killed();
-    let mut standing = two.replica.gate.standing();
-    standing.wait_for(Standing::writes).await.unwrap();
+    let mut role = two.replica.gate.role();
+    role.wait_for(ReplicaRole::writes).await.unwrap();
     assert!(two.is_engaged(), "before the gate was opened");
     assert!(two.brake.warning().unwrap().contains("since 1970-01-01T00:00:00Z: too many"));
     sleep(SOON).await;
@@ -136,8 +139,8 @@ async fn one_that_has_lost_the_lease_leaves_the_brake_to_the_one_that_has_it() {
     one.replica.server.go(Way::Silent);
     two.replica.leads().await;
     one.replica.server.go(Way::Open);
-    let standby = Standing::Standby { holder: Some(two.replica.me.shared()) };
-    one.replica.gate.standing().wait_for(|standing| *standing == standby).await.unwrap();
+    let standby = ReplicaRole::Standby { holder: Some(two.replica.me.shared()) };
+    one.replica.gate.role().wait_for(|role| *role == standby).await.unwrap();
     assert!(two.is_engaged() && !one.is_engaged());
     // What was agreed to meanwhile is not asked again.
     two.annotate(RESUME, "now");

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
 
 use super::{Brake, Engagement};
-use crate::leader::Notes;
+use crate::leader::LeaseAnnotations;
 use kube_gc_core::brake::lease::{Seen, inherited, write};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
@@ -28,7 +28,7 @@ impl Engagement {
     }
 }
 
-impl Notes for Brake {
+impl LeaseAnnotations for Brake {
     fn read(&self, lease: &Lease) {
         self.remember(lease);
         let engaged = self.0.state.borrow().engaged.is_some();

@@ -9,7 +9,7 @@ use super::*;
 use crate::actors::messages::WakeHeld;
 use crate::api::ErrorClass;
 use crate::api::scripted::{Reply, Server, widget};
-use crate::leader::Notes as _;
+use crate::leader::LeaseAnnotations as _;
 use kube_gc_core::brake::lease::ENGAGED;
 use kube_gc_core::object::Uid;
 

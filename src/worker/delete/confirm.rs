@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::DeleteWork;
 use super::classify::{Classified, LOOK_UPS_AT_ONCE};
 use super::look_ups::{Asked, LookedUp};
-use crate::api::{Doubts, LookUp, Turn};
+use crate::api::{LookUp, RestoreFence, WriteSlot};
 use crate::worker::context::Interrupted;
 use kube_gc_core::graph::{ObjectSnapshot, OwnerState, ReferenceSnapshot};
 use kube_gc_core::object::{DeletionState, Identity, ObjectFacts};
@@ -27,7 +27,7 @@ const AT_MOST: usize = 1024;
 pub struct Confirmations {
     entries: Arc<DashMap<Identity, Confirmed>>,
     origin: Instant,
-    doubts: Doubts,
+    restore_fence: RestoreFence,
 }
 
 /// What holds until watches break.
@@ -40,8 +40,8 @@ struct Confirmed {
 
 impl Confirmations {
     /// None so far.
-    pub fn new(doubts: Doubts) -> Self {
-        Self { entries: Arc::default(), origin: Instant::now(), doubts }
+    pub fn new(restore_fence: RestoreFence) -> Self {
+        Self { entries: Arc::default(), origin: Instant::now(), restore_fence }
     }
 
     /// Now, on the clock of the confirmations.
@@ -56,7 +56,7 @@ impl Confirmations {
 
     /// The confirmation that holds for an owner in this state.
     pub fn get(&self, owner: &Identity, state: &OwnerState) -> Option<Confirmation> {
-        let (now, number) = (self.now(), self.doubts.number());
+        let (now, number) = (self.now(), self.restore_fence.acknowledged());
         let confirmed = self.entries.get(owner)?;
         let holds = confirmed.under == number && confirmed.confirmation.holds(state, now);
         holds.then(|| confirmed.confirmation.clone())
@@ -118,7 +118,7 @@ impl DeleteWork {
     /// Between the last look at the graph and the end of this, nothing is waited for.
     pub(super) async fn still_waiting(
         &self,
-        turn: &Turn,
+        turn: &WriteSlot,
         owners: &mut WaitingOwners,
     ) -> Result<(), Interrupted> {
         for _ in 0..RENEWALS {
@@ -128,7 +128,7 @@ impl DeleteWork {
             }
             // All at once: were each to wait for its own, the first would be old again when
             // the last is made.
-            turn.more(u32::try_from(old.len()).unwrap_or(u32::MAX)).await;
+            turn.take_tokens(u32::try_from(old.len()).unwrap_or(u32::MAX)).await;
             let renewed = old.into_iter().map(|(index, state)| {
                 let owner = owners.0.get(index).map(|(owner, _)| owner.clone());
                 async move {
@@ -179,7 +179,7 @@ impl DeleteWork {
     /// Confirms by a live look that an owner is deleting its dependents.
     async fn confirm_waiting(
         &self,
-        turn: &Turn,
+        turn: &WriteSlot,
         owner: &Identity,
         state: OwnerState,
     ) -> Result<Confirmation, Interrupted> {
@@ -195,7 +195,7 @@ impl DeleteWork {
     /// it the dependent would have had to go with the waiting owner.
     pub(super) async fn confirm_solid(
         &self,
-        turn: &Turn,
+        turn: &WriteSlot,
         owner: &ReferenceSnapshot,
     ) -> Result<(), Interrupted> {
         let Some(identity) = owner.owner.identity() else {

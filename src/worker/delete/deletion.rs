@@ -6,7 +6,7 @@ use super::confirm::WaitingOwners;
 use super::last_look::NotSent;
 use crate::actors::messages::Finding;
 use crate::actors::pool::Outcome;
-use crate::api::{Deleted, ErrorClass, LookUp, Patched, Write};
+use crate::api::{Deleted, ErrorClass, LookUp, Patched, WriteVerb};
 use crate::telemetry::record;
 use crate::worker::brake::Reservation;
 use crate::worker::context::Interrupted;
@@ -110,7 +110,7 @@ impl DeleteWork {
     ) -> Result<Done, Interrupted> {
         let api = &self.context.api;
         let requests = 1 + u32::from(self.is_read_first(item, precondition));
-        let mut turn = api.turn(Write::Delete, &item.identity, requests).await?;
+        let mut turn = api.write_slot(WriteVerb::Delete, &item.identity, requests).await?;
         match self.last_look(&turn, item, basis, owners, precondition).await {
             Ok(()) => {}
             Err(NotSent::Dropped(why)) => return Ok(Done::Dropped(why)),
@@ -118,7 +118,7 @@ impl DeleteWork {
         }
         if mutation::is(Mutation::ConfirmBeforeWaiting) {
             drop(turn);
-            turn = api.turn(Write::Delete, &item.identity, requests).await?;
+            turn = api.write_slot(WriteVerb::Delete, &item.identity, requests).await?;
         }
         reservation.sending();
         let answer = turn.delete(&item.identity, policy, precondition.version()).await;

@@ -3,7 +3,7 @@
 use super::DeleteWork;
 use super::confirm::WaitingOwners;
 use super::deletion::{CHANGED, Dropped, Precondition};
-use crate::api::{Api, LookUp, Turn};
+use crate::api::{Api, LookUp, WriteSlot};
 use crate::worker::context::Interrupted;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::verdict::Basis;
@@ -38,7 +38,7 @@ impl DeleteWork {
     /// does not bind must still be so.
     pub(super) async fn last_look(
         &self,
-        turn: &Turn,
+        turn: &WriteSlot,
         item: &ObjectSnapshot,
         basis: &Basis,
         owners: &mut WaitingOwners,
@@ -54,7 +54,7 @@ impl DeleteWork {
             if self.stand(owners).await? {
                 return Ok(());
             }
-            turn.more(1).await;
+            turn.take_tokens(1).await;
         }
         Err(Interrupted::Changed("to read it takes longer than what is known of its owners lasts").into())
     }

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio::time::Instant;
 
-use crate::api::{Api, ApiError, LookUp, Turn};
+use crate::api::{Api, ApiError, LookUp, WriteSlot};
 use crate::worker::context::WorkerContext;
 use kube_gc_core::object::Identity;
 
@@ -79,7 +79,7 @@ impl LookUps {
     /// The same for who has a turn, and without a wait.
     pub async fn look_up_on<T>(
         &self,
-        turn: &Turn,
+        turn: &WriteSlot,
         identity: &Identity,
         known: impl FnOnce() -> Option<T>,
         note: impl FnOnce(LookedUp) -> T,
@@ -95,7 +95,7 @@ impl LookUps {
     }
 
     /// The same, not sooner than now: it is shared with nobody.
-    pub async fn look_up_now(&self, turn: &Turn, identity: &Identity) -> LookedUp {
+    pub async fn look_up_now(&self, turn: &WriteSlot, identity: &Identity) -> LookedUp {
         let looked_up = send(turn.api().clone(), identity.clone(), self.asked()).await;
         self.remember(identity, &looked_up);
         looked_up
@@ -103,13 +103,13 @@ impl LookUps {
 
     /// A look-up that is sent now.
     fn asked(&self) -> Asked {
-        Asked { at: Instant::now(), under: self.context.api.doubts().number() }
+        Asked { at: Instant::now(), under: self.context.api.restore_fence().acknowledged() }
     }
 
     fn remember(&self, identity: &Identity, looked_up: &LookedUp) {
         // The answer may be from before watches broke, and what was remembered has been
         // forgotten since.
-        let is_void = self.context.api.doubts().is_void(looked_up.asked.under);
+        let is_void = self.context.api.restore_fence().is_superseded(looked_up.asked.under);
         if matches!(looked_up.answer, Ok(LookUp::Absent(_))) && !is_void {
             self.context.memory.absent.remember(identity);
         }
@@ -194,7 +194,7 @@ mod tests {
     fn absent() -> LookedUp {
         LookedUp {
             asked: Asked { at: Instant::now(), under: 0 },
-            answer: Ok(LookUp::Absent(crate::api::Evidence::NotFound)),
+            answer: Ok(LookUp::Absent(crate::api::AbsenceProof::NotFound)),
         }
     }
 

@@ -15,7 +15,7 @@ use self::large::Pace;
 use self::look_ups::LookUps;
 use crate::actors::messages::{Enqueue, Finding};
 use crate::actors::pool::{Outcome, Place, RetryReason, Work};
-use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, Patched, Turn, Write};
+use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, Patched, WriteSlot, WriteVerb};
 use crate::telemetry::Queue;
 use crate::worker::context::{Interrupted, WorkerContext, api_outcome, held};
 use crate::worker::decision::DecisionLine;
@@ -69,7 +69,7 @@ impl DeleteWork {
     #[must_use]
     pub fn new(context: WorkerContext, large: Recipient<Enqueue>) -> Self {
         let look_ups = LookUps::new(context.clone());
-        let confirmations = Confirmations::new(context.api.doubts().clone());
+        let confirmations = Confirmations::new(context.api.restore_fence().clone());
         Self { context, look_ups, confirmations, large, pace: Pace::default() }
     }
 
@@ -158,7 +158,7 @@ impl DeleteWork {
         let line = DecisionLine::new(&self.context, &item.identity, "remove_finalizer")
             .finalizer(Finalizer::Foreground);
         // One to read it, and one to patch it.
-        let turn = match self.context.api.turn(Write::Patch, &item.identity, 2).await {
+        let turn = match self.context.api.write_slot(WriteVerb::Patch, &item.identity, 2).await {
             Ok(turn) => turn,
             Err(error) => {
                 line.finish(&Err::<FinalizerRemoval, _>(error.clone()));
@@ -300,7 +300,7 @@ impl DeleteWork {
     ) -> Result<Result<Patched, ApiError>, Interrupted> {
         let api = &self.context.api;
         let requests = 1 + api.requests_for_patch(&item.identity.resource.group_resource);
-        let turn = match api.turn(Write::Patch, &item.identity, requests).await {
+        let turn = match api.write_slot(WriteVerb::Patch, &item.identity, requests).await {
             Ok(turn) => turn,
             Err(error) => return Ok(Err(error)),
         };
@@ -321,11 +321,11 @@ impl DeleteWork {
     ) -> Result<Patched, ApiError> {
         let type_of_item = &item.identity.resource.group_resource;
         let api = &self.context.api;
-        let mut turn: Option<Turn> = None;
+        let mut turn: Option<WriteSlot> = None;
         let basis = Basis::of(item);
         let mut conflicts = 0;
         loop {
-            let way = turn.as_ref().map_or(api, Turn::api);
+            let way = turn.as_ref().map_or(api, WriteSlot::api);
             let patched = way.remove_references(&item.identity, removal.references(), version.as_ref()).await;
             let is_conflict = patched.as_ref().is_err_and(|error| error.class == ErrorClass::Conflict);
             if !is_conflict || !gone_for_good || version.is_none() {
@@ -336,7 +336,7 @@ impl DeleteWork {
             // while the last turn is held.
             drop(turn.take());
             let requests = 1 + api.requests_for_patch(type_of_item);
-            let next = turn.insert(api.turn(Write::Patch, &item.identity, requests).await?);
+            let next = turn.insert(api.write_slot(WriteVerb::Patch, &item.identity, requests).await?);
             let live = match next.api().look_up(&item.identity).await {
                 Ok(LookUp::Found(live)) => live,
                 Ok(LookUp::Absent(_)) => return Ok(Patched::Gone),

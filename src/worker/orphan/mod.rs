@@ -170,7 +170,7 @@ impl OrphanWork {
     /// where the store was restored. Dependents are released whatever their version is, so
     /// nothing else would notice.
     async fn confirm(&self, owner: &ObjectSnapshot) -> Result<(), Interrupted> {
-        if self.context.api.doubts().disturbance().is_before(owner.resource_version.as_ref()) {
+        if self.context.api.restore_fence().disturbance().is_before(owner.resource_version.as_ref()) {
             return Ok(());
         }
         match self.context.api.look_up(&owner.identity).await? {

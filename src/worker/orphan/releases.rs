@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::{Stream, StreamExt as _};
 use tokio::sync::Semaphore;
 
-use crate::api::StepAside;
+use crate::api::HangHook;
 
 /// Places for releases. Clones share them.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl Releases {
                 let place = Arc::new(Mutex::new(place));
                 let held = Arc::clone(&place);
                 let give_back = move || drop(held.lock().unwrap_or_else(PoisonError::into_inner).take());
-                let release = StepAside::scope(give_back, release(dependent));
+                let release = HangHook::scope(give_back, release(dependent));
                 async move {
                     let released = release.await;
                     drop(place);

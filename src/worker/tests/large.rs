@@ -70,7 +70,7 @@ impl Stage {
                 orphan: sink.clone().recipient(),
                 memory: Arc::clone(&memory),
                 reporter: Reporter::silent(),
-                doubts: None,
+                restore_fence: None,
             };
             GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), outlets).start()
         };

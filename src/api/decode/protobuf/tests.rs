@@ -7,9 +7,9 @@ use crate::api::decode::object::tests::object;
 use crate::api::decode::{Encoding, Envelope, FactsReader, ListError, ListReader, WatchEvent, WatchReader};
 use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
-type Listed = (Vec<Option<ObjectFacts>>, Envelope);
+type ListMeta = (Vec<Option<ObjectFacts>>, Envelope);
 
-fn read(encoding: Encoding, body: &[u8], cut: usize) -> Result<Listed, ListError> {
+fn read(encoding: Encoding, body: &[u8], cut: usize) -> Result<ListMeta, ListError> {
     let mut reader = ListReader::new(encoding);
     let mut facts = FactsReader::default();
     let mut items = Vec::new();

@@ -265,7 +265,7 @@ async fn an_aggregated_api_whose_versions_went_back_is_listed_anew() {
         assert_eq!(steps(&mut watch, 5).await[3..], ["+b", "failed transient"]);
         let _ = tokio::time::timeout(Duration::from_secs(60), watch.next()).await;
         assert_eq!(kinds(&server)[..4], ["list 0", "watch 50", "check", expected], "{now}");
-        assert_eq!(api.doubts().disturbance().number, 0, "that says nothing of the main store");
+        assert_eq!(api.restore_fence().disturbance().number, 0, "that says nothing of the main store");
     }
 }
 

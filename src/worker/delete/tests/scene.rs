@@ -129,7 +129,7 @@ impl Scene {
                     orphan: sink.recipient(),
                     memory: Arc::clone(&memory),
                     reporter: Reporter::silent(),
-                    doubts: None,
+                    restore_fence: None,
                 };
                 let partition = Partition::new(PartitionId(id), sharding, Arc::clone(&catalog));
                 GraphActor::new(PartitionId(id), partition, outlets).start()

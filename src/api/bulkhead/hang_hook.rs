@@ -10,9 +10,9 @@ tokio::task_local! {
 
 /// What is to be done when a request hangs, for as long as a future runs.
 #[derive(Debug)]
-pub struct StepAside;
+pub struct HangHook;
 
-impl StepAside {
+impl HangHook {
     /// Runs work, and does this whenever a request of it hangs; also what an outer scope
     /// does then.
     pub fn scope<F: Future>(

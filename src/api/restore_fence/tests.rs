@@ -48,7 +48,7 @@ async fn the_first_write_after_a_broken_watch_makes_sure() {
     let api = server.api();
     follow(&api, &widgets(), false).await;
     let error = delete(&api).await.unwrap_err();
-    assert_eq!(error.class, ErrorClass::Doubted);
+    assert_eq!(error.class, ErrorClass::Fenced);
     assert_eq!(asked(&server), ["GET namespaces?limit=1"], "what was decided before may be over");
     delete(&api).await.unwrap();
     delete(&api).await.unwrap();
@@ -60,15 +60,15 @@ async fn nothing_is_written_to_a_store_that_went_back() {
     let server = server(|_| list(59));
     let api = server.api();
     follow(&api, &widgets(), false).await;
-    let mut proofs = api.doubts().proofs();
+    let mut restores = api.restore_fence().restores();
     assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::GateClosed);
     assert_eq!(asked(&server), ["GET namespaces?limit=1", "GET widgets?limit=1"]);
-    assert!(proofs.has_changed().unwrap());
-    let proof = proofs.borrow_and_update().clone();
+    assert!(restores.has_changed().unwrap());
+    let proof = restores.borrow_and_update().clone();
     assert!(proof.contains("version 59, 60 had been seen of widgets.example.com"), "{proof}");
-    assert_eq!(api.gate().check(), Err(GateClosed::Closed));
+    assert_eq!(api.gate().permit(), Err(GateClosed::Closed));
     // Everything has been read anew.
-    api.doubts().forget_all();
+    api.restore_fence().reset();
     api.gate().resume();
     let _ = delete(&api).await;
     assert_eq!(asked(&server)[2..], ["DELETE w"]);
@@ -80,15 +80,15 @@ async fn the_greatest_version_seen_of_any_type_counts() {
     let server = server(|_| list(70));
     let api = server.api();
     follow(&api, &widgets(), false).await;
-    api.doubts().settle(&widgets().group_resource, None);
+    api.restore_fence().lift(&widgets().group_resource, None);
     let gadgets = Arc::new(ResourceType {
         group_resource: GroupResource::parse("gadgets.example.com"),
         ..ResourceType::clone(&widgets())
     });
-    api.doubts().follow(&gadgets);
+    api.restore_fence().follow(&gadgets);
     let high_water = api.high_water();
     high_water.set(&gadgets.group_resource, &ResourceVersion::number(80));
-    api.doubts().raise(&widgets().group_resource);
+    api.restore_fence().raise(&widgets().group_resource);
     assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::GateClosed);
     assert_eq!(asked(&server), ["GET namespaces?limit=1", "GET gadgets?limit=1"]);
 }
@@ -122,14 +122,14 @@ async fn who_can_not_make_sure_writes_later() {
         assert_eq!(error.class, ErrorClass::GateClosed);
         assert!(error.message.contains(why), "{error}");
         assert!(asked(&server).iter().all(|line| line.starts_with("GET")));
-        assert!(api.gate().check().is_ok());
+        assert!(api.gate().permit().is_ok());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_question_answers_everybody() {
     for (reply, class, questions) in
-        [(list(60), ErrorClass::Doubted, 1), (Reply::never(), ErrorClass::GateClosed, 2)]
+        [(list(60), ErrorClass::Fenced, 1), (Reply::never(), ErrorClass::GateClosed, 2)]
     {
         let server = server(move |_| reply.clone());
         let api = server.api();
@@ -185,11 +185,11 @@ async fn any_list_that_is_behind_is_a_proof() {
         let server = server(move |_| list(version));
         let api = server.api();
         let watch = follow(&api, &widgets(), false).await;
-        let proofs = api.doubts().proofs();
+        let restores = api.restore_fence().restores();
         let listed = api.list(&widgets(), None, |_| {}).await;
         assert_eq!(listed.is_err_and(|error| error.class == ErrorClass::GateClosed), proves);
-        assert_eq!(proofs.has_changed().unwrap(), proves);
-        assert_eq!(api.gate().check().is_err(), proves);
+        assert_eq!(restores.has_changed().unwrap(), proves);
+        assert_eq!(api.gate().permit().is_err(), proves);
         drop(watch);
     }
 }
@@ -223,9 +223,9 @@ async fn an_answer_is_no_reason_to_doubt() {
     }
 }
 
-fn told_of_all(doubts: &Doubts) -> u64 {
-    let number = doubts.disturbance().number;
-    doubts.told(number);
+fn told_of_all(restore_fence: &RestoreFence) -> u64 {
+    let number = restore_fence.disturbance().number;
+    restore_fence.acknowledge(number);
     number
 }
 
@@ -237,16 +237,16 @@ async fn what_was_decided_before_watches_broke_is_not_sent_when_all_is_well_agai
         _ => list(1_000_000),
     });
     let api = server.api();
-    let before = api.under(api.doubts().number());
+    let before = api.under(api.restore_fence().acknowledged());
     follow(&api, &widgets(), false).await;
-    told_of_all(api.doubts());
+    told_of_all(api.restore_fence());
     delete(&api).await.unwrap_err();
-    assert_eq!(api.doubts().disturbance().found, Some(ResourceVersion::number(1_000_000)));
+    assert_eq!(api.restore_fence().disturbance().found, Some(ResourceVersion::number(1_000_000)));
     for _ in 0..2 {
-        assert_eq!(delete(&before).await.unwrap_err().class, ErrorClass::Doubted);
+        assert_eq!(delete(&before).await.unwrap_err().class, ErrorClass::Fenced);
     }
     assert_eq!(asked(&server), ["GET namespaces?limit=1"]);
-    delete(&api.under(api.doubts().number())).await.unwrap();
+    delete(&api.under(api.restore_fence().acknowledged())).await.unwrap();
 }
 
 /// Who decides after watches broke, but before everybody has forgotten what was proved
@@ -259,14 +259,14 @@ async fn a_decision_counts_only_when_everybody_was_told() {
     });
     let api = server.api();
     follow(&api, &widgets(), false).await;
-    let number = api.doubts().disturbance().number;
-    let early = api.under(api.doubts().number());
+    let number = api.restore_fence().disturbance().number;
+    let early = api.under(api.restore_fence().acknowledged());
     delete(&early).await.unwrap_err();
     let mut writing = std::pin::pin!(delete(&early));
     assert!(futures::poll!(&mut writing).is_pending(), "it would only be tried again at once");
-    api.doubts().told(number);
-    assert_eq!(writing.await.unwrap_err().class, ErrorClass::Doubted);
-    delete(&api.under(api.doubts().number())).await.unwrap();
+    api.restore_fence().acknowledge(number);
+    assert_eq!(writing.await.unwrap_err().class, ErrorClass::Fenced);
+    delete(&api.under(api.restore_fence().acknowledged())).await.unwrap();
     assert_eq!(asked(&server), ["GET namespaces?limit=1", "DELETE w"]);
 }
 
@@ -278,14 +278,14 @@ async fn a_write_under_way_is_given_up_when_watches_break() {
         _ => list(50),
     });
     let api = server.api();
-    let way = api.under(api.doubts().number());
+    let way = api.under(api.restore_fence().acknowledged());
     let mut writing = std::pin::pin!(delete(&way));
     while server.seen().is_empty() {
         assert!(futures::poll!(&mut writing).is_pending());
         tokio::task::yield_now().await;
     }
     let began = tokio::time::Instant::now();
-    api.doubts().raise(&widgets().group_resource);
+    api.restore_fence().raise(&widgets().group_resource);
     let error = writing.await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Transient, "what became of it is not known");
     assert!(error.message.contains("watches broke"), "{error}");
@@ -309,8 +309,8 @@ async fn a_watch_that_expires_before_its_time_is_a_reason_to_doubt() {
     let start = WatchStart { high_water: api.high_water().clone(), aggregated: false };
     let mut watch = api.watch(widgets(), start);
     while !matches!(watch.next().await, Some(Step::Expired { .. })) {}
-    assert_eq!(api.doubts().disturbance().number, 1);
-    assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::Doubted);
+    assert_eq!(api.restore_fence().disturbance().number, 1);
+    assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::Fenced);
     assert_eq!(asked(&server), ["GET namespaces?limit=1"]);
     delete(&api).await.unwrap();
 }
@@ -319,15 +319,15 @@ async fn a_watch_that_expires_before_its_time_is_a_reason_to_doubt() {
 async fn the_graphs_proof_of_a_restore_closes_the_gate_and_voids_what_was_decided() {
     let server = Server::answering(|_| Reply::ok(widget_json("")));
     let api = server.api();
-    let (way, proofs) = (api.under(api.doubts().number()), api.doubts().proofs());
-    api.doubts().restored("an object is older than it was".into());
-    assert!(proofs.has_changed().unwrap());
+    let (way, restores) = (api.under(api.restore_fence().acknowledged()), api.restore_fence().restores());
+    api.restore_fence().report_restore("an object is older than it was".into());
+    assert!(restores.has_changed().unwrap());
     assert_eq!(delete(&way).await.unwrap_err().class, ErrorClass::GateClosed);
     // Everything has been read anew.
-    api.doubts().forget_all();
-    told_of_all(api.doubts());
+    api.restore_fence().reset();
+    told_of_all(api.restore_fence());
     api.gate().resume();
-    assert_eq!(delete(&way).await.unwrap_err().class, ErrorClass::Doubted);
-    let now = api.doubts().disturbance();
+    assert_eq!(delete(&way).await.unwrap_err().class, ErrorClass::Fenced);
+    let now = api.restore_fence().disturbance();
     assert_eq!(now.found, Some(ResourceVersion::number(0)), "no watch from before goes on");
 }

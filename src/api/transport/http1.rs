@@ -19,7 +19,7 @@ use kube::client::Body;
 use tower::{BoxError, Service, ServiceExt as _};
 
 /// The answer to a request, and the connection that it comes on.
-pub struct Alone<I: Read + Write + Unpin> {
+pub struct Http1Body<I: Read + Write + Unpin> {
     body: Incoming,
     /// Gone once it has ended.
     connection: Option<Connection<I, Body>>,
@@ -33,7 +33,7 @@ pub struct Alone<I: Read + Write + Unpin> {
 pub async fn send<C>(
     connector: C,
     mut request: Request<Body>,
-) -> Result<Response<Alone<C::Response>>, BoxError>
+) -> Result<Response<Http1Body<C::Response>>, BoxError>
 where
     C: Service<Uri, Error = BoxError>,
     C::Response: Read + Write + Unpin + Send + 'static,
@@ -46,10 +46,10 @@ where
     drop(sender);
     match select(answer, connection).await {
         Either::Left((answer, connection)) => {
-            Ok(answer?.map(|body| Alone { body, connection: Some(connection) }))
+            Ok(answer?.map(|body| Http1Body { body, connection: Some(connection) }))
         }
         // It says itself how it has ended.
-        Either::Right((_, answer)) => Ok(answer.await?.map(|body| Alone { body, connection: None })),
+        Either::Right((_, answer)) => Ok(answer.await?.map(|body| Http1Body { body, connection: None })),
     }
 }
 
@@ -69,7 +69,7 @@ fn to_the_origin(request: &mut Request<Body>) -> Result<(), BoxError> {
     Ok(())
 }
 
-impl<I: Read + Write + Unpin + Send + 'static> Alone<I> {
+impl<I: Read + Write + Unpin + Send + 'static> Http1Body<I> {
     /// The next part of the answer.
     pub fn poll_frame(
         &mut self,

@@ -13,12 +13,12 @@ pub const OBJECTS_OF_AGGREGATED: u64 = 1_000_000;
 
 /// The pages of one list.
 #[derive(Debug, Default)]
-pub struct Pages {
+pub struct Pagination {
     last: String,
     empty: u32,
 }
 
-impl Pages {
+impl Pagination {
     /// A page with so many objects has said with which token to go on.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_list_that_goes_on_goes_on() {
-        let mut pages = Pages::default();
+        let mut pages = Pagination::default();
         for page in 0..1000 {
             pages.go_on(&page.to_string(), page % 100).unwrap();
         }
@@ -58,12 +58,12 @@ mod tests {
 
     #[test]
     fn one_that_would_never_end_is_an_error() {
-        let mut pages = Pages::default();
+        let mut pages = Pagination::default();
         pages.go_on("a", 1).unwrap();
         assert!(pages.go_on("a", 1).is_err());
-        let mut pages = Pages::default();
+        let mut pages = Pagination::default();
         let ends = (0..1000).find(|page| pages.go_on(&page.to_string(), 0).is_err());
         assert_eq!(ends, Some(99));
-        assert!(Pages::default().go_on(&"a".repeat(LONGEST_TOKEN + 1), 1).is_err());
+        assert!(Pagination::default().go_on(&"a".repeat(LONGEST_TOKEN + 1), 1).is_err());
     }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 
 /// Somebody who has something to say to whoever leads next, and to hear from people, by
 /// way of the Lease's annotations. Called by the elector, and must not take long.
-pub trait Notes: fmt::Debug + Send + Sync {
+pub trait LeaseAnnotations: fmt::Debug + Send + Sync {
     /// This replica leads, and the Lease is as it was read or written just now.
     fn read(&self, lease: &Lease);
 
@@ -30,9 +30,9 @@ pub trait Notes: fmt::Debug + Send + Sync {
 
 /// Nobody.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoNotes;
+pub struct NoAnnotations;
 
-impl Notes for NoNotes {
+impl LeaseAnnotations for NoAnnotations {
     fn read(&self, _: &Lease) {}
     fn inherit(&self, _: &Lease) {}
     fn write(&self, _: &mut Lease) {}

@@ -19,32 +19,32 @@ const AHEAD: Duration = Duration::from_secs(1);
 
 /// What is known of all types that were patched.
 #[derive(Debug, Default)]
-pub struct Trials(DashMap<GroupResource, Arc<Trial>>);
+pub struct StrategicMergeSupport(DashMap<GroupResource, Arc<TypeSupport>>);
 
 /// What is known of one type.
 #[derive(Debug, Default)]
-pub struct Trial {
+pub struct TypeSupport {
     first: Mutex<()>,
     is_over: AtomicBool,
     is_refused: AtomicBool,
 }
 
-impl Trials {
+impl StrategicMergeSupport {
     /// That of this type.
-    pub fn of(&self, resource: &GroupResource) -> Arc<Trial> {
-        if let Some(trial) = self.0.get(resource) {
-            return Arc::clone(&trial);
+    pub fn of(&self, resource: &GroupResource) -> Arc<TypeSupport> {
+        if let Some(support) = self.0.get(resource) {
+            return Arc::clone(&support);
         }
         Arc::clone(&self.0.entry(resource.clone()).or_default())
     }
 
     /// Whether this type is known to refuse such patches.
     pub fn is_refused(&self, resource: &GroupResource) -> bool {
-        self.0.get(resource).is_some_and(|trial| trial.is_refused())
+        self.0.get(resource).is_some_and(|support| support.is_refused())
     }
 }
 
-impl Trial {
+impl TypeSupport {
     /// Whether the type has refused.
     pub fn is_refused(&self) -> bool {
         self.is_refused.load(Ordering::Acquire)
@@ -52,12 +52,12 @@ impl Trial {
 
     /// Waits for the first patch of the type, for a moment. Whoever is the first, holds
     /// this until it has said what came of its own.
-    pub async fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+    pub async fn wait_for_first(&self) -> Option<MutexGuard<'_, ()>> {
         if self.is_over.load(Ordering::Acquire) {
             return None;
         }
-        let turn = timeout(AHEAD, self.first.lock()).await.ok();
-        turn.filter(|_| !self.is_over.load(Ordering::Acquire))
+        let first = timeout(AHEAD, self.first.lock()).await.ok();
+        first.filter(|_| !self.is_over.load(Ordering::Acquire))
     }
 
     /// A patch has been answered, by which the type has refused it or not.

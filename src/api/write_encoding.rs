@@ -11,9 +11,9 @@ use kube_gc_core::object::GroupResource;
 /// JSON to, for good: somebody in between may look into bodies. Bounded by the number of
 /// types.
 #[derive(Debug, Default)]
-pub struct Readers(DashMap<GroupResource, Encoding>);
+pub struct WriteEncodings(DashMap<GroupResource, Encoding>);
 
-impl Readers {
+impl WriteEncodings {
     /// A list or a watch of this type was answered in this encoding.
     pub fn answered(&self, resource: &GroupResource, encoding: Encoding) {
         if encoding == Encoding::Protobuf && !self.0.contains_key(resource) {

@@ -1,17 +1,15 @@
 //! The turn of requests about one object that follow each other without a wait.
 //!
-//! A request about a single object waits for the rate limiter and for a place in the
+//! A request about a single object waits for the rate limiter and for a slot in the
 //! concurrency window. The world goes on meanwhile: an owner that waited for its
 //! dependents may have been told to orphan them. Whoever has to look at something right
 //! before a request takes the turn first, looks, and then sends what follows from it:
-//! nothing waits in between. A turn that is not used is dropped, and its place is free.
-
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+//! nothing waits in between. A turn that is not used is dropped, and its slot is free.
 
 use http::Method;
 
 use super::client::{Api, Call};
-use super::concurrency::{Place, Signal};
+use super::concurrency::SharedSlot;
 use super::delete::Deleted;
 use super::error::ApiError;
 use super::settings::Verb;
@@ -19,43 +17,17 @@ use kube_gc_core::object::{Identity, PropagationPolicy, ResourceVersion};
 
 /// What a turn is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
+pub enum WriteVerb {
     /// A DELETE, and what has to be read right before it.
     Delete,
     /// A PATCH, and what has to be read right before it.
     Patch,
 }
 
-/// A turn. Its requests take tokens of the rate limiter and a place in the concurrency
+/// A turn. Its requests take tokens of the rate limiter and a slot in the concurrency
 /// window that it already has. They are made one after the other.
 #[derive(Debug)]
-pub struct Turn(Api);
-
-/// The place of a turn. Clones share it: it is taken while a request uses it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct HeldPlace(Arc<Mutex<Option<Place>>>);
-
-impl HeldPlace {
-    pub(super) fn new(place: Option<Place>) -> Self {
-        Self(Arc::new(Mutex::new(place)))
-    }
-
-    fn state(&self) -> MutexGuard<'_, Option<Place>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The place, if it is one of this server's and no other request uses it.
-    pub(super) fn take(&self, is_its: impl FnOnce(&Place) -> bool) -> Option<Place> {
-        let mut state = self.state();
-        if state.as_ref().is_some_and(is_its) { state.take() } else { None }
-    }
-
-    /// The request that used it has ended like this.
-    pub(super) fn put_back(&self, mut place: Place, signal: Signal) {
-        place.judge(signal);
-        *self.state() = Some(place);
-    }
-}
+pub struct WriteSlot(Api);
 
 impl Api {
     /// Waits until this write, and as many requests as it takes in all, can be sent at once.
@@ -64,20 +36,25 @@ impl Api {
     ///
     /// Nothing may be written at present: the gate is closed, or it had to be made sure
     /// first that the store is still the same.
-    pub async fn turn(&self, write: Write, object: &Identity, requests: u32) -> Result<Turn, ApiError> {
+    pub async fn write_slot(
+        &self,
+        write: WriteVerb,
+        object: &Identity,
+        requests: u32,
+    ) -> Result<WriteSlot, ApiError> {
         let call = match write {
-            Write::Delete => Call::object(Verb::Delete, Method::DELETE, "DELETE", object)?,
-            Write::Patch => Call::object(Verb::Patch, Method::PATCH, "PATCH", object)?,
+            WriteVerb::Delete => Call::object(Verb::Delete, Method::DELETE, "DELETE", object)?,
+            WriteVerb::Patch => Call::object(Verb::Patch, Method::PATCH, "PATCH", object)?,
         };
         self.ready(&call).await?;
-        self.tokens(requests).await;
+        self.take_tokens(requests).await;
         // A dry run looks at everything, too, and says at the last moment that it is one.
-        let place = if self.gate().is_dry_run() { None } else { Some(self.place_for(&call).await?) };
-        Ok(Turn(self.with_place(HeldPlace::new(place))))
+        let slot = if self.gate().is_dry_run() { None } else { Some(self.slot_for(&call).await?) };
+        Ok(WriteSlot(self.with_slot(SharedSlot::new(slot))))
     }
 }
 
-impl Turn {
+impl WriteSlot {
     /// What goes this way does not wait.
     #[must_use]
     pub const fn api(&self) -> &Api {
@@ -86,8 +63,8 @@ impl Turn {
 
     /// Waits for the tokens of so many more requests. Whatever was looked at is to be looked
     /// at again.
-    pub async fn more(&self, requests: u32) {
-        self.0.tokens(requests).await;
+    pub async fn take_tokens(&self, requests: u32) {
+        self.0.take_tokens(requests).await;
     }
 
     /// Deletes an object, as [`Api::delete`] does, and ends the turn.
@@ -127,7 +104,7 @@ mod tests {
             _ => Reply::not_found(),
         });
         let api = server.api_with(settings(1), WriteGate::open());
-        let turn = api.turn(Write::Delete, &widget(), 2).await.unwrap();
+        let turn = api.write_slot(WriteVerb::Delete, &widget(), 2).await.unwrap();
         let since = Instant::now();
         // Somebody else has taken all tokens.
         let other = tokio::spawn({
@@ -141,7 +118,7 @@ mod tests {
         assert!(since.elapsed() >= Duration::from_millis(900), "it waits for its own: {:?}", since.elapsed());
     }
 
-    /// With one place, a turn that waited for another one would wait for ever.
+    /// With one slot, a turn that waited for another one would wait for ever.
     #[tokio::test(start_paused = true)]
     async fn all_requests_of_a_turn_go_in_its_one_place_and_others_wait_for_it() {
         let server = Server::answering(|_| Reply::status(429, "too busy", "{}"));
@@ -152,7 +129,7 @@ mod tests {
             let crowd = (0..20).map(|_| api.look_up(&widget));
             futures::future::join_all(crowd).await;
         }
-        let turn = api.turn(Write::Delete, &widget, 2).await.unwrap();
+        let turn = api.write_slot(WriteVerb::Delete, &widget, 2).await.unwrap();
         let mut other = Box::pin(api.look_up(&widget));
         assert!(other.as_mut().now_or_never().is_none());
         let before = server.seen().len();
@@ -168,7 +145,7 @@ mod tests {
         let server = Server::replying([]);
         let api = server.api();
         api.gate().pause();
-        let turn = api.turn(Write::Patch, &widget(), 1).await;
+        let turn = api.write_slot(WriteVerb::Patch, &widget(), 1).await;
         assert_eq!(turn.unwrap_err().class, ErrorClass::GateClosed);
     }
 
@@ -176,7 +153,7 @@ mod tests {
     async fn a_dry_run_may_look_and_is_refused_at_the_end() {
         let server = Server::replying([Reply::ok(widget_json(""))]);
         let api = server.api_with(settings(0), WriteGate::dry_run());
-        let turn = api.turn(Write::Delete, &widget(), 2).await.unwrap();
+        let turn = api.write_slot(WriteVerb::Delete, &widget(), 2).await.unwrap();
         turn.api().look_up(&widget()).await.unwrap();
         let deleted = turn.delete(&widget(), PropagationPolicy::Background, None).await;
         assert_eq!(deleted.unwrap_err().class, ErrorClass::DryRun);

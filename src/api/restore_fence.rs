@@ -23,18 +23,17 @@ use tokio::time::timeout;
 
 use super::client::{Api, Call};
 use super::error::{ApiError, ErrorClass};
-use super::gate::WriteGate;
-use super::list_watch::{HighWater, present_version};
+use super::high_water::HighWater;
+use super::list_watch::present_version;
+use super::write_gate::WriteGate;
 use kube_gc_core::object::{Disturbance, GroupResource, ResourceType, ResourceVersion, Scope};
 
 /// How long the answer may take: a write waits for it.
 const AT_MOST: Duration = Duration::from_secs(10);
 
-/// What comes of a question where all is well.
-const DISPELLED: (ErrorClass, Cow<'static, str>) = (
-    ErrorClass::Doubted,
-    Cow::Borrowed("watches broke; the store is still the same, and it is decided anew"),
-);
+/// What comes of a query where all is well.
+const DISPELLED: (ErrorClass, Cow<'static, str>) =
+    (ErrorClass::Fenced, Cow::Borrowed("watches broke; the store is still the same, and it is decided anew"));
 
 /// What becomes of a write that was decided before.
 const OVER: &str = "watches broke since this was decided, and it is decided anew";
@@ -45,13 +44,13 @@ pub(super) const RESTORED: &str = "the store was restored from a backup; everyth
 /// Types whose watch has ended before its time, and which could not be checked since.
 /// Clones share one state.
 #[derive(Clone, Debug)]
-pub struct Doubts(Arc<Inner>);
+pub struct RestoreFence(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
-    /// One question at a time: it answers everybody.
-    asking: tokio::sync::Mutex<()>,
+    /// One query at a time: it answers everybody.
+    querying: tokio::sync::Mutex<()>,
     proof: watch::Sender<String>,
     /// Another disturbance, or the store was found since. (`watch` would wake many in a
     /// random order.)
@@ -63,7 +62,7 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many doubts there ever were; the number of the latest disturbance.
+    /// How many restore_fence there ever were; the number of the latest disturbance.
     raised: u64,
     /// The latest of which everybody has been told.
     told: u64,
@@ -77,20 +76,20 @@ struct State {
     followed: BTreeMap<GroupResource, Arc<ResourceType>>,
 }
 
-/// What dispels all doubts up to a number: the store is not behind this version.
-struct Question {
+/// What dispels all restore_fence up to a number: the store is not behind this version.
+struct Query {
     number: u64,
     resource: Arc<ResourceType>,
     seen: ResourceVersion,
 }
 
-impl Doubts {
+impl RestoreFence {
     /// None so far. A store that was restored closes the gate.
     pub(super) fn new(gate: WriteGate) -> Self {
         let (proof, _) = watch::channel(String::new());
         Self(Arc::new(Inner {
             state: Mutex::default(),
-            asking: tokio::sync::Mutex::default(),
+            querying: tokio::sync::Mutex::default(),
             proof,
             disturbed: Notify::new(),
             told: Notify::new(),
@@ -126,7 +125,7 @@ impl Doubts {
     }
 
     /// The store is not behind what was seen of a type: it was found at this version.
-    pub(super) fn settle(&self, resource: &GroupResource, version: Option<&ResourceVersion>) {
+    pub(super) fn lift(&self, resource: &GroupResource, version: Option<&ResourceVersion>) {
         let mut state = self.state();
         if state.doubted.remove(resource).is_some() {
             state.find(version);
@@ -135,7 +134,7 @@ impl Doubts {
         }
     }
 
-    fn settle_up_to(&self, number: u64, version: Option<&ResourceVersion>) {
+    fn lift_up_to(&self, number: u64, version: Option<&ResourceVersion>) {
         let mut state = self.state();
         state.doubted.retain(|_, doubt| *doubt > number);
         if state.raised == number {
@@ -155,7 +154,7 @@ impl Doubts {
     }
 
     /// Resolves when there is another disturbance than this one, or more is known of it.
-    pub async fn other_than(&self, known: &Disturbance) -> Disturbance {
+    pub async fn changed_from(&self, known: &Disturbance) -> Disturbance {
         loop {
             // Before the look: what changes after it is not missed.
             let disturbed = self.0.disturbed.notified();
@@ -168,10 +167,10 @@ impl Doubts {
     }
 
     /// Resolves when there has been a disturbance after this one.
-    pub(super) async fn after(&self, number: u64) {
+    pub(super) async fn superseded(&self, number: u64) {
         loop {
             let disturbed = self.0.disturbed.notified();
-            if self.is_void(number) {
+            if self.is_superseded(number) {
                 return;
             }
             disturbed.await;
@@ -179,12 +178,12 @@ impl Doubts {
     }
 
     /// Whether what was decided under this number is not to be done any more.
-    pub fn is_void(&self, number: u64) -> bool {
+    pub fn is_superseded(&self, number: u64) -> bool {
         self.state().raised != number
     }
 
     /// Everybody has forgotten what was proved before this disturbance.
-    pub fn told(&self, number: u64) {
+    pub fn acknowledge(&self, number: u64) {
         self.state().told = number;
         self.0.told.notify_waiters();
     }
@@ -192,12 +191,12 @@ impl Doubts {
     /// The latest disturbance of which everybody has been told: what is decided now rests
     /// on nothing older.
     #[must_use]
-    pub fn number(&self) -> u64 {
+    pub fn acknowledged(&self) -> u64 {
         self.state().told
     }
 
     /// Waits until everybody has been told of the latest disturbance, for a while.
-    async fn everybody_told(&self) {
+    async fn all_acknowledged(&self) {
         let told = async {
             loop {
                 let told = self.0.told.notified();
@@ -217,7 +216,7 @@ impl Doubts {
 
     /// The store was restored from a backup: nothing is written until all has been read
     /// anew.
-    pub fn restored(&self, proof: String) {
+    pub fn report_restore(&self, proof: String) {
         // At once: until anybody gets to it, much could be written.
         self.0.gate.pause();
         self.state().next();
@@ -226,7 +225,7 @@ impl Doubts {
     }
 
     /// Forgets all: the store was restored, and everything is read anew.
-    pub fn forget_all(&self) {
+    pub fn reset(&self) {
         let mut state = self.state();
         state.doubted.clear();
         state.followed.clear();
@@ -238,30 +237,34 @@ impl Doubts {
 
     /// What proves that the store was restored, whenever something does.
     #[must_use]
-    pub fn proofs(&self) -> watch::Receiver<String> {
+    pub fn restores(&self) -> watch::Receiver<String> {
         self.0.proof.subscribe()
     }
 
     /// The last version seen of a type, if that says something of the store.
-    pub(super) fn seen(&self, resource: &GroupResource, high_water: &HighWater) -> Option<ResourceVersion> {
+    pub(super) fn last_seen(
+        &self,
+        resource: &GroupResource,
+        high_water: &HighWater,
+    ) -> Option<ResourceVersion> {
         let is_followed = self.state().followed.contains_key(resource);
         high_water.get(resource).filter(|_| is_followed)
     }
 
-    pub(super) fn is_any(&self) -> bool {
+    pub(super) fn is_raised(&self) -> bool {
         !self.state().doubted.is_empty()
     }
 
     /// What is to be asked, if there is any doubt: for the greatest version seen of any
     /// type, since a backup may be younger than what was last seen of most.
-    fn question(&self, high_water: &HighWater) -> Option<Question> {
+    fn query(&self, high_water: &HighWater) -> Option<Query> {
         let state = self.state();
         state.doubted.first_key_value()?;
         let number = state.raised;
         let seen =
             state.followed.iter().filter_map(|(name, resource)| Some((high_water.get(name)?, resource)));
         let greatest = seen.reduce(|one, other| if other.0.is_after(&one.0) { other } else { one });
-        greatest.map(|(seen, resource)| Question { number, resource: Arc::clone(resource), seen })
+        greatest.map(|(seen, resource)| Query { number, resource: Arc::clone(resource), seen })
     }
 }
 
@@ -285,30 +288,30 @@ impl State {
 impl Api {
     /// Before a write: if there is any doubt, has it dispelled, and sends nothing all
     /// the same. What was decided may rest on what is over when the answer comes.
-    pub(super) async fn refuse_in_doubt(&self, call: &Call<'_>) -> Result<(), ApiError> {
-        let doubts = self.doubts();
-        if !doubts.is_any() {
-            if self.decided_under().is_some_and(|number| doubts.is_void(number)) {
-                doubts.everybody_told().await;
-                return Err(call.error(ErrorClass::Doubted, format!("not sent: {OVER}"), None));
+    pub(super) async fn check_restore_fence(&self, call: &Call<'_>) -> Result<(), ApiError> {
+        let restore_fence = self.restore_fence();
+        if !restore_fence.is_raised() {
+            if self.decided_under().is_some_and(|number| restore_fence.is_superseded(number)) {
+                restore_fence.all_acknowledged().await;
+                return Err(call.error(ErrorClass::Fenced, format!("not sent: {OVER}"), None));
             }
             return Ok(());
         }
-        let asked = doubts.state().asked;
-        let turn = doubts.0.asking.lock().await;
+        let asked = restore_fence.state().asked;
+        let turn = restore_fence.0.querying.lock().await;
         // Unless somebody else has just tried.
-        let question = doubts.question(self.high_water()).filter(|_| doubts.state().asked == asked);
-        let (class, why) = match question {
-            Some(question) => self.ask(&question).await,
-            None if doubts.is_any() => (
+        let query = restore_fence.query(self.high_water()).filter(|_| restore_fence.state().asked == asked);
+        let (class, why) = match query {
+            Some(query) => self.ask(&query).await,
+            None if restore_fence.is_raised() => (
                 ErrorClass::GateClosed,
                 "watches broke, and it is not known whether the store is still the same".into(),
             ),
             None => DISPELLED,
         };
         drop(turn);
-        if class == ErrorClass::Doubted {
-            doubts.everybody_told().await;
+        if class == ErrorClass::Fenced {
+            restore_fence.all_acknowledged().await;
         }
         Err(call.error(class, format!("not sent: {why}"), None))
     }
@@ -316,16 +319,16 @@ impl Api {
     /// Namespaces are few, built in, and need no webhook to be read. Where they are
     /// behind, or cannot be read, the type itself is asked: it may have a store of its
     /// own. Says what came of it.
-    async fn ask(&self, question: &Question) -> (ErrorClass, Cow<'static, str>) {
-        let Question { number, resource, seen } = question;
-        let doubts = self.doubts();
+    async fn ask(&self, query: &Query) -> (ErrorClass, Cow<'static, str>) {
+        let Query { number, resource, seen } = query;
+        let restore_fence = self.restore_fence();
         let (mut behind, mut failed) = (None, String::new());
         for asked in [&namespaces(), resource] {
             let answer = timeout(AT_MOST, present_version(self, asked)).await;
             match answer.map(|answer| answer.map(|envelope| envelope.resource_version)) {
                 Ok(Ok(Some(found))) if seen.is_after(&found) => behind = Some(found),
                 Ok(Ok(found)) => {
-                    doubts.settle_up_to(*number, found.as_ref());
+                    restore_fence.lift_up_to(*number, found.as_ref());
                     return DISPELLED;
                 }
                 Ok(Err(error)) => failed = error.to_string(),
@@ -335,7 +338,7 @@ impl Api {
                 }
             }
         }
-        doubts.state().asked += 1;
+        restore_fence.state().asked += 1;
         let Some(found) = behind else {
             let why = format!("watches broke, and nobody says whether the store is still the same: {failed}");
             return (ErrorClass::GateClosed, why.into());
@@ -355,7 +358,7 @@ impl Api {
     ) -> bool {
         let (Some(seen), Some(found)) = (seen, found) else { return false };
         // Unless somebody else has found out, and the graph has been built anew since.
-        let still = self.doubts().seen(resource, self.high_water());
+        let still = self.restore_fence().last_seen(resource, self.high_water());
         let is_behind = seen.is_after(found) && still.is_some_and(|still| !seen.is_after(&still));
         if is_behind {
             self.store_is_behind(resource, seen, found);
@@ -364,7 +367,8 @@ impl Api {
     }
 
     fn store_is_behind(&self, of: &GroupResource, seen: &ResourceVersion, found: &ResourceVersion) {
-        self.doubts().restored(format!("the store is at version {found}, {seen} had been seen of {of}"));
+        self.restore_fence()
+            .report_restore(format!("the store is at version {found}, {seen} had been seen of {of}"));
     }
 }
 

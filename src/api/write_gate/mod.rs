@@ -18,6 +18,10 @@ use tokio::sync::watch;
 
 use super::clock::{Clock, Moment};
 
+mod layer;
+
+pub(super) use layer::WriteGateLayer;
+
 /// Opens and closes the way for writes. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct WriteGate(Arc<Inner>);
@@ -27,7 +31,7 @@ struct Inner {
     dry_run: bool,
     paused: AtomicBool,
     lease: Option<Lease>,
-    standing: watch::Sender<Standing>,
+    role: watch::Sender<ReplicaRole>,
 }
 
 #[derive(Debug)]
@@ -41,7 +45,7 @@ struct Lease {
 
 /// What this process is among the replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ReplicaRole {
     /// Nobody else is expected: it needs no lease.
     Alone,
     /// Another replica writes, or will.
@@ -57,7 +61,7 @@ pub enum Standing {
     },
 }
 
-impl Standing {
+impl ReplicaRole {
     /// Whether it is this process that writes.
     #[must_use]
     pub const fn writes(&self) -> bool {
@@ -98,14 +102,14 @@ impl GateClosed {
     }
 }
 
-/// Leave for one write, given out by [`WriteGate::check`].
+/// Leave for one write, given out by [`WriteGate::permit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Permit {
+pub struct WritePermit {
     /// When it was given, and when it ends; `None`: as long as the request takes.
     term: Option<(Moment, Moment)>,
 }
 
-impl Permit {
+impl WritePermit {
     /// A request's timeout must not exceed the time that the permit is good for.
     #[must_use]
     pub fn limit(&self, timeout: Duration) -> Duration {
@@ -121,21 +125,21 @@ impl Permit {
 }
 
 impl WriteGate {
-    fn new(dry_run: bool, lease: Option<Lease>, standing: Standing) -> Self {
-        let (standing, _) = watch::channel(standing);
-        Self(Arc::new(Inner { dry_run, paused: AtomicBool::new(false), lease, standing }))
+    fn new(dry_run: bool, lease: Option<Lease>, role: ReplicaRole) -> Self {
+        let (role, _) = watch::channel(role);
+        Self(Arc::new(Inner { dry_run, paused: AtomicBool::new(false), lease, role }))
     }
 
     /// A gate that lets writes through until it is paused.
     #[must_use]
     pub fn open() -> Self {
-        Self::new(false, None, Standing::Alone)
+        Self::new(false, None, ReplicaRole::Alone)
     }
 
     /// A gate that never lets a write through.
     #[must_use]
     pub fn dry_run() -> Self {
-        Self::new(true, None, Standing::Alone)
+        Self::new(true, None, ReplicaRole::Alone)
     }
 
     /// A gate that lets writes through while a lease is held: none until the first
@@ -143,7 +147,7 @@ impl WriteGate {
     #[must_use]
     pub fn leased(clock: Clock) -> Self {
         let lease = Lease { clock, deadline: AtomicU64::new(0), renewed: AtomicU64::new(0) };
-        Self::new(false, Some(lease), Standing::Standby { holder: None })
+        Self::new(false, Some(lease), ReplicaRole::Standby { holder: None })
     }
 
     /// Whether it is one that never lets a write through.
@@ -157,14 +161,14 @@ impl WriteGate {
     /// # Errors
     ///
     /// The gate is closed, or this is a dry run.
-    pub fn check(&self) -> Result<Permit, GateClosed> {
+    pub fn permit(&self) -> Result<WritePermit, GateClosed> {
         let term = self.0.lease.as_ref().map(Lease::term);
         if self.0.dry_run {
             Err(GateClosed::DryRun)
         } else if self.0.paused.load(Ordering::SeqCst) {
             Err(GateClosed::Closed)
         } else {
-            Ok(Permit { term: term.transpose()? })
+            Ok(WritePermit { term: term.transpose()? })
         }
     }
 
@@ -209,18 +213,18 @@ impl WriteGate {
     }
 
     /// Tells what this process is now, if that is news.
-    pub fn announce(&self, standing: Standing) {
-        self.0.standing.send_if_modified(|known| {
-            let news = *known != standing;
-            *known = standing;
+    pub fn announce(&self, role: ReplicaRole) {
+        self.0.role.send_if_modified(|known| {
+            let news = *known != role;
+            *known = role;
             news
         });
     }
 
     /// What this process is among the replicas, and when that changes.
     #[must_use]
-    pub fn standing(&self) -> watch::Receiver<Standing> {
-        self.0.standing.subscribe()
+    pub fn role(&self) -> watch::Receiver<ReplicaRole> {
+        self.0.role.subscribe()
     }
 
     /// Whether it takes a lease to write.
@@ -241,15 +245,15 @@ impl WriteGate {
     ///
     /// Each time that it is polled, it looks at the clock: who was frozen and wakes up
     /// must notice before anything else is done.
-    pub async fn outlived(&self, permit: Permit) {
+    pub async fn outlived(&self, permit: WritePermit) {
         let (Some(lease), Some((_, ends))) = (&self.0.lease, permit.term) else { return pending().await };
         let over = poll_fn(|_| if lease.clock.now() < ends { Poll::Pending } else { Poll::Ready(()) });
-        let mut standing = self.standing();
+        let mut role = self.role();
         tokio::select! {
             biased;
             () = over => {}
             // An error means that the gate is gone, and nobody can be asked for leave.
-            _ = standing.wait_for(|standing| !standing.writes()) => {}
+            _ = role.wait_for(|role| !role.writes()) => {}
         }
     }
 }
@@ -282,28 +286,28 @@ mod tests {
     fn clones_share_the_state() {
         let gate = WriteGate::open();
         let other = gate.clone();
-        assert!(gate.check().is_ok());
+        assert!(gate.permit().is_ok());
         other.pause();
         other.pause();
-        assert_eq!(gate.check(), Err(GateClosed::Closed));
+        assert_eq!(gate.permit(), Err(GateClosed::Closed));
         gate.resume();
-        assert!(other.check().is_ok());
+        assert!(other.permit().is_ok());
     }
 
     #[test]
     fn a_dry_run_never_opens() {
         let gate = WriteGate::dry_run();
         gate.resume();
-        assert_eq!(gate.check(), Err(GateClosed::DryRun));
+        assert_eq!(gate.permit(), Err(GateClosed::DryRun));
     }
 
     #[test]
     fn a_permit_shortens_a_timeout_and_never_lengthens_it() {
         let at = |seconds| Moment::from_origin(Duration::from_secs(seconds));
-        let short = Permit { term: Some((at(10), at(13))) };
+        let short = WritePermit { term: Some((at(10), at(13))) };
         assert_eq!(short.limit(Duration::from_secs(30)), Duration::from_secs(3));
         assert_eq!(short.limit(Duration::from_secs(1)), Duration::from_secs(1));
-        assert_eq!(Permit { term: None }.limit(Duration::from_secs(30)), Duration::from_secs(30));
+        assert_eq!(WritePermit { term: None }.limit(Duration::from_secs(30)), Duration::from_secs(30));
     }
 
     #[tokio::test(start_paused = true)]
@@ -311,17 +315,17 @@ mod tests {
         let clock = Clock::runtime();
         let gate = WriteGate::leased(clock);
         assert!(gate.needs_lease());
-        assert_eq!(gate.check(), Err(GateClosed::Standby));
+        assert_eq!(gate.permit(), Err(GateClosed::Standby));
         gate.grant(clock.now().after(10 * SECOND));
         advance(4 * SECOND).await;
-        assert_eq!(gate.check().unwrap().limit(30 * SECOND), 6 * SECOND);
+        assert_eq!(gate.permit().unwrap().limit(30 * SECOND), 6 * SECOND);
         assert_eq!(gate.time_left(), Some(6 * SECOND));
         advance(6 * SECOND).await;
-        assert_eq!(gate.check(), Err(GateClosed::Expired), "at the deadline it is over");
+        assert_eq!(gate.permit(), Err(GateClosed::Expired), "at the deadline it is over");
         gate.grant(clock.now().after(SECOND));
-        assert!(gate.check().is_ok());
+        assert!(gate.permit().is_ok());
         gate.withdraw();
-        assert_eq!((gate.check(), gate.time_left()), (Err(GateClosed::Standby), Some(Duration::ZERO)));
+        assert_eq!((gate.permit(), gate.time_left()), (Err(GateClosed::Standby), Some(Duration::ZERO)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -344,35 +348,35 @@ mod tests {
         let gate = WriteGate::leased(clock);
         gate.pause();
         gate.grant(clock.now().after(SECOND));
-        assert!(gate.check().is_err());
+        assert!(gate.permit().is_err());
         gate.resume();
-        assert!(gate.check().is_ok());
+        assert!(gate.permit().is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_permit_is_outlived_by_its_time_and_by_the_loss_of_the_lease() {
         let clock = Clock::runtime();
         let gate = WriteGate::leased(clock);
-        gate.announce(Standing::Leading { term: 1 });
+        gate.announce(ReplicaRole::Leading { term: 1 });
         gate.grant(clock.now().after(SECOND));
-        let permit = gate.check().unwrap();
+        let permit = gate.permit().unwrap();
         let mut outlived = Box::pin(gate.outlived(permit));
         assert!(futures::poll!(&mut outlived).is_pending());
         advance(SECOND).await;
         assert!(futures::poll!(&mut outlived).is_ready(), "its time is over");
 
         gate.grant(clock.now().after(SECOND));
-        let permit = gate.check().unwrap();
+        let permit = gate.permit().unwrap();
         let mut outlived = Box::pin(gate.outlived(permit));
         assert!(futures::poll!(&mut outlived).is_pending());
-        gate.announce(Standing::Standby { holder: None });
+        gate.announce(ReplicaRole::Standby { holder: None });
         assert!(futures::poll!(&mut outlived).is_ready(), "the lease was lost");
     }
 
     #[tokio::test]
     async fn a_permit_without_an_end_is_never_outlived() {
         let gate = WriteGate::open();
-        let permit = gate.check().unwrap();
+        let permit = gate.permit().unwrap();
         assert!(futures::poll!(Box::pin(gate.outlived(permit))).is_pending());
     }
 }

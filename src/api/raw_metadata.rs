@@ -38,7 +38,7 @@ pub(super) fn given_up(list: &'static str, error: ApiError) -> ApiError {
 
 /// An object as a live read shows it.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct RawObject {
     pub facts: ObjectFacts,
     answer: Answer,
 }
@@ -46,14 +46,14 @@ pub(super) struct Live {
 /// `metadata.ownerReferences` and `metadata.finalizers`, verbatim.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct RawLists<'a> {
+pub(super) struct RawMetadata<'a> {
     #[serde(borrow)]
     owner_references: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
     finalizers: Option<Vec<&'a RawValue>>,
 }
 
-impl<'a> RawLists<'a> {
+impl<'a> RawMetadata<'a> {
     pub fn owner_references(&self) -> &[&'a RawValue] {
         self.owner_references.as_deref().unwrap_or_default()
     }
@@ -63,13 +63,13 @@ impl<'a> RawLists<'a> {
     }
 }
 
-impl Live {
+impl RawObject {
     /// The lists as they stand in the answer.
-    pub fn lists(&self, identity: &Identity) -> Result<RawLists<'_>, ApiError> {
+    pub fn metadata(&self, identity: &Identity) -> Result<RawMetadata<'_>, ApiError> {
         #[derive(Deserialize)]
         struct Object<'a> {
             #[serde(borrow)]
-            metadata: RawLists<'a>,
+            metadata: RawMetadata<'a>,
         }
         serde_json::from_slice::<Object<'_>>(&self.answer.body)
             .map(|object| object.metadata)
@@ -125,14 +125,14 @@ pub(super) enum PatchOutcome {
 
 impl Api {
     /// Reads an object to patch it; `None` when it is gone or another one has its name.
-    pub(super) async fn live(&self, identity: &Identity) -> Result<Option<Live>, ApiError> {
+    pub(super) async fn read_raw(&self, identity: &Identity) -> Result<Option<RawObject>, ApiError> {
         let answer = match self.get(identity).await {
             Ok(answer) => answer,
             Err(error) if error.class == ErrorClass::Absent => return Ok(None),
             Err(error) => return Err(error),
         };
         let facts = read_object("GET", identity, &answer)?.facts;
-        Ok((facts.uid == identity.uid).then_some(Live { facts, answer }))
+        Ok((facts.uid == identity.uid).then_some(RawObject { facts, answer }))
     }
 
     /// Sends a patch.

@@ -3,27 +3,29 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use governor::Quota;
 use governor::clock::Clock;
 use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
 use tokio::time::Instant;
 
 /// Spaces requests out; without a limit, it costs nothing.
 #[derive(Debug)]
-pub(super) struct Limiter(Option<RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>>);
+pub(super) struct RateLimiter(
+    Option<governor::RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>>,
+);
 
-impl Limiter {
+impl RateLimiter {
     /// A limiter of so many requests per second and at once; 0 per second: none, 0
     /// at once: as many as per second.
     pub fn new(qps: u32, burst: u32) -> Self {
         let Some(qps) = NonZeroU32::new(qps) else { return Self(None) };
         let quota = Quota::per_second(qps).allow_burst(NonZeroU32::new(burst).unwrap_or(qps));
-        Self(Some(RateLimiter::direct_with_clock(quota, TokioClock(Instant::now()))))
+        Self(Some(governor::RateLimiter::direct_with_clock(quota, TokioClock(Instant::now()))))
     }
 
     /// Waits for this request's turn.
-    pub async fn turn(&self) {
+    pub async fn acquire(&self) {
         let Some(limiter) = &self.0 else { return };
         while let Err(not_until) = limiter.check() {
             tokio::time::sleep(not_until.wait_time_from(limiter.clock().now())).await;
@@ -50,13 +52,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_burst_passes_at_once_and_the_rest_is_spaced_out() {
         let start = Instant::now();
-        let limiter = Limiter::new(10, 5);
+        let limiter = RateLimiter::new(10, 5);
         for _ in 0..5 {
-            limiter.turn().await;
+            limiter.acquire().await;
         }
         assert_eq!(start.elapsed(), Duration::ZERO);
         for _ in 0..10 {
-            limiter.turn().await;
+            limiter.acquire().await;
         }
         let elapsed = start.elapsed();
         assert!((Duration::from_millis(990)..Duration::from_millis(1100)).contains(&elapsed), "{elapsed:?}");
@@ -65,21 +67,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_a_burst_of_its_own_a_second_is_one() {
         let start = Instant::now();
-        let limiter = Limiter::new(10, 0);
+        let limiter = RateLimiter::new(10, 0);
         for _ in 0..10 {
-            limiter.turn().await;
+            limiter.acquire().await;
         }
         assert_eq!(start.elapsed(), Duration::ZERO);
-        limiter.turn().await;
+        limiter.acquire().await;
         assert!(start.elapsed() >= Duration::from_millis(90), "{:?}", start.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
     async fn zero_is_no_limit() {
         let start = Instant::now();
-        let limiter = Limiter::new(0, 0);
+        let limiter = RateLimiter::new(0, 0);
         for _ in 0..1000 {
-            limiter.turn().await;
+            limiter.acquire().await;
         }
         assert_eq!(start.elapsed(), Duration::ZERO);
     }

@@ -7,16 +7,16 @@ use kube::client::AuthError;
 
 /// Whether the connection could not be made, or broke under the request. That the server
 /// has closed one while nothing was on it is neither: nobody notices but the pool.
-pub(super) fn is_connection(error: &kube::Error) -> bool {
+pub(super) fn is_connection_error(error: &kube::Error) -> bool {
     match error {
-        kube::Error::Service(cause) => !cause.is::<AuthError>() && chain_says(&**cause),
-        kube::Error::HyperError(cause) => chain_says(cause),
+        kube::Error::Service(cause) => !cause.is::<AuthError>() && is_caused_by_connection(&**cause),
+        kube::Error::HyperError(cause) => is_caused_by_connection(cause),
         _ => false,
     }
 }
 
 /// The same of what came while a body was read.
-pub(super) fn chain_says(error: &(dyn Error + 'static)) -> bool {
+pub(super) fn is_caused_by_connection(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(cause) = next {
         if cause.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|cause| cause.is_connect())
@@ -57,7 +57,7 @@ mod tests {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let config = kube::Config::new(url.parse().unwrap());
         let api = Api::connect(config, ApiSettings::default(), WriteGate::open()).unwrap();
-        api.doubts().follow(&widgets());
+        api.restore_fence().follow(&widgets());
         api
     }
 
@@ -88,22 +88,22 @@ mod tests {
             let widget = widget();
             let (found, ()) = tokio::join!(api.look_up(&widget), server);
             assert_eq!(found.unwrap_err().class, ErrorClass::Transient);
-            assert!(api.doubts().is_any(), "{says:?}");
+            assert!(api.restore_fence().is_raised(), "{says:?}");
         }
         let api = api(&listener).await;
         drop(listener);
         assert_eq!(api.look_up(&widget()).await.unwrap_err().class, ErrorClass::Transient);
-        assert!(api.doubts().is_any());
+        assert!(api.restore_fence().is_raised());
     }
 
     #[tokio::test]
     async fn where_nothing_was_seen_there_is_no_doubt() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let api = api(&listener).await;
-        api.doubts().forget_all();
+        api.restore_fence().reset();
         drop(listener);
         api.look_up(&widget()).await.unwrap_err();
-        assert!(!api.doubts().is_any());
+        assert!(!api.restore_fence().is_raised());
     }
 
     /// API servers close what nobody uses.
@@ -126,6 +126,6 @@ mod tests {
             let end = timeout(Duration::from_secs(30), connection.read(&mut [0])).await;
             assert_eq!(end.unwrap().unwrap(), 0);
         }
-        assert!(!api.doubts().is_any());
+        assert!(!api.restore_fence().is_raised());
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The connections in use. Clones share them.
-pub struct Shards<C>(Arc<Inner<C>>);
+pub struct ConnectionPool<C>(Arc<Inner<C>>);
 
 struct Inner<C> {
     make: Box<dyn Fn() -> C + Send + Sync>,
@@ -25,11 +25,11 @@ struct State<C> {
     /// So many streams are not too many for one connection, as far as is known.
     limit: usize,
     /// The oldest first.
-    shards: Vec<Shard<C>>,
+    connections: Vec<Connection<C>>,
     next: u64,
 }
 
-struct Shard<C> {
+struct Connection<C> {
     id: u64,
     client: C,
     /// Requests that were sent, and have not ended.
@@ -46,66 +46,68 @@ enum Stage {
     Failed,
 }
 
-/// The place of one stream on a connection, for as long as it lives.
-pub struct Place<C> {
-    shards: Shards<C>,
+/// The slot of one stream on a connection, for as long as it lives.
+pub struct StreamSlot<C> {
+    pool: ConnectionPool<C>,
     id: u64,
     since: Instant,
     stage: Stage,
 }
 
-impl<C> Clone for Shards<C> {
+impl<C> Clone for ConnectionPool<C> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<C> fmt::Debug for Place<C> {
+impl<C> fmt::Debug for StreamSlot<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("id", &self.id).field("stage", &self.stage).finish_non_exhaustive()
+        f.debug_struct("StreamSlot").field("id", &self.id).field("stage", &self.stage).finish_non_exhaustive()
     }
 }
 
-impl<C> Shards<C> {
+impl<C> ConnectionPool<C> {
     fn state(&self) -> MutexGuard<'_, State<C>> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<C: Clone> Shards<C> {
+impl<C: Clone> ConnectionPool<C> {
     /// None yet. Each is made when it is needed, and takes so many streams at most.
     pub fn new(limit: usize, patience: Duration, make: impl Fn() -> C + Send + Sync + 'static) -> Self {
-        let state = State { limit: limit.max(1), shards: Vec::new(), next: 0 };
+        let state = State { limit: limit.max(1), connections: Vec::new(), next: 0 };
         Self(Arc::new(Inner { make: Box::new(make), patience, state: Mutex::new(state) }))
     }
 
-    /// A place on the oldest connection that has one, so that few are filled rather than
+    /// A slot on the oldest connection that has one, so that few are filled rather than
     /// many begun. What nobody needs any more is closed.
-    pub fn place(&self) -> (C, Place<C>) {
+    pub fn slot(&self) -> (C, StreamSlot<C>) {
         let mut state = self.state();
         let limit = state.limit;
-        let free = state.shards.iter().position(|shard| shard.open < limit);
+        let free = state.connections.iter().position(|connection| connection.open < limit);
         let index = free.unwrap_or_else(|| {
             let id = state.next;
             state.next += 1;
-            state.shards.push(Shard { id, client: (self.0.make)(), open: 0, answered: 0 });
-            state.shards.len() - 1
+            state.connections.push(Connection { id, client: (self.0.make)(), open: 0, answered: 0 });
+            state.connections.len() - 1
         });
-        let shard = &mut state.shards[index];
-        shard.open += 1;
-        let (client, id) = (shard.client.clone(), shard.id);
-        state.shards.retain(|shard| shard.open > 0);
-        (client, Place { shards: self.clone(), id, since: Instant::now(), stage: Stage::Asked })
+        let connection = &mut state.connections[index];
+        connection.open += 1;
+        let (client, id) = (connection.client.clone(), connection.id);
+        state.connections.retain(|connection| connection.open > 0);
+        (client, StreamSlot { pool: self.clone(), id, since: Instant::now(), stage: Stage::Asked })
     }
 }
 
-impl<C> Place<C> {
+impl<C> StreamSlot<C> {
     /// The server has answered: the stream is open.
     pub fn answered(&mut self) {
         if self.stage == Stage::Asked {
             self.stage = Stage::Answered;
-            if let Some(shard) = self.shards.state().shards.iter_mut().find(|shard| shard.id == self.id) {
-                shard.answered += 1;
+            if let Some(connection) =
+                self.pool.state().connections.iter_mut().find(|connection| connection.id == self.id)
+            {
+                connection.answered += 1;
             }
         }
     }
@@ -116,18 +118,20 @@ impl<C> Place<C> {
     }
 }
 
-impl<C> Drop for Place<C> {
+impl<C> Drop for StreamSlot<C> {
     fn drop(&mut self) {
-        let is_long = self.since.elapsed() >= self.shards.0.patience;
-        let mut state = self.shards.state();
-        let State { limit, shards, .. } = &mut *state;
-        let Some(shard) = shards.iter_mut().find(|shard| shard.id == self.id) else { return };
-        shard.open -= 1;
+        let is_long = self.since.elapsed() >= self.pool.0.patience;
+        let mut state = self.pool.state();
+        let State { limit, connections, .. } = &mut *state;
+        let Some(connection) = connections.iter_mut().find(|connection| connection.id == self.id) else {
+            return;
+        };
+        connection.open -= 1;
         match self.stage {
-            Stage::Answered => shard.answered -= 1,
+            Stage::Answered => connection.answered -= 1,
             Stage::Failed => {}
             // Given up without an answer, while others had theirs.
-            Stage::Asked if is_long && shard.answered > 0 => *limit = (*limit).min(shard.answered),
+            Stage::Asked if is_long && connection.answered > 0 => *limit = (*limit).min(connection.answered),
             Stage::Asked => {}
         }
     }
@@ -142,62 +146,62 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(15);
 
     /// Connections are called by their number.
-    fn shards(limit: usize) -> Shards<usize> {
+    fn pool(limit: usize) -> ConnectionPool<usize> {
         let made = AtomicUsize::new(0);
-        Shards::new(limit, PATIENCE, move || made.fetch_add(1, Ordering::Relaxed))
+        ConnectionPool::new(limit, PATIENCE, move || made.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn open(shards: &Shards<usize>) -> (usize, Place<usize>) {
-        let (name, mut place) = shards.place();
-        place.answered();
-        (name, place)
+    fn open(pool: &ConnectionPool<usize>) -> (usize, StreamSlot<usize>) {
+        let (name, mut slot) = pool.slot();
+        slot.answered();
+        (name, slot)
     }
 
     #[test]
     fn a_connection_is_filled_before_another_begins() {
-        let shards = shards(3);
-        let places: Vec<_> = (0..7).map(|_| open(&shards)).collect();
-        let names: Vec<usize> = places.iter().map(|(name, _)| *name).collect();
+        let pool = pool(3);
+        let slots: Vec<_> = (0..7).map(|_| open(&pool)).collect();
+        let names: Vec<usize> = slots.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, [0, 0, 0, 1, 1, 1, 2]);
     }
 
     #[test]
     fn an_end_makes_room_and_what_is_empty_goes() {
-        let shards = shards(2);
-        let mut places: Vec<_> = (0..4).map(|_| open(&shards)).collect();
-        drop(places.remove(0));
-        assert_eq!(open(&shards).0, 0, "of which the place is free again at once");
-        places.truncate(1);
-        assert_eq!(open(&shards).0, 0);
-        assert_eq!(shards.state().shards.len(), 1, "the other one is closed");
+        let pool = pool(2);
+        let mut slots: Vec<_> = (0..4).map(|_| open(&pool)).collect();
+        drop(slots.remove(0));
+        assert_eq!(open(&pool).0, 0, "of which the slot is free again at once");
+        slots.truncate(1);
+        assert_eq!(open(&pool).0, 0);
+        assert_eq!(pool.state().connections.len(), 1, "the other one is closed");
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_in_vain_beside_others_shows_the_limit() {
-        let shards = shards(10);
-        let _open: Vec<_> = (0..4).map(|_| open(&shards)).collect();
-        let waiting: Vec<_> = (0..3).map(|_| shards.place()).collect();
+        let pool = pool(10);
+        let _open: Vec<_> = (0..4).map(|_| open(&pool)).collect();
+        let waiting: Vec<_> = (0..3).map(|_| pool.slot()).collect();
         assert!(waiting.iter().all(|(name, _)| *name == 0));
         tokio::time::advance(PATIENCE).await;
         drop(waiting);
-        let next: Vec<usize> = (0..5).map(|_| open(&shards)).map(|(name, _place)| name).collect();
+        let next: Vec<usize> = (0..5).map(|_| open(&pool)).map(|(name, _slot)| name).collect();
         assert_eq!(next, [1, 1, 1, 1, 1], "each had ended before the next began");
-        let together: Vec<_> = (0..5).map(|_| open(&shards)).collect();
+        let together: Vec<_> = (0..5).map(|_| open(&pool)).collect();
         assert_eq!(together.iter().map(|(name, _)| *name).collect::<Vec<_>>(), [1, 1, 1, 1, 2]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_has_other_reasons_shows_no_limit() {
-        let shards = shards(10);
-        let silent: Vec<_> = (0..5).map(|_| shards.place()).collect();
+        let pool = pool(10);
+        let silent: Vec<_> = (0..5).map(|_| pool.slot()).collect();
         tokio::time::advance(PATIENCE).await;
         drop(silent);
-        let _open = open(&shards);
-        let (_, failed) = shards.place();
+        let _open = open(&pool);
+        let (_, failed) = pool.slot();
         tokio::time::advance(PATIENCE).await;
         failed.failed();
-        let (_, no_longer_wanted) = shards.place();
+        let (_, no_longer_wanted) = pool.slot();
         drop(no_longer_wanted);
-        assert_eq!(shards.state().limit, 10);
+        assert_eq!(pool.state().limit, 10);
     }
 }

@@ -9,30 +9,30 @@ use futures::future::{Either, Ready, ready};
 use http::{Method, Request};
 use tower::{BoxError, Layer, Service};
 
-use super::clock::Moment;
-use super::gate::{Permit, WriteGate};
+use super::{WriteGate, WritePermit};
+use crate::api::clock::Moment;
 use crate::telemetry::{DeletionLag, record};
 
-/// Puts a [`GateService`] before the transport.
+/// Puts a [`WriteGateService`] before the transport.
 #[derive(Clone, Debug)]
-pub(super) struct GateLayer(pub WriteGate);
+pub(in crate::api) struct WriteGateLayer(pub WriteGate);
 
 /// Lets reads through, and writes while the gate is open.
 #[derive(Clone, Debug)]
-pub(super) struct GateService<S> {
+pub(in crate::api) struct WriteGateService<S> {
     gate: WriteGate,
     inner: S,
 }
 
-impl<S> Layer<S> for GateLayer {
-    type Service = GateService<S>;
+impl<S> Layer<S> for WriteGateLayer {
+    type Service = WriteGateService<S>;
 
-    fn layer(&self, inner: S) -> GateService<S> {
-        GateService { gate: self.0.clone(), inner }
+    fn layer(&self, inner: S) -> WriteGateService<S> {
+        WriteGateService { gate: self.0.clone(), inner }
     }
 }
 
-impl<S, B> Service<Request<B>> for GateService<S>
+impl<S, B> Service<Request<B>> for WriteGateService<S>
 where
     S: Service<Request<B>, Error = BoxError>,
 {
@@ -46,7 +46,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         if request.method() != Method::GET {
-            match self.gate.check() {
+            match self.gate.permit() {
                 Ok(permit) => {
                     note(&request, &permit);
                     if let Some(lag) = request.extensions().get::<DeletionLag>() {
@@ -65,7 +65,7 @@ where
 
 /// So that it can be proved afterwards who wrote when: the clock is the same for all
 /// processes of a machine.
-fn note<B>(request: &Request<B>, permit: &Permit) {
+fn note<B>(request: &Request<B>, permit: &WritePermit) {
     if let Some((checked, deadline)) = permit.term() {
         let micros = |moment: Moment| moment.since_origin().as_micros();
         tracing::debug!(
@@ -85,7 +85,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::api::gate::GateClosed;
+    use crate::api::write_gate::GateClosed;
     use crate::telemetry::Exporter;
 
     /// Not when it was decided, and not when it was put into the client's queue.
@@ -95,7 +95,7 @@ mod tests {
         let _recording = metrics::set_default_local_recorder(&recorder);
         let gate = WriteGate::open();
         let mut service =
-            GateLayer(gate.clone()).layer(service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) }));
+            WriteGateLayer(gate.clone()).layer(service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) }));
         let lag = DeletionLag::since(tokio::time::Instant::now());
         let request = || {
             let mut request = Request::builder().method(Method::DELETE).body(()).unwrap();
@@ -121,7 +121,7 @@ mod tests {
     async fn only_writes_need_the_gate() {
         let gate = WriteGate::open();
         let mut service =
-            GateLayer(gate.clone()).layer(service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) }));
+            WriteGateLayer(gate.clone()).layer(service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) }));
         let request = |method| Request::builder().method(method).body(()).unwrap();
         service.ready().await.unwrap().call(request(Method::DELETE)).await.unwrap();
         gate.pause();

@@ -45,7 +45,7 @@ impl HighWater {
     }
 
     /// The version is this, even if it was greater before.
-    pub(in crate::api) fn set(&self, resource: &GroupResource, version: &ResourceVersion) {
+    pub(super) fn set(&self, resource: &GroupResource, version: &ResourceVersion) {
         self.0.insert(resource.clone(), version.clone());
     }
 }
