@@ -1,6 +1,9 @@
-//! What a repository promises outside of its code: that the README and the
-//! manifests say what the code does. Of dashboards and alerts, tests/monitoring sees
-//! to that.
+//! What a repository promises outside of its code: that documents and manifests say
+//! what the code does, and that links lead somewhere. Of dashboards and alerts,
+//! tests/monitoring sees to that.
+
+#[path = "repository/links.rs"]
+mod links;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -53,22 +56,6 @@ fn the_configuration_in_the_manifests_is_valid_and_the_only_one() -> Result<()> 
     ensure!(!settings.http.listen.ip().is_loopback(), "the kubelet could not reach the probes");
     ensure!(settings.http.debug_listen.ip().is_loopback(), "the debug pages are open to the network");
     ensure!(settings.warnings().is_empty(), "{:?}", settings.warnings());
-    Ok(())
-}
-
-#[test]
-fn documents_link_only_to_files_that_exist() -> Result<()> {
-    for document in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "deploy/README.md", "grafana/README.md"]
-    {
-        let directory = root().join(document);
-        let directory = directory.parent().context("no parent")?;
-        let text = read(document)?;
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let path = target.split('#').next().unwrap_or_default();
-            let outside = target.starts_with("http");
-            ensure!(outside || path.is_empty() || directory.join(path).exists(), "{document}: no {target}");
-        }
-    }
     Ok(())
 }
 

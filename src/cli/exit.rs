@@ -28,7 +28,7 @@ pub enum Exit {
     Panicked = 70,
 }
 
-/// For the end of `--help`; the README has the same table.
+/// For the end of `--help`; docs/operations.md has the same table.
 pub(super) const HELP: &str = "\
 Exit codes:
    0  ended on request (SIGTERM or SIGINT)
@@ -73,8 +73,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_is_documented_in_the_help_and_in_the_readme() {
-        let readme = include_str!("../../README.md");
+    fn every_code_is_documented_in_the_help_and_in_the_documentation() {
+        let page = include_str!("../../docs/operations.md");
         for exit in Exit::ALL {
             let code = exit.code();
             let (_, meaning) = HELP
@@ -82,7 +82,7 @@ mod tests {
                 .filter_map(|line| line.trim().split_once("  "))
                 .find(|(number, _)| *number == code.to_string())
                 .unwrap_or_else(|| panic!("{code} is not in the help"));
-            assert!(readme.contains(&format!("| {code} | {meaning} |")), "{code} is not in the README");
+            assert!(page.contains(&format!("| {code} | {meaning} |")), "{code} is not in docs/operations.md");
         }
     }
 }

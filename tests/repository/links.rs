@@ -1,0 +1,140 @@
+//! Every link of the documentation leads somewhere, and so does every page that a
+//! source, a manifest or a script mentions.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::{files, root};
+
+/// Directories that hold nothing of this repository's.
+const FOREIGN: [&str; 3] = ["target", ".git", "found"];
+/// The files that may mention a page, by their endings.
+const SOURCES: [&str; 6] = [".rs", ".toml", ".yaml", ".sh", "Makefile", ".ci/run"];
+/// How a mention of a page begins, as seen from the root of the repository.
+const PLACES: [&str; 4] = ["docs/", "deploy/README.md", "tests/README.md", "grafana/README.md"];
+
+/// Every file of the repository whose name ends like one of these: its path from the root,
+/// and its text.
+fn ours(endings: &[&str]) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root())? {
+        let path = entry?.path();
+        // Not even looked through: a target directory is large.
+        if FOREIGN.iter().any(|name| path.ends_with(name)) {
+            continue;
+        }
+        for ending in endings {
+            let is_one = path.is_file() && path.to_string_lossy().ends_with(ending);
+            let here = if path.is_dir() { files(&path, ending)? } else { Vec::new() };
+            for path in here.iter().chain(is_one.then_some(&path)) {
+                let name = path.strip_prefix(root())?.to_string_lossy().into_owned();
+                // A package of its own may have been built in its directory.
+                if !name.split('/').any(|part| FOREIGN.contains(&part)) {
+                    let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
+                    found.push((name, text));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The lines outside of code blocks.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// A line without its code spans.
+fn without_code(line: &str) -> String {
+    line.split('`').step_by(2).collect::<Vec<_>>().join("`")
+}
+
+/// The targets of a document's links and pictures.
+fn targets(text: &str) -> Vec<String> {
+    let mut targets = Vec::new();
+    for line in prose(text).map(without_code) {
+        let rests = line.split("](").skip(1);
+        targets.extend(rests.filter_map(|rest| rest.split(')').next()).map(str::to_owned));
+    }
+    targets
+}
+
+/// The anchors of a document's headings, as GitHub and most other hosts make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = prose(text).filter_map(|line| {
+        let title = line.trim_start_matches('#');
+        (title.len() < line.len()).then_some(title.strip_prefix(' ')?)
+    });
+    let slug = |title: &str| -> String {
+        let kept = title.to_lowercase();
+        let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(slug).collect()
+}
+
+/// Fails if there is no such file, or no such section in it. Paths are from the root.
+fn leads_somewhere(from: &str, directory: &Path, target: &str) -> Result<()> {
+    let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let file = if path.is_empty() { root().join(from) } else { root().join(directory).join(path) };
+    ensure!(file.exists(), "{from}: there is no {target}");
+    if !anchor.is_empty() {
+        let text = std::fs::read_to_string(&file).with_context(|| format!("{from}: {target}"))?;
+        ensure!(anchors(&text).contains(anchor), "{from}: there is no section {target}");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_link_in_a_document_leads_to_a_file_and_a_section() -> Result<()> {
+    let documents = ours(&[".md"])?;
+    ensure!(documents.iter().any(|(name, _)| name == "README.md"), "no README among {}", documents.len());
+    let mut wrong = Vec::new();
+    for (name, text) in &documents {
+        let directory = Path::new(name).parent().context("no parent")?;
+        let inside = targets(text).into_iter().filter(|target| !target.contains("://"));
+        wrong.extend(inside.filter_map(|target| leads_somewhere(name, directory, &target).err()));
+    }
+    let wrong: Vec<_> = wrong.iter().map(ToString::to_string).collect();
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
+}
+
+/// The pages that a text mentions by their paths from the root.
+fn mentioned(text: &str) -> Vec<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '#');
+    let words = text.split(|c| !is_part(c)).map(|word| word.trim_end_matches('.'));
+    let pages =
+        words.filter(|word| PLACES.iter().any(|place| word.starts_with(place)) && word.contains(".md"));
+    pages.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_page_that_a_source_mentions_exists() -> Result<()> {
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for (name, text) in ours(&SOURCES)? {
+        for page in mentioned(&text) {
+            count += 1;
+            wrong.extend(leads_somewhere(&name, Path::new(""), &page).err().map(|error| error.to_string()));
+        }
+    }
+    ensure!(count > 10, "only {count} pages are mentioned");
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn links_in_code_are_none_and_anchors_are_those_of_the_host() {
+    let text = "# A *b*: `c_d`, e\n[x](y.md#z) and `[n](o)`\n```\n# no\n[p](q)\n```\n![pic](r.svg)\n";
+    assert_eq!(targets(text), ["y.md#z", "r.svg"]);
+    assert_eq!(anchors(text), BTreeSet::from(["a-b-c_d-e".to_owned()]));
+    assert_eq!(mentioned("see docs/brake.md#resume. Or docs/scale"), ["docs/brake.md#resume"]);
+}
