@@ -5,6 +5,9 @@
 #[path = "repository/links.rs"]
 mod links;
 
+#[path = "repository/rules.rs"]
+mod rules;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
