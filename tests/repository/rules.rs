@@ -223,8 +223,13 @@ fn nothing_cites_a_document_that_is_not_here() -> Result<()> {
         problems.extend(found.into_iter().map(|what| format!("{}: {what}", relative(&path))));
     }
     for (name, test) in tests()?.iter().flat_map(|(name, tests)| tests.iter().map(move |test| (name, test))) {
-        let after = test.own.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
-        if after.len() < test.own.trim_start().len() && (after.starts_with(": ") || after.starts_with(", ")) {
+        let number = test.own.trim_start().split_once([':', ',']);
+        let is_number = |(number, rest): (&str, &str)| {
+            rest.starts_with(' ')
+                && number.starts_with(|c: char| c.is_ascii_digit())
+                && number.chars().all(|c| c.is_ascii_alphanumeric())
+        };
+        if number.is_some_and(is_number) {
             problems.push(format!("{}: {name} begins with a number", relative(&test.path)));
         }
     }
