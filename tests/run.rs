@@ -175,7 +175,7 @@ async fn a_user_who_may_list_nothing_is_told_so() -> Result<()> {
     run_as(user.kubeconfig()).await?.expect(6, &["listed", "role", "deploy/README.md"])
 }
 
-/// `--dry-run` decides, reports, and writes nothing.
+/// `--dry-run` decides, reports, and writes nothing (rule 6.9).
 #[tokio::test]
 async fn a_dry_run_decides_and_writes_nothing() -> Result<()> {
     let plane = ControlPlane::shared()?;
@@ -295,7 +295,7 @@ async fn the_graph_runs_where_it_is_told_to() -> Result<()> {
     Ok(())
 }
 
-/// `/debug/graph`: DOT, JSON, and the connected component of given uids.
+/// `/debug/graph`: DOT, JSON, and the connected component of given uids (rule 9.4).
 #[tokio::test]
 async fn the_graph_is_shown() -> Result<()> {
     let plane = ControlPlane::shared()?;

@@ -226,6 +226,7 @@ mod tests {
         assert!(request.json()["metadata"]["name"].as_str().unwrap().starts_with("system-node."));
     }
 
+    /// Rule 9.2.
     #[tokio::test]
     async fn the_same_warning_counts_up() {
         let exists = Reply::status(409, "already exists", "{}");

@@ -52,10 +52,10 @@ pub enum FinalizerRemoval {
 const LIST: &str = "finalizers";
 
 impl Api {
-    /// Removes a finalizer from an object that is being deleted (semantics,
-    /// section 6): live read, JSON merge patch with uid and resource version and
-    /// the remaining list verbatim, tried again on conflict up to five times.
-    /// Never finalizes an object that was re-created under the same name.
+    /// Removes a finalizer from an object that is being deleted (rule 6.6): live read,
+    /// JSON merge patch with uid and resource version and the remaining list verbatim,
+    /// tried again on conflict up to five times. Never finalizes an object that was
+    /// re-created under the same name.
     ///
     /// # Errors
     ///
@@ -129,6 +129,7 @@ mod tests {
         assert_eq!(server.seen()[1].json()["metadata"]["finalizers"], Value::Null);
     }
 
+    /// Rule 1.10.
     #[tokio::test]
     async fn nothing_is_patched_that_should_not_be() {
         let other = widget_json(r#","deletionTimestamp":"t","finalizers":["orphan"]"#)

@@ -7,8 +7,8 @@ use dashmap::{DashMap, Entry};
 use kube_gc_core::object::{GroupResource, ResourceVersion};
 
 /// The last resource version seen of every type. It outlives the
-/// [`ListWatch`](super::ListWatch)es: no list may go back behind it (semantics,
-/// section 1). Clones share one state.
+/// [`ListWatch`](super::ListWatch)es: no list may be older (rule 1.15). Clones share one
+/// state.
 #[derive(Clone, Debug, Default)]
 pub struct HighWater(Arc<DashMap<GroupResource, ResourceVersion>>);
 

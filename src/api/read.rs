@@ -73,8 +73,8 @@ impl<'a> Call<'a> {
 }
 
 impl Api {
-    /// Looks at an object as it is now: a GET without `resourceVersion`, so that
-    /// no cache answers. Proves absence (semantics, section 1).
+    /// Looks at an object as it is now: a GET without `resourceVersion`, so that no cache
+    /// answers. Proves absence (rules 1.11 to 1.14).
     ///
     /// # Errors
     ///
@@ -319,6 +319,7 @@ mod tests {
         assert_eq!(error.class, ErrorClass::TooLong, "{error}");
     }
 
+    /// Rule 1.14.
     #[tokio::test]
     async fn a_look_up_is_live_and_asks_for_metadata_only() {
         let server = Server::replying([Reply::ok(widget_json(r#","labels":{"a":"b"}"#))]);

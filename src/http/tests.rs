@@ -204,6 +204,7 @@ async fn parameters_that_mean_nothing_are_refused() {
     }
 }
 
+/// Rule 9.8.
 #[tokio::test]
 async fn idle_is_asked_by_version_and_answers_with_reasons() {
     let fake = Arc::new(Fake::new());
@@ -354,6 +355,7 @@ async fn a_standby_is_ready_and_says_who_leads() {
     }
 }
 
+/// Rule 2.15.
 #[tokio::test]
 async fn a_type_that_cannot_sync_is_named_and_does_not_fail_readiness() {
     let router = health(assess(Ok(()), true));

@@ -408,6 +408,7 @@ async fn live_through(fates: Vec<(u64, usize, Fate)>) {
 }
 
 proptest! {
+    /// Rule 8.11.
     #[test]
     fn never_do_two_write_and_in_the_end_one_does(fates in fates()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

@@ -129,6 +129,7 @@ mod tests {
         }
     }
 
+    /// Rule 7.2.
     #[test]
     fn absence_is_of_an_identity_not_of_a_uid() {
         let cache = IdentityCache::new(10);
@@ -137,6 +138,7 @@ mod tests {
         assert!(!cache.contains(&identity("b")), "same uid, other name: not proved");
     }
 
+    /// Rule 7.1.
     #[test]
     fn the_least_recently_used_go_first_and_the_bound_holds() {
         let cache = IdentityCache::new(8);

@@ -1,5 +1,5 @@
-//! A dry run that begins in the middle of what another collector does: scenario 11 is not
-//! about our process here, and its comparison must not depend on it.
+//! A dry run that begins in the middle of what another collector does. Restarting a dry
+//! run interrupts no work (rule 8.12), and must not change the comparison.
 
 use anyhow::{Result, ensure};
 

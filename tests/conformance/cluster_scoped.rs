@@ -173,27 +173,27 @@ async fn in_both_orders(kind: Kind) -> Result<()> {
     Ok(())
 }
 
-/// 21: a Namespace owns objects in ten others, under all policies.
+/// A Namespace owns objects in ten others, under all policies (rule 1.3).
 #[tokio::test]
 async fn a_namespace_owns_objects_in_other_namespaces() -> Result<()> {
     in_both_orders(Kind::Namespace).await
 }
 
-/// 21: a Node owns objects in ten namespaces, under all policies.
+/// A Node owns objects in ten namespaces, under all policies (rule 1.3).
 #[tokio::test]
 async fn a_node_owns_objects_in_namespaces() -> Result<()> {
     in_both_orders(Kind::Node).await
 }
 
-/// 21: a custom resource of the cluster owns objects in ten namespaces, under
-/// all policies.
+/// A cluster-scoped custom resource owns objects in ten namespaces, under all policies
+/// (rules 1.3 and 3.23).
 #[tokio::test]
 async fn a_custom_resource_of_the_cluster_owns_objects_in_namespaces() -> Result<()> {
     in_both_orders(Kind::Custom).await
 }
 
-/// 21: what is in a namespace is not owned by it. A namespace that goes is
-/// emptied by another controller.
+/// A namespace does not own the objects in it (rule 1.3). Another controller empties a
+/// namespace that is deleted.
 #[tokio::test]
 async fn a_namespace_does_not_own_what_is_in_it() -> Result<()> {
     let stage = Stage::set().await?;
@@ -210,9 +210,10 @@ async fn a_namespace_does_not_own_what_is_in_it() -> Result<()> {
     stage.clear().await
 }
 
-/// Semantics, section 4: an object that nothing could be decided about while its
-/// owner waited is decided when the owner, held by somebody else, is solid again.
-/// Fails if only those are told that wait with it: the reference to nobody stays.
+/// While an owner waits, nothing can be decided about one of its dependents. It is
+/// decided when somebody else's finalizer holds the owner, which makes it solid again
+/// (rule 3.16). Fails if only the dependents that wait with the owner are queued: the
+/// reference to the absent owner stays.
 #[tokio::test]
 async fn an_owner_that_no_longer_waits_is_a_reason_to_look_again() -> Result<()> {
     let stage = Stage::set().await?;

@@ -106,7 +106,7 @@ async fn cost_of(
     Ok(Cost { ns, requests, rise: memory.rise()? })
 }
 
-/// "Shown by": at most 1.02 requests for each collected object, and no GET.
+/// At most 1.02 requests for each collected object, and no GET (rule 4.30).
 #[tokio::test]
 async fn a_background_deletion_costs_one_request_for_each_dependent() -> Result<()> {
     let stage = Stage::set().await?;
@@ -119,7 +119,7 @@ async fn a_background_deletion_costs_one_request_for_each_dependent() -> Result<
     collector.stop().await
 }
 
-/// "Shown by": likewise in foreground, plus a handful.
+/// The same in the foreground, plus a handful (rule 4.30).
 #[tokio::test]
 async fn a_foreground_deletion_costs_one_request_for_each_dependent() -> Result<()> {
     let stage = Stage::set().await?;
@@ -132,8 +132,8 @@ async fn a_foreground_deletion_costs_one_request_for_each_dependent() -> Result<
     collector.stop().await
 }
 
-/// "Shown by": orphaning costs at most 1.02 PATCHes for each dependent, and
-/// memory that does not grow with their number.
+/// At most 1.02 PATCHes for each dependent, and memory that does not grow with their
+/// number (rule 5.3).
 #[tokio::test]
 async fn orphaning_costs_one_patch_for_each_dependent_and_no_memory() -> Result<()> {
     let stage = Stage::set().await?;

@@ -154,14 +154,15 @@ async fn a_webhook_denies(verdict: &Verdict, message: &str) -> Result<()> {
     stage.clear().await
 }
 
-/// 30: a validating webhook says no, with the code that most give.
+/// A validating webhook denies writes with the code that most webhooks use (rule 9.5).
 #[tokio::test]
 async fn what_a_webhook_denies_is_done_once_it_is_allowed() -> Result<()> {
     const MESSAGE: &str = "not before the audit";
     a_webhook_denies(&Verdict::No(MESSAGE, Some(403)), MESSAGE).await
 }
 
-/// 30: a validating webhook says no, without a code: the API server answers 400.
+/// A validating webhook denies writes without a code, and the API server answers 400
+/// (rule 9.5).
 #[tokio::test]
 async fn what_a_webhook_denies_without_a_code_is_done_once_it_is_allowed() -> Result<()> {
     const MESSAGE: &str = "not on a friday";
@@ -189,7 +190,7 @@ async fn known(user: &User, path: &str) -> Result<Cluster> {
     Ok(theirs)
 }
 
-/// 30: a role does not allow it.
+/// RBAC denies writes (rule 9.5).
 #[tokio::test]
 async fn what_a_role_does_not_allow_is_done_once_it_does() -> Result<()> {
     const MESSAGE: &str = "is forbidden: User";
@@ -233,7 +234,7 @@ async fn refusal(cluster: &Cluster, (method, path): (&str, &str), body: Option<V
     }
 }
 
-/// 30: what the collector passes on are a webhook's words, for every kind of write.
+/// The collector passes on the words of the webhook, for every kind of write (rule 9.5).
 #[tokio::test]
 async fn a_webhooks_denial_has_the_same_words_for_every_write() -> Result<()> {
     let stage = Stage::set().await?;
@@ -278,7 +279,7 @@ async fn a_webhooks_denial_has_the_same_words_for_every_write() -> Result<()> {
     stage.clear().await
 }
 
-/// 30: what the collector passes on are the words of the authorizer.
+/// The collector passes on the words of the authorizer (rule 9.5).
 #[tokio::test]
 async fn what_no_role_allows_is_forbidden_in_the_same_words_for_every_request() -> Result<()> {
     let stage = Stage::set().await?;
@@ -325,9 +326,9 @@ async fn what_no_role_allows_is_forbidden_in_the_same_words_for_every_request() 
     stage.clear().await
 }
 
-/// 8: a dependent whose creation was answered before its owner was orphaned lives,
-/// where the watch is late for certain: the collector may
-/// list Secrets, and may not watch them.
+/// A dependent lives if it was created before its owner was orphaned, even though its
+/// watch is certain to be late: the collector may list Secrets, but not watch them
+/// (rule 5.5).
 #[tokio::test]
 async fn a_dependent_that_no_watch_has_shown_lives() -> Result<()> {
     let stage = Stage::set().await?;

@@ -87,15 +87,15 @@ impl Scene for Family {
     }
 }
 
-/// Scenario 1: what a deleted object alone owned goes, down a chain and through
-/// a diamond; what has a second live owner keeps only that reference; what has
-/// no owner is untouched.
+/// Dependents that have no other owner are deleted, along a chain and through a diamond.
+/// A dependent with a second living owner keeps only that reference. An object without
+/// owners is untouched (rule 1.6).
 #[tokio::test]
 async fn background_deletion_takes_what_nobody_else_owns() -> Result<()> {
     play::<Family>().await
 }
 
-/// Scenario 1: a fan-out of 1,000, found and watched.
+/// A fan-out of 1,000, of which some are listed and some are watched (rule 1.6).
 #[tokio::test]
 async fn background_deletion_takes_a_thousand_dependents() -> Result<()> {
     let stage = Stage::set().await?;
@@ -196,8 +196,8 @@ impl Scene for Rings {
     }
 }
 
-/// Scenario 6: a ring of three blocking objects is harmless until one of them
-/// is deleted, or all at once; then all go and nothing hangs.
+/// A cycle of three blocking objects stays until one of them, or all of them, are
+/// deleted. Then all are deleted and nothing hangs (rules 4.5 and 10.4).
 #[tokio::test]
 async fn a_ring_of_blocking_objects_goes_without_hanging() -> Result<()> {
     Box::pin(play::<Rings>()).await
@@ -239,8 +239,8 @@ impl Scene for SelfOwners {
     }
 }
 
-/// Scenario 6: an object that owns itself, blocking or not, is harmless until
-/// it is deleted, and can be deleted under each policy.
+/// An object that owns itself, blocking or not, stays until it is deleted, and can be
+/// deleted under each policy (rule 4.4).
 #[tokio::test]
 async fn an_object_that_owns_itself_can_be_deleted_under_each_policy() -> Result<()> {
     play::<SelfOwners>().await
@@ -295,8 +295,9 @@ impl Scene for MixedChain {
     }
 }
 
-/// Scenario 9: A is deleted in background, B carries the finalizer `orphan`, so
-/// C lives, without references; also while a foreign finalizer holds B.
+/// A is deleted in the background and B carries the finalizer `orphan`, so C lives,
+/// without references (rules 1.8 and 4.20). The same holds while another finalizer holds
+/// B.
 #[tokio::test]
 async fn an_orphan_finalizer_in_a_chain_saves_what_comes_below() -> Result<()> {
     play::<MixedChain>().await

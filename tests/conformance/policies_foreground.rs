@@ -93,9 +93,9 @@ impl Scene for WaysOut {
     }
 }
 
-/// Scenario 2: the owner stays, with `deletionTimestamp`, as long as a blocking
-/// dependent with a foreign finalizer holds it. Each way out frees it: the
-/// dependent goes, drops the reference, or stops blocking.
+/// The owner stays, with a `deletionTimestamp`, as long as a blocking dependent with
+/// somebody else's finalizer holds it. It is released when the dependent is removed,
+/// drops the reference, or stops blocking (rules 1.7 and 10.4).
 #[tokio::test]
 async fn a_blocking_dependent_holds_its_owner_until_it_goes_or_lets_go() -> Result<()> {
     play::<WaysOut>().await
@@ -146,8 +146,8 @@ impl Scene for NotBlocking {
     }
 }
 
-/// Scenario 3: the owner does not wait for dependents whose
-/// `blockOwnerDeletion` is false or unset; they stay terminating.
+/// The owner does not wait for dependents whose `blockOwnerDeletion` is false or unset;
+/// they stay terminating (rule 4.2).
 #[tokio::test]
 async fn a_dependent_that_does_not_block_is_not_waited_for() -> Result<()> {
     play::<NotBlocking>().await
@@ -211,8 +211,9 @@ impl Scene for SolidOwner {
     }
 }
 
-/// Scenario 4: a dependent that also has a solid owner loses the waiting
-/// reference, lives, and does not block, also while somebody else does.
+/// A dependent that also has a solid owner loses the waiting reference, lives, and does
+/// not block (rule 4.15). The same holds while another dependent blocks the waiting
+/// owner.
 #[tokio::test]
 async fn a_dependent_with_a_solid_owner_leaves_the_waiting_one() -> Result<()> {
     play::<SolidOwner>().await
@@ -264,8 +265,8 @@ impl Scene for Chain {
     }
 }
 
-/// Scenario 5: down a chain each level is deleted in foreground itself, and the
-/// leaves go first.
+/// Each level of a chain is deleted in the foreground, and the leaves are removed first
+/// (rules 1.7 and 4.18).
 #[tokio::test]
 async fn foreground_deletion_goes_down_a_chain_and_comes_back_up() -> Result<()> {
     play::<Chain>().await
@@ -325,15 +326,15 @@ impl Scene for Twice {
     }
 }
 
-/// Scenario 7: two foreground deletions in a row on an object with a foreign
-/// finalizer: `foregroundDeletion` is removed each time, and each time the
-/// dependents go, also one that came in between.
+/// Two foreground deletions in a row of an object that another finalizer holds:
+/// `foregroundDeletion` is removed each time, and each time the dependents are deleted,
+/// including one that was created in between (rule 3.13).
 #[tokio::test]
 async fn an_object_can_be_deleted_in_foreground_twice() -> Result<()> {
     play::<Twice>().await
 }
 
-/// Scenario 2: the owner goes after the last of a thousand blocking dependents.
+/// The owner is removed after the last of a thousand blocking dependents (rule 1.7).
 #[tokio::test]
 async fn the_owner_of_a_thousand_blocking_dependents_goes_last() -> Result<()> {
     let stage = Stage::set().await?;

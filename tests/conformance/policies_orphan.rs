@@ -84,14 +84,14 @@ impl Scene for Orphans {
     }
 }
 
-/// Scenario 8: dependents, 10 and 100 of them, lose the reference and live; the
-/// owner goes, or stays with nothing but its own finalizer.
+/// 10 and 100 dependents lose the reference and live. The owner is removed, or keeps
+/// nothing but its own finalizer (rules 1.8 and 5.1).
 #[tokio::test]
 async fn orphaning_releases_the_dependents_and_the_owner_goes() -> Result<()> {
     play::<Orphans>().await
 }
 
-/// Scenario 8: 5,000 dependents.
+/// The same with 5,000 dependents (rule 5.1).
 #[tokio::test]
 async fn orphaning_releases_five_thousand_dependents() -> Result<()> {
     let stage = Stage::set().await?;
@@ -131,9 +131,8 @@ async fn ownerless(cluster: &Cluster, ns: &Ns) -> Result<usize> {
     Ok(all.iter().filter(|object| object.owner_uids().is_empty()).count())
 }
 
-/// Scenario 8: dependents whose creation was answered before the DELETE was
-/// sent live too. Their watches race with the owner's: many owners, many types,
-/// no pause.
+/// Dependents that were created before the DELETE was sent live (rule 5.5). Their watches
+/// race with the owner's: many owners, many types, no pause.
 #[tokio::test]
 async fn a_dependent_created_right_before_the_deletion_lives() -> Result<()> {
     let stage = Stage::set().await?;
@@ -166,9 +165,9 @@ async fn a_dependent_created_right_before_the_deletion_lives() -> Result<()> {
     collector.stop().await
 }
 
-/// Scenario 8: a type that cannot list does not hold orphaning up, be it broken
-/// from the start or later; and its object, which turns up after its owner is
-/// gone, loses the reference and lives.
+/// A type that cannot be listed does not hold up orphaning, whether it is broken from the
+/// start or breaks later (rule 5.8). Its object, which appears after its owner is gone,
+/// loses the reference and lives.
 #[tokio::test]
 async fn a_type_that_cannot_list_does_not_hold_orphaning_up() -> Result<()> {
     if fails_at(Weakness::UnlistableType) {
@@ -225,8 +224,8 @@ async fn orphan_while_broken(
     lives_with(cluster, &hidden, &[]).await
 }
 
-/// Scenario 10: orphaning is asked for in the middle of a foreground cascade of
-/// 5,000: from then on the dependents live.
+/// A second DELETE requests orphaning in the middle of a foreground cascade of 5,000.
+/// From then on the dependents live (rule 1.9).
 #[tokio::test]
 async fn orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest() -> Result<()> {
     let stage = Stage::set().await?;
@@ -254,8 +253,9 @@ async fn orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest() -> Res
     collector.stop().await
 }
 
-/// Scenario 10, the reverse: a foreground deletion in the middle of orphaning
-/// 5,000 dependents: what was released lives, the rest goes before the owner.
+/// A second DELETE requests foreground deletion while 5,000 dependents are being
+/// orphaned. The released ones live, and the others are deleted before the owner
+/// (rule 1.9).
 #[tokio::test]
 async fn a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest() -> Result<()> {
     let stage = Stage::set().await?;
@@ -288,8 +288,7 @@ async fn a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest() -> Re
     collector.stop().await
 }
 
-/// Scenario 10: the changes of mind that leave nothing to chance: nobody acts
-/// in between.
+/// Changes of policy with a certain outcome, because nobody acts in between (rule 1.9).
 #[tokio::test]
 async fn of_two_deletions_the_later_policy_holds() -> Result<()> {
     let stage = Stage::set().await?;

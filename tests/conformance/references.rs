@@ -27,8 +27,8 @@ fn of_kind(owner: &Obj, kind: &str) -> Value {
     reference("v1", kind, &owner.name, &owner.uid)
 }
 
-/// 12: an owner that never existed owns nothing, and what has another owner
-/// lives on with that one.
+/// An owner that never existed owns nothing. A dependent that has another owner lives on
+/// with that one (rule 1.1).
 #[tokio::test]
 async fn dependents_of_an_owner_that_never_existed_go() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
@@ -60,8 +60,8 @@ async fn dependents_of_an_owner_that_never_existed_go() -> Result<()> {
     .await
 }
 
-/// 12: a reference that has the uid right and the name wrong names nobody; nor
-/// does one that has the right uid and another kind.
+/// A reference with the right uid but a wrong name, or another kind, names nobody
+/// (rule 1.1).
 #[tokio::test]
 async fn an_owners_uid_under_another_name_or_kind_is_no_owner() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
@@ -86,8 +86,8 @@ async fn an_owners_uid_under_another_name_or_kind_is_no_owner() -> Result<()> {
     .await
 }
 
-/// 12: an owner that was created anew under its old name does not own what the
-/// old one owned.
+/// An owner that was re-created under its old name does not own the dependents of the old
+/// one (rule 1.1).
 #[tokio::test]
 async fn an_owner_created_anew_has_no_dependents_of_the_old_one() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
@@ -112,9 +112,9 @@ async fn an_owner_created_anew_has_no_dependents_of_the_old_one() -> Result<()> 
     .await
 }
 
-/// 13: a uid of another namespace is no owner. The dependent goes and is warned
-/// of, whatever kind its reference names; the owner and what it really owns
-/// stay as they are.
+/// A uid of another namespace is not an owner (rule 1.2). The dependent is deleted and a
+/// warning is recorded (rule 9.1), whatever kind its reference names. The object in the
+/// other namespace and its real dependents stay as they are.
 #[tokio::test]
 async fn an_owner_in_another_namespace_is_none_and_stays_as_it_is() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
@@ -154,9 +154,9 @@ async fn an_owner_in_another_namespace_is_none_and_stays_as_it_is() -> Result<()
     .await
 }
 
-/// 13, where the collector sees the dependents first: the type of the owner
-/// appears only then. What the wrong dependent makes it believe about the
-/// owner must not cost a right one its life.
+/// The dependents are observed first, because the type of the owner is served later. What
+/// the wrong dependent makes the collector assume about the owner must not cost a right
+/// one its life (rule 1.2).
 #[tokio::test]
 async fn dependents_that_are_seen_before_their_owner_are_told_apart() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
@@ -184,8 +184,8 @@ async fn dependents_that_are_seen_before_their_owner_are_told_apart() -> Result<
     .await
 }
 
-/// 13: an object that has references of unknown kinds beside the bad one is
-/// kept, and what goes on about it delays nobody.
+/// An object that has references of unknown kinds beside the wrong one is kept, and
+/// delays no other object (rule 8.4).
 #[tokio::test]
 async fn many_unresolvable_references_delay_no_other_object() -> Result<()> {
     in_both_orders(Rest::Parked, async |scene| {
@@ -217,8 +217,8 @@ async fn many_unresolvable_references_delay_no_other_object() -> Result<()> {
     .await
 }
 
-/// 14: an object of the cluster cannot have an owner in a namespace. It is kept
-/// and reported, and that is the end of it.
+/// A cluster-scoped object cannot have a namespaced owner. It is kept, reported, and not
+/// retried (rule 1.4).
 #[tokio::test]
 async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_is_kept() -> Result<()> {
     let stage = Stage::set().await?;
@@ -292,8 +292,7 @@ async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_is_kept() -> Resu
     stage.clear().await
 }
 
-/// 14 and 15 together: what is garbage by one reference and undecidable by
-/// another is kept whole.
+/// An object with one absent and one unresolved reference keeps both (rule 4.17).
 #[tokio::test]
 async fn an_absent_owner_beside_an_unknown_one_changes_nothing() -> Result<()> {
     let stage = Stage::set().await?;

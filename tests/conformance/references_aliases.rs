@@ -10,8 +10,9 @@ use crate::stage::Stage;
 use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::{Obj, Policy, Turn};
 
-/// 20: an object that is served in two groups, an Ingress on old servers, is
-/// one object: one request deletes it, one dependent it is, and no collision.
+/// An object that is served in two groups, such as an Ingress on old servers, is one
+/// object: one request deletes it, it counts as one dependent, and it is not a collision
+/// (rule 3.2).
 #[tokio::test]
 async fn an_object_that_is_served_twice_is_one_object() -> Result<()> {
     let stage = Stage::set_on(Turn::of_old().await?).await?;

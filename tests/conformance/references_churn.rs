@@ -89,8 +89,8 @@ impl Drop for Churn {
     }
 }
 
-/// 19: neither labels nor a status that change a hundred times a second keep an
-/// object from being collected, or its owner from going.
+/// Labels or a status that change a hundred times a second keep neither an object from
+/// being collected nor its owner from being removed (rule 4.27).
 #[tokio::test]
 async fn churn_does_not_starve_collection() -> Result<()> {
     let stage = Stage::set_alone().await?;
@@ -144,8 +144,8 @@ async fn churn_does_not_starve_collection() -> Result<()> {
     stage.clear().await
 }
 
-/// 19, where every request of the collector takes so long that the dependent has
-/// changed several times since it was read: a version is never the right one.
+/// Each request of the collector takes so long that the dependent has changed several
+/// times since it was read, so a version is never the current one (rule 4.27).
 #[tokio::test]
 async fn churn_does_not_starve_a_collector_that_is_slower() -> Result<()> {
     let stage = Stage::set_alone().await?;

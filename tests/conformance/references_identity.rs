@@ -10,7 +10,7 @@ use crate::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Obj, Policy, Scope};
 
-/// 17: a kind in lower case is that kind.
+/// A kind in lower case resolves (rule 1.5).
 #[tokio::test]
 async fn a_kind_in_lower_case_resolves() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
@@ -80,8 +80,8 @@ async fn with_duplicates(stage: &Stage) -> Result<Outcome> {
     })
 }
 
-/// 18: references with one uid and different names are no reason to look at an
-/// object again and again, not even when it changes in other ways.
+/// References with one uid and different names are not processed again and again, even if
+/// the object changes in other ways (rule 3.9).
 #[tokio::test]
 async fn duplicate_references_are_not_processed_for_ever() -> Result<()> {
     let stage = Stage::set().await?;
@@ -124,8 +124,8 @@ async fn duplicate_references_are_not_processed_for_ever() -> Result<()> {
     stage.clear().await
 }
 
-/// 20a: of two references with one uid only the wrong one goes; the right one
-/// stays as it was written.
+/// Of two references with one uid only the wrong one is removed; the right one stays as
+/// it was written (rule 6.3).
 #[tokio::test]
 async fn of_two_references_with_one_uid_the_wrong_one_goes() -> Result<()> {
     for custom in [false, true] {
@@ -180,8 +180,8 @@ async fn of_two_references_with_one_uid_the_wrong_one_goes() -> Result<()> {
     Ok(())
 }
 
-/// 20: two objects of different types with one uid are two objects. Each is
-/// collected, and collects, by itself; that they look alike is reported.
+/// Two objects of different types with one uid are two objects. Each is collected, and
+/// owns dependents, by itself. The collision is reported (rule 3.1).
 #[tokio::test]
 async fn two_objects_with_one_uid_are_told_apart() -> Result<()> {
     let stage = Stage::set().await?;

@@ -64,8 +64,8 @@ async fn noticed(scene: &Setting<'_>, object: &Obj, version: &str) -> Result<()>
     .await
 }
 
-/// 15: what refers to a kind that nobody knows is kept, reported, and collected
-/// at once when the kind is served.
+/// A dependent of an unknown kind is kept and reported (rule 4.11), and collected at once
+/// when the kind is served (rule 2.3).
 #[tokio::test]
 async fn dependents_of_an_unknown_kind_wait_for_it() -> Result<()> {
     let stage = Stage::set().await?;
@@ -126,8 +126,8 @@ async fn dependents_of_an_unknown_kind_wait_for_it() -> Result<()> {
     Ok(())
 }
 
-/// 15: nothing follows from a type's absence. Once it is served again, what
-/// its objects own is kept, and the rest goes within two seconds.
+/// Nothing follows from the absence of a type. When it is served again, the dependents of
+/// its objects are kept and the others are deleted within two seconds (rule 2.12).
 #[tokio::test]
 async fn dependents_of_a_type_that_was_away_are_told_apart() -> Result<()> {
     let stage = Stage::set().await?;
@@ -179,8 +179,8 @@ async fn dependents_of_a_type_that_was_away_are_told_apart() -> Result<()> {
     Ok(())
 }
 
-/// 16: a reference may name any version that is served. One that names another
-/// version is kept and reported, even when its owner is gone.
+/// A reference may name any served version. A dependent that names another version is
+/// kept and reported, even when its owner is gone (rule 1.5).
 #[tokio::test]
 async fn any_served_version_will_do_and_no_other() -> Result<()> {
     in_both_orders(Rest::Parked, async |scene| {
@@ -222,9 +222,9 @@ async fn any_served_version_will_do_and_no_other() -> Result<()> {
     .await
 }
 
-/// 16: the version that was preferred, and so watched, is dropped. Objects are
-/// owned and collected through the one that is left; what names the old one is
-/// kept.
+/// The preferred version, which was the watched one, is dropped. Objects are owned and
+/// collected through the remaining version, and a dependent that names the dropped one is
+/// kept (rule 2.13).
 #[tokio::test]
 async fn objects_outlive_the_version_that_was_preferred() -> Result<()> {
     in_both_orders(Rest::Parked, async |scene| {
@@ -266,8 +266,8 @@ async fn objects_outlive_the_version_that_was_preferred() -> Result<()> {
     .await
 }
 
-/// 16: a new version comes and the old one is dropped, with the objects stored
-/// anew. They are owned, and own, through the new one.
+/// A new version is added and the old one is dropped after the objects were stored anew.
+/// They are owned, and own, through the new version (rule 2.13).
 #[tokio::test]
 async fn objects_move_to_a_new_version() -> Result<()> {
     in_both_orders(Rest::Parked, async |scene| {

@@ -136,8 +136,8 @@ impl Score {
     }
 }
 
-/// 19: a solid owner that is added before the DELETE takes effect saves the
-/// object, however late.
+/// A solid owner that is added at any moment before the DELETE takes effect saves the
+/// object (rule 4.25).
 #[tokio::test]
 async fn an_owner_added_in_time_saves_an_object() -> Result<()> {
     let stage = Stage::set().await?;
@@ -179,8 +179,8 @@ async fn an_owner_added_in_time_saves_an_object() -> Result<()> {
     stage.clear().await
 }
 
-/// 19: the finalizer `orphan` that is added before the DELETE takes effect
-/// decides what becomes of the dependents.
+/// A finalizer `orphan` that is added before the DELETE takes effect decides the fate of
+/// the dependents (rule 4.25).
 #[tokio::test]
 async fn an_orphan_finalizer_added_in_time_is_honoured() -> Result<()> {
     let stage = Stage::set().await?;
@@ -261,9 +261,8 @@ impl Circles {
     }
 }
 
-/// 19: before an object that might be part of a circle is deleted, it stops
-/// blocking its owners. An owner that is added between that patch and the
-/// DELETE saves it.
+/// Before an object that may be part of a cycle is deleted, it stops blocking its owners.
+/// An owner that is added between that patch and the DELETE saves the object (rule 4.23).
 #[tokio::test]
 async fn an_owner_added_after_the_unblocking_patch_saves_an_object() -> Result<()> {
     let stage = Stage::set().await?;

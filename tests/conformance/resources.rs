@@ -20,8 +20,8 @@ struct Type {
     namespaced: bool,
 }
 
-/// 22: custom resources own custom resources and built-in ones, and the
-/// reverse; in namespaces and in the cluster; under all policies.
+/// Custom and built-in resources own each other, in namespaces and in the cluster scope,
+/// under all policies (rule 2.1).
 #[tokio::test]
 async fn custom_and_built_in_types_own_each_other() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
@@ -128,8 +128,8 @@ async fn orphan_many(
     Ok(())
 }
 
-/// 22: custom resources refuse strategic merge patches with 415. The collector
-/// falls back on another kind, and remembers it.
+/// Custom resources answer strategic merge patches with 415. The collector falls back to
+/// a JSON merge patch, and remembers it (rule 6.2).
 #[tokio::test]
 async fn patches_of_custom_resources_fall_back_on_415() -> Result<()> {
     let stage = Stage::set().await?;
@@ -192,8 +192,8 @@ impl Ignored {
     }
 }
 
-/// 26: a type that is ignored is not listed, not watched, and nothing is written
-/// to its objects; that their deletions do not end is said.
+/// An ignored type is not listed and not watched, and its objects are not written to. A
+/// warning says that their deletions never end (rule 2.2).
 #[tokio::test]
 async fn an_ignored_type_is_left_alone() -> Result<()> {
     let stage = Stage::set().await?;

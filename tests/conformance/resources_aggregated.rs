@@ -124,15 +124,15 @@ async fn play(order: Order) -> Result<()> {
     stage.clear().await
 }
 
-/// 25: nobody answers for an API from the start. All others are collected; the
-/// group is named with the server's words.
+/// An API that is down from the start delays no other. Its group is named with the
+/// server's words (rule 2.14).
 #[tokio::test]
 async fn an_api_that_is_down_from_the_start_holds_up_nobody() -> Result<()> {
     play(Order::ObjectsFirst).await
 }
 
-/// 25: such an API comes while the collector runs: no other type's watch is begun
-/// again.
+/// An API that is down is added while the collector runs. No other type is watched anew
+/// (rule 2.6).
 #[tokio::test]
 async fn an_api_that_comes_and_is_down_disturbs_nobody() -> Result<()> {
     play(Order::CollectorFirst).await

@@ -222,15 +222,16 @@ async fn play(order: Order) -> Result<()> {
     stage.clear().await
 }
 
-/// 25: the backend fails under the collector's eyes and returns. What needs it waits
-/// until then, and nothing that lives is deleted: nobody can tell whether an owner of
-/// that type is gone.
+/// The backend of an API fails while the collector runs, and returns. Objects that depend
+/// on it wait until then, and nothing alive is deleted, because nobody can tell whether
+/// an owner of that type is gone (rule 2.14).
 #[tokio::test]
 async fn an_api_whose_backend_fails_and_returns_is_collected_when_it_is_back() -> Result<()> {
     play(Order::CollectorFirst).await
 }
 
-/// 25: the collector comes when the backend is down, and has never seen its objects.
+/// The collector starts while the backend of an API is down, so it has never seen the
+/// objects (rule 2.14).
 #[tokio::test]
 async fn an_api_whose_backend_is_down_at_the_start_is_collected_when_it_is_back() -> Result<()> {
     play(Order::ObjectsFirst).await

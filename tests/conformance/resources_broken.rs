@@ -178,14 +178,14 @@ async fn repaired(broken_first: bool) -> Result<()> {
     play(&stage, &widgets, "conversion webhook", Rest::FailingOf(WIDGETS), broken_first).await
 }
 
-/// 24: the definition names a webhook that is not there, from before the collector
-/// comes; it is collected when the definition is repaired.
+/// The CRD names a webhook that does not exist when the collector starts. The type is
+/// collected when the CRD is repaired (rule 2.14).
 #[tokio::test]
 async fn a_type_whose_definition_is_broken_from_the_start_holds_up_nobody() -> Result<()> {
     repaired(true).await
 }
 
-/// 24: the definition is broken under the collector's eyes, and repaired.
+/// The CRD is broken, and repaired, while the collector runs (rule 2.14).
 #[tokio::test]
 async fn a_type_whose_definition_breaks_and_is_repaired_holds_up_nobody() -> Result<()> {
     repaired(false).await

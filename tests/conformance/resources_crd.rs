@@ -70,8 +70,8 @@ async fn remove(widgets: &Crd, collector: &Collector) -> Result<()> {
     .await
 }
 
-/// 23: when a CRD is deleted, its objects go, and so do their dependents. The
-/// same happens again when the type has come back.
+/// When a CRD is deleted, its objects and their dependents are deleted (rule 2.10). The
+/// same happens after the CRD was created again.
 #[tokio::test]
 async fn dependents_of_a_removed_type_go_with_its_objects() -> Result<()> {
     let stage = Stage::set().await?;
@@ -118,9 +118,9 @@ async fn dependents_of_a_removed_type_go_with_its_objects() -> Result<()> {
     Ok(())
 }
 
-/// 23, where nobody watched: a type that was removed while no collector ran
-/// proves nothing. Its dependents are kept and reported; they go when the type
-/// is back, without its objects.
+/// A type that was removed while no collector ran proves nothing. Its dependents are kept
+/// and reported, and deleted when the type is served again without its objects
+/// (rule 2.11).
 #[tokio::test]
 async fn a_type_that_was_removed_unseen_leaves_its_dependents_until_it_is_back() -> Result<()> {
     let stage = Stage::set().await?;

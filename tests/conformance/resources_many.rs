@@ -116,7 +116,8 @@ async fn come_and_go(cluster: &Cluster, ns: &Ns, collector: &Collector, round: u
     Ok(())
 }
 
-/// 27: 200 types come and go twice; no watch, task, node or memory is left behind.
+/// 200 types are added and removed twice. No watch, task, node or memory is left behind
+/// (rule 2.17).
 #[tokio::test]
 async fn nothing_is_left_of_types_that_have_gone() -> Result<()> {
     let stage = Stage::set().await?;

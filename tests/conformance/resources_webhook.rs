@@ -66,20 +66,20 @@ async fn converted(failure: Verdict, words: &str, broken_first: bool) -> Result<
     play(&stage, &widgets, words, Rest::Parked, broken_first).await
 }
 
-/// 24: the conversion webhook of a type fails from before the collector comes.
+/// The conversion webhook of a type fails when the collector starts (rule 2.14).
 #[tokio::test]
 async fn a_type_that_cannot_be_converted_from_the_start_holds_up_nobody() -> Result<()> {
     converted(Verdict::No(WORDS, None), WORDS, true).await
 }
 
-/// 24: it fails under the collector's eyes. Nothing but the webhook changes, so
-/// nobody tells the collector when it works again.
+/// The conversion webhook of a type fails while the collector runs (rule 2.14). Nothing
+/// but the webhook changes, so no event tells the collector when it works again.
 #[tokio::test]
 async fn a_type_that_can_no_longer_be_converted_holds_up_nobody() -> Result<()> {
     converted(Verdict::No(WORDS, None), WORDS, false).await
 }
 
-/// 24: the webhook itself is broken.
+/// The configuration of the webhook itself is broken (rule 2.14).
 #[tokio::test]
 async fn a_type_whose_webhook_is_broken_holds_up_nobody() -> Result<()> {
     converted(Verdict::Broken, "conversion webhook", true).await

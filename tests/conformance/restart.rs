@@ -1,5 +1,5 @@
-//! Scenario 11: the collector is restarted in the middle of each of the others,
-//! killed and asked to end in turn, and it finishes correctly.
+//! The collector is restarted in the middle of other scenarios, killed and stopped in
+//! turn, and finishes correctly (rule 8.12).
 
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -76,61 +76,61 @@ async fn interrupt_once<S: Scene>(stage: &Stage) -> Result<usize> {
     Ok(interrupted)
 }
 
-/// Scenario 11 in the middle of scenario 1.
+/// In the middle of a background deletion (rules 1.6 and 8.12).
 #[tokio::test]
 async fn a_background_deletion_is_finished_after_restarts() -> Result<()> {
     interrupt::<Family>().await
 }
 
-/// Scenario 11 in the middle of scenario 2.
+/// While a blocking dependent holds its owner (rules 1.7, 8.12 and 10.4).
 #[tokio::test]
 async fn held_owners_are_set_free_after_restarts() -> Result<()> {
     interrupt::<WaysOut>().await
 }
 
-/// Scenario 11 in the middle of scenario 3.
+/// While dependents that do not block stay terminating (rules 4.2 and 8.12).
 #[tokio::test]
 async fn dependents_that_do_not_block_are_not_waited_for_after_restarts() -> Result<()> {
     interrupt::<NotBlocking>().await
 }
 
-/// Scenario 11 in the middle of scenario 4.
+/// While dependents leave a waiting owner (rules 4.15 and 8.12).
 #[tokio::test]
 async fn dependents_leave_a_waiting_owner_after_restarts() -> Result<()> {
     interrupt::<SolidOwner>().await
 }
 
-/// Scenario 11 in the middle of scenario 5.
+/// In the middle of the foreground deletion of a chain (rules 4.18 and 8.12).
 #[tokio::test]
 async fn a_foreground_chain_is_finished_after_restarts() -> Result<()> {
     interrupt::<Chain>().await
 }
 
-/// Scenario 11 in the middle of scenario 6.
+/// In the middle of the deletion of a cycle (rules 4.5 and 8.12).
 #[tokio::test]
 async fn rings_are_taken_apart_after_restarts() -> Result<()> {
     interrupt::<Rings>().await
 }
 
-/// Scenario 11 in the middle of scenario 6.
+/// In the middle of the deletion of objects that own themselves (rules 4.4 and 8.12).
 #[tokio::test]
 async fn objects_that_own_themselves_go_after_restarts() -> Result<()> {
     interrupt::<SelfOwners>().await
 }
 
-/// Scenario 11 in the middle of scenario 7.
+/// In the middle of two foreground deletions of one object (rules 3.13 and 8.12).
 #[tokio::test]
 async fn an_object_is_deleted_in_foreground_twice_after_restarts() -> Result<()> {
     interrupt::<Twice>().await
 }
 
-/// Scenario 11 in the middle of scenario 8.
+/// In the middle of orphaning (rules 5.1 and 8.12).
 #[tokio::test]
 async fn orphaning_is_finished_after_restarts() -> Result<()> {
     interrupt::<Orphans>().await
 }
 
-/// Scenario 11 in the middle of scenario 9.
+/// In the middle of a chain in which one object carries `orphan` (rules 4.20 and 8.12).
 #[tokio::test]
 async fn an_orphan_finalizer_in_a_chain_is_honoured_after_restarts() -> Result<()> {
     interrupt::<MixedChain>().await
@@ -168,19 +168,19 @@ async fn interrupt_thousands(policy: Policy, live: usize) -> Result<()> {
     collector.stop().await
 }
 
-/// Scenario 11 in the middle of a cascade of 5,000.
+/// In the middle of a background cascade of 5,000 (rules 8.12 and 10.2).
 #[tokio::test]
 async fn a_background_cascade_of_five_thousand_is_finished_after_restarts() -> Result<()> {
     interrupt_thousands(Policy::Background, 0).await
 }
 
-/// Scenario 11 in the middle of a cascade of 5,000.
+/// In the middle of a foreground cascade of 5,000 (rule 8.12).
 #[tokio::test]
 async fn a_foreground_cascade_of_five_thousand_is_finished_after_restarts() -> Result<()> {
     interrupt_thousands(Policy::Foreground, 0).await
 }
 
-/// Scenario 11 in the middle of orphaning 5,000 dependents.
+/// In the middle of orphaning 5,000 dependents (rules 5.4 and 8.12).
 #[tokio::test]
 async fn orphaning_five_thousand_is_finished_after_restarts() -> Result<()> {
     interrupt_thousands(Policy::Orphan, 5000).await
@@ -227,13 +227,13 @@ async fn interrupt_a_change_of_mind(first: Policy, second: Policy) -> Result<()>
     collector.stop().await
 }
 
-/// Scenario 11 in the middle of scenario 10.
+/// After a foreground deletion was changed to orphaning (rules 1.9 and 8.12).
 #[tokio::test]
 async fn orphaning_instead_of_a_foreground_deletion_is_honoured_after_a_restart() -> Result<()> {
     interrupt_a_change_of_mind(Policy::Foreground, Policy::Orphan).await
 }
 
-/// Scenario 11 in the middle of scenario 10, the reverse.
+/// After orphaning was changed to a foreground deletion (rules 5.13 and 8.12).
 #[tokio::test]
 async fn a_foreground_deletion_instead_of_orphaning_is_honoured_after_a_restart() -> Result<()> {
     interrupt_a_change_of_mind(Policy::Orphan, Policy::Foreground).await

@@ -50,9 +50,9 @@ async fn decisions(collector: &Collector, object: &Obj) -> Result<Vec<Value>> {
     Ok(page["decisions"].as_array().with_context(|| format!("no decisions: {page}"))?.clone())
 }
 
-/// A write that a webhook denies, an owner that is blocked by somebody else's
-/// finalizer, and a reference that can never be right: each is listed with the reason
-/// in the words of whoever has it, and gone when it is done.
+/// A write that a webhook denies, an owner that somebody else's finalizer blocks, and a
+/// reference that can never be valid: each is listed with its reason, in the words of
+/// whoever gave it, until it is done (rules 9.6 and 10.6).
 #[tokio::test]
 async fn what_cannot_be_finished_is_listed_until_it_is() -> Result<()> {
     let stage = Stage::set().await?;

@@ -45,27 +45,27 @@ async fn kept(stage: &Stage, dependent: &Obj) -> Result<()> {
     stage.cluster.assert_kept([dependent]).await
 }
 
-/// Semantics, section 1: a 404 means that an object is absent only when
-/// `Status.details` names it. Fails, as the next seven, if the code is enough.
+/// A 404 proves that an object is absent only if `Status.details` names the object
+/// (rule 1.11). Like the next seven, this fails if the code is enough.
 #[tokio::test]
 async fn a_404_without_details_proves_nothing() -> Result<()> {
     told(|_| Reply::status(404, "NotFound", "not found")).await
 }
 
-/// Semantics, section 1: the path is not served.
+/// The path is not served (rule 1.12).
 #[tokio::test]
 async fn a_404_of_the_path_proves_nothing() -> Result<()> {
     told(|_| Reply::text(404, "404 page not found\n")).await
 }
 
-/// Semantics, section 1: as an API server answers for a path that it knows in
-/// another version.
+/// An API server answers like this for a path that it serves in another version
+/// (rule 1.12).
 #[tokio::test]
 async fn a_404_of_the_resource_proves_nothing() -> Result<()> {
     told(|_| Reply::status(404, "NotFound", "the server could not find the requested resource")).await
 }
 
-/// Semantics, section 1: the namespace's 404.
+/// The 404 of the namespace (rule 1.11).
 #[tokio::test]
 async fn a_404_of_the_namespace_proves_nothing() -> Result<()> {
     told(|stage| {
@@ -75,7 +75,7 @@ async fn a_404_of_the_namespace_proves_nothing() -> Result<()> {
     .await
 }
 
-/// Semantics, section 1: name and resource, but another group.
+/// The right name and resource, but another group (rule 1.11).
 #[tokio::test]
 async fn a_404_of_another_group_proves_nothing() -> Result<()> {
     told(|_| {
@@ -85,7 +85,7 @@ async fn a_404_of_another_group_proves_nothing() -> Result<()> {
     .await
 }
 
-/// Semantics, section 1: another name.
+/// Another name (rule 1.11).
 #[tokio::test]
 async fn a_404_of_another_name_proves_nothing() -> Result<()> {
     told(|_| {
@@ -95,8 +95,8 @@ async fn a_404_of_another_name_proves_nothing() -> Result<()> {
     .await
 }
 
-/// Semantics, section 1: an answer without a uid proves nothing; here the
-/// "other uid" would be none at all.
+/// An answer without a uid proves nothing (rule 1.13). Here the "other uid" would be none
+/// at all.
 #[tokio::test]
 async fn an_object_without_a_uid_proves_nothing() -> Result<()> {
     told(|stage| {
@@ -106,15 +106,15 @@ async fn an_object_without_a_uid_proves_nothing() -> Result<()> {
     .await
 }
 
-/// Semantics, section 4: a look-up that fails leaves the reference unresolved.
+/// A look-up that fails leaves the reference unresolved (rule 4.11).
 #[tokio::test]
 async fn an_error_proves_nothing() -> Result<()> {
     told(|_| Reply::broken()).await?;
     told(|_| Reply::status(403, "Forbidden", "a refusal made by the test")).await
 }
 
-/// Semantics, section 1: the object's own 404 and another uid are proof. The
-/// counterpart of the others: fails if these are not taken for what they are.
+/// The object's own 404 and another uid are proof (rules 1.11 and 1.13). The counterpart
+/// of the other tests: fails if these answers are not accepted.
 #[tokio::test]
 async fn the_owners_own_404_and_another_uid_are_proof() -> Result<()> {
     let stage = Stage::set().await?;

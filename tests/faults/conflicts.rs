@@ -14,9 +14,9 @@ async fn churn(stage: &Stage, object: &Obj, count: usize, held: Held) -> Result<
     Ok((now, request))
 }
 
-/// Semantics, section 4: only unrelated fields changed, so DELETE goes out again
-/// at once with the version just read. Fails if it is decided afresh, by the
-/// reads of owner and object that this would cost, or backed off.
+/// Only unrelated fields changed, so the DELETE is sent again at once with the version
+/// just read (rule 4.26). Fails if the object is decided on again, which would cost reads
+/// of owner and object, or if it backs off.
 #[tokio::test]
 async fn a_label_that_changes_costs_one_more_delete_at_the_version_just_read() -> Result<()> {
     let stage = Stage::set().await?;
@@ -40,8 +40,8 @@ async fn a_label_that_changes_costs_one_more_delete_at_the_version_just_read() -
     collector.stop().await
 }
 
-/// Semantics, section 4: after 5 such conflicts in a row, `uid` alone. Fails, by
-/// waiting for a DELETE that succeeds, if there is no such end to it.
+/// After five such conflicts in a row, the DELETE carries the uid alone (rule 4.27).
+/// Without that, this would wait for ever for a DELETE that succeeds.
 #[tokio::test]
 async fn after_five_conflicts_over_nothing_the_uid_alone_is_enough() -> Result<()> {
     let stage = Stage::set().await?;
@@ -67,9 +67,9 @@ async fn after_five_conflicts_over_nothing_the_uid_alone_is_enough() -> Result<(
     collector.stop().await
 }
 
-/// Semantics, section 4: an owner that comes among such conflicts saves the object
-/// at any of them, the last included. Fails if the references are compared only
-/// the first time.
+/// An owner that is added among such conflicts saves the object at any of them, including
+/// the last one (rules 4.25 and 4.27). Fails if the references are compared only the
+/// first time.
 #[tokio::test]
 async fn an_owner_that_comes_after_four_conflicts_over_nothing_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
@@ -92,10 +92,10 @@ async fn an_owner_that_comes_after_four_conflicts_over_nothing_saves_the_object(
     collector.stop().await
 }
 
-/// Semantics, section 4: a 409 to the DELETE with the uid alone, or one after which
-/// the very same version is read, has no cause that could be removed: backoff,
-/// and a new decision. Fails if the collector goes round in the same loop: the
-/// next DELETE must carry a version again.
+/// A 409 to a DELETE with the uid alone, or one after which the same version is read, has
+/// no cause that could be removed. It leads to a backoff and a new decision (rule 4.28).
+/// Fails if the collector repeats the same request: the next DELETE must carry a version
+/// again.
 #[tokio::test]
 async fn a_conflict_without_a_visible_cause_is_backed_off() -> Result<()> {
     let stage = Stage::set().await?;
@@ -131,9 +131,9 @@ async fn a_conflict_without_a_visible_cause_is_backed_off() -> Result<()> {
     collector.stop().await
 }
 
-/// Semantics, section 4: 409 → read it; being deleted → stop. Fails if the
-/// collector deletes what a client has just deleted in its own way: with
-/// Background it would wipe the finalizer `orphan`.
+/// After a 409, an object that is being deleted is left alone (rule 4.24). Fails if the
+/// collector deletes in its own way what a client has just deleted: with Background it
+/// would remove the finalizer `orphan`.
 #[tokio::test]
 async fn what_a_client_deletes_between_decision_and_delete_is_left_to_its_policy() -> Result<()> {
     let stage = Stage::set().await?;
@@ -156,10 +156,9 @@ async fn what_a_client_deletes_between_decision_and_delete_is_left_to_its_policy
     collector.stop().await
 }
 
-/// Semantics, section 4, for references: an object that changes faster than its events
-/// arrive loses the reference to an owner proved absent all the same. Fails, by waiting
-/// for a PATCH that can succeed, if after a conflict the version to patch at is only
-/// taken from the graph.
+/// An object that changes faster than its events arrive still loses the reference to an
+/// absent owner (rule 6.5). If after a conflict the version were only taken from the
+/// graph, this would wait for ever for a PATCH that succeeds.
 #[tokio::test]
 async fn references_to_the_absent_are_removed_at_the_version_just_read() -> Result<()> {
     let stage = Stage::set().await?;

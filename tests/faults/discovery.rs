@@ -64,8 +64,8 @@ async fn collected_all_the_same(path: &'static str, reply: Reply) -> Result<()> 
     collector.stop().await
 }
 
-/// Scenario 25, semantics, section 2. Fails if a group of which nothing could be
-/// learned is taken for one that is no longer served.
+/// A group whose discovery fails keeps its monitors (rule 2.5). Fails if such a group is
+/// taken for one that is no longer served.
 #[tokio::test]
 async fn a_group_that_cannot_be_discovered_keeps_its_monitors() -> Result<()> {
     collected_all_the_same("/apis/example.com/v1", unavailable()).await
@@ -77,16 +77,16 @@ async fn a_group_that_becomes_forbidden_keeps_its_monitors() -> Result<()> {
     collected_all_the_same("/apis/example.com/v1", forbidden()).await
 }
 
-/// Semantics, section 2: not even the names of the groups can be learned.
+/// Not even the names of the groups can be discovered (rule 2.4).
 #[tokio::test]
 async fn a_discovery_that_learns_nothing_of_named_groups_changes_nothing() -> Result<()> {
     collected_all_the_same("/apis", unavailable()).await
 }
 
-/// Semantics, section 2: a group that could not be discovered from the start stops
-/// neither the others nor the start; what is owned by its objects is kept until it
-/// can be. Fails if one failure is the whole discovery's, or if an owner of an
-/// unknown kind is taken for absent.
+/// A group that cannot be discovered from the start stops neither the others nor the
+/// start (rule 2.6). What its objects own is kept until it can be discovered. Fails if
+/// one failure counts for the whole discovery, or if an owner of an unknown kind is taken
+/// for absent.
 async fn others_go_on(reply: Reply) -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
@@ -144,10 +144,10 @@ async fn a_group_that_is_down_does_not_stop_the_others() -> Result<()> {
     others_go_on(unavailable()).await
 }
 
-/// Semantics, sections 2 and 4: a type is watched through the one version of its group
-/// that could be discovered at the start, and a dependent names its owner through the
-/// other one. Nobody knows what that reference means, and it blocks all the same.
-/// Fails if the owner's finalizer goes as if nothing blocked it.
+/// A type is watched through the one version of its group that could be discovered at the
+/// start, and a dependent names its owner through the other one. Nobody knows what that
+/// reference means, but it blocks all the same (rule 2.7). Fails if the owner's finalizer
+/// is removed as if nothing blocked it.
 async fn waits_for_what_blocks_it(scope: Scope) -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
@@ -205,9 +205,9 @@ async fn a_cluster_scoped_owner_waits_for_what_blocks_it_through_a_version_not_d
     waits_for_what_blocks_it(Scope::Cluster).await
 }
 
-/// Semantics, section 2: a type that came while the watch of CRDs had a gap is in no
-/// event, but in the list that closes the gap. Fails if only events of CRDs make
-/// discovery look: it would be found at the next regular look.
+/// A type that was added while the watch of CRDs had a gap is in no event, but in the
+/// list that closes the gap (rule 2.3). Fails if only events of CRDs trigger discovery:
+/// the type would be found at the next regular interval.
 #[tokio::test]
 async fn a_type_that_came_in_a_gap_of_the_watch_is_found_by_the_list() -> Result<()> {
     const CRDS: &str = "customresourcedefinitions.apiextensions.k8s.io";

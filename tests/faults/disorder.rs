@@ -1,5 +1,5 @@
-//! Scenario 32: watches that tell things twice, in another order than they have
-//! happened between types, or skip versions.
+//! Watches that repeat events, change their order between types, or skip versions
+//! (rule 3.21).
 
 use anyhow::{Context as _, Result, ensure};
 

@@ -23,9 +23,8 @@ async fn family(stage: &Stage) -> Result<(Obj, Vec<Obj>)> {
     Ok((owner, dependents))
 }
 
-/// Semantics, section 4: a waiting owner is confirmed live once for its
-/// dependents, and again after a second or an event of the owner. Fails if each
-/// dependent costs a read of its owner.
+/// A waiting owner is confirmed once for all its dependents, and again after a second or
+/// an event of the owner (rule 4.31). Fails if each dependent costs a read of its owner.
 #[tokio::test]
 async fn one_look_at_an_owner_speaks_for_all_its_dependents() -> Result<()> {
     let stage = Stage::set().await?;
@@ -50,10 +49,10 @@ async fn one_look_at_an_owner_speaks_for_all_its_dependents() -> Result<()> {
     collector.stop().await
 }
 
-/// Semantics, section 4, scenario 10: the owner is deleted again, with Orphan,
-/// while a DELETE of a dependent is on its way, and the collector knows it. From
-/// then on that policy holds. Fails if dependents are decided by what was known
-/// when they were queued: more than the one goes.
+/// The owner is deleted again, with Orphan, while the DELETE of a dependent is under way,
+/// and the collector has seen it. From then on that policy applies (rules 1.9, 4.32 and
+/// 8.1). Fails if dependents are decided by what was known when they were queued: more
+/// than the one would be deleted.
 #[tokio::test]
 async fn dependents_live_that_are_decided_after_the_owner_was_deleted_with_orphan() -> Result<()> {
     let stage = Stage::set().await?;
@@ -118,9 +117,9 @@ async fn dependents_live_that_are_decided_a_second_after_it_even_if_its_watch_is
     collector.stop().await
 }
 
-/// Scenario 10, the reverse: from Orphan to Foreground while the finalizer is on
-/// its way out. Fails if the finalizer patch is not bound to what was read: the
-/// owner would go, and leave its dependents behind for ever.
+/// The policy changes from Orphan to Foreground while the finalizer patch is under way
+/// (rule 5.13). Fails if that patch is not bound to what was read: the owner would be
+/// removed, and leave its dependents behind for ever.
 #[tokio::test]
 async fn an_owner_that_is_deleted_again_with_foreground_takes_its_dependents_along() -> Result<()> {
     let stage = Stage::set().await?;

@@ -13,9 +13,9 @@ const STUCK: usize = 100;
 /// How many workers there are. Each may fall for the type once.
 const WORKERS: usize = 8;
 
-/// Invariant 5, scenario 24: a conversion webhook that hangs makes every GET of its
-/// type hang, too. Fails if each object that waits for such an owner holds a worker
-/// until its own look-up is given up: they are all before the others in line.
+/// A conversion webhook that hangs makes every GET of its type hang, too (rules 7.7 and
+/// 10.5). Fails if each object that waits for such an owner holds a worker until its own
+/// look-up is abandoned: they are all queued before the others.
 #[tokio::test]
 async fn a_type_whose_look_ups_hang_holds_up_nobody() -> Result<()> {
     let stage = Stage::set().await?;

@@ -11,9 +11,9 @@ use kube_gc_testkit::proxy::{How, On, Reply, Verb};
 /// A finalizer of somebody else.
 const HOLD: &str = "example.com/hold";
 
-/// Semantics, section 5, and invariant 3: the dependent was created before the
-/// DELETE was sent, and its watch event is late. Fails without the confirming
-/// lists: the finalizer goes, and the dependent with it when it turns up.
+/// The dependent was created before the DELETE was sent, and its watch event is late
+/// (rules 5.5 and 10.3). Fails without the confirming lists: the finalizer is removed,
+/// and the dependent is deleted when its event arrives.
 #[tokio::test]
 async fn a_dependent_whose_event_is_late_is_found_before_the_finalizer_goes() -> Result<()> {
     let stage = Stage::set().await?;
@@ -63,9 +63,9 @@ async fn a_late_dependent_of_a_cluster_scoped_owner_is_found_in_any_namespace() 
     collector.stop().await
 }
 
-/// Semantics, section 5: the orphaned identity is remembered. The dependent is
-/// created after the round, is in no list, and is seen only when the owner is
-/// gone. Fails without that memory: it would be deleted.
+/// The orphaned identity is remembered (rules 5.11 and 10.3). The dependent is created
+/// after the round, is in no list, and is observed only when the owner is gone. Fails
+/// without that memory: the dependent would be deleted.
 #[tokio::test]
 async fn a_dependent_that_turns_up_when_the_owner_is_gone_loses_its_reference() -> Result<()> {
     let stage = Stage::set().await?;
@@ -117,10 +117,9 @@ async fn a_dependent_that_is_seen_while_the_finalizer_goes_loses_its_reference()
     collector.stop().await
 }
 
-/// Semantics, section 5: somebody else's finalizer holds the owner when the orphan
-/// finalizer has gone, and the owner is looked at once more, because of a dependent that
-/// came meanwhile. Fails if that look takes it for one that is no longer orphaned: the
-/// dependent would be deleted when the owner goes.
+/// Another finalizer holds the owner when `orphan` is removed, and the owner is queued
+/// once more because of a new dependent (rule 5.11). Fails if the owner then counts as no
+/// longer orphaned: the dependent would be deleted when the owner is removed.
 #[tokio::test]
 async fn what_was_orphaned_is_remembered_while_somebody_elses_finalizer_holds_it() -> Result<()> {
     let stage = Stage::set().await?;
@@ -146,10 +145,9 @@ async fn what_was_orphaned_is_remembered_while_somebody_elses_finalizer_holds_it
     collector.stop().await
 }
 
-/// Semantics, section 5: the watch shows the owner once more when it is gone, as a
-/// watch does that repeats itself, and that it goes. Fails if what was orphaned is
-/// forgotten because it was seen again: the dependent, whose release has failed so far,
-/// would be deleted.
+/// The watch repeats the last events of the owner after it is gone (rule 5.11). Fails if
+/// the owner is forgotten because it was seen again: the dependent, whose release has
+/// failed so far, would be deleted.
 #[tokio::test]
 async fn what_was_orphaned_is_remembered_when_the_watch_repeats_itself() -> Result<()> {
     let stage = Stage::set().await?;
@@ -184,8 +182,8 @@ async fn what_was_orphaned_is_remembered_when_the_watch_repeats_itself() -> Resu
     collector.stop().await
 }
 
-/// Semantics, section 5: a late dependent with a solid owner besides loses only
-/// the reference to the orphaned one. Fails if the round takes the others along.
+/// A late dependent that also has a solid owner loses only the reference to the orphaned
+/// one (rule 5.11). Fails if the round removes the other references, too.
 #[tokio::test]
 async fn a_late_dependent_keeps_its_other_owner() -> Result<()> {
     let stage = Stage::set().await?;
@@ -205,11 +203,10 @@ async fn a_late_dependent_keeps_its_other_owner() -> Result<()> {
     collector.stop().await
 }
 
-/// Semantics, section 8: nothing that is queued is lost. A parent and its child are
-/// both deleted with Orphan; the patch that takes the child from the parent has not
-/// come back as an event when the child's own dependents are released. Fails if the
-/// child is dropped for that: its finalizer would stay for ever, as nothing about
-/// it changes any more.
+/// No queued key is lost (rule 8.2). A parent and its child are both deleted with Orphan.
+/// The event of the patch that releases the child has not arrived when the child's own
+/// dependents are released. Fails if the child is dropped for that reason: its finalizer
+/// would stay for ever, as nothing about the child changes any more.
 #[tokio::test]
 async fn an_owner_that_is_itself_being_orphaned_is_put_off_and_not_forgotten() -> Result<()> {
     let stage = Stage::set().await?;

@@ -46,7 +46,7 @@ impl Late {
     }
 }
 
-/// Semantics, section 5: the watch stands still. Fails if the finalizer goes when the round
+/// The watch stands still (rule 5.10). Fails if the finalizer is removed when the round
 /// has seen the late dependent and nobody has released it.
 #[tokio::test]
 async fn a_late_dependent_of_many_is_released_while_its_watch_stands_still() -> Result<()> {
@@ -93,9 +93,9 @@ async fn a_late_dependent_of_many_that_turns_up_needs_no_other_round() -> Result
     scene.collector.stop().await
 }
 
-/// Semantics, section 5: the round sees a reference through a version that nobody serves,
-/// which the graph does not take for one to the owner. Fails if it is relied on for that one
-/// as well: the owner goes before its last reference.
+/// The round sees a reference through a version that is not served, which the graph does
+/// not resolve to the owner (rule 5.10). Fails if the graph is relied on to release it:
+/// the owner would be removed before its last reference.
 #[tokio::test]
 async fn a_dependent_of_many_through_a_version_that_nobody_serves_is_released() -> Result<()> {
     let scene = Late::set().await?;

@@ -15,10 +15,10 @@ const OWNERS: usize = 50;
 /// while it, or the next one, is under way.
 const ROUNDS: usize = 6;
 
-/// Semantics, section 5: one round serves all owners of a namespace whose deletion
-/// was seen before it began. Fails if every owner costs a round of its own (50),
-/// and if only those owners share one that the workers happen to hold at the
-/// same time (10 or more, with 5 workers).
+/// One round serves all owners of a namespace whose deletion was seen before it began
+/// (rule 5.7). Fails if every owner costs a round of its own (50), and if only those
+/// owners share one that the workers happen to hold at the same time (10 or more, with 5
+/// workers).
 #[tokio::test]
 async fn orphaning_fifty_owners_at_once_costs_a_few_rounds() -> Result<()> {
     let stage = Stage::set().await?;
@@ -55,9 +55,9 @@ async fn orphaning_fifty_owners_at_once_costs_a_few_rounds() -> Result<()> {
     collector.stop().await
 }
 
-/// Semantics, section 5: for a namespaced owner a round lists its own namespace
-/// only, namespaced types only, consistently. Fails if a round reads from the
-/// API server's cache (`resourceVersion`), which may be as late as the watch.
+/// For a namespaced owner, a round lists its own namespace only, namespaced types only,
+/// and consistently (rule 5.6). Fails if a round reads from the API server's cache
+/// (`resourceVersion`), which may be as late as the watch.
 #[tokio::test]
 async fn a_round_lists_one_namespace_and_consistently() -> Result<()> {
     let stage = Stage::set().await?;
@@ -82,9 +82,9 @@ async fn a_round_lists_one_namespace_and_consistently() -> Result<()> {
     collector.stop().await
 }
 
-/// Semantics, section 5: a list that fails keeps the finalizer if the type's
-/// monitor is synced, as it can hold late dependents. Fails if the failed type
-/// is passed over: `late` would lose its owner and then its life.
+/// A list that fails keeps the finalizer if the monitor of the type is synced, because
+/// the type can hold late dependents (rule 5.8). Fails if the failed type is passed over:
+/// `late` would lose its owner and then be deleted.
 #[tokio::test]
 async fn a_round_that_cannot_list_a_synced_type_is_repeated() -> Result<()> {
     let stage = Stage::set().await?;
@@ -109,9 +109,9 @@ async fn a_round_that_cannot_list_a_synced_type_is_repeated() -> Result<()> {
     collector.stop().await
 }
 
-/// Semantics, section 5: a type that is discovered while a round is under way belongs
-/// to it. Its monitor has shown nothing yet, so nobody else knows of the dependent.
-/// Fails if a round only looks at the types that were known when it began.
+/// A type that is discovered while a round is under way is part of the round (rule 5.9).
+/// Its monitor has shown nothing yet, so nobody else knows of the dependent. Fails if a
+/// round lists only the types that were known when it began.
 #[tokio::test]
 async fn a_type_that_is_discovered_during_a_round_is_looked_at() -> Result<()> {
     let stage = Stage::set().await?;

@@ -75,9 +75,9 @@ impl Crowd {
     }
 }
 
-/// Scenario 28: kube-apiserver is killed and started again in the middle of a
-/// cascade; then it is, and etcd with it. What was answered holds, what was not is
-/// repeated; no type is listed unless its watch could not be resumed.
+/// kube-apiserver is killed and restarted in the middle of a cascade, first alone and
+/// then together with etcd (rule 8.8). Answered requests hold, and unanswered ones are
+/// repeated. A type is listed only if its watch could not be resumed.
 #[tokio::test]
 async fn a_cascade_outlives_the_api_server() -> Result<()> {
     let stage = Stage::alone().await?;
@@ -104,8 +104,8 @@ async fn a_cascade_outlives_the_api_server() -> Result<()> {
     collector.stop().await
 }
 
-/// Scenario 28: every watch is answered with 410, for the history is gone. Each
-/// type is listed once, and what happened in between is in those lists.
+/// Every watch is answered with 410, because the history is compacted. Each type is
+/// listed once, and these lists contain what happened in between (rule 1.19).
 #[tokio::test]
 async fn a_compaction_costs_every_type_one_list() -> Result<()> {
     let stage = Stage::alone().await?;
@@ -151,8 +151,8 @@ async fn a_compaction_costs_every_type_one_list() -> Result<()> {
     collector.stop().await
 }
 
-/// Scenario 28: watches are cut at random, one or all, cleanly or not, in the
-/// middle of a cascade. All are resumed, none is begun anew.
+/// Watches are cut at random, one or all, cleanly or not, in the middle of a cascade. All
+/// are resumed, and none starts anew (rules 1.19 and 10.2).
 #[tokio::test]
 async fn watches_may_be_cut_at_random_in_the_middle_of_a_cascade() -> Result<()> {
     const CUTS: usize = 25;

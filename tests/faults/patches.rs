@@ -9,10 +9,9 @@ use kube_gc_testkit::{Options, Policy, Scope};
 
 const SOON: &str = "[retry]\nmax = \"300ms\"\n";
 
-/// Semantics, section 6: 422 with `metadata.uid` among the causes means another
-/// object. The API server's own answer: the dependent is re-created while the
-/// patch is on its way. Fails if the owner is retried for it, or the new object
-/// is written to.
+/// A 422 with `metadata.uid` among the causes means another object (rules 5.2 and 6.4).
+/// This is the API server's own answer: the dependent is re-created while the patch is
+/// under way. Fails if the owner is retried for it, or if the new object is written to.
 #[tokio::test]
 async fn a_dependent_that_is_recreated_under_its_patch_is_another_object() -> Result<()> {
     let stage = Stage::set().await?;
@@ -64,8 +63,8 @@ async fn a_422_about_the_uid_is_another_object() -> Result<()> {
     collector.stop().await
 }
 
-/// Semantics, section 6: any other 422 is a refused write, retried and reported.
-/// Fails if it counts as another object: the owner would go while its dependent
+/// Any other 422 is a refused write, which is retried and reported (rules 5.4 and 6.4).
+/// Fails if it counts as another object: the owner would be removed while its dependent
 /// still refers to it.
 #[tokio::test]
 async fn another_422_is_a_refusal_that_is_reported_and_retried() -> Result<()> {
@@ -93,9 +92,9 @@ async fn another_422_is_a_refusal_that_is_reported_and_retried() -> Result<()> {
     collector.stop().await
 }
 
-/// Semantics, section 4: 404 → absent. The DELETE is the last request about the
-/// object, though its watch has not told yet. Fails if it is retried, or if the
-/// object is decided on again and again.
+/// A DELETE that is answered with 404 is the last request about the object, although its
+/// watch has not shown the deletion yet (rules 3.24 and 4.29). Fails if it is retried, or
+/// if the object is decided on again and again.
 #[tokio::test]
 async fn a_delete_of_what_is_gone_is_the_last_request_about_it() -> Result<()> {
     let stage = Stage::set().await?;
@@ -128,8 +127,8 @@ async fn a_delete_of_what_is_gone_is_the_last_request_about_it() -> Result<()> {
     collector.stop().await
 }
 
-/// Semantics, section 1: a 404 of a DELETE that is not the object's own is no
-/// proof that it is gone. Fails if it is: the object would stay for ever.
+/// A 404 that is not the object's own does not prove that the object is gone (rule 4.29).
+/// Fails if it counts as proof: the object would stay for ever.
 #[tokio::test]
 async fn a_delete_answered_with_anothers_404_is_repeated() -> Result<()> {
     let stage = Stage::set().await?;
@@ -151,9 +150,9 @@ async fn a_delete_answered_with_anothers_404_is_repeated() -> Result<()> {
     collector.stop().await
 }
 
-/// Semantics, section 6: never finalize an object that was re-created under the
-/// same name. Fails if the finalizer patch does not carry the uid, or takes the
-/// version from nowhere.
+/// An object that was re-created under the same name keeps its finalizers (rule 6.6).
+/// Fails if the finalizer patch does not carry the uid, or carries a version that was not
+/// read.
 #[tokio::test]
 async fn an_object_that_is_recreated_under_the_finalizer_patch_keeps_its_finalizers() -> Result<()> {
     for policy in [Policy::Orphan, Policy::Foreground] {
@@ -186,8 +185,8 @@ async fn an_object_that_is_recreated_under_the_finalizer_patch_keeps_its_finaliz
     Ok(())
 }
 
-/// Semantics, section 6: 415 is remembered per resource. Fails if each dependent
-/// costs a strategic merge patch that cannot be.
+/// 415 is remembered per resource (rule 6.2). Fails if each dependent costs a strategic
+/// merge patch that cannot succeed.
 #[tokio::test]
 async fn a_type_that_takes_no_strategic_patch_is_asked_once() -> Result<()> {
     let stage = Stage::set().await?;

@@ -7,9 +7,9 @@ use crate::stage::Stage;
 use kube_gc_testkit::proxy::Verb;
 use kube_gc_testkit::{Policy, Scope};
 
-/// Semantics, sections 4 and 5: DELETE carries `uid` and `resourceVersion`. Fails
-/// if either is left out, and, as nothing else has changed the objects, if any
-/// other version than the one that the watch showed is sent.
+/// A DELETE carries `uid` and `resourceVersion` (rule 4.21). Fails if either is missing.
+/// Nothing else changes the objects, so it also fails if another version than the one
+/// that the watch showed is sent.
 #[tokio::test]
 async fn every_delete_names_the_object_and_the_version_decided_on() -> Result<()> {
     let stage = Stage::set().await?;
@@ -39,8 +39,8 @@ async fn every_delete_names_the_object_and_the_version_decided_on() -> Result<()
     collector.stop().await
 }
 
-/// Semantics, section 4: the same in the foreground, where the owner itself is
-/// deleted by a client and only loses its finalizer.
+/// The same in the foreground, where a client deletes the owner and the collector only
+/// removes its finalizer (rule 4.21).
 #[tokio::test]
 async fn deletes_of_a_foreground_deletion_name_object_and_version_too() -> Result<()> {
     let stage = Stage::set().await?;
@@ -63,7 +63,7 @@ async fn deletes_of_a_foreground_deletion_name_object_and_version_too() -> Resul
         ensure!(delete.policy() == policy, "{delete}");
     }
     for object in [&owner, &middle] {
-        // Semantics, section 6: finalizer patches carry both.
+        // Finalizer patches carry both (rule 6.6).
         let patch = stage.only(Verb::Patch, object)?;
         ensure!(patch.is_of_finalizers() && patch.patched_uid() == Some(&object.uid), "{patch}");
         ensure!(patch.patched_version().is_some(), "{patch}");
@@ -71,9 +71,8 @@ async fn deletes_of_a_foreground_deletion_name_object_and_version_too() -> Resul
     collector.stop().await
 }
 
-/// Semantics, section 4: every patch that follows a verdict carries the
-/// resourceVersion that was decided on. Fails if it is sent without, or if the
-/// version of a later read is put in.
+/// Every patch that follows from a decision carries the resource version that was decided
+/// on (rule 4.22). Fails if it is sent without one, or with the version of a later read.
 #[tokio::test]
 async fn a_patch_after_a_verdict_names_the_version_decided_on() -> Result<()> {
     let stage = Stage::set().await?;
@@ -106,9 +105,9 @@ async fn a_patch_after_a_verdict_names_the_version_decided_on() -> Result<()> {
     collector.stop().await
 }
 
-/// Semantics, sections 5 and 6: patches that orphan carry the dependent's uid, so
-/// that another object of its name is left alone, and no version: whatever else
-/// changes about the dependent, it loses the reference.
+/// Patches that orphan carry the dependent's uid, so that another object of its name is
+/// left alone, and no version: whatever else changes about the dependent, it loses the
+/// reference (rule 5.2).
 #[tokio::test]
 async fn patches_that_orphan_name_the_object_and_no_version() -> Result<()> {
     let stage = Stage::set().await?;

@@ -7,9 +7,9 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{On, Verb};
 use kube_gc_testkit::{Collector, Obj, Policy};
 
-/// Semantics, section 4, and invariant 1: a reference to a solid owner that comes
-/// between decision and DELETE saves the object. Fails if the DELETE carries no
-/// resourceVersion, or if the 409 is answered by the same DELETE again.
+/// A reference to a solid owner that is added between decision and DELETE saves the
+/// object (rules 4.25 and 10.1). Fails if the DELETE carries no resource version, or if
+/// the 409 is answered by the same DELETE again.
 #[tokio::test]
 async fn an_owner_that_comes_between_decision_and_delete_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
@@ -55,10 +55,9 @@ async fn an_owner_that_replaces_the_absent_one_saves_the_object() -> Result<()> 
     collector.stop().await
 }
 
-/// Semantics, sections 1 and 4: a DELETE in the background would strip a
-/// finalizer `orphan` that came after the decision, so the policy is chosen
-/// afresh. Fails if only the references, and not the finalizers too, are
-/// compared after the 409.
+/// A background DELETE would remove a finalizer `orphan` that was added after the
+/// decision, so the policy is chosen again (rule 4.25). Fails if only the references, and
+/// not the finalizers too, are compared after the 409.
 #[tokio::test]
 async fn an_orphan_finalizer_that_comes_between_decision_and_delete_is_honoured() -> Result<()> {
     let stage = Stage::set().await?;
@@ -133,9 +132,9 @@ impl Circle {
     }
 }
 
-/// Semantics, section 4: the patch that unblocks carries the resourceVersion that
-/// was decided on. Fails if it does not and the DELETE takes the version that the
-/// patch returned.
+/// The patch that stops blocking carries the resource version that was decided on
+/// (rule 4.22). Fails if it does not and the DELETE takes the version that the patch
+/// returned.
 #[tokio::test]
 async fn an_owner_that_comes_before_the_unblock_patch_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
@@ -158,8 +157,8 @@ async fn an_owner_that_comes_before_the_unblock_patch_saves_the_object() -> Resu
     collector.stop().await
 }
 
-/// Semantics, section 4: the DELETE after the unblock patch carries the version
-/// that the patch returned. Fails if it carries none.
+/// The DELETE after the patch that stops blocking carries the version that the patch
+/// returned (rule 4.23). Fails if it carries none.
 #[tokio::test]
 async fn an_owner_that_comes_after_the_unblock_patch_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
@@ -184,10 +183,9 @@ async fn an_owner_that_comes_after_the_unblock_patch_saves_the_object() -> Resul
     collector.stop().await
 }
 
-/// Semantics, section 4: right before each DELETE the owner's node must still be
-/// deleting dependents. The owner is deleted again, with Orphan, after `middle` was
-/// decided on and before its DELETE. Fails if that look is left out: the version
-/// is right, and `middle` goes.
+/// Right before each DELETE the owner must still be in foreground deletion (rule 4.32).
+/// The owner is deleted again, with Orphan, after `middle` was decided on and before its
+/// DELETE. Fails without that check: the version is right, and `middle` would be deleted.
 #[tokio::test]
 async fn a_verdict_does_not_outlive_a_change_of_the_owners_policy() -> Result<()> {
     let stage = Stage::set().await?;
@@ -226,10 +224,10 @@ async fn a_verdict_does_not_outlive_a_change_of_the_owners_policy() -> Result<()
     collector.stop().await
 }
 
-/// Semantics, section 4: before a waiting reference goes, one solid owner is
-/// confirmed live. Here the solid owner is deleted in the foreground, too, behind
-/// the back of its watch. Fails if the graph's word is taken for it: the
-/// dependent would lose one owner and be kept by the other until that is seen.
+/// Before a waiting reference is removed, one solid owner is confirmed live (rule 4.16).
+/// Here the solid owner is deleted in the foreground, too, and its watch has not shown
+/// it. Fails if the graph is trusted instead: the dependent would lose one owner, and be
+/// kept by the other until the event arrives.
 #[tokio::test]
 async fn a_solid_owner_is_confirmed_before_a_waiting_one_is_let_go() -> Result<()> {
     let stage = Stage::set().await?;

@@ -14,9 +14,8 @@ use kube_gc_testkit::{Collector, Obj, Options, Policy};
 /// for for long.
 const SOON: &str = "[retry]\nmax = \"300ms\"\n[client]\nrequest_timeout = \"2s\"\n";
 
-/// Scenario 29: `Retry-After` is obeyed, and others do not wait for it. Fails if
-/// the object is tried again before that: the least time is checked, never the
-/// most.
+/// `Retry-After` is obeyed, and other objects do not wait for it (rule 8.6). Fails if the
+/// object is retried earlier: the shortest time is checked, never the longest.
 #[tokio::test]
 async fn a_429_is_waited_out_by_its_object_alone() -> Result<()> {
     let stage = Stage::set().await?;
@@ -103,44 +102,45 @@ async fn spoiled(how: How, times: usize) -> Result<()> {
     collector.stop().await
 }
 
-/// Scenario 29: as any that follow, it finishes with everything right.
+/// Writes fail without taking effect. As in the tests that follow, every object is in the
+/// right state in the end (rule 6.11).
 #[tokio::test]
 async fn writes_that_fail_are_repeated() -> Result<()> {
     spoiled(How::Instead(Reply::broken()), 3).await
 }
 
-/// Scenario 29. Fails if a 500 is taken for a write that had no effect, and the
-/// next one relies on that.
+/// Fails if a 500 is taken for a write that had no effect, and the next one relies on
+/// that (rule 6.11).
 #[tokio::test]
 async fn writes_that_fail_after_they_took_effect_do_no_harm() -> Result<()> {
     spoiled(How::After(Reply::broken()), 1).await
 }
 
-/// Scenario 29.
+/// The connection breaks after the write took effect (rule 6.11).
 #[tokio::test]
 async fn writes_whose_answer_is_lost_do_no_harm() -> Result<()> {
     spoiled(How::AnswerLost, 1).await
 }
 
-/// Scenario 29. Fails if an answer is waited for for ever.
+/// Fails if the collector waits for an answer for ever (rule 6.11).
 #[tokio::test]
 async fn writes_whose_answer_is_late_do_no_harm() -> Result<()> {
     spoiled(How::AnswerLate, 1).await
 }
 
-/// Scenario 29: 409s on every write for a while, for no reason at all.
+/// Every write is answered with 409 for a while, without a reason (rule 4.28).
 #[tokio::test]
 async fn conflicts_with_nobody_pass() -> Result<()> {
     spoiled(How::Instead(Reply::conflict()), 7).await
 }
 
-/// Semantics, section 4: a 409 that hides a DELETE which took effect.
+/// A 409 hides a DELETE that took effect (rule 6.11).
 #[tokio::test]
 async fn conflicts_with_ourselves_pass() -> Result<()> {
     spoiled(How::After(Reply::conflict()), 1).await
 }
 
-/// Scenario 29: every second read fails, too.
+/// Reads fail, too (rule 4.11).
 #[tokio::test]
 async fn reads_that_fail_are_repeated() -> Result<()> {
     let stage = Stage::set().await?;
@@ -152,9 +152,9 @@ async fn reads_that_fail_are_repeated() -> Result<()> {
     collector.stop().await
 }
 
-/// Scenario 30, invariants 5 and 6: a write that is denied is backed off, named
-/// with the server's message in the log, the metrics and the debug API, holds up
-/// nobody else, and is done once it is allowed.
+/// A denied write backs off, is named with the server's message in the log, the metrics
+/// and the debug API, delays nothing else, and is done once it is allowed (rules 9.5,
+/// 10.5 and 10.6).
 #[tokio::test]
 async fn a_denied_delete_is_reported_and_done_once_it_is_allowed() -> Result<()> {
     const MESSAGE: &str = "secrets \\\"denied\\\" is forbidden: the test says no";

@@ -120,10 +120,10 @@ async fn is_owned_by(cluster: &Cluster, object: &Obj, owners: &[Obj]) -> Result<
     Ok(())
 }
 
-/// Scenario 33, semantics, section 1: versions go back, and uids come back. Fails
-/// if anything that was proved before (an owner absent, its dependents orphaned, a
-/// type gone) is believed afterwards, if the collector does not notice, or if it
-/// does not find its way back to work, to types that came back included.
+/// Versions go back, and uids come back (rules 1.21 and 10.1). Fails if anything that was
+/// proved before (an owner absent, its dependents orphaned, a type gone) is believed
+/// afterwards, if the collector does not notice, or if it does not resume its work,
+/// including types that came back.
 #[tokio::test]
 async fn nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup() -> Result<()> {
     let plane = ControlPlane::start()?;

@@ -33,10 +33,10 @@ async fn unsynced(collector: &Collector) -> Result<f64> {
     Ok(of_widgets.map(|(_, value)| value).sum())
 }
 
-/// Scenario 24, semantics, section 2: a type that could never be listed holds up
-/// nobody for longer than the start's timeout; it is named with the server's words;
-/// its garbage goes once it can be listed. Fails if the workers wait for it for
-/// ever, or if nothing tries again.
+/// A type that could never be listed delays nothing for longer than the start's timeout
+/// (rules 2.14 and 2.16). It is named with the server's words, and its garbage is
+/// collected once it can be listed. Fails if the workers wait for it for ever, or if
+/// nobody tries again.
 #[tokio::test]
 async fn a_type_that_cannot_be_listed_from_the_start_holds_up_nobody() -> Result<()> {
     let stage = Stage::set().await?;
@@ -93,9 +93,9 @@ async fn a_type_that_cannot_be_listed_from_the_start_holds_up_nobody() -> Result
     collector.stop().await
 }
 
-/// Semantics, section 2: until then the workers wait. Fails if they begin while a
-/// type is still being listed: each of its objects that owns something would be
-/// looked up.
+/// Until every type was listed, the workers wait (rule 2.16). Fails if they begin while a
+/// type is still being listed: each of its objects that owns something would be looked
+/// up.
 #[tokio::test]
 async fn the_workers_wait_until_every_type_was_listed() -> Result<()> {
     let stage = Stage::set().await?;

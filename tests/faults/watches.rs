@@ -92,29 +92,29 @@ impl Resumed {
     }
 }
 
-/// Scenario 28: nothing is lost, and nothing listed. Fails if a watch that ends is
-/// begun anew.
+/// Nothing is lost, and nothing is listed (rule 1.19). Fails if a watch that ends starts
+/// anew.
 #[tokio::test]
 async fn a_watch_that_ends_cleanly_is_resumed_without_a_list() -> Result<()> {
     Gap::open(Cut::Cleanly).await?.resume(None).await?.without_a_list()
 }
 
-/// Scenario 28.
+/// The same for a connection that breaks (rule 1.19).
 #[tokio::test]
 async fn a_watch_that_breaks_is_resumed_without_a_list() -> Result<()> {
     Gap::open(Cut::Abruptly).await?.resume(None).await?.without_a_list()
 }
 
-/// Scenario 28: the resumption is answered with an error. Once more, at the same
-/// version.
+/// The first attempt to resume is answered with an error, and the second one uses the
+/// same version (rule 1.19).
 #[tokio::test]
 async fn a_watch_that_cannot_be_resumed_at_once_is_resumed_later() -> Result<()> {
     Gap::open(Cut::Abruptly).await?.resume(Some(How::Instead(Reply::broken()))).await?.without_a_list()
 }
 
-/// Scenario 28, semantics, section 1: the version is too old, so this type is
-/// listed, and what the list no longer has is gone. Fails if the graph keeps what
-/// a list does not show, or if every type is listed.
+/// The version has expired, so this type is listed, and the objects that the list lacks
+/// are gone (rules 1.16 and 1.19). Fails if the graph keeps them, or if every type is
+/// listed.
 #[tokio::test]
 async fn a_watch_that_is_answered_with_410_costs_one_list() -> Result<()> {
     Gap::open(Cut::Cleanly).await?.resume(Some(How::Instead(Reply::expired()))).await?.with_one_list()
@@ -149,8 +149,8 @@ async fn a_watch_that_ends_with_a_410_event_costs_one_list() -> Result<()> {
     collector.stop().await
 }
 
-/// Scenario 28: all watches break at once, in the middle of a cascade, several
-/// times. Nothing is listed, nobody dies who has an owner.
+/// All watches break at once, in the middle of a cascade, several times. Nothing is
+/// listed, and no object that has an owner is deleted (rule 1.19).
 #[tokio::test]
 async fn all_watches_may_break_in_the_middle_of_a_cascade() -> Result<()> {
     let stage = Stage::set().await?;
@@ -190,8 +190,8 @@ async fn all_watches_may_break_in_the_middle_of_a_cascade() -> Result<()> {
     collector.stop().await
 }
 
-/// Semantics, section 1: a list that breaks off says nothing about what it did not
-/// come to. Fails if the objects that are missing in it are taken for gone.
+/// A list that breaks off says nothing about the objects that it did not reach
+/// (rule 1.18). Fails if these objects are taken for gone.
 #[tokio::test]
 async fn a_list_that_fails_proves_nothing() -> Result<()> {
     let stage = Stage::set().await?;

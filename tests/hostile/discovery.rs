@@ -13,10 +13,10 @@ const ALL_WIDGETS: &str = "/apis/example.com/v1/widgets";
 /// Discovery looks all the time.
 const ALWAYS: &str = "[discovery]\ninterval = \"100ms\"\n[retry]\nmax = \"300ms\"\n";
 
-/// Semantics, section 2: nothing follows from an answer without a type. Fails if its monitor
-/// ends, or if its nodes leave: the owner's finalizer would go although a widget blocks it,
-/// the orphan deletion would forget one, and the dependent of a living widget could be taken
-/// for garbage.
+/// Nothing follows from an answer without a type (rule 2.8). Fails if its monitor ends,
+/// or if its nodes leave: the owner's finalizer would be removed although a widget blocks
+/// it, the orphan deletion would miss a dependent, and the dependent of a living widget
+/// could be taken for garbage.
 #[tokio::test]
 async fn a_type_that_discovery_leaves_out_blocks_and_owns_as_before() -> Result<()> {
     let stage = Stage::set().await?;

@@ -62,9 +62,9 @@ impl Family {
     }
 }
 
-/// `etcdutl snapshot restore --bump-revision --mark-compacted` makes such a store. Fails if
-/// what was proved absent before is believed afterwards: the DELETE of `pending`, which
-/// has failed until then, would go through.
+/// `etcdutl snapshot restore --bump-revision --mark-compacted` makes such a store
+/// (rule 1.23). Fails if what was proved absent before is believed afterwards: the DELETE
+/// of `pending`, which has failed until then, would succeed.
 #[tokio::test]
 async fn nothing_alive_is_deleted_after_a_restore_with_a_raised_version() -> Result<()> {
     let plane = ControlPlane::start()?;

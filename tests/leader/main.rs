@@ -1,4 +1,4 @@
-//! Two replicas on a real API server, of which one leads: scenario 31.
+//! Two replicas on a real API server, of which one leads (rule 8.11).
 //!
 //! Both are the real binary, each behind a [proxy](kube_gc_testkit::proxy) of its own. Each
 //! write is logged with the moment at which the gate was asked, right before it was

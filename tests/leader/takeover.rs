@@ -1,4 +1,4 @@
-//! Scenario 31: one acts, something happens to it, and the other takes over.
+//! One replica acts, something happens to it, and the other takes over (rule 8.11).
 
 use std::time::Instant;
 

@@ -18,6 +18,7 @@ type Page = BTreeMap<String, f64>;
 /// How many dependents an owner has.
 const DEPENDENTS: usize = 10;
 
+/// Rule 9.3.
 #[tokio::test]
 async fn the_metrics_count_what_happens() -> Result<()> {
     let plane = ControlPlane::shared()?;

@@ -217,6 +217,7 @@ mod tests {
     }
 
     proptest! {
+        /// Rule 7.3.
         // A `String` is UTF-8 whatever was cut; that nothing panics is the point.
         #[test]
         fn whatever_comes_is_bounded(text in ".{0,3000}", limit in 3_usize..6000) {

@@ -409,6 +409,7 @@ mod tests {
         assert!(catalog.resolve("example.com/v1", "Widget").is_none());
     }
 
+    /// Rule 2.9.
     #[tokio::test(start_paused = true)]
     async fn a_type_whose_definition_is_gone_is_gone() {
         let mut looks = Looks::new();

@@ -12,6 +12,7 @@ impl Handler<Panic> for crate::actors::graph::GraphActor {
     }
 }
 
+/// Rule 8.13.
 #[test]
 fn a_panic_in_a_partition_ends_the_process() {
     if is_child() {

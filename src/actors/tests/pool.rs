@@ -123,6 +123,7 @@ fn a_panic_and_an_item_that_always_fails_delay_nothing_else() {
     assert!(!restarts.ends_with(" 0"), "{restarts}");
 }
 
+/// Rule 8.9.
 #[test]
 fn a_closed_pool_queues_and_does_not_work() {
     in_system(async {
@@ -187,6 +188,7 @@ fn closing_waits_for_what_is_being_worked_on() {
     });
 }
 
+/// Rule 8.10.
 #[test]
 fn opening_forgets_all_backoff() {
     in_system(async {

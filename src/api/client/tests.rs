@@ -18,6 +18,7 @@ async fn every_call_ends_in_time() {
     }
 }
 
+/// Rule 6.7.
 #[tokio::test]
 async fn no_write_passes_a_closed_gate() {
     for (gate, class) in
@@ -35,6 +36,7 @@ async fn no_write_passes_a_closed_gate() {
     }
 }
 
+/// Rule 6.8.
 #[tokio::test(start_paused = true)]
 async fn the_gate_is_asked_after_the_wait_for_the_rate_limit() {
     let server = Server::answering(|_| Reply::ok(widget_json("")));
@@ -197,8 +199,9 @@ fn small_server(bears: usize) -> Server {
     })
 }
 
-/// 20 workers, each with 100 objects, at a server that bears 4 at a time: fails if each
-/// finds out by itself, over and over, that it is too busy.
+/// 20 workers, each with 100 objects, and a server that accepts 4 requests at a time
+/// (rule 8.7). Fails if each worker finds out by itself, again and again, that the server
+/// is overloaded.
 #[tokio::test(start_paused = true)]
 async fn a_429_is_heard_by_all() {
     let server = small_server(4);

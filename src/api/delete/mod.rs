@@ -25,9 +25,8 @@ pub enum Deleted {
 }
 
 impl Api {
-    /// Deletes an object if it still has this uid and, when one is given, this
-    /// resource version (semantics, section 4: what was decided on is what is
-    /// deleted).
+    /// Deletes an object if it still has this uid and, when one is given, this resource
+    /// version: what was decided on is what is deleted (rule 4.21).
     ///
     /// # Errors
     ///
@@ -202,7 +201,7 @@ mod tests {
         assert_eq!(delete(Reply::not_found()).await, Ok(Deleted::AlreadyGone));
     }
 
-    /// Some aggregated APIs, and proxies, answer 200 whatever has happened.
+    /// Some aggregated APIs and proxies answer 200 to everything (rule 6.12).
     #[tokio::test]
     async fn a_status_is_a_success_only_if_it_says_so() {
         for status in [

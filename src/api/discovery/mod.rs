@@ -70,9 +70,9 @@ impl Discovered {
 }
 
 impl Api {
-    /// Discovers what the server serves (semantics, section 2): in two requests
-    /// where it knows aggregated discovery, per group and version otherwise.
-    /// Failures are per group version, and what `previous` knew of those is kept.
+    /// Discovers what the server serves (rules 2.1 and 2.5): in two requests where it
+    /// knows aggregated discovery, in one for each group and version otherwise. Failures
+    /// are per group version, and what `previous` knew of those is kept.
     ///
     /// # Errors
     ///

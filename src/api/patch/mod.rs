@@ -92,7 +92,7 @@ impl Api {
         if is_read { 2 } else { 1 }
     }
 
-    /// Takes owner references off a dependent (semantics, section 6).
+    /// Removes owner references from a dependent (rules 6.1 to 6.3).
     ///
     /// A strategic merge patch with the uid, and the resource version when one is
     /// given; for types that know none (415, remembered per type), and for exact

@@ -37,6 +37,7 @@ fn changed(patched: Result<Patched, ApiError>) -> ObjectFacts {
     }
 }
 
+/// Rules 6.1 and 6.10.
 #[tokio::test]
 async fn a_strategic_patch_names_uid_version_and_owners() {
     let server = Server::replying([Reply::ok(widget_json(""))]);

@@ -39,6 +39,7 @@ fn asked(server: &Server) -> Vec<String> {
     all[began + 1..].to_vec()
 }
 
+/// Rule 1.22.
 #[tokio::test(start_paused = true)]
 async fn the_first_write_after_a_broken_watch_makes_sure() {
     let server = server(|seen| match seen.method.as_str() {
@@ -158,6 +159,7 @@ async fn the_monitors_own_look_dispels_its_doubt() {
     assert_eq!(asked(&server), ["DELETE w"]);
 }
 
+/// Rule 1.24.
 #[tokio::test(start_paused = true)]
 async fn versions_of_aggregated_apis_are_not_those_of_the_store() {
     let server = server(|_| Reply::ok(widget_json("")));

@@ -234,6 +234,7 @@ fn what_somebody_else_does_at_once_is_agreed_on_at_once() {
     assert_eq!(book.ledger.tally(), Tally { agreed: 1, ..Tally::default() });
 }
 
+/// Rule 9.9.
 #[test]
 fn what_stands_after_the_grace_is_a_disagreement_if_it_is_decided_again() {
     let mut book = Book::new();

@@ -198,8 +198,8 @@ mod tests {
         }
     }
 
-    /// Fails if a look-up is over before its answer is kept: whoever comes in
-    /// between sends another one.
+    /// Dependents share one look-up of an owner (rule 4.33). Fails if a look-up is over
+    /// before its answer is kept: a dependent that asks in between sends another one.
     #[tokio::test]
     async fn an_answer_is_kept_before_the_next_one_may_ask() {
         let (in_flight, identity, asked) = (InFlight::default(), identity(), Cell::new(0));

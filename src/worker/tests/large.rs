@@ -114,7 +114,7 @@ impl Stage {
 }
 
 /// Fails if nothing else on the thread is polled while thousands of references are
-/// classified. Everything is known, so that nothing has to be waited for.
+/// classified (rule 7.6). Everything is known, so that nothing has to be waited for.
 #[test]
 fn others_on_the_thread_have_their_turns_while_thousands_of_references_are_classified() {
     in_system(async {

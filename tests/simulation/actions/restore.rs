@@ -12,9 +12,9 @@ use super::{delete, scenes};
 
 /// How many versions the store is behind what the collector has seen, at least.
 ///
-/// That versions go back is all that tells of a restore (section 1). One after which
-/// as many changes are made as before, while no watch works, leaves no trace that a
-/// client could find; so there is no such one here.
+/// That versions go back is all that tells of a restore (rule 1.21). One after which as
+/// many changes are made as before, while no watch works, leaves no trace that a client
+/// could find; so there is no such one here.
 const BEHIND: u64 = 1_000;
 
 /// Somebody takes a backup, which takes the place of the one before.

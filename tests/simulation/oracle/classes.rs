@@ -1,4 +1,4 @@
-//! What an owner reference is worth (section 4, number 5).
+//! What an owner reference is worth (rules 4.8 to 4.11).
 
 use std::fmt;
 use std::time::Duration;
@@ -63,9 +63,9 @@ impl Oracle {
         }
     }
 
-    /// The object that a reference means, alive or gone: uid, type, name and
-    /// namespace are the identity. A namespaced owner is in the dependent's own
-    /// namespace (section 1).
+    /// The object that a reference means, alive or gone: uid, type, name and namespace
+    /// are the identity. A namespaced owner is in the dependent's own namespace
+    /// (rule 1.2).
     fn owner(&self, named: Named<'_>, era: &Era) -> Option<&Life> {
         let life = self.history.life(&named.reference.uid)?;
         let namespace = named.namespace.filter(|_| era.namespaced);

@@ -1,5 +1,5 @@
-//! DELETEs (section 4). What the API server let through is judged at the version
-//! that it took effect on.
+//! DELETEs (rules 4.13, 4.18 to 4.21 and 10.1). Whatever the API server accepted is
+//! judged at the version on which it took effect.
 
 use kube_gc_apiserver::object::Object;
 use kube_gc_apiserver::store::Change;
@@ -72,9 +72,9 @@ fn judge_version(oracle: &Oracle, change: &Change, object: &Object) -> Result<()
     judge_policy(change, object, may_have_to_wait && oracle.history.had_dependents(object.uid()))
 }
 
-/// Section 5: who named an owner before its orphan deletion began loses the
-/// reference, late or not, and not its life. The collector's memory of it ends with
-/// its run, and is bounded.
+/// An object that named an owner before the orphan deletion began loses the reference,
+/// late or not, and is not deleted for it (rules 5.11 and 10.3). The collector's memory
+/// of it ends with its run, and is bounded.
 fn keeps_orphans(oracle: &Oracle, change: &Change, named: Named<'_>) -> Result<(), Violation> {
     let Some(owner) = oracle.owner_now(named) else { return Ok(()) };
     let Some(object) = oracle.history.present(change.after.uid()) else { return Ok(()) };

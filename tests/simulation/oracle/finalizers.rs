@@ -1,4 +1,4 @@
-//! Finalizers that go (sections 4, 5 and 6).
+//! Finalizers that are removed (rules 4.2, 5.1, 5.5 and 6.6).
 
 use kube_gc_apiserver::object::Object;
 use kube_gc_apiserver::store::Change;
@@ -59,9 +59,9 @@ pub fn judge(
     }
 }
 
-/// Section 5: before the finalizer goes, nobody is left who named the owner before
-/// its deletion began; a type that could not be listed, or that the collector cannot
-/// know yet, excuses its objects.
+/// Before the finalizer is removed, no object is left that named the owner before its
+/// deletion began (rule 5.5). A type that could not be listed, or that the collector
+/// cannot know yet, excuses its objects.
 fn keeps_orphans(oracle: &Oracle, change: &Change, before: &Object) -> Result<(), Violation> {
     let Some(doomed) = oracle.history.life(before.uid()).and_then(|owner| owner.doomed) else {
         return Ok(());
@@ -79,8 +79,8 @@ fn keeps_orphans(oracle: &Oracle, change: &Change, before: &Object) -> Result<()
     Ok(())
 }
 
-/// Section 4, number 3. A dependent that the collector could not know to block when
-/// it decided is collected later.
+/// Nothing blocks the object any more (rule 4.2). A dependent that the collector could
+/// not know to block when it decided is collected later.
 fn is_unblocked(oracle: &Oracle, change: &Change, before: &Object) -> Result<(), Violation> {
     for (dependent, _, held) in oracle.history.dependents(before.uid()) {
         let named = Named { namespace: dependent.key.namespace.as_deref(), reference: &held.reference };

@@ -14,8 +14,8 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of an orphan deletion.
 pub const ORPHAN: &str = "orphan";
 
-/// Whether an object waits for its blocking dependents (section 1). If it is to
-/// orphan as well, that comes first.
+/// Whether an object waits for its blocking dependents (rule 4.10). If it is to orphan as
+/// well, that comes first.
 pub fn is_waiting(object: &Object) -> bool {
     object.deletion_timestamp().is_some() && object.has_finalizer(FOREGROUND) && !object.has_finalizer(ORPHAN)
 }

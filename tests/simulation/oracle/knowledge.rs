@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use kube_gc_apiserver::resources::ResourceName;
 
-/// How long a list that failed, or a type that was not known yet, excuses what needed
-/// it: a confirmation round (section 5) gives slow types ten seconds twice, and then
-/// the finalizer goes.
+/// How long a list that failed, or a type that was not known yet, excuses what needed it:
+/// a confirmation round (rule 5.8) gives slow types ten seconds twice, and then the
+/// finalizer goes.
 const EXCUSED: Duration = Duration::from_secs(120);
 
 /// By type, and for one run of the collector.

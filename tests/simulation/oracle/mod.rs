@@ -14,7 +14,7 @@
 //! | [`restores`] | the store goes back to a backup: what is true then, and for whom |
 //! | [`rest`] | at rest: no garbage, no stuck finalizer, nothing hidden |
 //!
-//! Sections are those of the specification.
+//! Rules are those of `docs/semantics.md`.
 //!
 //! # What it has to be told
 //!
@@ -51,10 +51,10 @@ pub use self::violation::{Rule, Violation};
 /// How a world's collector may differ from an ideal one that needs no time.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// The longest time between what a decision rests on and its effect. At least
-    /// the second for which a waiting owner's confirmation holds (section 4), plus
-    /// what the requests in between may take in this world: a decision is at most
-    /// five reads and five writes long.
+    /// The longest time between what a decision rests on and its effect. At least the
+    /// second for which a waiting owner's confirmation holds (rule 4.31), plus what the
+    /// requests in between may take in this world: a decision is at most five reads and
+    /// five writes long.
     pub decision: Duration,
     /// How much older what a patch rests on may be: an object's owners are looked up
     /// together, and the slowest one holds up the verdict. (A DELETE makes sure at
@@ -66,7 +66,7 @@ pub struct Bounds {
     pub remembered: usize,
     /// How the collector's user agent begins.
     pub collector: &'static str,
-    /// Types that it does not watch, by configuration (section 2).
+    /// Types that it does not watch, by configuration (rule 2.2).
     pub ignored: Vec<ResourceName>,
 }
 
@@ -193,7 +193,7 @@ impl Oracle {
     fn judge(&self, change: &Change) -> Result<(), Violation> {
         match change.cause.method.as_str() {
             "DELETE" => deletes::judge(self, change),
-            // What it says (section 9), and the lease by which it may write at all.
+            // What it reports (rule 9.1), and the lease by which it may write at all.
             _ if matches!(&*change.resource.plural, "events" | "leases") => Ok(()),
             "PATCH" => patches::judge(self, change),
             method => {
@@ -202,7 +202,7 @@ impl Oracle {
         }
     }
 
-    /// Whether the collector watches a type (section 2).
+    /// Whether the collector watches a type (rules 2.1 and 2.2).
     fn is_watched(&self, resource: &ResourceName) -> bool {
         !self.bounds.ignored.contains(resource) && self.types.is_watchable(resource)
     }

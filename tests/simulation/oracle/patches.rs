@@ -1,5 +1,5 @@
-//! PATCHes (sections 4, 5 and 6): either owner references go, or they stop
-//! blocking, or one of the two finalizers goes; and nothing else ever changes.
+//! PATCHes (rules 1.10, 4.15, 4.19, 5.1 and 6.6): owner references are removed, or stop
+//! blocking, or one of the two finalizers is removed. Nothing else ever changes.
 
 use kube_gc_apiserver::object::Object;
 use kube_gc_apiserver::store::Change;
@@ -96,8 +96,8 @@ fn is_released(old: &[Value], new: &[Value]) -> bool {
     without(&released, new).is_some_and(|gone| gone.is_empty())
 }
 
-/// Section 4: absent and waiting references go where a solid one stays. Section 5:
-/// those to an owner that orphans its dependents go in any case.
+/// Absent and waiting references are removed where a solid one stays (rule 4.15). Those
+/// to an owner that orphans its dependents are removed in any case (rule 5.1).
 fn judge_removal(
     oracle: &Oracle,
     change: &Change,

@@ -25,7 +25,7 @@ pub fn judge(oracle: &Oracle, visible: &BTreeSet<String>) -> Result<(), Violatio
     Ok(())
 }
 
-/// The table of section 4, for an object that is not being deleted.
+/// Rules 4.13 to 4.20, for an object that is not being deleted.
 fn is_decided(
     oracle: &Oracle,
     life: &Life,

@@ -1,4 +1,4 @@
-//! Restores of the store from a backup (section 1, "Lists and time").
+//! Restores of the store from a backup (rules 1.21 to 1.23).
 //!
 //! History branches then: what happened after the backup has never happened. Uids
 //! come back, and versions are given out once more. From that moment on the restored

@@ -1,4 +1,4 @@
-//! Which types were served, and when (section 2).
+//! Which types were served, and when (rules 2.1 and 2.9).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -90,7 +90,7 @@ impl Types {
         self.eras_of(reference).filter(move |era| era.until.is_none_or(|until| until >= since))
     }
 
-    /// A kind may be written in all lower case (section 1).
+    /// A kind may be written in all lower case (rule 1.5).
     fn eras_of<'a>(&'a self, reference: &Reference) -> impl Iterator<Item = &'a Era> + use<'a> {
         let (group, version) = reference.group_version();
         let (lower, kind) = (reference.kind.to_lowercase(), reference.kind.clone());

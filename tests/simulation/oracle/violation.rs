@@ -7,27 +7,28 @@ use kube_gc_apiserver::store::Change;
 /// The rule that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// Invariant 1: an owner was neither absent nor waiting.
+    /// An owner was neither absent nor waiting (rules 4.13 and 10.1).
     WrongfulDelete,
-    /// Section 4: a write that is not bound to what was decided on.
+    /// A write is not bound to what was decided on (rules 4.21 to 4.23).
     Precondition,
-    /// Section 4: a DELETE with another policy than the object asks for.
+    /// A DELETE has another policy than the object asks for (rules 4.18 and 4.20).
     Policy,
-    /// Section 4: an owner reference went, or stopped blocking, without need.
+    /// An owner reference was removed, or stopped blocking, without need (rules 4.15 and
+    /// 4.19).
     WrongfulPatch,
-    /// Section 6: a patch changed something that is not the collector's to change.
+    /// A patch changed something that the collector must not change (rule 1.10).
     ForeignWrite,
-    /// Invariant 3: an orphan deletion did not keep a dependent.
+    /// An orphan deletion did not keep a dependent (rule 10.3).
     LostOrphan,
-    /// Section 4: an owner did not wait for a dependent that blocks it.
+    /// An owner did not wait for a dependent that blocks it (rule 1.7).
     WaitedTooShort,
-    /// Invariant 2: garbage is left, and nothing says why.
+    /// Garbage is left, and nothing says why (rule 10.2).
     LostGarbage,
-    /// Section 4: a reference is left that ought to have gone.
+    /// A reference is left that should have been removed (rule 4.15).
     LeftReference,
-    /// Invariant 4: a finalizer is left that nothing holds.
+    /// A finalizer is left that nothing holds (rule 10.4).
     StuckFinalizer,
-    /// Invariant 6: something was not decided, and that shows nowhere.
+    /// Something was not decided, and nothing shows it (rule 10.6).
     Hidden,
 }
 

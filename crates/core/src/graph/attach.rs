@@ -1,5 +1,5 @@
-//! References: attaching dependents to owners and detaching them
-//! (semantics, section 3).
+//! References: attaching dependents to owners and detaching them (rules 3.3 to 3.6 and
+//! 3.9 to 3.12).
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Kinds that come, go and move (semantics, section 2).
+//! Kinds that are added, removed and moved (rules 2.8 to 2.13).
 //!
 //! A reference keeps what its `apiVersion` and `kind` resolved to a little
 //! longer than the catalog does, in three cases:

@@ -1,4 +1,4 @@
-//! Owners in partition 0, dependents elsewhere (architecture, "Across partitions").
+//! Owners in partition 0, dependents elsewhere (rule 3.23).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Objects that go, and absences that were proved (semantics, section 3).
+//! Deleted objects and proved absences (rules 3.15 to 3.20).
 
 use std::sync::Arc;
 
@@ -98,8 +98,8 @@ impl Partition {
         }
     }
 
-    /// A worker proved an identity absent, having begun on this generation of
-    /// its node: the "virtual delete" of semantics, section 3.
+    /// A worker proved an identity absent, having begun on this generation of its node
+    /// (rules 3.17 to 3.20).
     pub fn absence_proved(
         &mut self,
         identity: &Identity,

@@ -49,7 +49,7 @@ enum Source {
     Hearsay,
 }
 
-/// One object, with the fields of Kubernetes' own debug graph (semantics, section 9).
+/// One object, with the fields of Kubernetes' own debug graph (rule 9.4).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DumpNode {

@@ -207,10 +207,9 @@ impl Partition {
         }
     }
 
-    /// Derives all work anew (semantics, section 8): every virtual node, every
-    /// node that is deleting dependents or orphaning, every dependent with a
-    /// reference that is not known to be solid. For the moment when the write
-    /// gate opens.
+    /// Derives all work anew (rule 8.10): every virtual node, every node that is deleting
+    /// dependents or orphaning, every dependent with a reference that is not known to be
+    /// solid. For the moment when the write gate opens.
     ///
     /// References to owners in partition 0 are judged there, so every partition
     /// must be asked.

@@ -1,4 +1,4 @@
-//! Lists: what one does not show may be gone (semantics, section 1).
+//! Lists: an object that one does not show may be gone (rules 1.16 and 1.17).
 
 use std::cmp::Ordering;
 

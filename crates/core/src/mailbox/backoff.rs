@@ -35,6 +35,7 @@ impl Default for Backoff {
 mod tests {
     use super::*;
 
+    /// Rule 8.3.
     #[test]
     fn delays_double_from_five_milliseconds_to_a_thousand_seconds() {
         let backoff = Backoff::default();

@@ -78,6 +78,7 @@ mod tests {
         assert_eq!(errors.bytes(), 0);
     }
 
+    /// Rule 7.5.
     #[test]
     fn errors_are_bounded_each_and_all_together() {
         let mut errors = Errors::default();

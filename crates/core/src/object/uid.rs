@@ -117,6 +117,7 @@ impl Serialize for Uid {
 mod tests {
     use super::*;
 
+    /// Rule 7.4.
     #[test]
     fn every_text_comes_back_exactly() {
         for text in [

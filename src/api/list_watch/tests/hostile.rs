@@ -39,6 +39,7 @@ async fn nobody_is_left_alone_for_ever_because_a_server_says_so() {
     }
 }
 
+/// Rule 7.8.
 #[tokio::test(start_paused = true)]
 async fn a_list_whose_pages_never_end_is_given_up() {
     let server = Server::answering(|seen| match seen.query("resourceVersionMatch") {

@@ -84,6 +84,7 @@ async fn throttling_is_obeyed() {
     assert!(server.seen()[1].at >= Duration::from_secs(45));
 }
 
+/// Rule 1.15.
 #[tokio::test(start_paused = true)]
 async fn a_relist_never_goes_back() {
     let high_water = HighWater::default();
@@ -107,6 +108,7 @@ async fn an_old_big_list_is_told_by_its_first_bytes() {
     assert_eq!(steps(&mut watch, 3).await, ["began", "items a", "listed 60"]);
 }
 
+/// Rule 1.20.
 #[tokio::test(start_paused = true)]
 async fn a_version_that_is_too_large_is_settled_by_a_consistent_read() {
     let too_large = || {

@@ -37,6 +37,7 @@ fn dependent(version: u64, owners: &[&Thing]) -> Thing {
     Thing::new("dependent", version, owners)
 }
 
+/// Rule 1.25.
 #[test]
 fn it_is_read_right_before_it_is_deleted_and_others_are_not() {
     let gone = Thing::new("gone", 1, &[]);

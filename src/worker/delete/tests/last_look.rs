@@ -168,8 +168,8 @@ fn a_solid_owner_is_confirmed_when_the_turn_of_the_patch_has_come() {
     });
 }
 
-/// A dependent that blocks comes while the patch that lets the owner go waits for the
-/// limiter. Fails if the graph was looked at before that wait and not after it.
+/// A blocking dependent is added while the finalizer patch waits for the rate limiter
+/// (rule 4.6). Fails if the graph was asked before that wait and not after it.
 #[test]
 fn a_finalizer_stays_if_a_blocking_dependent_comes_while_the_limiter_waits() {
     in_system(async {

@@ -33,6 +33,7 @@ fn begin(
     }
 }
 
+/// Rule 6.13.
 #[test]
 fn exactly_as_many_as_are_allowed_in_a_minute_and_then_none_until_it_is_resumed() {
     let mut ledger = Ledger::new(rate(3));

@@ -1,9 +1,10 @@
-//! Deletes and proved absences (semantics, section 3).
+//! Deletions and proved absences (rules 3.15 to 3.20).
 
 use crate::graph::testing::world::*;
 use crate::graph::*;
 use crate::object::*;
 
+/// Rule 3.15.
 #[test]
 fn a_real_delete_remembers_the_absence_and_queues_every_dependent() {
     let mut w = World::new(2);
@@ -93,6 +94,7 @@ fn a_delete_of_an_object_that_was_never_seen_proves_its_absence_too() {
     assert_eq!(w.state(&owner), OwnerState::Absent);
 }
 
+/// Rule 3.18.
 #[test]
 fn an_absence_that_all_dependents_agree_on_is_like_a_real_delete() {
     let mut w = World::new(2);
@@ -108,6 +110,7 @@ fn an_absence_that_all_dependents_agree_on_is_like_a_real_delete() {
     }
 }
 
+/// Rule 3.19.
 #[test]
 fn a_virtual_node_takes_the_next_identity_while_dependents_disagree() {
     let mut w = World::new(1);
@@ -162,6 +165,7 @@ fn an_identity_that_does_not_resolve_makes_room_for_the_next() {
     assert_eq!(again, Verification::Stale);
 }
 
+/// Rule 3.17.
 #[test]
 fn a_verdict_on_an_older_generation_is_discarded_and_the_key_queued_again() {
     let mut w = World::new(1);
@@ -182,6 +186,7 @@ fn a_verdict_on_an_older_generation_is_discarded_and_the_key_queued_again() {
     assert_eq!(verdict, Verification::Stale, "also after the node was made anew");
 }
 
+/// Rule 3.20.
 #[test]
 fn an_observed_object_that_is_proved_absent_is_removed() {
     let mut w = World::new(1);

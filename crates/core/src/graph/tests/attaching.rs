@@ -1,9 +1,10 @@
-//! Dependents meet owners (semantics, section 3).
+//! Dependents meet owners (rules 3.3 to 3.6 and 3.12).
 
 use crate::graph::testing::world::*;
 use crate::graph::*;
 use crate::object::*;
 
+/// Rule 3.3.
 #[test]
 fn an_owner_that_nobody_showed_becomes_virtual_and_is_queued_once() {
     let mut w = World::new(1);
@@ -22,6 +23,7 @@ fn a_dependent_of_an_observed_owner_causes_no_work() {
     assert!(w.queued().is_empty());
 }
 
+/// Rule 3.5.
 #[test]
 fn a_real_object_makes_its_virtual_node_observed_and_keeps_matching_dependents() {
     let mut w = World::new(1);
@@ -49,6 +51,7 @@ fn an_owner_that_shows_up_in_another_namespace_queues_and_reports_its_dependents
     assert!(w.queued().is_empty() && w.reports().is_empty(), "once");
 }
 
+/// Rule 3.6.
 #[test]
 fn a_dependent_in_another_namespace_than_its_observed_owner_is_queued_and_reported() {
     let mut w = World::new(1);
@@ -159,6 +162,7 @@ fn a_late_dependent_of_an_orphaning_owner_queues_the_owner() {
     assert_eq!(w.queued_orphaning(), ["n", "owner"]);
 }
 
+/// Rule 3.12.
 #[test]
 fn a_late_dependent_of_an_absent_owner_is_queued() {
     let mut w = World::new(2);

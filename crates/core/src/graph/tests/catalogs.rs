@@ -1,4 +1,4 @@
-//! Types come and go (semantics, sections 2 and 3).
+//! Types are added and removed (rules 2.8 to 2.13 and 3.4).
 
 use crate::graph::testing::world::*;
 use crate::graph::*;
@@ -26,6 +26,7 @@ fn without_v1() -> std::sync::Arc<Catalog> {
     std::sync::Arc::new(builder.build())
 }
 
+/// Rule 3.4.
 #[test]
 fn a_reference_to_an_unknown_kind_is_unresolved_until_the_catalog_knows_it() {
     let mut w = World::new(2);
@@ -75,6 +76,7 @@ fn with_v1_unread() -> std::sync::Arc<Catalog> {
     std::sync::Arc::new(builder.build())
 }
 
+/// Rule 2.7.
 #[test]
 fn a_reference_through_a_version_that_could_not_be_read_blocks_its_owner_all_the_same() {
     let mut w = World::new(1);

@@ -1,4 +1,5 @@
-//! Foreground deletion: what blocks, what wakes, what deadlocks (semantics, section 4.3).
+//! Foreground deletion: what blocks an owner, what wakes it, and deadlocks (rules 4.2 to
+//! 4.5).
 
 use crate::graph::testing::world::*;
 use crate::graph::*;

@@ -35,6 +35,7 @@ fn essence(world: &World) -> Dump {
 }
 
 proptest! {
+    /// Rule 3.21.
     #[test]
     fn any_interleaving_and_any_repetition_ends_in_the_same_graph(
         steps in steps(false),

@@ -18,6 +18,7 @@ fn large(name: &str) -> Obj {
     naming(name, LARGE + 1)
 }
 
+/// Rule 4.34.
 #[test]
 fn a_large_object_is_queued_once_and_its_owners_are_not() {
     let mut world = World::new(1);

@@ -1,8 +1,9 @@
-//! Lists, sync and epochs (semantics, sections 1 and 2).
+//! Lists, sync and epochs (rules 1.16, 1.17, 2.16 and 3.22).
 
 use crate::graph::testing::world::*;
 use crate::graph::*;
 
+/// Rule 1.16.
 #[test]
 fn an_object_that_a_list_does_not_show_is_gone() {
     let mut w = World::new(2);
@@ -36,6 +37,7 @@ fn a_list_whose_version_cannot_be_compared_proves_nothing() {
     assert_eq!(w.snapshot_and_queue(&config("leaf")), Snapshot::Gone);
 }
 
+/// Rule 1.17.
 #[test]
 fn the_same_name_with_another_uid_is_another_object() {
     let mut w = World::new(1);
@@ -109,6 +111,7 @@ fn a_type_is_synced_from_its_first_complete_list_of_an_epoch_on() {
     assert!(w.is_observed(&owner));
 }
 
+/// Rule 3.22.
 #[test]
 fn batches_of_another_epoch_or_of_no_monitor_are_discarded() {
     let mut w = World::new(1);

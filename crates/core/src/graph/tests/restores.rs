@@ -184,7 +184,8 @@ fn another_server_of_a_type_proves_no_restore_and_no_absence() {
     assert!(w.out.restored.is_some(), "from now on they are");
 }
 
-/// Its dependents are no orphans any more: it may be deleted again, otherwise.
+/// Its dependents are no longer orphaned: it may be deleted again under another policy
+/// (rule 5.12).
 #[test]
 fn an_object_that_is_back_alive_is_told() {
     let mut w = World::new(1);

@@ -1,4 +1,4 @@
-//! Two resources, one uid (semantics, section 3).
+//! Two resources, one uid (rules 3.1 and 3.2).
 
 use crate::graph::testing::world::*;
 use crate::graph::*;

@@ -1,9 +1,10 @@
-//! An object changes (semantics, section 3, "Update").
+//! An object changes (rules 3.8 to 3.14).
 
 use crate::graph::testing::world::*;
 use crate::graph::*;
 use crate::object::*;
 
+/// Rule 3.8.
 #[test]
 fn an_irrelevant_change_only_stores_the_version() {
     let mut w = World::new(1);
@@ -41,6 +42,7 @@ fn a_new_generation_begins_with_every_relevant_change() {
     }
 }
 
+/// Rule 3.11.
 #[test]
 fn an_object_whose_remaining_reference_is_doubtful_is_queued() {
     let mut w = World::new(1);
@@ -74,6 +76,7 @@ fn duplicates_never_look_added_again() {
     assert_eq!(written, twice.facts.owners);
 }
 
+/// Rule 3.10.
 #[test]
 fn an_owner_is_woken_when_the_last_dependent_stops_blocking() {
     let mut w = World::new(2);
@@ -118,6 +121,7 @@ fn entering_foreground_deletion_queues_the_dependents_and_the_node_every_time() 
     }
 }
 
+/// Rule 3.14.
 #[test]
 fn entering_orphan_deletion_queues_the_node_for_the_orphan_pool_only() {
     let mut w = World::new(1);

@@ -103,6 +103,7 @@ fn all_work_can_be_derived_anew() {
     assert_eq!(w.queued_orphaning(), ["orphans"]);
 }
 
+/// Rule 3.7.
 #[test]
 fn a_uid_is_located_wherever_it_is_observed() {
     let mut w = World::new(1);

@@ -8,6 +8,7 @@ fn version(number: u64) -> ExpectedChange {
     ExpectedChange::Version(ResourceVersion::number(number))
 }
 
+/// Rule 3.24.
 #[test]
 fn what_we_deleted_is_not_decided_on_again_before_its_event() {
     let mut w = World::new(1);

@@ -245,6 +245,7 @@ fn finishing_what_is_not_being_worked_on_changes_nothing() {
     assert_eq!(pop(&mut mailbox, 5), Some(a));
 }
 
+/// Rule 8.5.
 #[test]
 fn a_flood_in_one_namespace_delays_another_by_one_key_each() {
     let mut mailbox = mailbox();

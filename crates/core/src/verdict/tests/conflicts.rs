@@ -19,22 +19,26 @@ fn changed(change: impl Fn(&mut ObjectFacts)) -> AfterConflict {
     conflict(Some(&facts))
 }
 
+/// Rule 4.24.
 #[test]
 fn a_conflict_with_an_object_that_is_gone_proves_it_absent() {
     assert_eq!(conflict(None), AfterConflict::Absent);
     assert_eq!(changed(|facts| facts.uid = uid(9)), AfterConflict::Absent);
 }
 
+/// Rule 4.24.
 #[test]
 fn a_conflict_with_an_object_that_is_being_deleted_ends_the_work() {
     assert_eq!(changed(|facts| facts.being_deleted = true), AfterConflict::BeingDeleted);
 }
 
+/// Rule 4.28.
 #[test]
 fn a_conflict_without_a_newer_version_backs_off() {
     assert_eq!(conflict(Some(&facts(2, 10))), AfterConflict::Backoff);
 }
 
+/// Rule 4.25.
 #[test]
 fn a_conflict_over_references_or_finalizers_is_decided_afresh() {
     let cases: [fn(&mut ObjectFacts); 7] = [
@@ -51,6 +55,7 @@ fn a_conflict_over_references_or_finalizers_is_decided_afresh() {
     }
 }
 
+/// Rule 4.25.
 #[test]
 fn a_conflict_after_its_dependents_changed_is_decided_afresh() {
     let (any, deleting_dependents) = (true, true);
@@ -63,6 +68,7 @@ fn a_conflict_after_its_dependents_changed_is_decided_afresh() {
     }
 }
 
+/// Rule 4.26.
 #[test]
 fn a_conflict_over_unrelated_fields_deletes_the_version_just_read() {
     assert_eq!(changed(|_| ()), AfterConflict::DeleteWith(ResourceVersion::number(11)));
@@ -73,6 +79,7 @@ fn a_conflict_over_unrelated_fields_deletes_the_version_just_read() {
     );
 }
 
+/// Rule 4.27.
 #[test]
 fn after_five_conflicts_over_unrelated_fields_the_uid_alone_decides() {
     let (basis, mut sent) = (Basis::of(&item(2)), Some(ResourceVersion::number(10)));
@@ -95,6 +102,7 @@ fn after_five_conflicts_over_unrelated_fields_the_uid_alone_decides() {
     assert_eq!(after, AfterConflict::Backoff, "a 409 to the uid alone");
 }
 
+/// Rule 4.27.
 #[test]
 fn the_uid_alone_never_deletes_over_changed_references() {
     let (basis, sent) = (Basis::of(&item(2)), ResourceVersion::number(14));
@@ -125,6 +133,7 @@ fn unblocked(owners: usize, at: u64) -> ObjectFacts {
     facts
 }
 
+/// Rule 4.23.
 #[test]
 fn the_version_a_patch_returned_counts_if_the_references_are_the_expected_ones() {
     let expected = Basis::of(&item(2)).without_blocking();
@@ -142,6 +151,7 @@ fn references_that_became_identical_are_expected_once() {
     assert_eq!(after_patch(&Basis::of(&twice).without_blocking(), &unblocked(1, 11)), version(11));
 }
 
+/// Rule 4.23.
 #[test]
 fn a_solid_owner_added_next_to_our_patch_is_not_deleted_over() {
     let expected = Basis::of(&item(2)).without_blocking();
@@ -188,6 +198,7 @@ fn confirmed(seen: OwnerState, live: u64) -> Confirmation {
     Confirmation::new(seen, &owner, ASKED).unwrap()
 }
 
+/// Rule 4.10.
 #[test]
 fn only_an_owner_that_waits_live_is_confirmed() {
     assert_eq!(Confirmation::new(waiting(5), &facts(0, 6), ASKED), None);
@@ -195,6 +206,7 @@ fn only_an_owner_that_waits_live_is_confirmed() {
     assert_eq!(Confirmation::new(waiting(5), &orphaning, ASKED), None);
 }
 
+/// Rule 4.31.
 #[test]
 fn one_confirmation_serves_all_dependents_for_a_second() {
     let confirmation = confirmed(waiting(5), 5);
@@ -204,6 +216,7 @@ fn one_confirmation_serves_all_dependents_for_a_second() {
     assert!(!confirmation.holds(&waiting(5), ASKED - Duration::from_millis(1)), "another clock");
 }
 
+/// Rule 4.31.
 #[test]
 fn any_news_of_the_owner_drops_its_confirmation() {
     let confirmation = confirmed(waiting(5), 7);
@@ -212,6 +225,7 @@ fn any_news_of_the_owner_drops_its_confirmation() {
     assert!(confirmation.holds(&waiting(7), ASKED), "the version that was confirmed is no news");
 }
 
+/// Rule 4.32.
 #[test]
 fn the_owner_must_still_be_deleting_dependents_right_before_each_delete() {
     let confirmation = confirmed(waiting(5), 5);

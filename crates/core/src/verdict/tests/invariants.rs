@@ -42,12 +42,14 @@ const fn lets_go(class: ReferenceClass) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
+    /// Rules 4.13 and 10.1.
     #[test]
     fn an_object_is_deleted_exactly_if_every_reference_lets_go((item, classes) in case()) {
         let deleted = matches!(decide(&item, &classes), Decision::Delete { .. });
         prop_assert_eq!(deleted, classes.iter().all(|class| lets_go(*class)));
     }
 
+    /// Rule 4.13.
     #[test]
     fn one_reference_that_holds_saves_the_object((item, mut classes) in case(), at in any::<prop::sample::Index>()) {
         let at = at.index(classes.len());
@@ -58,6 +60,7 @@ proptest! {
         }
     }
 
+    /// Rule 4.15.
     #[test]
     fn only_references_that_let_go_are_removed((item, classes) in case()) {
         if let Decision::RemoveReferences { remove, confirm_solid } = decide(&item, &classes) {
@@ -76,6 +79,7 @@ proptest! {
         }
     }
 
+    /// Rule 4.20.
     #[test]
     fn the_policy_honours_the_finalizers((item, classes) in case()) {
         if let Decision::Delete { policy, .. } = decide(&item, &classes) {
@@ -89,6 +93,7 @@ proptest! {
         }
     }
 
+    /// Rule 4.19.
     #[test]
     fn blocking_stops_only_in_a_possible_cycle((item, classes) in case()) {
         if let Decision::Delete { policy, stop_blocking_first: true } = decide(&item, &classes) {
@@ -99,6 +104,7 @@ proptest! {
         }
     }
 
+    /// Rule 4.12.
     #[test]
     fn the_order_of_references_decides_nothing((item, classes) in case()) {
         let mut reversed = item.clone();

@@ -12,6 +12,7 @@ fn deleting(foreground: ForegroundProgress) -> ObjectSnapshot {
     ObjectSnapshot { deletion: DeletionState::DeletingDependents, foreground, ..item(1) }
 }
 
+/// Rule 4.1.
 #[test]
 fn an_object_that_is_being_deleted_and_not_deleting_dependents_is_left_alone() {
     let terminating = ObjectSnapshot { deletion: DeletionState::Terminating, ..item(1) };
@@ -20,27 +21,32 @@ fn an_object_that_is_being_deleted_and_not_deleting_dependents_is_left_alone() {
     assert_eq!(precheck(&orphaning), Precheck::Nothing(IdleReason::Orphaning));
 }
 
+/// Rule 4.2.
 #[test]
 fn a_foreground_deletion_without_blocking_dependents_loses_its_finalizer() {
     assert_eq!(precheck(&deleting(ForegroundProgress::Unblocked)), Precheck::RemoveForegroundFinalizer);
 }
 
+/// Rule 2.7.
 #[test]
 fn a_foreground_deletion_asks_first_where_part_of_the_api_could_not_be_read() {
     let perhaps = deleting(ForegroundProgress::PerhapsBlocked);
     assert_eq!(precheck(&perhaps), Precheck::AskForUnreadReferences);
 }
 
+/// Rule 4.3.
 #[test]
 fn a_foreground_deletion_waits_for_its_blocking_dependents() {
     assert_eq!(precheck(&deleting(ForegroundProgress::Blocked(3))), Precheck::WaitForDependents(3));
 }
 
+/// Rule 4.5.
 #[test]
 fn a_ring_of_foreground_deletions_is_broken() {
     assert_eq!(precheck(&deleting(ForegroundProgress::Deadlocked)), Precheck::BreakDeadlock);
 }
 
+/// Rule 4.7.
 #[test]
 fn an_object_without_owner_references_is_left_alone() {
     assert_eq!(precheck(&item(0)), Precheck::Nothing(IdleReason::NoReferences));
@@ -54,6 +60,7 @@ fn any_other_object_is_decided_by_its_owners() {
     assert_eq!(precheck(&with_finalizer), Precheck::Classify, "a finalizer alone deletes nothing");
 }
 
+/// Rule 4.8.
 #[test]
 fn an_observed_owner_is_solid_without_a_request_also_when_it_terminates_or_orphans() {
     let owner = identity(1);
@@ -63,6 +70,7 @@ fn an_observed_owner_is_solid_without_a_request_also_when_it_terminates_or_orpha
     }
 }
 
+/// Rule 4.10.
 #[test]
 fn an_owner_that_seems_to_wait_has_to_be_confirmed_live() {
     let state =
@@ -70,6 +78,7 @@ fn an_owner_that_seems_to_wait_has_to_be_confirmed_live() {
     assert_eq!(from_state(&identity(1), &state), GraphClass::ConfirmWaiting(&identity(1)));
 }
 
+/// Rule 4.9.
 #[test]
 fn absence_counts_only_when_it_was_proved() {
     let owner = identity(1);
@@ -77,6 +86,7 @@ fn absence_counts_only_when_it_was_proved() {
     assert_eq!(from_state(&owner, &OwnerState::Unknown), GraphClass::LookUp(&owner));
 }
 
+/// Rule 4.9.
 #[test]
 fn a_view_is_classified_by_where_the_owner_is() {
     assert_eq!(from_graph(&OwnerView::Unresolved), GraphClass::Known(Unresolved));
@@ -86,6 +96,7 @@ fn a_view_is_classified_by_where_the_owner_is() {
     assert_eq!(from_graph(&local), GraphClass::Known(Absent));
 }
 
+/// Rule 4.8.
 #[test]
 fn a_live_owner_waits_only_if_it_is_being_deleted_in_the_foreground() {
     for (being_deleted, finalizers, class) in [
@@ -120,30 +131,35 @@ const fn remove(remove: Vec<usize>, confirm_solid: Option<usize>) -> Decision {
     Decision::RemoveReferences { remove, confirm_solid }
 }
 
+/// Rule 4.14.
 #[test]
 fn some_solid_and_none_absent_or_waiting_is_kept() {
     assert_eq!(plain(&[Solid]), Decision::Keep(KeepReason::Owned));
     assert_eq!(plain(&[Solid, Solid]), Decision::Keep(KeepReason::Owned));
 }
 
+/// Rule 4.12.
 #[test]
 fn a_solid_owner_does_not_hide_that_another_reference_needs_a_look() {
     assert_eq!(plain(&[Solid, Unresolved]), Decision::Park(ParkReason::Unresolved));
     assert_eq!(plain(&[InvalidScope, Solid]), Decision::Report { invalid_scope: vec![0] });
 }
 
+/// Rule 4.15.
 #[test]
 fn some_solid_and_some_absent_loses_the_absent_ones() {
     assert_eq!(plain(&[Absent, Solid, Absent]), remove(vec![0, 2], None));
     assert_eq!(plain(&[Unresolved, Solid, InvalidScope, Absent]), remove(vec![3], None));
 }
 
+/// Rule 4.16.
 #[test]
 fn before_a_waiting_reference_goes_one_solid_owner_is_confirmed_live() {
     assert_eq!(plain(&[Waiting, Solid]), remove(vec![0], Some(1)));
     assert_eq!(plain(&[Absent, Waiting, Solid, Solid]), remove(vec![0, 1], Some(2)));
 }
 
+/// Rule 4.17.
 #[test]
 fn none_solid_and_some_unresolved_deletes_nothing_and_leaves_the_absent_ones() {
     for classes in
@@ -153,6 +169,7 @@ fn none_solid_and_some_unresolved_deletes_nothing_and_leaves_the_absent_ones() {
     }
 }
 
+/// Rule 4.17.
 #[test]
 fn none_solid_and_some_invalid_scope_deletes_nothing_and_is_reported_not_retried() {
     assert_eq!(plain(&[InvalidScope]), Decision::Report { invalid_scope: vec![0] });
@@ -160,6 +177,7 @@ fn none_solid_and_some_invalid_scope_deletes_nothing_and_is_reported_not_retried
     assert_eq!(plain(&[Waiting, InvalidScope]), Decision::Report { invalid_scope: vec![1] });
 }
 
+/// Rule 4.18.
 #[test]
 fn waiting_with_dependents_is_deleted_in_the_foreground() {
     for classes in [&[Waiting][..], &[Absent, Waiting]] {
@@ -167,6 +185,7 @@ fn waiting_with_dependents_is_deleted_in_the_foreground() {
     }
 }
 
+/// Rule 4.19.
 #[test]
 fn a_possible_cycle_stops_blocking_before_it_is_deleted() {
     let cycle = |item: &mut ObjectSnapshot| {
@@ -182,6 +201,7 @@ fn a_possible_cycle_stops_blocking_before_it_is_deleted() {
     assert_eq!(decided(&[Waiting], nothing_to_patch), delete(Foreground));
 }
 
+/// Rule 4.20.
 #[test]
 fn its_own_orphan_finalizer_is_honoured_even_if_its_owner_waits() {
     for finalizers in [ORPHAN, BOTH] {
@@ -195,11 +215,13 @@ fn its_own_orphan_finalizer_is_honoured_even_if_its_owner_waits() {
     }
 }
 
+/// Rule 4.20.
 #[test]
 fn waiting_without_dependents_is_deleted_in_the_background() {
     assert_eq!(plain(&[Waiting]), delete(Background));
 }
 
+/// Rule 4.20.
 #[test]
 fn all_absent_is_deleted_by_the_policy_of_its_finalizers() {
     let with = |finalizers| decided(&[Absent, Absent], |item| item.finalizers = finalizers);
@@ -209,6 +231,7 @@ fn all_absent_is_deleted_by_the_policy_of_its_finalizers() {
     assert_eq!(decided(&[Absent], |item| item.has_dependents = true), delete(Background));
 }
 
+/// Rule 5.11.
 #[test]
 fn an_orphaned_reference_goes_before_anything_else_is_decided() {
     assert_eq!(plain(&[Orphaned]), remove(vec![0], None));
@@ -217,6 +240,7 @@ fn an_orphaned_reference_goes_before_anything_else_is_decided() {
     assert_eq!(plain(&[Absent, Orphaned, Waiting, Solid]), remove(vec![0, 1, 2], Some(3)));
 }
 
+/// Rule 4.1.
 #[test]
 fn an_object_that_is_being_deleted_is_never_decided_about() {
     for deletion in [DeletionState::Terminating, DeletionState::DeletingDependents, DeletionState::Orphaning]
@@ -226,6 +250,7 @@ fn an_object_that_is_being_deleted_is_never_decided_about() {
     }
 }
 
+/// Rule 4.9.
 #[test]
 fn a_missing_class_is_not_taken_for_absence() {
     assert_eq!(decide(&item(2), &[Absent]), Decision::Park(ParkReason::Unclassified));
@@ -233,6 +258,7 @@ fn a_missing_class_is_not_taken_for_absence() {
     assert_eq!(decide(&item(1), &[Absent, Solid]), Decision::Park(ParkReason::Unclassified));
 }
 
+/// Rule 9.7.
 #[test]
 fn a_decision_says_what_it_rests_on() {
     let (item, classes) = (item(2), [Absent, Waiting]);
