@@ -32,7 +32,7 @@ impl<T> Id<T> {
     }
 
     /// Where it is in there.
-    const fn place(self) -> usize {
+    const fn offset(self) -> usize {
         self.index() % CHUNK
     }
 
@@ -103,23 +103,23 @@ pub(super) struct Arena<T> {
     /// A chunk without slots takes no memory.
     chunks: Vec<Vec<Entry<T>>>,
     /// What is free in each of them.
-    rooms: Vec<Room<T>>,
+    states: Vec<ChunkState<T>>,
     /// The chunk that is being filled.
-    filling: usize,
-    /// Those of the others that have room.
-    roomy: BTreeSet<usize>,
+    current: usize,
+    /// The other chunks that have free slots.
+    with_free_slots: BTreeSet<usize>,
     used: usize,
 }
 
 #[derive(Debug)]
-struct Room<T> {
+struct ChunkState<T> {
     /// How many slots are in use.
     used: usize,
     /// The slot that was freed last, if it is free.
     free: Option<Id<T>>,
 }
 
-impl<T> Default for Room<T> {
+impl<T> Default for ChunkState<T> {
     fn default() -> Self {
         Self { used: 0, free: None }
     }
@@ -127,7 +127,7 @@ impl<T> Default for Room<T> {
 
 impl<T> Default for Arena<T> {
     fn default() -> Self {
-        Self { chunks: Vec::new(), rooms: Vec::new(), filling: 0, roomy: BTreeSet::new(), used: 0 }
+        Self { chunks: Vec::new(), states: Vec::new(), current: 0, with_free_slots: BTreeSet::new(), used: 0 }
     }
 }
 
@@ -143,7 +143,7 @@ impl<T> Arena<T> {
     pub(super) fn bytes(&self) -> usize {
         let slots: usize = self.chunks.iter().map(|chunk| chunk.capacity() * Self::SLOT).sum();
         let chunks = self.chunks.capacity() * size_of::<Vec<Entry<T>>>();
-        slots + chunks + self.rooms.capacity() * size_of::<Room<T>>()
+        slots + chunks + self.states.capacity() * size_of::<ChunkState<T>>()
     }
 
     /// All that is in the chunk of a slot.
@@ -156,51 +156,51 @@ impl<T> Arena<T> {
     }
 
     pub(super) fn insert(&mut self, value: T) -> Id<T> {
-        if self.rooms.get(self.filling).is_none_or(|room| room.used == CHUNK) {
-            self.fill_another();
+        if self.states.get(self.current).is_none_or(|state| state.used == CHUNK) {
+            self.select_next_chunk();
         }
         self.used += 1;
-        let (chunk, room) = (&mut self.chunks[self.filling], &mut self.rooms[self.filling]);
-        room.used += 1;
-        if let Some(id) = room.free
-            && let Entry::Free(next) = chunk[id.place()]
+        let (chunk, state) = (&mut self.chunks[self.current], &mut self.states[self.current]);
+        state.used += 1;
+        if let Some(id) = state.free
+            && let Entry::Free(next) = chunk[id.offset()]
         {
-            room.free = next;
-            chunk[id.place()] = Entry::Used(value);
+            state.free = next;
+            chunk[id.offset()] = Entry::Used(value);
             return id;
         }
-        let id = Id::from_index(self.filling * CHUNK + chunk.len());
+        let id = Id::from_index(self.current * CHUNK + chunk.len());
         // The very first chunk grows as it is needed: many arenas have a few slots only.
-        if chunk.is_empty() && self.filling > 0 {
+        if chunk.is_empty() && self.current > 0 {
             chunk.reserve_exact(CHUNK);
         }
         chunk.push(Entry::Used(value));
         id
     }
 
-    /// The first chunk with room is filled next, so that the last ones become empty.
-    fn fill_another(&mut self) {
-        self.filling = self.roomy.pop_first().unwrap_or(self.chunks.len());
-        if self.filling == self.chunks.len() {
+    /// Selects the first chunk that has a free slot, so that the last chunks drain.
+    fn select_next_chunk(&mut self) {
+        self.current = self.with_free_slots.pop_first().unwrap_or(self.chunks.len());
+        if self.current == self.chunks.len() {
             self.chunks.push(Vec::new());
-            self.rooms.push(Room::default());
+            self.states.push(ChunkState::default());
         }
     }
 
     /// Frees a slot and returns what was in it.
     pub(super) fn remove(&mut self, id: Id<T>) -> Option<T> {
         let index = id.chunk();
-        let slot = self.chunks.get_mut(index)?.get_mut(id.place())?;
-        let room = &mut self.rooms[index];
-        match std::mem::replace(slot, Entry::Free(room.free)) {
+        let slot = self.chunks.get_mut(index)?.get_mut(id.offset())?;
+        let state = &mut self.states[index];
+        match std::mem::replace(slot, Entry::Free(state.free)) {
             Entry::Used(value) => {
-                room.free = Some(id);
-                room.used -= 1;
+                state.free = Some(id);
+                state.used -= 1;
                 self.used -= 1;
-                if index != self.filling {
-                    self.roomy.insert(index);
-                    if room.used == 0 {
-                        *room = Room::default();
+                if index != self.current {
+                    self.with_free_slots.insert(index);
+                    if state.used == 0 {
+                        *state = ChunkState::default();
                         self.chunks[index] = Vec::new();
                     }
                 }
@@ -225,8 +225,8 @@ impl<T> Arena<T> {
         chunks
             .map_while(move |(index, chunk)| {
                 let first = index * CHUNK;
-                let place = |number: usize| number.saturating_sub(first).min(chunk.len());
-                (first < end).then(|| used(first.max(start), &chunk[place(start)..place(end)]))
+                let offset = |number: usize| number.saturating_sub(first).min(chunk.len());
+                (first < end).then(|| used(first.max(start), &chunk[offset(start)..offset(end)]))
             })
             .flatten()
     }
@@ -239,7 +239,7 @@ impl<T> Arena<T> {
 
     /// What is in a slot that may have been freed meanwhile.
     pub(super) fn get(&self, id: Id<T>) -> Option<&T> {
-        match self.chunks.get(id.chunk())?.get(id.place())? {
+        match self.chunks.get(id.chunk())?.get(id.offset())? {
             Entry::Used(value) => Some(value),
             Entry::Free(_) => None,
         }
@@ -252,26 +252,30 @@ impl<T> Arena<T> {
 
     #[cfg(any(test, feature = "test-util"))]
     pub(super) fn check(&self) {
-        assert_eq!(self.chunks.len(), self.rooms.len());
-        for (index, (chunk, room)) in self.chunks.iter().zip(&self.rooms).enumerate() {
+        assert_eq!(self.chunks.len(), self.states.len());
+        for (index, (chunk, state)) in self.chunks.iter().zip(&self.states).enumerate() {
             let mut free = 0;
-            let mut next = room.free;
+            let mut next = state.free;
             while let Some(id) = next {
                 free += 1;
                 assert!(free <= chunk.len(), "the free list runs in a circle");
                 assert_eq!(id.chunk(), index, "a free list leads to another chunk");
-                next = match &chunk[id.place()] {
+                next = match &chunk[id.offset()] {
                     Entry::Free(next) => *next,
                     Entry::Used(_) => panic!("a used slot is on the free list"),
                 };
             }
-            assert_eq!(room.used + free, chunk.len());
-            assert_eq!(used(0, chunk).count(), room.used);
-            let is_filling = index == self.filling;
-            assert_eq!(self.roomy.contains(&index), room.used < CHUNK && !is_filling, "room is lost");
-            assert!(room.used > 0 || is_filling || chunk.capacity() == 0, "an empty chunk was kept");
+            assert_eq!(state.used + free, chunk.len());
+            assert_eq!(used(0, chunk).count(), state.used);
+            let is_current = index == self.current;
+            assert_eq!(
+                self.with_free_slots.contains(&index),
+                state.used < CHUNK && !is_current,
+                "free slots are lost"
+            );
+            assert!(state.used > 0 || is_current || chunk.capacity() == 0, "an empty chunk was kept");
         }
-        assert_eq!(self.rooms.iter().map(|room| room.used).sum::<usize>(), self.used);
+        assert_eq!(self.states.iter().map(|state| state.used).sum::<usize>(), self.used);
     }
 }
 
@@ -283,8 +287,8 @@ fn used<T>(first: usize, entries: &[Entry<T>]) -> impl Iterator<Item = (Id<T>, &
     })
 }
 
-/// Makes room for one more. A vector that doubles its room leaves up to half of it
-/// empty, which with a million nodes is as much as everything else in the graph.
+/// Reserves space for one more element. A vector that doubles its capacity leaves up to half
+/// of it empty, which for a million nodes is as much as everything else in the graph.
 pub(super) fn grow_by_an_eighth<T>(entries: &mut Vec<T>) {
     if entries.len() == entries.capacity() {
         entries.reserve_exact((entries.len() / 8).max(16));
@@ -301,7 +305,7 @@ impl<T> Index<Id<T>> for Arena<T> {
     type Output = T;
 
     fn index(&self, id: Id<T>) -> &T {
-        match &self.chunks[id.chunk()][id.place()] {
+        match &self.chunks[id.chunk()][id.offset()] {
             Entry::Used(value) => value,
             Entry::Free(_) => panic!("slot {id:?} is free: the graph is inconsistent"),
         }
@@ -310,7 +314,7 @@ impl<T> Index<Id<T>> for Arena<T> {
 
 impl<T> IndexMut<Id<T>> for Arena<T> {
     fn index_mut(&mut self, id: Id<T>) -> &mut T {
-        match &mut self.chunks[id.chunk()][id.place()] {
+        match &mut self.chunks[id.chunk()][id.offset()] {
             Entry::Used(value) => value,
             Entry::Free(_) => panic!("slot {id:?} is free: the graph is inconsistent"),
         }
@@ -368,7 +372,7 @@ mod tests {
         assert_eq!(arena.get(ids[0]), None, "its chunk is gone");
         assert_eq!(arena.remove(ids[0]), None);
         assert_eq!(arena[ids[9 * CHUNK + 1]], 9 * CHUNK + 1);
-        // What comes now goes where there is room, first of all at the beginning.
+        // New values fill the free slots, beginning with the first chunk.
         let new: Vec<Id<usize>> = (0..CHUNK).map(|_| arena.insert(0)).collect();
         assert!(new.iter().filter(|id| id.chunk() == 0).count() >= CHUNK / 2, "{new:?}");
         arena.check();

@@ -8,8 +8,9 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::object::{DeletionState, Identity, OwnerReference, Scope, Uid};
 
-use super::intern::{ReferenceTypeId, TypeId};
+use super::intern::ReferenceTypeId;
 use super::node::{Edge, EdgeId, NodeId, Presence, Target};
+use super::types::TypeId;
 use super::{Effects, Partition, Report, Sharding};
 
 /// Which of a dependent's references are meant.
@@ -37,7 +38,7 @@ impl Partition {
     ///
     /// References are compared as a multiset, so duplicates never look added
     /// again and again (kubernetes#108373). The caller has taken the dependent
-    /// out of its owners' counters ([`withdraw`](Self::withdraw)) and puts it back.
+    /// out of its owners' counters ([`subtract_from_owners`](Self::subtract_from_owners)) and puts it back.
     pub(super) fn set_references(
         &mut self,
         dependent: NodeId,
@@ -54,7 +55,7 @@ impl Partition {
             .owners(dependent)
             .partition(|&edge| linked.is_none_or(|owner| owner == Some(self.store.edges[edge].owner)));
         if old.len() == references.len()
-            && old.iter().zip(references).all(|(&edge, reference)| self.store.is_written(edge, reference))
+            && old.iter().zip(references).all(|(&edge, reference)| self.store.is_reference(edge, reference))
         {
             return false;
         }
@@ -73,7 +74,7 @@ impl Partition {
         let attached: Few<Attached> = added
             .into_iter()
             .map(|index| {
-                let attached = self.attach(dependent, &references[index], extent);
+                let attached = self.add_edge(dependent, &references[index], extent);
                 placed[index] = Some(attached.edge);
                 attached
             })
@@ -81,7 +82,7 @@ impl Partition {
         self.store.set_owners(dependent, others.into_iter().chain(placed.into_iter().flatten()));
         for edge in removed {
             let owner = self.store.edges[edge].owner;
-            self.store.drop_edge(edge);
+            self.store.remove_edge(edge);
             self.collect_owner(owner, dependent);
         }
         for edge in tightened {
@@ -89,10 +90,10 @@ impl Partition {
         }
         let is_large = self.is_large(dependent);
         for Attached { edge, new_owner } in attached {
-            self.attached(edge, new_owner, is_large, out);
+            self.edge_added(edge, new_owner, is_large, out);
         }
         if was_large && !is_large {
-            self.was_large(dependent, out);
+            self.no_longer_large(dependent, out);
         }
         true
     }
@@ -105,7 +106,7 @@ impl Partition {
         }
     }
 
-    fn attach(&mut self, dependent: NodeId, reference: &OwnerReference, extent: Extent<'_>) -> Attached {
+    fn add_edge(&mut self, dependent: NodeId, reference: &OwnerReference, extent: Extent<'_>) -> Attached {
         let catalog = Arc::clone(&self.catalog);
         let resolve = || catalog.resolve(&reference.api_version, &reference.kind).map(Arc::clone);
         let reference_type = self.store.acquire_reference_type(reference, resolve);
@@ -114,7 +115,7 @@ impl Partition {
             Extent::All => self.resolve(reference_type),
         };
         let (owner, new_owner) = self.owner_node(dependent, &reference.uid, &reference.name, target);
-        Attached { edge: self.store.hang(dependent, owner, reference_type, reference), new_owner }
+        Attached { edge: self.store.insert_edge(dependent, owner, reference_type, reference), new_owner }
     }
 
     /// What a reference's type resolves to. The type that this finds, or makes,
@@ -161,15 +162,15 @@ impl Partition {
     }
 
     /// What follows from a new edge of a dependent that is [large](Self::is_large) or not.
-    pub(super) fn attached(&mut self, edge: EdgeId, new_owner: bool, is_large: bool, out: &mut Effects) {
+    pub(super) fn edge_added(&mut self, edge: EdgeId, new_owner: bool, is_large: bool, out: &mut Effects) {
         let Edge { dependent, owner, .. } = self.store.edges[edge];
         if self.is_invalid_scope(edge) {
-            let reference = self.store.written(edge);
+            let reference = self.store.reference(edge);
             out.reports.push(Report::InvalidScope { dependent: self.store.identity(dependent), reference });
             // Nothing will be done, but a worker can ask who has the owner's uid, and
             // warn of the namespace.
             self.queue(dependent, out);
-            self.suspects.insert(dependent);
+            self.invalid_scope_candidates.insert(dependent);
             return;
         }
         match self.store.nodes[owner].presence {
@@ -183,17 +184,17 @@ impl Partition {
                 if !self.store.matches(edge) || !self.is_served(owner) {
                     self.queue(dependent, out);
                 }
-                self.joined(edge, is_large, out);
+                self.dependent_joined(edge, is_large, out);
             }
             Presence::Absent | Presence::InvalidScope | Presence::Linked => self.queue(dependent, out),
             Presence::Observed => {
                 if !self.store.matches(edge) {
-                    self.suspect(edge, out);
+                    self.queue_mismatched(edge, out);
                 }
-                if self.is_any_view(owner, DeletionState::DeletingDependents) {
+                if self.any_view_is(owner, DeletionState::DeletingDependents) {
                     self.queue(dependent, out);
                 }
-                if self.is_any_view(owner, DeletionState::Orphaning) {
+                if self.any_view_is(owner, DeletionState::Orphaning) {
                     self.queue_orphaning(owner, out);
                 }
             }
@@ -209,22 +210,22 @@ impl Partition {
     }
 
     /// Queues a dependent whose reference does not match its observed owner.
-    pub(super) fn suspect(&self, edge: EdgeId, out: &mut Effects) {
+    pub(super) fn queue_mismatched(&self, edge: EdgeId, out: &mut Effects) {
         let Edge { dependent, owner, .. } = self.store.edges[edge];
         self.queue(dependent, out);
         if !self.store.same_namespace(edge, owner) {
             let dependent = self.store.identity(dependent);
-            let reference = self.store.written(edge);
+            let reference = self.store.reference(edge);
             out.reports.push(Report::NamespaceMismatch { dependent, reference });
         }
     }
 
     /// Queues the dependents that do not match an owner which was just observed
     /// or changed its coordinates.
-    pub(super) fn suspect_dependents(&self, owner: NodeId, out: &mut Effects) {
+    pub(super) fn queue_mismatched_dependents(&self, owner: NodeId, out: &mut Effects) {
         for edge in self.store.dependents(owner).filter(|&edge| !self.store.matches(edge)) {
             if !self.is_invalid_scope(edge) {
-                self.suspect(edge, out);
+                self.queue_mismatched(edge, out);
             }
         }
     }
@@ -241,9 +242,9 @@ impl Partition {
     }
 
     /// Whether a reference means this identity.
-    pub(super) fn agrees(&self, edge: EdgeId, identity: &Identity) -> bool {
-        self.store.written_name(edge) == &*identity.name
-            && self.store.meant_namespace(edge) == identity.namespace.as_ref()
+    pub(super) fn refers_to(&self, edge: EdgeId, identity: &Identity) -> bool {
+        self.store.reference_name(edge) == &*identity.name
+            && self.store.owner_namespace(edge) == identity.namespace.as_ref()
             && !self.is_invalid_scope(edge)
     }
 
@@ -257,7 +258,7 @@ impl Partition {
             };
         }
         let mut edges: Vec<(OwnerReference, EdgeId)> =
-            old.iter().map(|&edge| (self.store.written(edge), edge)).collect();
+            old.iter().map(|&edge| (self.store.reference(edge), edge)).collect();
         edges.sort_unstable();
         let mut indices: Vec<usize> = (0..references.len()).collect();
         indices.sort_by_key(|&index| (&references[index], index));

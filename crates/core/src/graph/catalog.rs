@@ -18,8 +18,10 @@ use crate::object::{Catalog, GroupResource, ResourceType, Scope};
 
 use super::cross_partition::RemoteOwners;
 use super::foreground::Touched;
-use super::intern::{KeyedSet, ReferenceTypeId, TypeId};
+use super::intern::ReferenceTypeId;
+use super::keyed::KeyedSet;
 use super::node::{Edge, EdgeId, NodeId, Presence, Target};
+use super::types::TypeId;
 use super::{Effects, Epoch, IntakeOutcome, Partition, Sharding};
 
 impl Partition {
@@ -107,7 +109,7 @@ impl Partition {
             let observed: Vec<NodeId> =
                 entry.nodes.iter().copied().filter(|&id| self.store.nodes[id].is_observed()).collect();
             for id in observed {
-                self.retire(id, out);
+                self.demote_to_virtual(id, out);
                 self.collect(id);
             }
             if proved_under.is_some_and(|number| number >= self.disturbance.number) {
@@ -185,8 +187,10 @@ impl Partition {
             .collect();
         let dependents: BTreeSet<NodeId> =
             edges.iter().map(|&edge| self.store.edges[edge].dependent).collect();
-        let before: Vec<(NodeId, Touched, RemoteOwners)> =
-            dependents.iter().map(|&id| (id, self.withdraw(id), self.remote_owners(id))).collect();
+        let before: Vec<(NodeId, Touched, RemoteOwners)> = dependents
+            .iter()
+            .map(|&id| (id, self.subtract_from_owners(id), self.remote_owners(id)))
+            .collect();
         // First away from where they are, all of them: a type that came back with
         // another scope has the same key, and needs new nodes.
         for &edge in &edges {
@@ -197,10 +201,10 @@ impl Partition {
             let Edge { dependent, owner, reference_type, .. } = self.store.edges[edge];
             let target = self.resolve(reference_type);
             let new_owner = target != self.store.nodes[owner].target() && self.move_edge(edge, target);
-            self.attached(edge, new_owner, self.is_large(dependent), out);
+            self.edge_added(edge, new_owner, self.is_large(dependent), out);
         }
         for (id, touched, remote) in before {
-            self.contribute(id, touched, out);
+            self.add_to_owners(id, touched, out);
             self.unlink_lost(id, remote, out);
             self.send_links(id, out);
             self.queue(id, out);
@@ -213,7 +217,7 @@ impl Partition {
         }
         let now = self.store.resource_of(edge.owner);
         let wanted = self.store.reference_types.get(edge.reference_type).resolved.as_ref();
-        let was_proved = || self.store.doubtful.contains(&edge.owner);
+        let was_proved = || self.store.formerly_absent.contains(&edge.owner);
         let proved = (self.store.nodes[edge.owner].presence == Presence::Absent || was_proved())
             && self.store.matches(id);
         !(same_type(now, wanted) || (proved && wanted.is_none()))
@@ -223,10 +227,10 @@ impl Partition {
     fn move_edge(&mut self, edge: EdgeId, target: Target) -> bool {
         let Edge { dependent, owner: from, .. } = self.store.edges[edge];
         let uid = self.store.nodes[from].uid.clone();
-        let name: Box<str> = self.store.written_name(edge).into();
+        let name: Box<str> = self.store.reference_name(edge).into();
         let (to, new_owner) = self.owner_node(dependent, &uid, &name, target);
         if to != from {
-            self.store.rehang(edge, to);
+            self.store.set_edge_owner(edge, to);
             self.collect_owner(from, dependent);
         }
         new_owner

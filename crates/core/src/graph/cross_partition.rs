@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::object::Key;
 
 use super::attach::Extent;
-use super::intern::KeyedSet;
+use super::keyed::KeyedSet;
 use super::node::{EdgeId, NodeId, Presence, Target};
 use super::{Effects, Link, Partition, PeerMessage, Sharding};
 
@@ -61,7 +61,7 @@ impl Partition {
                 uid: identity.uid,
                 deletion: self.store.nodes[dependent].deletion,
                 shares_uid: shared.contains(&self.store.nodes[owner].uid),
-                references: references.iter().map(|&(_, edge)| self.store.written(edge)).collect(),
+                references: references.iter().map(|&(_, edge)| self.store.reference(edge)).collect(),
             };
             out.peers.push((Sharding::CLUSTER, PeerMessage::Link(link)));
         }
@@ -125,7 +125,7 @@ impl Partition {
             // Its type changed its scope; its own monitor knows better.
             _ => return,
         }
-        let touched = self.withdraw(id);
+        let touched = self.subtract_from_owners(id);
         if self.store.namespace(id) != Some(&link.namespace) || self.store.name(id) != &*link.name {
             self.store.relocate(id, Some(&link.namespace), &link.name);
         }
@@ -136,7 +136,7 @@ impl Partition {
         let extent = Extent::Link { uid: &link.owner.uid, owner };
         self.set_references(id, &link.references, extent, out);
         self.store.types.release(owner);
-        self.contribute(id, touched, out);
+        self.add_to_owners(id, touched, out);
         self.collect(id);
     }
 
@@ -147,9 +147,9 @@ impl Partition {
         if self.store.nodes[id].presence != Presence::Linked {
             return;
         }
-        let touched = self.withdraw(id);
+        let touched = self.subtract_from_owners(id);
         self.set_references(id, &[], Extent::Link { uid: &owner.uid, owner: owner_type }, out);
-        self.contribute(id, touched, out);
+        self.add_to_owners(id, touched, out);
         self.collect(id);
     }
 }

@@ -18,45 +18,45 @@ use hashbrown::hash_map::Entry;
 use crate::object::Keyed;
 
 use super::Partition;
-use super::intern::{KeyedMap, KeyedSet};
+use super::keyed::{KeyedMap, KeyedSet};
 use super::node::{NodeId, Role};
 
 /// What searches have found out, of nodes whose progress is counted.
 #[derive(Debug)]
 pub(super) struct Cycles {
-    free: KeyedSet<NodeId>,
-    caught: KeyedSet<NodeId>,
+    acyclic: KeyedSet<NodeId>,
+    cyclic: KeyedSet<NodeId>,
 }
 
 impl Cycles {
     pub(super) fn new(hasher: Keyed) -> Self {
-        Self { free: KeyedSet::with_hasher(hasher), caught: KeyedSet::with_hasher(hasher) }
+        Self { acyclic: KeyedSet::with_hasher(hasher), cyclic: KeyedSet::with_hasher(hasher) }
     }
 
     /// A node changes, or is no longer deleting dependents.
     pub(super) fn changes(&mut self, id: NodeId) {
-        if self.caught.contains(&id) {
-            self.caught.clear();
+        if self.cyclic.contains(&id) {
+            self.cyclic.clear();
         }
     }
 
     /// A node is no longer deleting dependents.
     pub(super) fn leaves(&mut self, id: NodeId) {
         self.changes(id);
-        self.free.remove(&id);
+        self.acyclic.remove(&id);
     }
 
     pub(super) fn forget(&mut self) {
-        self.free.clear();
-        self.caught.clear();
+        self.acyclic.clear();
+        self.cyclic.clear();
     }
 
     fn knows(&self, id: NodeId) -> bool {
-        self.free.contains(&id) || self.caught.contains(&id)
+        self.acyclic.contains(&id) || self.cyclic.contains(&id)
     }
 
     fn is_empty(&self) -> bool {
-        self.free.is_empty() && self.caught.is_empty()
+        self.acyclic.is_empty() && self.cyclic.is_empty()
     }
 }
 
@@ -70,7 +70,7 @@ struct Reached {
     open: bool,
 }
 
-/// A node whose arrows are being followed.
+/// A node whose successors are being followed.
 struct Step {
     node: NodeId,
     ahead: Vec<NodeId>,
@@ -83,11 +83,11 @@ impl Partition {
         if !self.cycles.knows(start) {
             self.search(start);
         }
-        self.cycles.caught.contains(&start)
+        self.cycles.cyclic.contains(&start)
     }
 
     /// Those that block a node and are deleting dependents themselves.
-    fn arrows(&self, id: NodeId) -> Vec<NodeId> {
+    fn successors(&self, id: NodeId) -> Vec<NodeId> {
         self.counted_dependents(id)
             .filter(|&edge| self.store.edges[edge].blocking && self.dependent_deletes_dependents(edge))
             .map(|edge| self.store.edges[edge].dependent)
@@ -104,7 +104,7 @@ impl Partition {
                 let number = reached.len();
                 reached.insert(node, Reached { number, lowest: number, open: true });
                 open.push(node);
-                path.push(Step { node, ahead: self.arrows(node) });
+                path.push(Step { node, ahead: self.successors(node) });
             }
             let Some(Step { node, ahead }) = path.last_mut() else { return };
             let node = *node;
@@ -131,7 +131,7 @@ impl Partition {
             if lowest == number {
                 let first = open.iter().rposition(|&other| other == node).unwrap_or_default();
                 let component = open.split_off(first);
-                self.conclude(&component);
+                self.record_component(&component);
                 for member in component {
                     if let Some(member) = reached.get_mut(&member) {
                         member.open = false;
@@ -141,13 +141,13 @@ impl Partition {
         }
     }
 
-    fn conclude(&mut self, component: &[NodeId]) {
-        // One that was told by another partition is not counted here, and has no arrows.
+    fn record_component(&mut self, component: &[NodeId]) {
+        // One that was told by another partition is not counted here, and has no successors.
         let counted = component.iter().filter(|id| self.progress.contains_key(*id));
         if component.len() > 1 {
-            self.cycles.caught.extend(counted);
+            self.cycles.cyclic.extend(counted);
         } else {
-            self.cycles.free.extend(counted);
+            self.cycles.acyclic.extend(counted);
         }
     }
 
@@ -166,11 +166,11 @@ impl Partition {
     /// Looks in both directions. An object that is served twice may for all that this says.
     fn may_reach_itself(&self, id: NodeId) -> bool {
         let set = || KeyedSet::with_hasher(self.store.node_hasher);
-        let (mut ahead, mut behind) = (vec![id], vec![id]);
-        let (mut seen_ahead, mut seen_behind) = (set(), set());
+        let (mut forward, mut backward) = (vec![id], vec![id]);
+        let (mut seen_forward, mut seen_backward) = (set(), set());
         loop {
             // Backwards first: an object has few owners, and may have many dependents.
-            let Some(node) = behind.pop() else { return false };
+            let Some(node) = backward.pop() else { return false };
             if self.store.nodes[node].role != Role::Single {
                 return true;
             }
@@ -179,17 +179,17 @@ impl Partition {
                 if from == id {
                     return true;
                 }
-                if self.progress.contains_key(&from) && seen_behind.insert(from) {
-                    behind.push(from);
+                if self.progress.contains_key(&from) && seen_backward.insert(from) {
+                    backward.push(from);
                 }
             }
-            let Some(node) = ahead.pop() else { return false };
-            for to in self.arrows(node) {
+            let Some(node) = forward.pop() else { return false };
+            for to in self.successors(node) {
                 if to == id {
                     return true;
                 }
-                if seen_ahead.insert(to) {
-                    ahead.push(to);
+                if seen_forward.insert(to) {
+                    forward.push(to);
                 }
             }
         }
@@ -208,10 +208,10 @@ impl Partition {
     pub(super) fn check_cycles(&self) {
         for id in self.progress.keys().copied() {
             if self.cycles.knows(id) {
-                assert_eq!(self.cycles.caught.contains(&id), self.reaches_itself(id), "{id:?}");
+                assert_eq!(self.cycles.cyclic.contains(&id), self.reaches_itself(id), "{id:?}");
             }
         }
-        let known = self.cycles.free.iter().chain(&self.cycles.caught);
+        let known = self.cycles.acyclic.iter().chain(&self.cycles.cyclic);
         assert!(known.into_iter().all(|id| self.progress.contains_key(id)), "kept for too long");
     }
 
@@ -219,7 +219,7 @@ impl Partition {
         let mut seen = std::collections::BTreeSet::new();
         let mut open = vec![start];
         while let Some(id) = open.pop() {
-            for to in self.arrows(id) {
+            for to in self.successors(id) {
                 if self.same_object(to, start) {
                     return true;
                 }

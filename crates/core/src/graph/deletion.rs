@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 
 use crate::object::{DeletionState, Finalizers, Identity, Namespace, ObjectFacts, Scope};
 
-use super::intern::TypeId;
 use super::node::{EdgeId, NodeId, Presence, Role, Target};
+use super::types::TypeId;
 use super::{DeletesProve, Effects, Generation, Partition};
 
 /// What became of the verdict on an identity.
@@ -33,12 +33,12 @@ impl Partition {
         out: &mut Effects,
     ) {
         let Some(id) = self.store.find(&facts.uid, Target::Served(type_id)) else { return };
-        let worth = self.worth(deletes_prove, facts.resource_version.as_ref());
+        let worth = self.proof_of_delete(deletes_prove, facts.resource_version.as_ref());
         let is_in_doubt = worth != deletes_prove;
         let deletes_prove = worth;
         match self.store.nodes[id].presence {
-            Presence::Observed if is_in_doubt => self.vanish_in_doubt(id, out),
-            Presence::Observed => self.vanish(id, deletes_prove, out),
+            Presence::Observed if is_in_doubt => self.object_gone_unproved(id, out),
+            Presence::Observed => self.object_gone(id, deletes_prove, out),
             // The object came and went before it was ever seen here.
             Presence::Virtual if deletes_prove == DeletesProve::Absence => {
                 let gone = Identity {
@@ -57,8 +57,8 @@ impl Partition {
 
     /// An observed object is gone: it leaves its owners, and its dependents are
     /// queued if that is certain. If it is not, the node is to be verified.
-    pub(super) fn vanish(&mut self, id: NodeId, deletes_prove: DeletesProve, out: &mut Effects) {
-        self.retire(id, out);
+    pub(super) fn object_gone(&mut self, id: NodeId, deletes_prove: DeletesProve, out: &mut Effects) {
+        self.demote_to_virtual(id, out);
         if self.store.nodes[id].first_dependent.is_none() {
             self.store.free(id);
         } else if deletes_prove == DeletesProve::Absence {
@@ -72,14 +72,14 @@ impl Partition {
 
     /// Takes away all that makes a node an observed object; what is left is
     /// virtual. Wakes the owners that waited for it.
-    pub(super) fn retire(&mut self, id: NodeId, out: &mut Effects) {
-        let touched = self.withdraw(id);
+    pub(super) fn demote_to_virtual(&mut self, id: NodeId, out: &mut Effects) {
+        let touched = self.subtract_from_owners(id);
         self.unlink_all(id, out);
         let edges: SmallVec<[EdgeId; 4]> = self.store.owners(id).collect();
         self.store.set_owners(id, std::iter::empty());
         for edge in edges {
             let owner = self.store.edges[edge].owner;
-            self.store.drop_edge(edge);
+            self.store.remove_edge(edge);
             self.collect_owner(owner, id);
         }
         self.progress.remove(&id);
@@ -94,7 +94,7 @@ impl Partition {
         let was_grouped = std::mem::replace(&mut node.role, Role::Single) != Role::Single;
         if was_grouped {
             let uid = self.store.nodes[id].uid.clone();
-            self.regroup(&uid, out);
+            self.update_roles(&uid, out);
         }
     }
 
@@ -114,7 +114,7 @@ impl Partition {
         match self.store.nodes[id].presence {
             Presence::Virtual => self.virtual_delete(id, identity, out),
             Presence::Observed if self.store.identity(id) == *identity => {
-                self.vanish(id, DeletesProve::Absence, out);
+                self.object_gone(id, DeletesProve::Absence, out);
                 Verification::Applied
             }
             Presence::Observed
@@ -123,7 +123,7 @@ impl Partition {
             | Presence::Unresolved
             | Presence::InvalidScope
             | Presence::Linked => {
-                self.queue_agreeing(id, identity, out);
+                self.queue_referring(id, identity, out);
                 Verification::Applied
             }
         }
@@ -162,8 +162,8 @@ impl Partition {
     }
 
     fn virtual_delete(&mut self, id: NodeId, identity: &Identity, out: &mut Effects) -> Verification {
-        let agreed = self.store.dependents(id).all(|edge| self.agrees(edge, identity));
-        self.queue_agreeing(id, identity, out);
+        let agreed = self.store.dependents(id).all(|edge| self.refers_to(edge, identity));
+        self.queue_referring(id, identity, out);
         out.absent.push(identity.clone());
         if agreed {
             self.store.relocate(id, identity.namespace.as_ref(), &identity.name);
@@ -176,8 +176,8 @@ impl Partition {
         Verification::Retry
     }
 
-    fn queue_agreeing(&self, id: NodeId, identity: &Identity, out: &mut Effects) {
-        for edge in self.store.dependents(id).filter(|&edge| self.agrees(edge, identity)) {
+    fn queue_referring(&self, id: NodeId, identity: &Identity, out: &mut Effects) {
+        for edge in self.store.dependents(id).filter(|&edge| self.refers_to(edge, identity)) {
             self.queue(self.store.edges[edge].dependent, out);
         }
     }
@@ -186,19 +186,21 @@ impl Partition {
     /// ordered, and after the last the first again. Kind, group and uid are the
     /// same for all, so namespace and name order them.
     fn rotate(&mut self, id: NodeId) {
-        type Place<'a> = (Option<&'a Namespace>, &'a str);
-        let current: Place<'_> = (self.store.namespace(id), self.store.name(id));
-        let (mut first, mut next) = (None::<Place<'_>>, None::<Place<'_>>);
+        type Coordinates<'a> = (Option<&'a Namespace>, &'a str);
+        let current: Coordinates<'_> = (self.store.namespace(id), self.store.name(id));
+        let (mut first, mut next) = (None::<Coordinates<'_>>, None::<Coordinates<'_>>);
         for edge in self.store.dependents(id) {
-            let place = (self.store.meant_namespace(edge), self.store.written_name(edge));
-            if first.is_none_or(|first| place < first) {
-                first = Some(place);
+            let coordinates = (self.store.owner_namespace(edge), self.store.reference_name(edge));
+            if first.is_none_or(|first| coordinates < first) {
+                first = Some(coordinates);
             }
-            if place > current && next.is_none_or(|next| place < next) {
-                next = Some(place);
+            if coordinates > current && next.is_none_or(|next| coordinates < next) {
+                next = Some(coordinates);
             }
         }
-        let Some((namespace, name)) = next.or(first).filter(|&place| place != current) else { return };
+        let Some((namespace, name)) = next.or(first).filter(|&coordinates| coordinates != current) else {
+            return;
+        };
         let (namespace, name) = (namespace.cloned(), Box::<str>::from(name));
         debug_assert!(namespace.is_none() || self.store.resource(id).scope == Scope::Namespaced);
         self.store.relocate(id, namespace.as_ref(), &name);

@@ -9,14 +9,14 @@
 use crate::mutation::{self, Mutation};
 use crate::object::{Disturbance, Key, ResourceVersion};
 
-use super::intern::TypeId;
 use super::node::{NodeId, Presence, Target};
+use super::types::TypeId;
 use super::{DeletesProve, Effects, Partition};
 
 impl Partition {
     /// What a deletion seen at this version is worth, if it would be worth so much
     /// without any disturbance.
-    pub(super) fn worth(
+    pub(super) fn proof_of_delete(
         &self,
         deletes_prove: DeletesProve,
         version: Option<&ResourceVersion>,
@@ -63,18 +63,18 @@ impl Partition {
         absent.sort_unstable_by_key(|id| id.number());
         for id in absent {
             self.store.set_presence(id, Presence::Virtual);
-            self.store.doubtful.insert(id);
+            self.store.formerly_absent.insert(id);
             self.queue(id, out);
         }
     }
 
     /// An observed object was seen to go, before watches broke or perhaps so: nothing
     /// follows from that until it is verified.
-    pub(super) fn vanish_in_doubt(&mut self, id: NodeId, out: &mut Effects) {
+    pub(super) fn object_gone_unproved(&mut self, id: NodeId, out: &mut Effects) {
         let has_dependents = self.store.nodes[id].first_dependent.is_some();
-        self.vanish(id, DeletesProve::Nothing, out);
+        self.object_gone(id, DeletesProve::Nothing, out);
         if has_dependents && self.store.nodes.get(id).is_some_and(|node| node.presence == Presence::Virtual) {
-            self.store.doubtful.insert(id);
+            self.store.formerly_absent.insert(id);
         }
     }
 
@@ -82,7 +82,7 @@ impl Partition {
     /// back those of its objects that were gone before; nobody else could say that any more.
     pub(super) fn confirm_absences(&mut self, type_id: TypeId, out: &mut Effects) {
         let of_type = |id: &NodeId| self.store.nodes[*id].target() == Target::Served(type_id);
-        let mut gone: Vec<NodeId> = self.store.doubtful.iter().copied().filter(of_type).collect();
+        let mut gone: Vec<NodeId> = self.store.formerly_absent.iter().copied().filter(of_type).collect();
         gone.sort_unstable_by_key(|id| id.number());
         for id in gone {
             self.store.set_presence(id, Presence::Absent);

@@ -45,7 +45,7 @@ impl Store {
     /// Makes the edge of a reference, among its owner's dependents but not yet
     /// among its dependent's references ([`set_owners`](Self::set_owners)). Takes
     /// over the caller's use of the reference type.
-    pub(super) fn hang(
+    pub(super) fn insert_edge(
         &mut self,
         dependent: NodeId,
         owner: NodeId,
@@ -63,24 +63,24 @@ impl Store {
             controller: reference.controller,
             own_name: false,
         });
-        self.enlist(edge, owner);
+        self.link_dependent(edge, owner);
         self.set_name(edge, owner, &reference.name);
         edge
     }
 
     /// Moves an edge to another owner node.
-    pub(super) fn rehang(&mut self, edge: EdgeId, owner: NodeId) {
-        let name: Box<str> = self.written_name(edge).into();
-        self.delist(edge);
+    pub(super) fn set_edge_owner(&mut self, edge: EdgeId, owner: NodeId) {
+        let name: Box<str> = self.reference_name(edge).into();
+        self.unlink_dependent(edge);
         self.own_names.remove(&edge);
         self.edges[edge].owner = owner;
-        self.enlist(edge, owner);
+        self.link_dependent(edge, owner);
         self.set_name(edge, owner, &name);
     }
 
     /// Frees an edge that is no longer among its dependent's references.
-    pub(super) fn drop_edge(&mut self, edge: EdgeId) {
-        self.delist(edge);
+    pub(super) fn remove_edge(&mut self, edge: EdgeId) {
+        self.unlink_dependent(edge);
         self.own_names.remove(&edge);
         if let Some(edge) = self.edges.remove(edge) {
             self.reference_types.release(edge.reference_type);
@@ -97,7 +97,7 @@ impl Store {
         self.nodes[dependent].first_owner = next;
     }
 
-    fn enlist(&mut self, edge: EdgeId, owner: NodeId) {
+    fn link_dependent(&mut self, edge: EdgeId, owner: NodeId) {
         self.unresolved_edges += usize::from(self.nodes[owner].is_unresolved());
         let next = self.nodes[owner].first_dependent.replace(edge);
         self.edges[edge].next_dependent = next;
@@ -107,7 +107,7 @@ impl Store {
         }
     }
 
-    fn delist(&mut self, edge: EdgeId) {
+    fn unlink_dependent(&mut self, edge: EdgeId) {
         let Edge { owner, next_dependent: next, previous_dependent: previous, .. } = self.edges[edge];
         self.unresolved_edges -= usize::from(self.nodes[owner].is_unresolved());
         if let Some(scan) = self.scans.get_mut(&owner)
@@ -133,20 +133,20 @@ impl Store {
     }
 
     /// The name that a reference was written with.
-    pub(super) fn written_name(&self, edge: EdgeId) -> &str {
+    pub(super) fn reference_name(&self, edge: EdgeId) -> &str {
         let Edge { own_name, owner, .. } = self.edges[edge];
         let own = if own_name { self.own_names.get(&edge).map(|name| &**name) } else { None };
         own.unwrap_or_else(|| self.name(owner))
     }
 
     /// A reference as it was written.
-    pub(super) fn written(&self, edge: EdgeId) -> OwnerReference {
+    pub(super) fn reference(&self, edge: EdgeId) -> OwnerReference {
         let Edge { owner, reference_type, blocking, controller, .. } = self.edges[edge];
         let ReferenceType { api_version, kind, .. } = self.reference_types.get(reference_type);
         OwnerReference {
             api_version: api_version.clone(),
             kind: kind.clone(),
-            name: self.written_name(edge).into(),
+            name: self.reference_name(edge).into(),
             uid: self.nodes[owner].uid.clone(),
             controller,
             block_owner_deletion: blocking,
@@ -154,7 +154,7 @@ impl Store {
     }
 
     /// Whether an edge is exactly this reference.
-    pub(super) fn is_written(&self, edge: EdgeId, reference: &OwnerReference) -> bool {
+    pub(super) fn is_reference(&self, edge: EdgeId, reference: &OwnerReference) -> bool {
         let Edge { owner, reference_type, blocking, controller, .. } = self.edges[edge];
         let ReferenceType { api_version, kind, .. } = self.reference_types.get(reference_type);
         self.nodes[owner].uid == reference.uid
@@ -162,12 +162,12 @@ impl Store {
             && controller == reference.controller
             && *kind == reference.kind
             && *api_version == reference.api_version
-            && *self.written_name(edge) == *reference.name
+            && *self.reference_name(edge) == *reference.name
     }
 
     /// The namespace in which a reference looks for its owner: the dependent's,
     /// unless the owner's kind has none.
-    pub(super) fn meant_namespace(&self, edge: EdgeId) -> Option<&Namespace> {
+    pub(super) fn owner_namespace(&self, edge: EdgeId) -> Option<&Namespace> {
         let Edge { dependent, owner, .. } = self.edges[edge];
         match self.resource_of(owner) {
             Some(resource) if resource.scope == Scope::Cluster => None,
@@ -176,12 +176,12 @@ impl Store {
     }
 
     /// The identity that a resolved reference means.
-    pub(super) fn meant(&self, edge: EdgeId) -> Identity {
+    pub(super) fn owner_identity(&self, edge: EdgeId) -> Identity {
         let owner = self.edges[edge].owner;
         Identity {
             resource: Arc::clone(self.resource(owner)),
-            namespace: self.meant_namespace(edge).cloned(),
-            name: self.written_name(edge).into(),
+            namespace: self.owner_namespace(edge).cloned(),
+            name: self.reference_name(edge).into(),
             uid: self.nodes[owner].uid.clone(),
         }
     }

@@ -33,7 +33,7 @@ impl Partition {
     /// an object in another namespace, whose reference is invalid: whether it
     /// shares this partition is chance, and one namespace must not be able to
     /// hold up a deletion in another.
-    pub(super) fn counts(&self, edge: EdgeId) -> bool {
+    pub(super) fn counts_as_dependent(&self, edge: EdgeId) -> bool {
         let Edge { dependent, owner, .. } = self.store.edges[edge];
         !self.is_alias(dependent)
             && !self.same_object(dependent, owner)
@@ -42,7 +42,7 @@ impl Partition {
 
     /// Whether an edge holds up its owner's foreground deletion.
     pub(super) fn blocks(&self, edge: EdgeId) -> bool {
-        self.store.edges[edge].blocking && self.counts(edge)
+        self.store.edges[edge].blocking && self.counts_as_dependent(edge)
     }
 
     pub(super) fn count_progress(&self, owner: NodeId) -> Progress {
@@ -60,7 +60,7 @@ impl Partition {
 
     /// Counts anew what blocks an object that is deleting dependents by any of
     /// its views, and stops counting for one that is not.
-    pub(super) fn track(&mut self, owner: NodeId) {
+    pub(super) fn recount(&mut self, owner: NodeId) {
         let group = self.group(owner);
         let deleting = group.iter().any(|&member| self.store.nodes[member].is_deleting_dependents());
         for member in group {
@@ -76,7 +76,7 @@ impl Partition {
     }
 
     /// Takes a dependent out of its owners' counters, before it changes.
-    pub(super) fn withdraw(&mut self, dependent: NodeId) -> Touched {
+    pub(super) fn subtract_from_owners(&mut self, dependent: NodeId) -> Touched {
         let mut touched = Touched::new();
         if !self.progress.is_empty() {
             self.cycles.changes(dependent);
@@ -87,7 +87,7 @@ impl Partition {
 
     /// Puts a dependent back after the change and wakes the owners for whom that
     /// was the change they waited for.
-    pub(super) fn contribute(&mut self, dependent: NodeId, mut touched: Touched, out: &mut Effects) {
+    pub(super) fn add_to_owners(&mut self, dependent: NodeId, mut touched: Touched, out: &mut Effects) {
         if !self.progress.is_empty() {
             self.adjust(dependent, &mut touched, |count, by| *count += by);
             self.may_close_cycle(dependent);

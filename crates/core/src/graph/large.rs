@@ -23,7 +23,7 @@ impl Partition {
     /// A dependent has joined those of an owner that is still to be verified. As long as
     /// these were large ones, the owner is in no queue itself, and they may go before they
     /// come to it.
-    pub(super) fn joined(&self, edge: EdgeId, is_large: bool, out: &mut Effects) {
+    pub(super) fn dependent_joined(&self, edge: EdgeId, is_large: bool, out: &mut Effects) {
         let Edge { dependent, owner, .. } = self.store.edges[edge];
         if is_large {
             self.queue(dependent, out);
@@ -37,14 +37,14 @@ impl Partition {
 
     /// Whether all dependents of an owner are large ones, which verify it. Where it has many,
     /// it is verified by itself.
-    pub(super) fn is_left_to_large(&self, owner: NodeId) -> bool {
+    pub(super) fn is_verified_by_large(&self, owner: NodeId) -> bool {
         let mut dependents = self.store.dependents(owner).map(|edge| self.store.edges[edge].dependent);
         let mut few = dependents.by_ref().take(LOOKED_AT).peekable();
         few.peek().is_some() && few.all(|dependent| self.is_large(dependent)) && dependents.next().is_none()
     }
 
     /// An object was large and is so no more: its owners are verified as those of any other.
-    pub(super) fn was_large(&self, dependent: NodeId, out: &mut Effects) {
+    pub(super) fn no_longer_large(&self, dependent: NodeId, out: &mut Effects) {
         for edge in self.store.owners(dependent) {
             let owner = self.store.edges[edge].owner;
             if self.store.nodes[owner].presence == Presence::Virtual {

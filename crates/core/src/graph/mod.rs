@@ -14,6 +14,7 @@ mod event;
 mod foreground;
 mod index;
 mod intern;
+mod keyed;
 mod large;
 mod names;
 mod node;
@@ -33,6 +34,7 @@ mod stuck;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod types;
 
 pub use deletion::Verification;
 pub use dump::Dump;

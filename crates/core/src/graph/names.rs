@@ -31,10 +31,10 @@ struct Page {
 }
 
 /// Text grows by at least so much: a whole page has about 4,000 bytes.
-const STEP: usize = 128;
+const MIN_GROWTH: usize = 128;
 /// A new page has room for as much as the one before, since names of one type follow each
 /// other; but not for more than this.
-const MOST: usize = 64 * STEP;
+const MAX_FIRST_GROWTH: usize = 64 * MIN_GROWTH;
 
 impl Page {
     const fn used(&self) -> usize {
@@ -42,7 +42,7 @@ impl Page {
     }
 
     /// Writes the text anew, without what is unused and with room for so much more.
-    fn tidy<'a>(&mut self, names: impl Iterator<Item = &'a mut Name>, room: usize) {
+    fn compact<'a>(&mut self, names: impl Iterator<Item = &'a mut Name>, room: usize) {
         let used = self.used();
         let old = std::mem::replace(self, Self { text: String::with_capacity(used + room), unused: 0 });
         for name in names {
@@ -80,10 +80,11 @@ impl Names {
         let before = chunk.checked_sub(1).map_or(0, |before| self.pages[before].used());
         let page = &mut self.pages[chunk];
         if page.text.capacity() - page.text.len() < text.len() {
-            let usual = if page.text.capacity() == 0 { before.min(MOST) } else { page.used() / 32 };
-            let room = text.len().max(STEP).max(usual);
+            let usual =
+                if page.text.capacity() == 0 { before.min(MAX_FIRST_GROWTH) } else { page.used() / 32 };
+            let room = text.len().max(MIN_GROWTH).max(usual);
             if page.unused > page.text.len() / 8 {
-                page.tidy(others, room);
+                page.compact(others, room);
             } else {
                 page.text.reserve_exact(room);
             }
@@ -104,9 +105,9 @@ impl Names {
         let Some(page) = self.pages.get_mut(chunk) else { return };
         page.unused += name.range().len();
         self.used -= name.range().len();
-        let worth_it = page.unused > page.text.len() / 2 && page.text.capacity() > STEP;
-        if worth_it || page.used() == 0 {
-            page.tidy(others, 0);
+        let pays_off = page.unused > page.text.len() / 2 && page.text.capacity() > MIN_GROWTH;
+        if pays_off || page.used() == 0 {
+            page.compact(others, 0);
         }
     }
 
@@ -148,7 +149,7 @@ mod tests {
         while let Some(name) = used.pop() {
             names.remove(3, name, used.iter_mut());
             names.check();
-            let most = 2 * names.used() + STEP + full / 32 + names.pages.capacity() * size_of::<Page>();
+            let most = 2 * names.used() + MIN_GROWTH + full / 32 + names.pages.capacity() * size_of::<Page>();
             assert!(names.bytes() <= most, "{} for {}", names.bytes(), names.used());
         }
         assert_eq!(names.pages[3].text.capacity(), 0);

@@ -3,12 +3,26 @@
 use crate::object::{DeletionState, Finalizers, Uid};
 
 use super::arena::Id;
-use super::intern::{NamespaceId, ReferenceTypeId, TypeId};
+use super::intern::{NamespaceId, ReferenceTypeId};
 use super::names::Name;
-use super::resource_versions::Version;
+use super::types::TypeId;
 
 pub(super) type NodeId = Id<Node>;
 pub(super) type EdgeId = Id<Edge>;
+
+/// The version of a node, as far as it is a number that fits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Version(pub(super) u64);
+
+impl Version {
+    pub(super) const NONE: Self = Self(0);
+    /// Not a number: the version is in [`Versions`](super::resource_versions::Versions).
+    pub(super) const APART: Self = Self(u64::MAX);
+
+    pub(super) fn is_apart(self) -> bool {
+        self == Self::APART
+    }
+}
 
 /// Why a node is in the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@ use crate::mutation::{self, Mutation};
 use crate::object::{DeletionState, ObjectFacts, ResourceVersion};
 
 use super::attach::Extent;
-use super::intern::{Listing, TypeId};
 use super::node::{EdgeId, NodeId, NodeType, Presence, Target};
+use super::types::{Listing, TypeId};
 use super::{Effects, Partition};
 
 impl Partition {
     /// A list or a watch showed an object.
-    pub(super) fn seen(&mut self, type_id: TypeId, facts: &ObjectFacts, out: &mut Effects) {
+    pub(super) fn apply(&mut self, type_id: TypeId, facts: &ObjectFacts, out: &mut Effects) {
         match self.store.find(&facts.uid, Target::Served(type_id)) {
             Some(id) if self.store.nodes[id].is_observed() => {
                 let was = self.store.version(id);
@@ -27,17 +27,17 @@ impl Partition {
                     }
                 }
             }
-            Some(id) => self.appear(id, type_id, facts, out),
+            Some(id) => self.observe_new(id, type_id, facts, out),
             None => {
                 let (namespace, target) = (facts.namespace.as_ref(), Target::Served(type_id));
                 let id = self.store.create(&facts.uid, target, namespace, &facts.name, Presence::Observed);
-                self.appear(id, type_id, facts, out);
+                self.observe_new(id, type_id, facts, out);
             }
         }
     }
 
     /// A node that was not observed, or is new, becomes observed.
-    fn appear(&mut self, id: NodeId, type_id: TypeId, facts: &ObjectFacts, out: &mut Effects) {
+    fn observe_new(&mut self, id: NodeId, type_id: TypeId, facts: &ObjectFacts, out: &mut Effects) {
         let was = self.store.nodes[id].presence;
         let guess = (was == Presence::Absent).then(|| self.store.identity(id));
         if was == Presence::Remote {
@@ -57,13 +57,13 @@ impl Partition {
         node.finalizers = facts.finalizers;
         node.deletion = deletion;
         node.listed = true;
-        let touched = self.withdraw(id);
+        let touched = self.subtract_from_owners(id);
         self.set_references(id, &facts.owners, Extent::All, out);
-        self.contribute(id, touched, out);
-        self.regroup(&facts.uid, out);
+        self.add_to_owners(id, touched, out);
+        self.update_roles(&facts.uid, out);
         self.report_collisions(id, out);
-        self.suspect_dependents(id, out);
-        self.entered(id, DeletionState::Live, out);
+        self.queue_mismatched_dependents(id, out);
+        self.deletion_state_changed(id, DeletionState::Live, out);
         self.send_links(id, out);
     }
 
@@ -73,7 +73,7 @@ impl Partition {
         self.store.nodes[id].listed = true;
         let (known, shown) = (&self.store.version(id), &facts.resource_version);
         if known.as_ref().zip(shown.as_ref()).is_some_and(|(known, shown)| known.is_after(shown))
-            && !self.goes_back(id, facts, out)
+            && !self.accepts_older_version(id, facts, out)
         {
             return;
         }
@@ -93,24 +93,24 @@ impl Partition {
         }
         self.store.bump(id);
         let remote = self.remote_owners(id);
-        let touched = self.withdraw(id);
+        let touched = self.subtract_from_owners(id);
         if moved {
             self.store.relocate(id, facts.namespace.as_ref(), &facts.name);
         }
         self.store.nodes[id].finalizers = facts.finalizers;
         self.store.nodes[id].deletion = deletion;
         let rewritten = self.set_references(id, &facts.owners, Extent::All, out);
-        self.contribute(id, touched, out);
+        self.add_to_owners(id, touched, out);
         if moved {
-            self.track(id);
-            self.regroup(&facts.uid, out);
+            self.recount(id);
+            self.update_roles(&facts.uid, out);
             self.report_collisions(id, out);
-            self.suspect_dependents(id, out);
+            self.queue_mismatched_dependents(id, out);
         }
-        self.entered(id, was, out);
+        self.deletion_state_changed(id, was, out);
         // A dependent that was parked for an invalid reference would stay so for ever.
         let returned = was.is_being_deleted() && !deletion.is_being_deleted();
-        if (rewritten || moved || returned) && !self.store.owners(id).all(|edge| self.needs_no_look(edge)) {
+        if (rewritten || moved || returned) && !self.store.owners(id).all(|edge| self.is_settled(edge)) {
             self.queue(id, out);
         }
         self.unlink_lost(id, remote, out);
@@ -119,7 +119,7 @@ impl Partition {
 
     /// An object is shown at a lower version than its node has. Whether the node goes
     /// back to that.
-    fn goes_back(&self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) -> bool {
+    fn accepts_older_version(&self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) -> bool {
         let NodeType::Served { id: type_id, .. } = self.store.nodes[id].node_type else { return false };
         let entry = &self.store.types.entries[type_id];
         if !self.store.versions_order(id) {
@@ -144,24 +144,24 @@ impl Partition {
         let mut references = facts.owners.iter();
         self.store
             .owners(id)
-            .all(|edge| references.next().is_some_and(|reference| self.store.is_written(edge, reference)))
+            .all(|edge| references.next().is_some_and(|reference| self.store.is_reference(edge, reference)))
             && references.next().is_none()
     }
 
     /// Whether nothing could come of looking at a reference.
-    pub(super) fn needs_no_look(&self, edge: EdgeId) -> bool {
+    pub(super) fn is_settled(&self, edge: EdgeId) -> bool {
         self.is_known_solid(edge) || self.is_invalid_scope(edge)
     }
 
     /// What follows when a node's deletion has come this far and had only come to
     /// `was`. States, not transitions of single fields, so that a second
     /// foreground deletion works like the first (kubernetes#115570).
-    fn entered(&mut self, id: NodeId, was: DeletionState, out: &mut Effects) {
+    fn deletion_state_changed(&mut self, id: NodeId, was: DeletionState, out: &mut Effects) {
         let now = self.store.nodes[id].deletion;
         if now == was {
             return;
         }
-        self.track(id);
+        self.recount(id);
         match now {
             DeletionState::DeletingDependents => {
                 for member in self.group(id) {
@@ -185,11 +185,11 @@ impl Partition {
         let node = &self.store.nodes[id];
         let doubtful = || {
             let remote = |edge| self.store.nodes[self.store.edges[edge].owner].presence == Presence::Remote;
-            self.store.owners(id).any(|edge| !remote(edge) && !self.needs_no_look(edge))
+            self.store.owners(id).any(|edge| !remote(edge) && !self.is_settled(edge))
         };
         match node.presence {
             // Its dependents come to it.
-            Presence::Virtual if self.is_left_to_large(id) => {}
+            Presence::Virtual if self.is_verified_by_large(id) => {}
             Presence::Virtual => self.queue(id, out),
             Presence::Observed if self.is_alias(id) => {}
             Presence::Observed => match node.deletion {

@@ -6,11 +6,12 @@ use crate::object::{Catalog, DeletionState, Disturbance, GroupResource, Key, Res
 
 use super::cycles::Cycles;
 use super::foreground::Progress;
-use super::intern::{KeyedMap, KeyedSet, Listing, MonitorState};
+use super::keyed::{KeyedMap, KeyedSet};
 use super::node::{NodeId, Presence};
 use super::prefetch::AT_ONCE;
 use super::store::{MemoryUsage, Store};
 use super::stuck::Noticed;
+use super::types::{Listing, MonitorState};
 use super::{DeletesProve, Effects, Epoch, Intake, PartitionId, PeerMessage, Sharding, WatchEvent};
 
 /// One part of the graph of owners and dependents.
@@ -34,7 +35,7 @@ pub struct Partition {
     pub(super) expected: KeyedMap<NodeId, Expectation>,
     /// Nodes that had a reference of invalid scope when somebody last looked, or
     /// have got one since.
-    pub(super) suspects: KeyedSet<NodeId>,
+    pub(super) invalid_scope_candidates: KeyedSet<NodeId>,
     /// What was found waiting when somebody last looked.
     pub(super) noticed: KeyedMap<NodeId, Noticed>,
     /// The latest time that watches broke.
@@ -100,7 +101,7 @@ impl Partition {
             progress: KeyedMap::with_hasher(hasher),
             cycles: Cycles::new(hasher),
             expected: KeyedMap::with_hasher(hasher),
-            suspects: KeyedSet::with_hasher(hasher),
+            invalid_scope_candidates: KeyedSet::with_hasher(hasher),
             noticed: KeyedMap::with_hasher(hasher),
             disturbance: Disturbance::default(),
         }
@@ -185,7 +186,7 @@ impl Partition {
                     WatchEvent::Init { resource_version } => {
                         self.list_began(type_id, resource_version.is_some());
                     }
-                    WatchEvent::Apply(facts) => self.seen(type_id, facts, out),
+                    WatchEvent::Apply(facts) => self.apply(type_id, facts, out),
                     WatchEvent::Delete(facts) => self.deleted(type_id, facts, deletes_prove, out),
                     WatchEvent::InitDone { resource_version } => {
                         self.list_ended(type_id, resource_version.as_ref(), deletes_prove, out);
@@ -291,7 +292,7 @@ impl Partition {
 
     /// Queues a node for the delete pool, under its primary name if it has several.
     pub(super) fn queue(&self, id: NodeId, out: &mut Effects) {
-        let id = self.principal(id);
+        let id = self.primary(id);
         // One object that names thousands of owners is queued for each of them.
         let is_last = |last: &Key| last.uid == self.store.nodes[id].uid && *last == self.store.key(id);
         if !out.delete.last().is_some_and(is_last) {
@@ -301,7 +302,7 @@ impl Partition {
 
     /// Queues a node for the orphan pool.
     pub(super) fn queue_orphaning(&self, id: NodeId, out: &mut Effects) {
-        out.orphan.push(self.store.key(self.principal(id)));
+        out.orphan.push(self.store.key(self.primary(id)));
     }
 
     /// Queues every dependent of a node.
@@ -356,7 +357,7 @@ impl Partition {
             assert_eq!(*progress, self.count_progress(id), "miscounted blocking dependents");
         }
         for (id, node) in self.store.nodes.iter() {
-            let deleting = node.is_observed() && self.is_any_view(id, DeletionState::DeletingDependents);
+            let deleting = node.is_observed() && self.any_view_is(id, DeletionState::DeletingDependents);
             assert_eq!(self.progress.contains_key(&id), deleting, "tracked without need, or not at all");
             assert_eq!(node.role, self.role_of(id), "wrong role");
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::mutation::{self, Mutation};
 use crate::object::{DeletionState, Finalizers, GroupResource, Identity, Key, OwnerReference, Uid};
 
-use super::intern::KeyedSet;
+use super::keyed::KeyedSet;
 use super::node::{EdgeId, NodeId, Presence};
 use super::{
     Effects, ForegroundProgress, Generation, ObjectSnapshot, OwnerState, OwnerView, Partition,
@@ -72,7 +72,7 @@ impl Partition {
             .store
             .owners(id)
             .map(|edge| ReferenceSnapshot {
-                reference: self.store.written(edge),
+                reference: self.store.reference(edge),
                 owner: self.owner_view(edge),
             })
             .collect();
@@ -132,9 +132,9 @@ impl Partition {
         match self.store.nodes[owner].presence {
             Presence::Unresolved => OwnerView::Unresolved,
             _ if self.is_invalid_scope(edge) => OwnerView::InvalidScope,
-            Presence::Remote => OwnerView::Remote(self.store.meant(edge)),
+            Presence::Remote => OwnerView::Remote(self.store.owner_identity(edge)),
             _ => {
-                let identity = self.store.meant(edge);
+                let identity = self.store.owner_identity(edge);
                 let state = self.state_of(owner, &identity);
                 OwnerView::Local { identity, state }
             }
@@ -218,7 +218,7 @@ impl Partition {
         (node.presence == Presence::Observed).then(|| ObservedObject {
             deletion: node.deletion,
             finalizers: node.finalizers,
-            references: self.store.owners(id).map(|edge| self.store.written(edge)).collect(),
+            references: self.store.owners(id).map(|edge| self.store.reference(edge)).collect(),
         })
     }
 }

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use crate::mutation::{self, Mutation};
 use crate::object::ResourceVersion;
 
-use super::intern::{Listing, TypeId};
 use super::node::NodeId;
+use super::types::{Listing, TypeId};
 use super::{DeletesProve, Effects, Partition};
 
 impl Partition {
@@ -48,10 +48,10 @@ impl Partition {
             .copied()
             .filter(|&id| self.store.nodes[id].is_observed() && !self.store.nodes[id].listed)
             .collect();
-        let worth = self.worth(deletes_prove, version);
+        let worth = self.proof_of_delete(deletes_prove, version);
         for id in missing {
             if is_foreign {
-                self.vanish(id, DeletesProve::Nothing, out);
+                self.object_gone(id, DeletesProve::Nothing, out);
                 continue;
             }
             let order = self.store.version(id).zip(version).and_then(|(a, b)| a.partial_cmp(b));
@@ -59,10 +59,10 @@ impl Partition {
                 // Created after the list's version; unless the versions mean nothing.
                 Some(Ordering::Greater)
                     if deletes_prove == DeletesProve::Absence && !mutation::is(Mutation::TrustOldList) => {}
-                Some(_) if worth != deletes_prove => self.vanish_in_doubt(id, out),
-                Some(_) => self.vanish(id, worth, out),
+                Some(_) if worth != deletes_prove => self.object_gone_unproved(id, out),
+                Some(_) => self.object_gone(id, worth, out),
                 // Versions that cannot be compared prove nothing.
-                None => self.vanish(id, DeletesProve::Nothing, out),
+                None => self.object_gone(id, DeletesProve::Nothing, out),
             }
         }
     }

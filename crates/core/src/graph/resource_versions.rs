@@ -2,22 +2,8 @@
 
 use crate::object::{Keyed, ResourceVersion};
 
-use super::intern::KeyedMap;
-use super::node::NodeId;
-
-/// The version of a node, as far as it is a number that fits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Version(u64);
-
-impl Version {
-    const NONE: Self = Self(0);
-    /// Among the [`Versions`].
-    const APART: Self = Self(u64::MAX);
-
-    pub(super) fn is_apart(self) -> bool {
-        self == Self::APART
-    }
-}
+use super::keyed::KeyedMap;
+use super::node::{NodeId, Version};
 
 /// The versions that are no numbers: some aggregated API servers have such.
 #[derive(Debug)]

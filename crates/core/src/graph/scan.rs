@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::object::Key;
 
-use super::intern::KeyedMap;
+use super::keyed::KeyedMap;
 use super::node::{EdgeId, NodeId, Role};
 use super::snapshot::Mark;
 use super::{Bookmark, DependentView, Partition};
@@ -102,14 +102,16 @@ impl Partition {
 
     /// The first of a dependent's references to an owner, if they count.
     fn first_reference(&self, dependent: NodeId, owner: NodeId) -> Option<EdgeId> {
-        let is = |&edge: &EdgeId| self.same_object(self.store.edges[edge].owner, owner) && self.counts(edge);
+        let is = |&edge: &EdgeId| {
+            self.same_object(self.store.edges[edge].owner, owner) && self.counts_as_dependent(edge)
+        };
         self.store.owners(dependent).find(is)
     }
 
     fn dependent_view(&self, dependent: NodeId, edge: EdgeId) -> DependentView {
         DependentView {
             identity: self.store.identity(dependent),
-            reference: self.store.written(edge),
+            reference: self.store.reference(edge),
             shares_uid: self.shares_uid(edge),
         }
     }

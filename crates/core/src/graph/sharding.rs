@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use crate::object::{HashSeed, Namespace};
 
 use super::PartitionId;
-use super::intern::Purpose;
+use super::keyed::Purpose;
 
 /// How namespaces are spread over partitions.
 ///
@@ -46,7 +46,7 @@ impl Sharding {
     #[must_use]
     pub fn of(&self, namespace: Option<&Namespace>) -> PartitionId {
         namespace.map_or(Self::CLUSTER, |namespace| {
-            let hash = Purpose::Places.hasher(self.seed).hash_one(namespace.as_str());
+            let hash = Purpose::Partitions.hasher(self.seed).hash_one(namespace.as_str());
             let slot = hash % u64::from(self.count() - 1);
             // The remainder is less than a u16.
             PartitionId(slot as u16 + 1)

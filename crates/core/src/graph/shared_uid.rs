@@ -42,12 +42,12 @@ impl Partition {
     }
 
     /// Whether any view of an object shows that its deletion has come this far: they are watched apart, and one may lag behind.
-    pub(super) fn is_any_view(&self, id: NodeId, deletion: DeletionState) -> bool {
+    pub(super) fn any_view_is(&self, id: NodeId, deletion: DeletionState) -> bool {
         self.group(id).into_iter().any(|member| self.store.nodes[member].deletion == deletion)
     }
 
     /// The node under which an object is handled.
-    pub(super) fn principal(&self, id: NodeId) -> NodeId {
+    pub(super) fn primary(&self, id: NodeId) -> NodeId {
         if self.is_alias(id) { self.group(id).first().copied().unwrap_or(id) } else { id }
     }
 
@@ -57,7 +57,7 @@ impl Partition {
         self.group(id)
             .into_iter()
             .flat_map(|member| self.store.dependents(member))
-            .filter(|&edge| self.counts(edge))
+            .filter(|&edge| self.counts_as_dependent(edge))
     }
 
     /// The role that the observed nodes of its uid give a node.
@@ -76,7 +76,7 @@ impl Partition {
 
     /// Sets the roles of a uid's nodes anew after one of them came, went or
     /// changed its identity.
-    pub(super) fn regroup(&mut self, uid: &Uid, out: &mut Effects) {
+    pub(super) fn update_roles(&mut self, uid: &Uid, out: &mut Effects) {
         let members = self.store.observed_with(uid);
         // Nearly always.
         if let [only] = *members
@@ -88,7 +88,8 @@ impl Partition {
         if roles.iter().all(|&(id, role)| self.store.nodes[id].role == role) {
             return;
         }
-        let touched: Vec<(NodeId, Touched)> = members.iter().map(|&id| (id, self.withdraw(id))).collect();
+        let touched: Vec<(NodeId, Touched)> =
+            members.iter().map(|&id| (id, self.subtract_from_owners(id))).collect();
         self.cycles.forget();
         let mut changed = Vec::new();
         for (id, role) in roles {
@@ -98,21 +99,21 @@ impl Partition {
             }
         }
         for (id, touched) in touched {
-            self.contribute(id, touched, out);
+            self.add_to_owners(id, touched, out);
         }
         // What blocks a member may have changed too: a reference between members
         // is one of the object to itself.
         for &id in &members {
             let before = self.progress.get(&id).copied();
-            self.track(id);
+            self.recount(id);
             self.wake(before.into_iter().map(|before| (id, before)).collect(), out);
         }
         for (id, was) in changed {
             // For what another view is doing, its dependents are late ones.
-            if self.is_any_view(id, DeletionState::Orphaning) {
+            if self.any_view_is(id, DeletionState::Orphaning) {
                 self.queue_orphaning(id, out);
             }
-            if self.is_any_view(id, DeletionState::DeletingDependents) {
+            if self.any_view_is(id, DeletionState::DeletingDependents) {
                 self.queue_dependents(id, out);
                 self.queue(id, out);
             }
@@ -124,7 +125,7 @@ impl Partition {
                 let edges: Vec<EdgeId> = self.store.owners(id).collect();
                 let is_large = self.is_large(id);
                 for edge in edges {
-                    self.attached(edge, false, is_large, out);
+                    self.edge_added(edge, false, is_large, out);
                 }
                 self.send_links(id, out);
                 self.derive_work(id, out);

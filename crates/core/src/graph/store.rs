@@ -13,11 +13,13 @@ use crate::object::{
 use super::DeletesProve;
 use super::arena::{Arena, grow_by_an_eighth, is_sparse};
 use super::index::Index;
-use super::intern::{Interned, Interner, KeyedMap, KeyedSet, NamespaceId, Purpose, ReferenceType, Types};
+use super::intern::{Interned, Interner, NamespaceId, ReferenceType};
+use super::keyed::{KeyedMap, KeyedSet, Purpose};
 use super::names::{Name, Names};
-use super::node::{Edge, EdgeId, Node, NodeId, NodeType, Presence, Role, Target};
-use super::resource_versions::{Version, Versions};
+use super::node::{Edge, EdgeId, Node, NodeId, NodeType, Presence, Role, Target, Version};
+use super::resource_versions::Versions;
 use super::scan::Scan;
+use super::types::Types;
 
 /// A few nodes; hardly ever more than one.
 pub(super) type Few = SmallVec<[NodeId; 2]>;
@@ -45,7 +47,7 @@ pub(super) struct Store {
     /// The nodes that were proved absent: few, and to be found at once.
     absent: KeyedSet<NodeId>,
     /// Virtual ones that were proved absent, or seen to go, and watches have broken since.
-    pub(super) doubtful: KeyedSet<NodeId>,
+    pub(super) formerly_absent: KeyedSet<NodeId>,
     /// Edges to owners whose kind leads to no type.
     pub(super) unresolved_edges: usize,
     /// Source of generations. One for all nodes: a node that was freed and made
@@ -84,11 +86,11 @@ impl MemoryUsage {
 /// objects with a uid can be found, and these have uids that an API server gave them. What
 /// references name is found by its uid and its type: one uid can be named with any number of
 /// kinds, and each must not be searched for among all of them.
-fn place(hasher: &UidHasher, node: &Node) -> u64 {
-    if node.is_observed() { hasher.hash(&node.uid) } else { place_of_stub(hasher, &node.uid, node.target()) }
+fn index_hash(hasher: &UidHasher, node: &Node) -> u64 {
+    if node.is_observed() { hasher.hash(&node.uid) } else { stub_hash(hasher, &node.uid, node.target()) }
 }
 
-fn place_of_stub(hasher: &UidHasher, uid: &Uid, target: Target) -> u64 {
+fn stub_hash(hasher: &UidHasher, uid: &Uid, target: Target) -> u64 {
     let role = match target {
         Target::Served(id) => 2 * u64::from(id.number()),
         Target::Unresolved(id) => 2 * u64::from(id.number()) + 1,
@@ -113,7 +115,7 @@ impl Store {
             types: Types::new(Purpose::Types.hasher(seed)),
             virtual_nodes: 0,
             absent: KeyedSet::with_hasher(Purpose::Nodes.hasher(seed)),
-            doubtful: KeyedSet::with_hasher(Purpose::Nodes.hasher(seed)),
+            formerly_absent: KeyedSet::with_hasher(Purpose::Nodes.hasher(seed)),
             unresolved_edges: 0,
             clock: 0,
         }
@@ -127,7 +129,7 @@ impl Store {
     /// What references name by this uid and type, and no monitor shows.
     fn find_stub(&self, uid: &Uid, target: Target) -> Option<NodeId> {
         let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target() == target;
-        self.index.find(place_of_stub(&self.uid_hasher, uid, target), is)
+        self.index.find(stub_hash(&self.uid_hasher, uid, target), is)
     }
 
     /// The node of a key.
@@ -179,15 +181,15 @@ impl Store {
     }
 
     /// A node is found elsewhere from now on: it was, or is to be, observed.
-    fn replace(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
+    fn reindex(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
         let Self { nodes, index, uid_hasher, .. } = self;
-        let before = place(uid_hasher, &nodes[id]);
+        let before = index_hash(uid_hasher, &nodes[id]);
         change(&mut nodes[id]);
-        let now = place(uid_hasher, &nodes[id]);
+        let now = index_hash(uid_hasher, &nodes[id]);
         if now != before {
-            let place = |&id: &NodeId| place(uid_hasher, &nodes[id]);
-            index.remove(before, id, place);
-            index.insert(now, id, place);
+            let hash_of = |&id: &NodeId| index_hash(uid_hasher, &nodes[id]);
+            index.remove(before, id, &hash_of);
+            index.insert(now, id, &hash_of);
         }
     }
 
@@ -230,22 +232,22 @@ impl Store {
             self.types.entries[*type_id].observed += usize::from(presence == Presence::Observed);
         }
         let Self { nodes, index, uid_hasher, .. } = self;
-        index.insert(place(uid_hasher, &nodes[id]), id, |&id| place(uid_hasher, &nodes[id]));
+        index.insert(index_hash(uid_hasher, &nodes[id]), id, |&id| index_hash(uid_hasher, &nodes[id]));
         id
     }
 
     /// Frees a node that no edge touches any more.
     pub(super) fn free(&mut self, id: NodeId) {
         let Self { nodes, index, uid_hasher, .. } = self;
-        index.remove(place(uid_hasher, &nodes[id]), id, |&id| place(uid_hasher, &nodes[id]));
+        index.remove(index_hash(uid_hasher, &nodes[id]), id, |&id| index_hash(uid_hasher, &nodes[id]));
         self.scans.remove(&id);
         self.set_version(id, None);
         let Some(node) = self.nodes.remove(id) else { return };
         if node.presence == Presence::Absent {
             self.absent.remove(&id);
         }
-        if !self.doubtful.is_empty() {
-            self.doubtful.remove(&id);
+        if !self.formerly_absent.is_empty() {
+            self.formerly_absent.remove(&id);
         }
         self.remove_name(id, node.name);
         self.virtual_nodes -= usize::from(node.presence == Presence::Virtual);
@@ -273,12 +275,12 @@ impl Store {
         if (was == Presence::Observed) == (presence == Presence::Observed) {
             self.nodes[id].presence = presence;
         } else {
-            self.replace(id, |node| node.presence = presence);
+            self.reindex(id, |node| node.presence = presence);
         }
         self.virtual_nodes += usize::from(presence == Presence::Virtual);
         self.virtual_nodes -= usize::from(was == Presence::Virtual);
-        if !self.doubtful.is_empty() {
-            self.doubtful.remove(&id);
+        if !self.formerly_absent.is_empty() {
+            self.formerly_absent.remove(&id);
         }
         if presence == Presence::Absent {
             self.absent.insert(id);

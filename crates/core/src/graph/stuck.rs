@@ -11,7 +11,7 @@ use crate::object::{GroupResource, Identity, Namespace, OwnerReference, Uid};
 use crate::text::LISTED;
 
 use super::Partition;
-use super::intern::{KeyedMap, KeyedSet};
+use super::keyed::{KeyedMap, KeyedSet};
 use super::node::{Node, NodeId, Presence};
 
 /// How many of the dependents that block an object are named.
@@ -176,12 +176,12 @@ impl Partition {
         in_namespace && filter.resource.as_ref().is_none_or(resource)
     }
 
-    /// Looks at all that may wait.
+    /// Finds the stuck objects among the nodes that may be stuck.
     fn notice(&mut self, now: Duration) {
         let empty = KeyedSet::with_hasher(self.store.node_hasher);
-        let mut suspects = std::mem::replace(&mut self.suspects, empty);
-        suspects.retain(|&id| self.is_suspect(id));
-        let candidates = self.expected.keys().chain(&suspects).chain(self.progress.keys());
+        let mut invalid_scope = std::mem::replace(&mut self.invalid_scope_candidates, empty);
+        invalid_scope.retain(|&id| self.has_invalid_scope_reference(id));
+        let candidates = self.expected.keys().chain(&invalid_scope).chain(self.progress.keys());
         let mut noticed = KeyedMap::with_hasher(self.store.node_hasher);
         for &id in candidates {
             let Some(cause) = self.stuck_cause(id) else { continue };
@@ -190,12 +190,12 @@ impl Partition {
             let since = since.map_or(now, |was| was.since);
             noticed.insert(id, Noticed { uid: uid.clone(), cause, since });
         }
-        self.suspects = suspects;
+        self.invalid_scope_candidates = invalid_scope;
         self.noticed = noticed;
     }
 
     /// Whether a node that had an invalid reference has one still.
-    fn is_suspect(&self, id: NodeId) -> bool {
+    fn has_invalid_scope_reference(&self, id: NodeId) -> bool {
         self.store.nodes.get(id).is_some_and(Node::is_observed)
             && self.store.owners(id).any(|edge| self.is_invalid_scope(edge))
     }
@@ -241,7 +241,7 @@ impl Partition {
             }
             StuckCause::InvalidScope => {
                 let invalid = || self.store.owners(id).filter(|&edge| self.is_invalid_scope(edge));
-                let some = invalid().take(LISTED).map(|edge| self.store.written(edge)).collect();
+                let some = invalid().take(LISTED).map(|edge| self.store.reference(edge)).collect();
                 StuckDetail::InvalidScope { count: invalid().count(), some }
             }
             StuckCause::UnseenWrite => StuckDetail::UnseenWrite,

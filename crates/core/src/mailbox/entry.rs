@@ -53,24 +53,29 @@ pub(super) enum State {
     Ready,
     /// With a worker.
     Running {
-        then: Then,
+        then: AfterRun,
         /// A wake-up came meanwhile, which the worker may have been too early to
         /// profit from: a retry is not delayed.
         woken: bool,
     },
     /// In the timer wheel.
-    Delayed {
-        due: Time,
-        /// By order of the API server: nothing cuts it short.
-        held: bool,
-    },
+    Delayed { due: Time, kind: Delay },
+}
+
+/// Why a key is delayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Delay {
+    /// By backoff. A wake-up or an addition ends it.
+    Backoff,
+    /// By the API server's `Retry-After`. Nothing ends it early.
+    RetryAfter,
 }
 
 /// What happens to a running key once its work ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum AfterRun {
     /// As its completion says.
-    Obey,
+    AsCompleted,
     /// It was added meanwhile: it runs again.
     RunAgain,
     /// It was forgotten meanwhile: it leaves.

@@ -7,7 +7,7 @@ use crate::text::{LONGEST, excerpt};
 
 /// How many bytes of errors one mailbox keeps. Each is no longer than [`LONGEST`], and one
 /// that many keys share is kept once.
-pub const KEPT: usize = 8 << 20;
+pub const MAX_ERROR_BYTES: usize = 8 << 20;
 
 /// Stands for an error that there is no room for.
 static NOT_KEPT: LazyLock<Arc<str>> =
@@ -30,7 +30,7 @@ impl Errors {
             *self.uses.entry(Arc::clone(&kept)).or_default() += 1;
             return kept;
         }
-        if self.bytes + error.len() > KEPT {
+        if self.bytes + error.len() > MAX_ERROR_BYTES {
             return Arc::clone(&NOT_KEPT);
         }
         self.bytes += error.len();
@@ -83,11 +83,15 @@ mod tests {
     fn errors_are_bounded_each_and_all_together() {
         let mut errors = Errors::default();
         let mut kept = Vec::new();
-        for number in 0..3 * KEPT / LONGEST {
+        for number in 0..3 * MAX_ERROR_BYTES / LONGEST {
             kept.push(errors.keep(format!("{number}: {}", "ä".repeat(500_000)).into()));
         }
         assert!(kept.iter().all(|error| error.len() <= LONGEST));
-        assert!(errors.bytes() <= KEPT && errors.bytes() > KEPT - 2 * LONGEST, "{}", errors.bytes());
+        assert!(
+            errors.bytes() <= MAX_ERROR_BYTES && errors.bytes() > MAX_ERROR_BYTES - 2 * LONGEST,
+            "{}",
+            errors.bytes()
+        );
         assert!(kept.last().is_some_and(|error| error.contains("not kept")));
         kept.iter().for_each(|error| errors.release(error));
         assert_eq!((errors.bytes(), errors.uses.len()), (0, 0));

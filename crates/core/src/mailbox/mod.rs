@@ -27,12 +27,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use backoff::Backoff;
-pub use errors::KEPT as ERRORS_KEPT;
+pub use errors::MAX_ERROR_BYTES;
 pub use flows::FlowKey;
 pub use report::{Added, Completion, Failing, Job, Stats};
 pub use time::Time;
 
-use entry::{Failure, State, Store, Then};
+use entry::{AfterRun, Delay, Failure, State, Store};
 use errors::Errors;
 use flows::Flows;
 use list::{List, Slot};
@@ -93,14 +93,14 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
             State::Ready => Added::AlreadyQueued,
             State::Running { .. } if mutation::is(Mutation::DropSecondRun) => Added::RunsAgain,
             State::Running { then, .. } => {
-                if *then != Then::RunAgain {
-                    *then = Then::RunAgain;
+                if *then != AfterRun::RunAgain {
+                    *then = AfterRun::RunAgain;
                     self.adds_total += 1;
                 }
                 Added::RunsAgain
             }
-            State::Delayed { held: true, .. } => Added::RetryAfterPending,
-            State::Delayed { held: false, .. } => {
+            State::Delayed { kind: Delay::RetryAfter, .. } => Added::RetryAfterPending,
+            State::Delayed { kind: Delay::Backoff, .. } => {
                 self.undelay(slot);
                 self.enqueue(slot);
                 Added::BackoffCutShort
@@ -117,7 +117,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         self.processing += 1;
         let entry = &mut self.store[slot];
         let waited = self.now.since(entry.since);
-        entry.state = State::Running { then: Then::Obey, woken: false };
+        entry.state = State::Running { then: AfterRun::AsCompleted, woken: false };
         entry.since = self.now;
         let failures = entry.failure.as_ref().map_or(0, |failure| failure.attempts);
         let triggered_at = entry.trigger.take();
@@ -133,15 +133,15 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         let took = self.now.since(self.store[slot].since);
         self.running.remove(&mut self.store.entries, slot);
         self.processing -= 1;
-        if then == Then::Leave {
-            self.discard(slot);
+        if then == AfterRun::Leave {
+            self.remove(slot);
             return Some(took);
         }
-        let again = then == Then::RunAgain;
+        let again = then == AfterRun::RunAgain;
         match completion {
             Completion::Done => {
-                self.forgive(slot);
-                if again { self.enqueue_counted(slot) } else { self.discard(slot) }
+                self.clear_failure(slot);
+                if again { self.enqueue_counted(slot) } else { self.remove(slot) }
             }
             Completion::Again if again => self.enqueue_counted(slot),
             Completion::Again => self.enqueue(slot),
@@ -152,7 +152,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
                 } else if woken {
                     self.enqueue(slot);
                 } else {
-                    self.delay(slot, self.backoff.delay(backoffs), false);
+                    self.delay(slot, self.backoff.delay(backoffs), Delay::Backoff);
                 }
             }
             Completion::Park { reason, error } => {
@@ -162,7 +162,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
                 } else if woken {
                     self.enqueue(slot);
                 } else {
-                    self.delay(slot, self.backoff.max, false);
+                    self.delay(slot, self.backoff.max, Delay::Backoff);
                 }
             }
             Completion::Defer { after, reason, error } => {
@@ -172,12 +172,12 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
                 } else if woken {
                     self.enqueue(slot);
                 } else {
-                    self.delay(slot, after.min(self.backoff.max), false);
+                    self.delay(slot, after.min(self.backoff.max), Delay::Backoff);
                 }
             }
             Completion::RetryAfter { after, reason, error } => {
                 self.fail(slot, reason, error, 0);
-                self.delay(slot, after.min(self.backoff.max), true);
+                self.delay(slot, after.min(self.backoff.max), Delay::RetryAfter);
             }
         }
         Some(took)
@@ -192,7 +192,9 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         let mut slots = Vec::new();
         for (slot, entry) in (0..).zip(&mut self.store.entries) {
             match (&mut entry.state, &entry.failure) {
-                (State::Delayed { due, held: false }, Some(failure)) if which(&entry.key, failure.reason) => {
+                (State::Delayed { due, kind: Delay::Backoff }, Some(failure))
+                    if which(&entry.key, failure.reason) =>
+                {
                     slots.push((*due, slot));
                 }
                 (State::Running { woken, .. }, _) => *woken = true,
@@ -209,7 +211,9 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         let mut keys = Vec::new();
         for entry in &mut self.store.entries {
             match (&mut entry.state, &entry.failure) {
-                (State::Delayed { held: false, .. }, Some(failure)) if which(&entry.key, failure.reason) => {
+                (State::Delayed { kind: Delay::Backoff, .. }, Some(failure))
+                    if which(&entry.key, failure.reason) =>
+                {
                     keys.push(entry.key.clone());
                 }
                 (State::Running { woken, .. }, _) => *woken = true,
@@ -224,7 +228,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         self.advance(now);
         let Some(slot) = self.store.find(key) else { return false };
         let entry = &self.store[slot];
-        let is_parked = matches!(entry.state, State::Delayed { held: false, .. })
+        let is_parked = matches!(entry.state, State::Delayed { kind: Delay::Backoff, .. })
             && entry.failure.as_ref().is_some_and(|failure| which(failure.reason));
         if is_parked {
             self.undelay(slot);
@@ -266,14 +270,14 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         let Some(slot) = self.store.find(key) else { return false };
         match &mut self.store[slot].state {
             State::Running { then, .. } => {
-                *then = Then::Leave;
-                self.forgive(slot);
+                *then = AfterRun::Leave;
+                self.clear_failure(slot);
                 return true;
             }
             State::Ready => self.flows.remove(&mut self.store.entries, slot),
             State::Delayed { .. } => self.undelay(slot),
         }
-        self.discard(slot);
+        self.remove(slot);
         true
     }
 
@@ -385,10 +389,10 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     }
 
     /// Puts an entry that is on no list into the wheel.
-    fn delay(&mut self, slot: Slot, delay: Duration, held: bool) {
+    fn delay(&mut self, slot: Slot, delay: Duration, kind: Delay) {
         let due = self.now + delay.max(Duration::from_millis(1));
         let entry = &mut self.store[slot];
-        entry.state = State::Delayed { due, held };
+        entry.state = State::Delayed { due, kind };
         entry.since = self.now;
         if let Some(failure) = &entry.failure {
             *self.delayed.entry(failure.reason).or_default() += 1;
@@ -447,7 +451,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     }
 
     /// Forgets an entry's failures.
-    fn forgive(&mut self, slot: Slot) {
+    fn clear_failure(&mut self, slot: Slot) {
         if let Some(failure) = self.store[slot].failure.take() {
             self.errors.release(&failure.error);
             self.failing -= 1;
@@ -455,8 +459,8 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     }
 
     /// Removes an entry that is on no list.
-    fn discard(&mut self, slot: Slot) {
-        self.forgive(slot);
+    fn remove(&mut self, slot: Slot) {
+        self.clear_failure(slot);
         if self.store.remove(slot) {
             let entries = &mut self.store.entries;
             match entries[slot as usize].state {

@@ -20,12 +20,12 @@ pub enum DumpFormat {
 #[derive(Clone, Copy, Debug)]
 pub struct DumpWriter {
     language: DumpFormat,
-    at: Place,
+    at: Position,
 }
 
 /// Where in the text the writer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Position {
     FirstNode,
     Nodes,
     FirstEdge,
@@ -40,7 +40,7 @@ impl DumpWriter {
             DumpFormat::Dot => "strict digraph full {\n",
             DumpFormat::Json => "{\"nodes\":[",
         });
-        Self { language, at: Place::FirstNode }
+        Self { language, at: Position::FirstNode }
     }
 
     /// Writes nodes.
@@ -49,16 +49,16 @@ impl DumpWriter {
         nodes: impl IntoIterator<Item = (&'a DumpId, &'a DumpNode)>,
         text: &mut String,
     ) {
-        debug_assert!(matches!(self.at, Place::FirstNode | Place::Nodes), "nodes come first");
+        debug_assert!(matches!(self.at, Position::FirstNode | Position::Nodes), "nodes come first");
         for (id, node) in nodes {
             match self.language {
                 DumpFormat::Dot => dot_node(id, node, text),
                 DumpFormat::Json => {
-                    self.separate(Place::FirstNode, text);
+                    self.separate(Position::FirstNode, text);
                     json(&Named { id, node }, text);
                 }
             }
-            self.at = Place::Nodes;
+            self.at = Position::Nodes;
         }
     }
 
@@ -73,11 +73,11 @@ impl DumpWriter {
                         writeln!(text, "  {} -> {};", quote(&child.to_string()), quote(&owner.to_string()));
                 }
                 DumpFormat::Json => {
-                    self.separate(Place::FirstEdge, text);
+                    self.separate(Position::FirstEdge, text);
                     json(edge, text);
                 }
             }
-            self.at = Place::Edges;
+            self.at = Position::Edges;
         }
     }
 
@@ -91,15 +91,15 @@ impl DumpWriter {
     }
 
     fn turn_to_edges(&mut self, text: &mut String) {
-        if matches!(self.at, Place::FirstNode | Place::Nodes) {
+        if matches!(self.at, Position::FirstNode | Position::Nodes) {
             if self.language == DumpFormat::Json {
                 text.push_str("],\"edges\":[");
             }
-            self.at = Place::FirstEdge;
+            self.at = Position::FirstEdge;
         }
     }
 
-    fn separate(&self, first: Place, text: &mut String) {
+    fn separate(&self, first: Position, text: &mut String) {
         text.push_str(if self.at == first { "\n" } else { ",\n" });
     }
 }

@@ -47,7 +47,7 @@ impl Store {
         let absent = self.nodes.iter().filter(|(_, node)| node.presence == Presence::Absent);
         let absent: HashSet<_> = absent.map(|(id, _)| id).collect();
         assert_eq!(absent, self.absent.iter().copied().collect());
-        assert!(self.doubtful.iter().all(|&id| self.nodes[id].presence == Presence::Virtual));
+        assert!(self.formerly_absent.iter().all(|&id| self.nodes[id].presence == Presence::Virtual));
         let is_unresolved = |edge: &Edge| self.nodes[edge.owner].presence == Presence::Unresolved;
         let unresolved = self.edges.iter().filter(|(_, edge)| is_unresolved(edge)).count();
         assert_eq!(unresolved, self.unresolved_edges);

@@ -82,7 +82,7 @@ fn a_reference_of_invalid_scope_is_listed_until_it_goes() {
     assert_eq!(w.waiting(5, &all()), [("thing".to_owned(), StuckCause::InvalidScope, 0)], "another time");
     w.see(&[&thing.unowned().at(14)]);
     assert_eq!(w.waiting(6, &all()), []);
-    assert!(w.partition("").suspects.is_empty(), "nothing is left behind");
+    assert!(w.partition("").invalid_scope_candidates.is_empty(), "nothing is left behind");
 }
 
 #[test]

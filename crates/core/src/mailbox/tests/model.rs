@@ -19,7 +19,7 @@ enum At {
     Delayed {
         due: u64,
         number: u64,
-        held: bool,
+        retry_after: bool,
     },
 }
 
@@ -72,7 +72,7 @@ impl Model {
         let mut found: Vec<_> = (0..)
             .zip(&self.items)
             .filter_map(|(index, item)| match item.at {
-                At::Delayed { due, number, held } if which(item, held) => {
+                At::Delayed { due, number, retry_after } if which(item, retry_after) => {
                     Some((due, order(index, number), index))
                 }
                 _ => None,
@@ -103,8 +103,8 @@ impl Model {
                 (*again, *leave) = (true, false);
                 Added::RunsAgain
             }
-            At::Delayed { held: true, .. } => Added::RetryAfterPending,
-            At::Delayed { held: false, .. } => {
+            At::Delayed { retry_after: true, .. } => Added::RetryAfterPending,
+            At::Delayed { retry_after: false, .. } => {
                 self.ready(index);
                 Added::BackoffCutShort
             }
@@ -129,7 +129,7 @@ impl Model {
         let Some(index) = self.find(key) else { return false };
         let At::Running { again, leave, woken } = self.items[index].at else { return false };
         let item = &mut self.items[index];
-        let (delay, held) = match completion {
+        let (delay, retry_after) = match completion {
             _ if leave => {
                 self.items.swap_remove(index);
                 return true;
@@ -179,7 +179,7 @@ impl Model {
         };
         self.number += 1;
         let due = self.now + delay.min(1_000_000);
-        self.items[index].at = At::Delayed { due, number: self.number, held };
+        self.items[index].at = At::Delayed { due, number: self.number, retry_after };
         true
     }
 
@@ -189,8 +189,10 @@ impl Model {
                 *woken = true;
             }
         }
-        let indices =
-            self.delayed(|item, held| !held && item.reason == Some(wanted), |index, _| index as u64);
+        let indices = self.delayed(
+            |item, retry_after| !retry_after && item.reason == Some(wanted),
+            |index, _| index as u64,
+        );
         for index in &indices {
             self.ready(*index);
         }

@@ -1,0 +1,27 @@
+//! Hash tables whose order cannot be predicted from outside.
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::object::{HashSeed, Keyed};
+
+/// A map with a hasher that nobody outside can compute. No decision depends on its order.
+pub(super) type KeyedMap<K, V> = HashMap<K, V, Keyed>;
+/// A set with such a hasher.
+pub(super) type KeyedSet<K> = HashSet<K, Keyed>;
+
+/// What a table of the graph is for: each has a hash of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    Partitions = 1,
+    Namespaces,
+    ReferenceTypes,
+    Types,
+    Nodes,
+    Edges,
+}
+
+impl Purpose {
+    pub(super) fn hasher(self, seed: HashSeed) -> Keyed {
+        seed.keyed(self as u64)
+    }
+}
