@@ -30,6 +30,6 @@ pub mod tests;
 
 pub use controller::{Controller, ControllerSettings};
 pub use discovery::{DiscoverySettings, DiscoveryStatus, Phase};
-pub use pool::{Failing, PoolStatus, RetryReason};
+pub use pool::{Failing, PoolStatus};
 pub use registry::MonitorState;
 pub use supervision::{FATAL_EXIT_CODE, GraphThreads, Placement, hear_last_words};

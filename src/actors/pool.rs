@@ -1,7 +1,7 @@
 //! A pool of workers around one backoff mailbox.
 
+mod conflict;
 mod held;
-mod reason;
 mod status;
 mod stuck;
 
@@ -20,13 +20,12 @@ use kube_gc_core::mailbox::{Backoff, Completion, Mailbox, Time};
 use kube_gc_core::object::{HashSeed, Key};
 
 #[cfg(test)]
-pub(super) use reason::AFTER_CONFLICT_AT_MOST;
-pub use reason::RetryReason;
+pub(super) use conflict::AFTER_CONFLICT_AT_MOST;
 pub use status::{AskPool, Failing, PoolStatus};
 pub use stuck::{AskStuck, StuckKey, StuckKeys};
 
 /// How working on one key ended.
-pub type Outcome = Completion<RetryReason>;
+pub type Outcome = Completion<StuckReason>;
 
 /// What the workers of a pool do with a key.
 pub trait Work: Send + Sync + 'static {
@@ -42,8 +41,8 @@ pub trait Work: Send + Sync + 'static {
     /// Whether a key that waits for this reason is tried at once when other types are
     /// served or can be listed again.
     #[must_use]
-    fn is_woken(reason: RetryReason) -> bool {
-        reason.is_parked() && reason != RetryReason::Braked
+    fn is_woken(reason: StuckReason) -> bool {
+        reason.is_parked() && reason != StuckReason::Braked
     }
 
     /// Works on one key: reads the state at this moment, decides, acts.
@@ -96,7 +95,7 @@ impl Place {
 pub struct Pool<W: Work> {
     work: Arc<W>,
     size: usize,
-    mailbox: Mailbox<Key, RetryReason>,
+    mailbox: Mailbox<Key, StuckReason>,
     backoff: Backoff,
     /// Those of its keys that have failed since they were last done.
     failing: HashSet<Key>,
@@ -274,7 +273,7 @@ impl<W: Work> Handler<Finished> for Pool<W> {
             self.caused(&key, at);
         }
         let tries = self.mailbox.failure_of(&key).map_or(0, |failure| failure.attempts);
-        let outcome = reason::after_conflicts(outcome, tries, self.backoff);
+        let outcome = conflict::after_conflicts(outcome, tries, self.backoff);
         self.mailbox.finish(&key, outcome, now);
         let place = if self.aside.remove(&worker) { &mut self.spare } else { &mut self.idle };
         place.push(worker);

@@ -7,10 +7,10 @@ use actix::{
     WrapFuture,
 };
 
-use crate::actors::pool::{Finished, Outcome, Place, Pool, RetryReason, Work};
+use crate::actors::pool::{Finished, Outcome, Place, Pool, Work};
 use crate::actors::supervision::task;
 use crate::api::HangHook;
-use crate::telemetry::{DeletionLag, record};
+use crate::telemetry::{DeletionLag, StuckReason, record};
 use kube_gc_core::mailbox::Time;
 use kube_gc_core::object::Key;
 
@@ -95,5 +95,5 @@ fn broken(key: &Key, error: tokio::task::JoinError) -> Outcome {
         Err(error) => format!("the worker was stopped: {error}"),
     };
     tracing::error!(object = %key, error = what, "item failed; it goes back with backoff");
-    Outcome::Retry { reason: RetryReason::Panicked, error: what.into() }
+    Outcome::Retry { reason: StuckReason::Panicked, error: what.into() }
 }

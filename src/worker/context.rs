@@ -7,9 +7,10 @@ use dashmap::DashMap;
 use tokio::time::Instant;
 
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
-use crate::actors::pool::{Outcome, RetryReason};
+use crate::actors::pool::Outcome;
 use crate::actors::registry::Registry;
 use crate::api::{Api, ApiError, ErrorClass};
+use crate::telemetry::StuckReason;
 use crate::worker::absent_owner_cache::Memory;
 use crate::worker::brake::Brake;
 use crate::worker::decision::DecisionObserver;
@@ -188,11 +189,11 @@ impl Interrupted {
     #[must_use]
     pub fn outcome(self) -> Outcome {
         match self {
-            Self::Changed(what) => Completion::Retry { reason: RetryReason::Conflict, error: what.into() },
+            Self::Changed(what) => Completion::Retry { reason: StuckReason::Conflict, error: what.into() },
             Self::Graph(error) => {
-                Completion::Retry { reason: RetryReason::Failed, error: error.to_string().into() }
+                Completion::Retry { reason: StuckReason::Failed, error: error.to_string().into() }
             }
-            Self::Braked(error) => Completion::Park { reason: RetryReason::Braked, error },
+            Self::Braked(error) => Completion::Park { reason: StuckReason::Braked, error },
             Self::Api(error) => api_outcome(&error),
         }
     }
@@ -211,23 +212,23 @@ pub fn api_outcome(error: &ApiError) -> Outcome {
     match error.class {
         // It was decided and reported; there is nothing left to do.
         ErrorClass::DryRun => Completion::Done,
-        ErrorClass::Conflict => Completion::Retry { reason: RetryReason::Conflict, error: text },
+        ErrorClass::Conflict => Completion::Retry { reason: StuckReason::Conflict, error: text },
         // At once: where watches break again and again, who waits is late again.
         ErrorClass::Fenced => {
-            Completion::RetryAfter { after: Duration::ZERO, reason: RetryReason::Conflict, error: text }
+            Completion::RetryAfter { after: Duration::ZERO, reason: StuckReason::Conflict, error: text }
         }
         ErrorClass::Throttled { retry_after: Some(after) } => {
-            Completion::RetryAfter { after, reason: RetryReason::Throttled, error: text }
+            Completion::RetryAfter { after, reason: StuckReason::Throttled, error: text }
         }
         ErrorClass::Throttled { retry_after: None } => {
-            Completion::Retry { reason: RetryReason::Throttled, error: text }
+            Completion::Retry { reason: StuckReason::Throttled, error: text }
         }
-        ErrorClass::Denied => Completion::Retry { reason: RetryReason::Denied, error: text },
+        ErrorClass::Denied => Completion::Retry { reason: StuckReason::Denied, error: text },
         ErrorClass::Deferred { .. } if mutation::is(Mutation::ForgetDeferred) => Completion::Done,
         ErrorClass::Deferred { retry_after } => {
-            Completion::Defer { after: retry_after, reason: RetryReason::Deferred, error: text }
+            Completion::Defer { after: retry_after, reason: StuckReason::Deferred, error: text }
         }
-        _ => Completion::Retry { reason: RetryReason::Failed, error: text },
+        _ => Completion::Retry { reason: StuckReason::Failed, error: text },
     }
 }
 
@@ -235,7 +236,7 @@ pub fn api_outcome(error: &ApiError) -> Outcome {
 mod tests {
     use super::*;
 
-    fn reason_of(class: ErrorClass) -> Option<RetryReason> {
+    fn reason_of(class: ErrorClass) -> Option<StuckReason> {
         let error =
             ApiError { class, action: "DELETE", target: "pods a/b".into(), message: "no".into(), code: None };
         match api_outcome(&error) {
@@ -253,9 +254,9 @@ mod tests {
 
     #[test]
     fn a_denial_is_told_from_a_failure() {
-        assert_eq!(reason_of(ErrorClass::Denied), Some(RetryReason::Denied));
-        assert_eq!(reason_of(ErrorClass::Transient), Some(RetryReason::Failed));
-        assert_eq!(reason_of(ErrorClass::Refused), Some(RetryReason::Failed));
+        assert_eq!(reason_of(ErrorClass::Denied), Some(StuckReason::Denied));
+        assert_eq!(reason_of(ErrorClass::Transient), Some(StuckReason::Failed));
+        assert_eq!(reason_of(ErrorClass::Refused), Some(StuckReason::Failed));
         assert_eq!(reason_of(ErrorClass::DryRun), None);
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use actix::{Handler, Message, MessageResult};
 
-use super::{Pool, RetryReason, Work};
+use super::{Pool, Work};
+use crate::telemetry::StuckReason;
 use kube_gc_core::object::Key;
 
 /// What is in the queue?
@@ -53,7 +54,7 @@ pub struct Failing {
     /// The item.
     pub key: Key,
     /// Why it waits.
-    pub reason: RetryReason,
+    pub reason: StuckReason,
     /// Tries so far.
     pub attempts: u32,
     /// How long ago the first of them failed.
@@ -94,7 +95,7 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
             processing: stats.processing,
             delayed,
             parked,
-            held: stats.delayed.get(&RetryReason::Braked).copied().unwrap_or_default(),
+            held: stats.delayed.get(&StuckReason::Braked).copied().unwrap_or_default(),
             error_bytes: stats.error_bytes,
             adds: stats.adds_total,
             retries: stats.retries_total,

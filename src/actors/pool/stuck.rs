@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use actix::{Context, Handler, Message, MessageResult};
 
-use super::{Pool, RetryReason, Work};
+use super::{Pool, Work};
 use crate::telemetry::StuckReason;
 use kube_gc_core::graph::StuckCount;
 use kube_gc_core::mailbox::Time;
@@ -58,28 +58,12 @@ pub struct StuckKey {
     pub next_retry: Duration,
 }
 
-impl From<RetryReason> for StuckReason {
-    fn from(reason: RetryReason) -> Self {
-        match reason {
-            RetryReason::Conflict => Self::Conflict,
-            RetryReason::Denied => Self::Denied,
-            RetryReason::Failed => Self::Failed,
-            RetryReason::Throttled => Self::Throttled,
-            RetryReason::Panicked => Self::Panicked,
-            RetryReason::Unresolved => Self::Unresolved,
-            RetryReason::NotObserved => Self::NotObserved,
-            RetryReason::Braked => Self::Braked,
-            RetryReason::Deferred => Self::Deferred,
-        }
-    }
-}
-
 impl<W: Work> Pool<W> {
     fn stuck_keys(&self, now: Time) -> impl Iterator<Item = StuckKey> {
         let failing = self.failing.iter().filter_map(|key| self.mailbox.failure_of(key));
         let failing = failing.map(move |item| StuckKey {
             key: item.key.clone(),
-            reason: item.reason.into(),
+            reason: item.reason,
             waited: now.since(item.since),
             failure: Some((item.attempts, Arc::clone(item.error))),
             next_retry: item.next_retry.map(|at| at.since(now)).unwrap_or_default(),

@@ -11,7 +11,7 @@ use super::{in_system, key};
 use crate::actors::messages::{AskParked, Close, Enqueue, Open, Wake, WakeUnresolved};
 use crate::actors::pool::{
     AFTER_CONFLICT_AT_MOST, ASIDE_AT_MOST, AskPool, AskStuck, HELD_AT_MOST, Outcome, Place, Pool, PoolStatus,
-    RetryReason, StuckKeys, Work,
+    StuckKeys, Work,
 };
 use crate::actors::supervision::FATAL_EXIT_CODE;
 use crate::telemetry::{DeletionLag, Exporter, Queue, StuckReason};
@@ -36,9 +36,9 @@ impl Work for Scripted {
         let retry = |reason, error: &str| Completion::Retry { reason, error: error.into() };
         match name.split('/').nth(1) {
             Some("panics") => panic!("boom over {name}"),
-            Some("denied") => retry(RetryReason::Failed, "403 Forbidden: no, says the webhook"),
+            Some("denied") => retry(StuckReason::Failed, "403 Forbidden: no, says the webhook"),
             Some("unresolved") if *self.served.lock().unwrap() => Completion::Done,
-            Some("unresolved") => retry(RetryReason::Unresolved, "no such kind"),
+            Some("unresolved") => retry(StuckReason::Unresolved, "no such kind"),
             Some("waits") => {
                 place.step_aside();
                 self.release.notified().await;
@@ -48,13 +48,13 @@ impl Work for Scripted {
                 // The DELETE goes out at the second try.
                 let lag = DeletionLag::current().expect("its owner's deletion has a moment");
                 if tries(&self.tries.borrow(), &name) == 1 {
-                    return retry(RetryReason::Unresolved, "another owner cannot be looked up");
+                    return retry(StuckReason::Unresolved, "another owner cannot be looked up");
                 }
                 tokio::time::sleep(Duration::from_millis(2)).await;
                 lag.deletion_sent();
                 Completion::Done
             }
-            Some("changing") => retry(RetryReason::Conflict, "it has changed"),
+            Some("changing") => retry(StuckReason::Conflict, "it has changed"),
             Some("held") => {
                 self.release.notified().await;
                 Completion::Done
@@ -111,7 +111,7 @@ fn a_panic_and_an_item_that_always_fails_delay_nothing_else() {
         let failing: BTreeMap<_, _> =
             status.failing.iter().map(|item| (item.key.uid.to_string(), item)).collect();
         assert_eq!(failing.len(), 2, "the failing ones are named, and nothing else is");
-        assert_eq!(failing["a/panics"].reason, RetryReason::Panicked);
+        assert_eq!(failing["a/panics"].reason, StuckReason::Panicked);
         assert!(failing["a/panics"].error.contains("boom over a/panics"));
         assert!(failing["a/denied"].error.contains("says the webhook"), "in the server's own words");
     });

@@ -4,22 +4,23 @@ use std::time::Duration;
 
 use super::{Value, float, gauge, names};
 
-/// Why an object cannot be finished now.
+/// Why an object is not finished yet. A worker gives one of these when it puts a key back, and
+/// the graph gives the ones that no worker retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StuckReason {
-    /// It changes whenever it is decided on.
+    /// The object changed between the decision and the write.
     Conflict,
-    /// The API server, a role or an admission webhook says no.
+    /// The API server, RBAC or an admission webhook denies the write.
     Denied,
     /// The API server failed or did not answer.
     Failed,
-    /// The API server asked to come back later.
+    /// The API server answered with 429 and asked for a later retry.
     Throttled,
     /// The worker panicked on it.
     Panicked,
-    /// What one of its references names cannot be found out.
+    /// The kind or version of an owner is not served, or the owner's look-up failed.
     Unresolved,
-    /// An owner exists that no monitor shows.
+    /// An owner exists that no monitor has shown yet.
     NotObserved,
     /// Dependents block its foreground deletion.
     Blocked,
@@ -27,11 +28,11 @@ pub enum StuckReason {
     Orphaning,
     /// A cluster-scoped object that names a namespaced kind of owner.
     InvalidScope,
-    /// It was written, and the event of that does not come.
+    /// kube-gc wrote the object, and the watch has not shown that write.
     UnseenWrite,
-    /// The brake is engaged.
+    /// The brake is engaged. Nothing is deleted until a person resumes deletion.
     Braked,
-    /// Requests are held: the API server cannot be reached, or requests of this kind hang.
+    /// The request was not sent: the API server is unreachable, or requests of this kind hang.
     Deferred,
 }
 
@@ -70,6 +71,26 @@ impl StuckReason {
             Self::UnseenWrite => "unseen_write",
             Self::Braked => "braked",
             Self::Deferred => "deferred",
+        }
+    }
+
+    /// Whether the object waits for something else to change, and not for a request to succeed.
+    #[must_use]
+    pub const fn is_parked(self) -> bool {
+        match self {
+            Self::Unresolved
+            | Self::NotObserved
+            | Self::Blocked
+            | Self::Orphaning
+            | Self::InvalidScope
+            | Self::UnseenWrite
+            | Self::Braked => true,
+            Self::Conflict
+            | Self::Denied
+            | Self::Failed
+            | Self::Throttled
+            | Self::Panicked
+            | Self::Deferred => false,
         }
     }
 

@@ -14,9 +14,9 @@ use self::confirm::Confirmations;
 use self::large::Pace;
 use self::look_ups::LookUps;
 use crate::actors::messages::{Enqueue, Finding};
-use crate::actors::pool::{Outcome, Place, RetryReason, Work};
+use crate::actors::pool::{Outcome, Place, Work};
 use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, Patched, WriteSlot, WriteVerb};
-use crate::telemetry::Queue;
+use crate::telemetry::{Queue, StuckReason};
 use crate::worker::context::{Interrupted, WorkerContext, api_outcome, held};
 use crate::worker::decision::DecisionLine;
 use crate::worker::remove_reference::{Removal, after_removal};
@@ -102,7 +102,7 @@ impl DeleteWork {
         let finding = match self.look_ups.look_up(identity).await.answer {
             Ok(LookUp::Found(_)) => {
                 return Ok(Completion::Retry {
-                    reason: RetryReason::NotObserved,
+                    reason: StuckReason::NotObserved,
                     error: bounded(format_args!("{identity} exists, and no monitor shows it yet")).into(),
                 });
             }
@@ -116,7 +116,7 @@ impl DeleteWork {
         match self.context.graph.verified(identity, *generation, finding).await? {
             Verification::Applied | Verification::Stale => Ok(Completion::Done),
             Verification::Retry => Ok(Completion::Retry {
-                reason: RetryReason::NotObserved,
+                reason: StuckReason::NotObserved,
                 error: bounded(format_args!("{identity} is absent; another identity is tried next")).into(),
             }),
         }
@@ -146,7 +146,7 @@ impl DeleteWork {
         let doubtful = item.foreground == ForegroundProgress::PerhapsBlocked;
         if doubtful && self.context.graph.is_blocked_through_unread(&item.identity.uid).await? {
             return Ok(Completion::Retry {
-                reason: RetryReason::Unresolved,
+                reason: StuckReason::Unresolved,
                 error: format!(
                     "a dependent blocks {} through an apiVersion that discovery fails for; \
                      this is decided when that can be read (see /debug/discovery)",
@@ -241,8 +241,8 @@ impl DeleteWork {
                     .parked(&reason);
                 let error = parked_error(&reason, item, &classified).into();
                 Ok(match classified.iter().filter_map(|owner| owner.retry_after).max() {
-                    Some(after) => Completion::RetryAfter { after, reason: RetryReason::Throttled, error },
-                    None => Completion::Retry { reason: RetryReason::Unresolved, error },
+                    Some(after) => Completion::RetryAfter { after, reason: StuckReason::Throttled, error },
+                    None => Completion::Retry { reason: StuckReason::Unresolved, error },
                 })
             }
             Decision::RemoveReferences { remove, confirm_solid } => {
@@ -401,7 +401,7 @@ fn not_looked_up(error: &ApiError) -> Outcome {
     match (error.class, api_outcome(error)) {
         _ if mutation::is(Mutation::ForgetFailedLookUp) => Completion::Done,
         (ErrorClass::Throttled { .. } | ErrorClass::Deferred { .. }, outcome) => outcome,
-        (_, Completion::Retry { error, .. }) => Completion::Retry { reason: RetryReason::Unresolved, error },
+        (_, Completion::Retry { error, .. }) => Completion::Retry { reason: StuckReason::Unresolved, error },
         (_, outcome) => outcome,
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
-use crate::actors::pool::{Outcome, Place, RetryReason, Work};
+use crate::actors::pool::{Outcome, Place, Work};
 use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, References};
 use crate::telemetry::{Queue, StuckReason};
 use crate::worker::context::{Interrupted, WorkerContext, held};
@@ -50,8 +50,8 @@ impl Work for OrphanWork {
 
     /// An owner one of whose dependents is of a broken type fails until that type
     /// works again.
-    fn is_woken(reason: RetryReason) -> bool {
-        reason.is_parked() || matches!(reason, RetryReason::Denied | RetryReason::Failed)
+    fn is_woken(reason: StuckReason) -> bool {
+        reason.is_parked() || matches!(reason, StuckReason::Denied | StuckReason::Failed)
     }
 
     async fn work(&self, key: Key, place: Place) -> Outcome {

@@ -12,9 +12,10 @@ use tokio::time::Instant;
 use crate::actors::graph::{GraphActor, Outlets};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::messages::TakeIn;
-use crate::actors::pool::{Outcome, Place, RetryReason, Work as _};
+use crate::actors::pool::{Outcome, Place, Work as _};
 use crate::actors::tests::{Sink, identity, in_system, sharding};
 use crate::api::scripted::{Reply, Seen, Server};
+use crate::telemetry::StuckReason;
 use crate::worker::absent_owner_cache::Memory;
 use crate::worker::context::WorkerContext;
 use crate::worker::delete::DeleteWork;
@@ -129,7 +130,7 @@ fn others_on_the_thread_have_their_turns_while_thousands_of_references_are_class
         });
         let outcome = stage.attempt().await;
         others.abort();
-        let Completion::Retry { reason: RetryReason::Unresolved, error } = outcome else {
+        let Completion::Retry { reason: StuckReason::Unresolved, error } = outcome else {
             panic!("{outcome:?}")
         };
         assert!(error.len() <= LONGEST && error.ends_with("; and 7,984 more"), "{error}");
@@ -170,7 +171,7 @@ fn with_an_owner_that_cannot_be_found_out_no_other_is_looked_up() {
         let mut references: Vec<_> = (0..1000).map(|number| nobody("ConfigMap", number)).collect();
         references.push(nobody("Unserved", 1000));
         let stage = Stage::with(references).await;
-        assert!(matches!(stage.attempt().await, Completion::Retry { reason: RetryReason::Unresolved, .. }));
+        assert!(matches!(stage.attempt().await, Completion::Retry { reason: StuckReason::Unresolved, .. }));
         assert_eq!(stage.server.seen().len(), 0);
     });
 }
@@ -182,7 +183,7 @@ fn owners_of_other_objects_are_all_looked_up_whatever_comes_of_the_first() {
         let mut references = vec![nobody("Unserved", 0)];
         references.extend((1..=10).map(|number| nobody("ConfigMap", number)));
         let stage = Stage::with(references).await;
-        assert!(matches!(stage.attempt().await, Completion::Retry { reason: RetryReason::Unresolved, .. }));
+        assert!(matches!(stage.attempt().await, Completion::Retry { reason: StuckReason::Unresolved, .. }));
         assert_eq!(stage.server.seen().len(), 10);
         assert_eq!(stage.context.memory.absent.len(), 10);
     });

@@ -1,14 +1,14 @@
 //! Objects that another API server answers for: it may ignore what a DELETE is bound to.
 
-use crate::actors::pool::RetryReason;
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiSettings, Watchable};
+use crate::telemetry::StuckReason;
 use crate::worker::delete::tests::scene::{FOREGROUND, Scene, Thing, in_system};
 use kube_gc_core::mailbox::Completion;
 
 /// Decides about an object of an owner that is gone, of which a GET now shows something
 /// else; returns what came of it, the requests, and the last one's precondition.
-fn decide(now: &Thing, is_aggregated: bool) -> (Completion<RetryReason>, Vec<String>, serde_json::Value) {
+fn decide(now: &Thing, is_aggregated: bool) -> (Completion<StuckReason>, Vec<String>, serde_json::Value) {
     let now = now.reply();
     in_system(async move {
         let gone = Thing::new("gone", 1, &[]);

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::scene::{FOREGROUND, ORPHAN, Scene, Thing, in_system};
-use crate::actors::pool::RetryReason;
 use crate::api::ApiSettings;
 use crate::api::scripted::{Reply, Seen, Server};
+use crate::telemetry::StuckReason;
 use kube_gc_core::mailbox::Completion;
 
 /// One request a second about single objects, and none at once.
@@ -47,7 +47,7 @@ fn an_owner_that_changes_its_mind_while_the_limiter_waits_keeps_its_dependent() 
         let (outcome, ()) = tokio::join!(scene.decide(&dependent), change_of_mind);
         assert_eq!(deletes(&server).len(), 0, "{:?}", server.requests());
         assert!(
-            matches!(outcome, Completion::Retry { reason: RetryReason::Conflict, .. }),
+            matches!(outcome, Completion::Retry { reason: StuckReason::Conflict, .. }),
             "decided afresh: {outcome:?}"
         );
     });
