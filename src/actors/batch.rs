@@ -1,118 +1,117 @@
-//! How a monitor's changes reach the partitions: one lane for each.
+//! Batches the changes of one monitor for each partition of the graph.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-
 use tokio::time::Instant;
 
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::graph_queue::{Arrival, GraphQueue};
 use crate::actors::messages::TakeInChanges;
-use kube_gc_core::graph::{PartitionId, WatchEvent};
+use kube_gc_core::graph::{Epoch, PartitionId, WatchEvent};
+use kube_gc_core::object::ResourceType;
 
 /// Changes in one message.
 const CHANGES_PER_MESSAGE: usize = 512;
-/// References in one message, but for the last change: objects that name thousands of owners
-/// go alone, so that nobody waits long for the partition.
+/// References in one message. The last change may exceed it: an object with thousands of
+/// owners travels alone, so that the partition is never busy for long.
 const REFERENCES_PER_MESSAGE: usize = 4096;
-/// Changes that may wait over all lanes before the watch is held back.
+/// Changes that may wait in all queues together before the watch is paused.
 const CHANGES_WAITING: usize = 8192;
 
-/// One lane to each partition, with at most one message on its way in each: a busy
-/// partition holds up neither the others nor, until its lane is full, the watch.
+/// One queue for each partition, with at most one message in flight. A busy partition delays
+/// neither the other partitions nor, until too many changes wait, the watch.
 #[derive(Debug)]
-pub struct Lanes {
+pub struct Batches {
     graph: GraphHandle,
-    lanes: Vec<Lane>,
+    queues: Vec<PartitionQueue>,
     waiting: usize,
-    on_their_way: FuturesUnordered<BoxFuture<'static, Answered>>,
-    make: Envelope,
-    queue: GraphQueue,
+    in_flight: FuturesUnordered<BoxFuture<'static, Answered>>,
+    source: BatchSource,
+    graph_queue: GraphQueue,
 }
 
-/// A message that was answered.
 struct Answered {
-    lane: PartitionId,
+    partition: PartitionId,
     result: Result<(), PartitionEnded>,
 }
 
-/// Puts changes into the envelope of their monitor: its type and its epoch.
+/// The monitor that a batch comes from.
 #[derive(Clone, Debug)]
-pub struct Envelope {
-    /// The type.
-    pub resource: std::sync::Arc<kube_gc_core::object::ResourceType>,
-    /// The epoch.
-    pub epoch: kube_gc_core::graph::Epoch,
+pub struct BatchSource {
+    /// The type that it watches.
+    pub resource: Arc<ResourceType>,
+    /// Its epoch.
+    pub epoch: Epoch,
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct PartitionQueue {
     arrivals: VecDeque<Arrival>,
-    /// Whether a message is on its way.
-    sent: bool,
-    /// Ends of lists that wait, and that are on their way.
+    is_in_flight: bool,
+    /// List ends that wait, and list ends in flight.
     list_ends: (usize, usize),
 }
 
-impl Lanes {
-    /// Lanes to all partitions of a graph.
+impl Batches {
+    /// Empty queues for all partitions of a graph.
     #[must_use]
-    pub fn new(graph: GraphHandle, make: Envelope, queue: GraphQueue) -> Self {
-        let lanes = graph.partitions().map(|_| Lane::default()).collect();
-        Self { graph, lanes, waiting: 0, on_their_way: FuturesUnordered::new(), make, queue }
+    pub fn new(graph: GraphHandle, source: BatchSource, graph_queue: GraphQueue) -> Self {
+        let queues = graph.partitions().map(|_| PartitionQueue::default()).collect();
+        Self { graph, queues, waiting: 0, in_flight: FuturesUnordered::new(), source, graph_queue }
     }
 
-    /// Puts a change into the lane of its namespace, or, if it is about the list as
-    /// a whole, into every lane. It came at that moment.
+    /// Queues a change that arrived `at` that moment: for the partition of its namespace, or
+    /// for every partition if it is about the list as a whole.
     pub fn put(&mut self, change: WatchEvent, at: Instant) {
         match &change {
             WatchEvent::Apply(facts) | WatchEvent::Delete(facts) => {
-                let PartitionId(lane) = self.graph.partition_of(facts.namespace.as_ref());
-                self.put_in(usize::from(lane), change, at);
+                let PartitionId(partition) = self.graph.partition_of(facts.namespace.as_ref());
+                self.put_in(usize::from(partition), change, at);
             }
             WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => {
-                for lane in 0..self.lanes.len() {
-                    self.put_in(lane, change.clone(), at);
+                for partition in 0..self.queues.len() {
+                    self.put_in(partition, change.clone(), at);
                 }
             }
         }
     }
 
-    fn put_in(&mut self, lane: usize, change: WatchEvent, at: Instant) {
-        if let Some(lane) = self.lanes.get_mut(lane) {
-            lane.list_ends.0 += usize::from(matches!(change, WatchEvent::InitDone { .. }));
-            match lane.arrivals.back_mut().filter(|last| last.at() == at) {
+    fn put_in(&mut self, partition: usize, change: WatchEvent, at: Instant) {
+        if let Some(queue) = self.queues.get_mut(partition) {
+            queue.list_ends.0 += usize::from(matches!(change, WatchEvent::InitDone { .. }));
+            match queue.arrivals.back_mut().filter(|last| last.at() == at) {
                 Some(last) => last.push(change),
                 None => {
-                    let mut arrival = self.queue.arrival(at);
+                    let mut arrival = self.graph_queue.arrival(at);
                     arrival.push(change);
-                    lane.arrivals.push_back(arrival);
+                    queue.arrivals.push_back(arrival);
                 }
             }
             self.waiting += 1;
         }
     }
 
-    /// Sends what can be sent.
+    /// Sends one message to each partition that has changes waiting and no message in flight.
     pub fn flush(&mut self) {
-        for (index, lane) in self.graph.partitions().zip(&mut self.lanes) {
-            if lane.sent || lane.arrivals.is_empty() {
+        for (partition, queue) in self.graph.partitions().zip(&mut self.queues) {
+            if queue.is_in_flight || queue.arrivals.is_empty() {
                 continue;
             }
-            let arrivals = lane.next_message();
-            lane.sent = true;
+            let arrivals = queue.next_message();
+            queue.is_in_flight = true;
             let changes = || arrivals.iter().flat_map(Arrival::changes);
             let ends = changes().filter(|change| matches!(change, WatchEvent::InitDone { .. })).count();
-            lane.list_ends = (lane.list_ends.0 - ends, ends);
+            queue.list_ends = (queue.list_ends.0 - ends, ends);
             self.waiting -= changes().count();
-            let Envelope { resource, epoch } = self.make.clone();
+            let BatchSource { resource, epoch } = self.source.clone();
             let graph = self.graph.clone();
-            self.on_their_way.push(Box::pin(async move {
-                let result = graph.take_in(index, TakeInChanges { resource, epoch, arrivals }).await;
-                Answered { lane: index, result }
+            self.in_flight.push(Box::pin(async move {
+                let result = graph.take_in(partition, TakeInChanges { resource, epoch, arrivals }).await;
+                Answered { partition, result }
             }));
         }
     }
@@ -129,30 +128,30 @@ impl Lanes {
         self.waiting < CHANGES_WAITING
     }
 
-    /// Whether every list that has ended is in the graph, whatever came after it.
+    /// Whether the graph has applied every list that has ended, even if later changes still wait.
     #[must_use]
     pub fn lists_are_applied(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.list_ends == (0, 0))
+        self.queues.iter().all(|queue| queue.list_ends == (0, 0))
     }
 
     /// Whether everything has been applied.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.waiting == 0 && self.on_their_way.is_empty()
+        self.waiting == 0 && self.in_flight.is_empty()
     }
 
-    /// Waits until the next message has been applied; for ever if none is on its
-    /// way. Dropping the wait loses nothing.
+    /// Waits until a partition has applied a message; forever if none is in flight. Cancel
+    /// safe.
     ///
     /// # Errors
     /// When a partition has ended.
     pub async fn next_applied(&mut self) -> Result<(), PartitionEnded> {
-        match self.on_their_way.next().await {
+        match self.in_flight.next().await {
             None => std::future::pending().await,
-            Some(Answered { lane, result }) => {
-                if let Some(lane) = self.lanes.get_mut(usize::from(lane.0)) {
-                    lane.sent = false;
-                    lane.list_ends.1 = 0;
+            Some(Answered { partition, result }) => {
+                if let Some(queue) = self.queues.get_mut(usize::from(partition.0)) {
+                    queue.is_in_flight = false;
+                    queue.list_ends.1 = 0;
                 }
                 self.flush();
                 result
@@ -173,8 +172,7 @@ impl Lanes {
     }
 }
 
-impl Lane {
-    /// Takes out what goes into one message.
+impl PartitionQueue {
     fn next_message(&mut self) -> Vec<Arrival> {
         let (mut arrivals, mut room) = (Vec::new(), CHANGES_PER_MESSAGE);
         let mut room_for_references = REFERENCES_PER_MESSAGE;

@@ -9,8 +9,10 @@ use futures::future::join3;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::actors::discovery::{Discovery, DiscoveryMeans, DiscoverySettings, PoolDoors, StopMonitors};
-use crate::actors::graph::{GraphActor, Introduce, Outlets};
+use crate::actors::discovery::{
+    Discovery, DiscoveryContext, DiscoverySettings, PoolRecipients, StopMonitors,
+};
+use crate::actors::graph::{EffectSinks, GraphActor, Introduce};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::messages::{Close, Enqueue};
@@ -19,7 +21,7 @@ use crate::actors::pool::{Pool, Work};
 use crate::actors::registry::Registry;
 use crate::actors::supervision::{GraphThreads, Placement, Threads};
 use crate::api::Api;
-use crate::introspect::status::View;
+use crate::introspect::status::CollectorStatus;
 use crate::telemetry::Exporter;
 use crate::worker::absent_owner_cache::Memory;
 use crate::worker::brake::{self, Brake};
@@ -69,7 +71,7 @@ pub struct ControllerSettings {
 /// A running collector.
 #[derive(Debug)]
 pub struct Controller {
-    view: View,
+    status: CollectorStatus,
     discovery: Addr<Discovery>,
     threads: Threads,
     ending: CancellationToken,
@@ -97,7 +99,7 @@ impl Controller {
             (Context::new(), Context::new(), Context::new());
         let (delete, large, orphan) =
             (delete_context.address(), large_context.address(), orphan_context.address());
-        let outlets = Outlets {
+        let sinks = EffectSinks {
             delete: delete.clone().recipient::<Enqueue>(),
             orphan: orphan.clone().recipient::<Enqueue>(),
             memory: Arc::clone(&memory),
@@ -105,7 +107,7 @@ impl Controller {
             restore_fence: Some(api.restore_fence().clone()),
         };
         let sharding = Sharding::new(settings.partitions, settings.hash_seed);
-        let graph = start_partitions(&threads, &settings.placement, sharding, &outlets)?;
+        let graph = start_partitions(&threads, &settings.placement, sharding, &sinks)?;
         let comparison = api.gate().is_dry_run().then(|| Comparison::new(settings.compare_after));
         let mut decisions = settings.decisions;
         decisions.extend(comparison.clone().map(|comparison| Arc::new(comparison) as Arc<_>));
@@ -138,7 +140,7 @@ impl Controller {
 
         let (status, discovery_status) = watch::channel(Discovery::initial_status());
         let gate = api.gate().clone();
-        let means = DiscoveryMeans {
+        let means = DiscoveryContext {
             high_water: api.high_water().clone(),
             api,
             graph: graph.clone(),
@@ -154,7 +156,7 @@ impl Controller {
             let means = Means { graph, registry, discovery, deciders };
             watched("comparison", tokio::spawn(compare(comparison, means, ending.clone())), ending.clone());
         }
-        let view = View {
+        let status = CollectorStatus {
             graph,
             graph_queue,
             delete,
@@ -167,21 +169,21 @@ impl Controller {
             gate,
             comparison,
         };
-        MetricsActor::new(view.clone(), exporter).start();
-        Ok(Self { view, discovery, threads, ending })
+        MetricsActor::new(status.clone(), exporter).start();
+        Ok(Self { status, discovery, threads, ending })
     }
 
     /// What can be asked of it.
     #[must_use]
-    pub const fn view(&self) -> &View {
-        &self.view
+    pub const fn status(&self) -> &CollectorStatus {
+        &self.status
     }
 
     /// Ends it: no more work is handed out, what is being worked on may finish
     /// within the grace period, then the watches are closed. True when everything
     /// had finished by then.
     pub async fn stop(self, grace: Duration) -> bool {
-        let View { delete, large, orphan, .. } = &self.view;
+        let CollectorStatus { delete, large, orphan, .. } = &self.status;
         let finish = join3(delete.send(Close), large.send(Close), orphan.send(Close));
         let finished = tokio::time::timeout(grace, finish).await.is_ok();
         // An error means that discovery has ended already.
@@ -197,12 +199,12 @@ fn start_partitions(
     threads: &Threads,
     placement: &Placement,
     sharding: Sharding,
-    outlets: &Outlets,
+    sinks: &EffectSinks,
 ) -> std::io::Result<GraphHandle> {
     let catalog = Arc::new(Catalog::default());
     let mut partitions = Vec::new();
     for id in sharding.all() {
-        let actor = GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), outlets.clone());
+        let actor = GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), sinks.clone());
         partitions.push(match placement.graph() {
             GraphThreads::Each => {
                 let thread = threads.start(&format!("graph partition {}", id.0))?;
@@ -217,8 +219,8 @@ fn start_partitions(
     Ok(GraphHandle::new(sharding, partitions))
 }
 
-fn doors<W: Work>(pool: &Addr<Pool<W>>) -> PoolDoors {
-    PoolDoors {
+fn doors<W: Work>(pool: &Addr<Pool<W>>) -> PoolRecipients {
+    PoolRecipients {
         open: pool.clone().recipient(),
         close: pool.clone().recipient(),
         wake_all: pool.clone().recipient(),

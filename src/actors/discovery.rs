@@ -23,11 +23,11 @@ use tokio::time::Instant;
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::messages::{
-    AskParked, Close, Expected, MonitorDrained, Open, ServedTypesChanged, Stop, SyncChanged, TypesListed,
-    Wake, WakeRecovered, WakeUnresolved,
+    AskParked, Close, ExpectedDiscovery, MonitorDrained, Open, ServedTypesChanged, Stop, SyncChanged,
+    TypesListed, Wake, WakeRecovered, WakeUnresolved,
 };
 use crate::actors::monitor::Monitor;
-use crate::actors::pending_discovery::Expectations;
+use crate::actors::pending_discovery::PendingDiscovery;
 use crate::actors::registry::Registry;
 use crate::actors::supervision::{Placement, Vital, task};
 use crate::api::{Api, ApiError, Discovered, GroupFailure, HighWater, ReplicaRole, Watchable};
@@ -56,7 +56,7 @@ pub struct DiscoverySettings {
 
 /// What discovery acts on.
 #[derive(Clone, Debug)]
-pub struct DiscoveryMeans {
+pub struct DiscoveryContext {
     /// The API server.
     pub api: Api,
     /// The graph.
@@ -72,12 +72,12 @@ pub struct DiscoveryMeans {
     /// Where the monitors run.
     pub placement: Placement,
     /// The pools, which it opens and wakes.
-    pub pools: Vec<PoolDoors>,
+    pub pools: Vec<PoolRecipients>,
 }
 
 /// What discovery asks of a pool.
 #[derive(Clone, Debug)]
-pub struct PoolDoors {
+pub struct PoolRecipients {
     /// Start handing out work.
     pub open: Recipient<Open>,
     /// Stop handing out work.
@@ -143,14 +143,14 @@ const fn worth_of_deletes(watchable: &Watchable) -> DeletesProve {
 /// APIService changes; starts and drains monitors; opens the pools.
 #[derive(Debug)]
 pub struct Discovery {
-    means: DiscoveryMeans,
+    means: DiscoveryContext,
     settings: DiscoverySettings,
     status: watch::Sender<DiscoveryStatus>,
     round_types: watch::Sender<Arc<RoundTypes>>,
     discovered: Option<Arc<Discovered>>,
     /// Ordered: in what order they are told something must not depend on chance.
     monitors: BTreeMap<GroupResource, Running>,
-    expectations: Expectations,
+    pending: PendingDiscovery,
     /// What the latest answer says, and what is kept of those before.
     catalog: Arc<Catalog>,
     unserved: Unserved,
@@ -171,7 +171,7 @@ impl Discovery {
     /// Not started yet: nothing is known.
     #[must_use]
     pub fn new(
-        means: DiscoveryMeans,
+        means: DiscoveryContext,
         settings: DiscoverySettings,
         status: watch::Sender<DiscoveryStatus>,
         round_types: watch::Sender<Arc<RoundTypes>>,
@@ -183,7 +183,7 @@ impl Discovery {
             round_types,
             discovered: None,
             monitors: BTreeMap::new(),
-            expectations: Expectations::default(),
+            pending: PendingDiscovery::default(),
             catalog: Arc::default(),
             unserved: Unserved::default(),
             left: BTreeMap::new(),
@@ -249,7 +249,7 @@ impl Discovery {
 
     fn look_ended(&mut self, wait: Option<Duration>, ctx: &mut Context<Self>) {
         self.looking = false;
-        let busy = self.again || !self.expectations.is_empty();
+        let busy = self.again || !self.pending.is_empty();
         self.status.send_modify(|status| status.busy = busy);
         if std::mem::take(&mut self.again) {
             self.look(ctx);
@@ -277,7 +277,7 @@ impl Discovery {
                 });
             }
         }
-        let wait = match (self.expectations.not_shown(), &self.discovered) {
+        let wait = match (self.pending.discovery_failed(), &self.discovered) {
             (Some(wait), _) => wait,
             (None, Some(_)) => self.settings.interval,
             (None, None) => {
@@ -341,7 +341,7 @@ impl Discovery {
         let discovered = Arc::new(discovered);
         let before = self.discovered.replace(Arc::clone(&discovered));
         let catalog_before = before.as_ref().map(|before| &*before.catalog);
-        let wait = self.expectations.shown(catalog_before, &discovered.catalog);
+        let wait = self.pending.discovered(catalog_before, &discovered.catalog);
         let is_complete = discovered.failures.is_empty();
         let answer = Answer {
             catalog: &discovered.catalog,
@@ -424,10 +424,10 @@ impl Handler<ServedTypesChanged> for Discovery {
 
     fn handle(&mut self, message: ServedTypesChanged, ctx: &mut Self::Context) {
         let known = self.discovered.clone();
-        if let Expected::Served(resource) = &message.expected {
+        if let ExpectedDiscovery::Served(resource) = &message.expected {
             self.unserved.defined(resource.clone());
         }
-        self.expectations.add(message.expected, known.as_ref().map(|known| &*known.catalog));
+        self.pending.add(message.expected, known.as_ref().map(|known| &*known.catalog));
         self.look(ctx);
     }
 }
@@ -446,7 +446,7 @@ impl Handler<TypesListed> for Discovery {
             return;
         }
         for resource in unknown {
-            self.expectations.add(Expected::Served(resource), Some(&known.catalog));
+            self.pending.add(ExpectedDiscovery::Served(resource), Some(&known.catalog));
         }
         self.look(ctx);
     }

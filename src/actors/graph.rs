@@ -32,7 +32,7 @@ const KEYS_PER_MESSAGE: usize = 4096;
 
 /// Where a partition's effects go.
 #[derive(Debug, Clone)]
-pub struct Outlets {
+pub struct EffectSinks {
     /// The delete pool.
     pub delete: Recipient<Enqueue>,
     /// The orphan pool.
@@ -56,7 +56,7 @@ pub struct GraphActor {
     effects: Effects,
     /// Which keys for the delete pool follow from an owner's deletion that came when.
     bereaved: Vec<(Range<usize>, Instant)>,
-    outlets: Outlets,
+    sinks: EffectSinks,
     outbox: Outbox,
     peers: Vec<Addr<GraphActor>>,
     through: Vec<(Sequence, oneshot::Sender<()>)>,
@@ -67,13 +67,13 @@ pub struct GraphActor {
 impl GraphActor {
     /// An actor for a partition; it learns of its peers by [`Introduce`].
     #[must_use]
-    pub fn new(id: PartitionId, partition: Partition, outlets: Outlets) -> Self {
+    pub fn new(id: PartitionId, partition: Partition, sinks: EffectSinks) -> Self {
         Self {
             id,
             partition,
             effects: Effects::default(),
             bereaved: Vec::new(),
-            outlets,
+            sinks,
             outbox: Outbox::default(),
             peers: Vec::new(),
             through: Vec::new(),
@@ -98,14 +98,14 @@ impl GraphActor {
         let Effects { delete, cascaded, orphan, absent, present, revived, restored, peers, reports } =
             &mut self.effects;
         // First of all: until anybody gets to it, much could be written.
-        if let (Some(proof), Some(restore_fence)) = (restored.take(), &self.outlets.restore_fence) {
+        if let (Some(proof), Some(restore_fence)) = (restored.take(), &self.sinks.restore_fence) {
             restore_fence.report_restore(proof);
         }
         // What came by no watch has no moment from which to count.
         cascaded.clear();
         let since = std::mem::take(&mut self.bereaved);
         for (keys, since, pool) in
-            [(delete, since, &self.outlets.delete), (orphan, Vec::new(), &self.outlets.orphan)]
+            [(delete, since, &self.sinks.delete), (orphan, Vec::new(), &self.sinks.orphan)]
         {
             let all = Enqueue { keys: std::mem::take(keys), bereaved: since };
             for message in all.parts(KEYS_PER_MESSAGE) {
@@ -113,21 +113,21 @@ impl GraphActor {
             }
         }
         for identity in absent.drain(..) {
-            self.outlets.memory.absent.remember(&identity);
+            self.sinks.memory.absent.remember(&identity);
         }
         for identity in present.drain(..) {
             // Not what was orphaned: a watch that repeats itself may show it once more, and
             // a dependent that is late must still be let live when it goes again.
-            self.outlets.memory.absent.forget(&identity);
+            self.sinks.memory.absent.forget(&identity);
         }
         for identity in revived.drain(..) {
-            self.outlets.memory.orphaned.forget(&identity);
+            self.sinks.memory.orphaned.forget(&identity);
         }
         for (to, message) in peers.drain(..) {
             self.outbox.put(to, message);
         }
         for report in reports.drain(..) {
-            self.outlets.reporter.report(report);
+            self.sinks.reporter.report(report);
         }
         self.pump(ctx);
     }

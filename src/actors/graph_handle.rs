@@ -14,7 +14,7 @@ use crate::actors::messages::{
     LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges,
     UseCatalog, Verified,
 };
-use crate::introspect::graph_export::Sitters;
+use crate::introspect::graph_export::PartitionReader;
 use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, Neighborhood, NodePage};
 use kube_gc_core::graph::{
     Bookmark, Cursor, ExpectedChange, Generation, ObservedObject, OwnerState, PartitionId, Sharding,
@@ -261,7 +261,7 @@ impl GraphHandle {
     }
 }
 
-impl Sitters for GraphHandle {
+impl PartitionReader for GraphHandle {
     fn count(&self) -> u16 {
         self.sharding.count()
     }

@@ -332,7 +332,7 @@ pub struct WakeHeld;
 #[rtype(result = "()")]
 pub struct ServedTypesChanged {
     /// What discovery has to show before the change has arrived there.
-    pub expected: Expected,
+    pub expected: ExpectedDiscovery,
 }
 
 /// These types are defined by the CRDs that were listed: discovery should look if
@@ -343,7 +343,7 @@ pub struct TypesListed(pub Vec<GroupResource>);
 
 /// What discovery will show once a change has arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Expected {
+pub enum ExpectedDiscovery {
     /// The resource is served.
     Served(GroupResource),
     /// The resource is not served.

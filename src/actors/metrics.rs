@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::actors::discovery::Failing;
 use crate::actors::supervision::task;
-use crate::introspect::status::View;
+use crate::introspect::status::CollectorStatus;
 use crate::telemetry::{
     Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
 };
@@ -21,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Exports queue depths, the size of the graph and the state of the monitors.
 #[derive(Debug)]
 pub struct MetricsActor {
-    view: View,
+    collector: CollectorStatus,
     exporter: Exporter,
     queues: Arc<[(Queue, QueueMetrics)]>,
     unsynced: Unsynced,
@@ -36,24 +36,24 @@ const TIDY_EVERY: u32 = 30;
 type Unsynced = BTreeSet<(GroupResource, Box<str>)>;
 
 impl MetricsActor {
-    /// Samples this view.
+    /// Samples this collector.
     #[must_use]
-    pub fn new(view: View, exporter: Exporter) -> Self {
+    pub fn new(collector: CollectorStatus, exporter: Exporter) -> Self {
         let queues = Queue::POOLS.into_iter().map(|queue| (queue, QueueMetrics::new(queue))).collect();
-        Self { view, exporter, queues, unsynced: Unsynced::new(), tidies_in: TIDY_EVERY }
+        Self { collector, exporter, queues, unsynced: Unsynced::new(), tidies_in: TIDY_EVERY }
     }
 
     fn sample(&mut self, ctx: &mut Context<Self>) {
-        let (view, exporter) = (self.view.clone(), self.exporter.clone());
+        let (collector, exporter) = (self.collector.clone(), self.exporter.clone());
         let queues = Arc::clone(&self.queues);
         let mut unsynced = std::mem::take(&mut self.unsynced);
         self.tidies_in = self.tidies_in.checked_sub(1).unwrap_or(TIDY_EVERY);
         let tidies = self.tidies_in == 0;
         let sampling = async move {
             let sampled = task(async move {
-                set_gauges(&view, &queues, &mut unsynced).await;
+                set_gauges(&collector, &queues, &mut unsynced).await;
                 if tidies {
-                    keep_series(&view, &exporter);
+                    keep_series(&collector, &exporter);
                 }
                 unsynced
             });
@@ -79,8 +79,8 @@ impl Actor for MetricsActor {
     }
 }
 
-async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &mut Unsynced) {
-    let pools = view.pools(0).await;
+async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics)], reported: &mut Unsynced) {
+    let pools = collector.pools(0).await;
     for (queue, metrics) in metrics {
         let Some((_, status)) = pools.iter().find(|(of, _)| of == queue) else { continue };
         metrics.sample(&QueueSample {
@@ -93,13 +93,13 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
             longest_running: status.longest_running,
         });
     }
-    view.brake().sample(pools.iter().map(|(_, status)| status.held).sum());
-    view.graph_queue().sample();
+    collector.brake().sample(pools.iter().map(|(_, status)| status.held).sum());
+    collector.graph_queue().sample();
     // An error means that the process is ending.
-    for (reason, tally) in view.stuck_tallies().await.unwrap_or_default() {
+    for (reason, tally) in collector.stuck_tallies().await.unwrap_or_default() {
         record::stuck(reason, tally.count, tally.oldest);
     }
-    for (partition, status) in view.partitions().await.unwrap_or_default().iter().enumerate() {
+    for (partition, status) in collector.partitions().await.unwrap_or_default().iter().enumerate() {
         record::graph(
             partition,
             &GraphSize {
@@ -112,7 +112,7 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
             },
         );
     }
-    let all = view.registry().all();
+    let all = collector.registry().all();
     for state in MonitorState::ALL {
         record::monitors(state, all.iter().filter(|monitor| state_of(monitor) == state).count());
     }
@@ -131,22 +131,22 @@ async fn set_gauges(view: &View, metrics: &[(Queue, QueueMetrics)], reported: &m
     }
     *reported = unsynced;
     // Again and again, or their series would fall asleep.
-    for Failing { failure, .. } in view.discovery().failing {
+    for Failing { failure, .. } in collector.discovery().failing {
         record::undiscovered(&failure.group, failure.version.as_deref(), true);
     }
-    record::lease_remaining(view.gate().time_left().unwrap_or_default());
-    record::ready(view.is_ready());
-    record::lease_age(view.gate().lease_age().unwrap_or_default());
+    record::lease_remaining(collector.gate().time_left().unwrap_or_default());
+    record::ready(collector.is_ready());
+    record::lease_age(collector.gate().lease_age().unwrap_or_default());
     record::tasks(Handle::current().metrics().num_alive_tasks());
     record::log_waiting(logging::waiting());
-    record::absent_owner_entries(view.memory().absent.len());
-    record::orphaned_owner_entries(view.memory().orphaned.len());
+    record::absent_owner_entries(collector.memory().absent.len());
+    record::orphaned_owner_entries(collector.memory().orphaned.len());
 }
 
 /// The series of types that are watched stay, and of what is no resource type of the
 /// graph: discovery, and the events that are written.
-fn keep_series(view: &View, exporter: &Exporter) {
-    let all = view.registry().all();
+fn keep_series(collector: &CollectorStatus, exporter: &Exporter) {
+    let all = collector.registry().all();
     let watched: BTreeSet<String> =
         all.iter().map(|monitor| monitor.resource.group_resource.to_string()).collect();
     exporter.keep(|resource| matches!(resource, "" | "events") || watched.contains(resource));

@@ -1,72 +1,74 @@
-//! Waiting for discovery to show a change of the served types.
+//! Announced changes of the served types that discovery does not show yet.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::actors::messages::Expected;
+use crate::actors::messages::ExpectedDiscovery;
 use kube_gc_core::object::Catalog;
 
-/// The event of a CRD precedes its being served: discovery is repeated after
-/// these waits until it shows the change.
-const WAITS: [Duration; 4] =
+/// The API server announces a CRD before it serves the type. Discovery is repeated after these
+/// delays until it shows the change.
+const DELAYS: [Duration; 4] =
     [Duration::from_millis(100), Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(2)];
 
-/// Changes that were announced and that discovery has not shown yet.
+/// Changes that were announced and that discovery does not show yet.
 #[derive(Debug, Default)]
-pub struct Expectations {
-    open: BTreeSet<Expected>,
-    looked: usize,
+pub struct PendingDiscovery {
+    open: BTreeSet<ExpectedDiscovery>,
+    attempts: usize,
 }
 
-impl Expectations {
-    /// Something was announced: the waits begin anew.
-    pub fn add(&mut self, expected: Expected, known: Option<&Catalog>) {
-        // A type that is served already will look different, nobody can say how.
+impl PendingDiscovery {
+    /// Notes an announced change. The delays start over.
+    pub fn add(&mut self, expected: ExpectedDiscovery, known: Option<&Catalog>) {
+        // The type is served already. It will change, but in a way that nobody can predict.
         let expected = match expected {
-            Expected::Served(resource) if known.is_some_and(|known| known.resource(&resource).is_some()) => {
-                Expected::Changed { group: resource.group }
+            ExpectedDiscovery::Served(resource)
+                if known.is_some_and(|known| known.resource(&resource).is_some()) =>
+            {
+                ExpectedDiscovery::Changed { group: resource.group }
             }
             other => other,
         };
-        // Somebody who keeps changing the same thing does not keep discovery busy.
+        // A CRD that changes all the time must not keep discovery busy.
         if self.open.insert(expected) {
-            self.looked = 0;
+            self.attempts = 0;
         }
     }
 
-    /// Discovery has shown this. How long to wait before the next look, if one is
-    /// needed.
-    pub fn shown(&mut self, before: Option<&Catalog>, after: &Catalog) -> Option<Duration> {
+    /// Drops the changes that this catalog shows. Returns the delay before the next discovery,
+    /// if changes are left.
+    pub fn discovered(&mut self, before: Option<&Catalog>, after: &Catalog) -> Option<Duration> {
         self.open.retain(|expected| !expected.is_met(before, after));
-        self.next_wait()
+        self.next_delay()
     }
 
-    /// Discovery failed: nothing was shown.
-    pub fn not_shown(&mut self) -> Option<Duration> {
-        self.next_wait()
+    /// Discovery failed. Returns the delay before the next one, if changes are left.
+    pub fn discovery_failed(&mut self) -> Option<Duration> {
+        self.next_delay()
     }
 
-    /// Whether a change is still to be shown.
+    /// Whether discovery shows every announced change.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    fn next_wait(&mut self) -> Option<Duration> {
+    fn next_delay(&mut self) -> Option<Duration> {
         if self.open.is_empty() {
             return None;
         }
-        let wait = WAITS.get(self.looked).copied();
-        self.looked += 1;
-        if wait.is_none() {
-            // Long enough: what is still missing is left to the next regular look.
+        let delay = DELAYS.get(self.attempts).copied();
+        self.attempts += 1;
+        if delay.is_none() {
+            // What is still missing is left to the next regular discovery.
             self.open.clear();
         }
-        wait
+        delay
     }
 }
 
-impl Expected {
+impl ExpectedDiscovery {
     fn is_met(&self, before: Option<&Catalog>, after: &Catalog) -> bool {
         match self {
             Self::Served(resource) => after.resource(resource).is_some(),
@@ -104,41 +106,41 @@ mod tests {
     #[test]
     fn discovery_is_repeated_until_it_shows_the_type() {
         let (without, with) = (catalog(&[]), catalog(&["v1"]));
-        let mut expectations = Expectations::default();
-        expectations.add(Expected::Served(widgets()), Some(&without));
-        assert_eq!(expectations.shown(Some(&without), &without), Some(WAITS[0]));
-        assert_eq!(expectations.not_shown(), Some(WAITS[1]));
-        assert_eq!(expectations.shown(Some(&without), &with), None);
-        assert!(expectations.is_empty());
+        let mut pending = PendingDiscovery::default();
+        pending.add(ExpectedDiscovery::Served(widgets()), Some(&without));
+        assert_eq!(pending.discovered(Some(&without), &without), Some(DELAYS[0]));
+        assert_eq!(pending.discovery_failed(), Some(DELAYS[1]));
+        assert_eq!(pending.discovered(Some(&without), &with), None);
+        assert!(pending.is_empty());
     }
 
     #[test]
-    fn it_gives_up_after_the_last_wait() {
+    fn it_gives_up_after_the_last_delay() {
         let without = catalog(&[]);
-        let mut expectations = Expectations::default();
-        expectations.add(Expected::Served(widgets()), Some(&without));
-        for wait in WAITS {
-            assert_eq!(expectations.shown(Some(&without), &without), Some(wait));
+        let mut pending = PendingDiscovery::default();
+        pending.add(ExpectedDiscovery::Served(widgets()), Some(&without));
+        for delay in DELAYS {
+            assert_eq!(pending.discovered(Some(&without), &without), Some(delay));
         }
-        assert_eq!(expectations.shown(Some(&without), &without), None);
-        assert!(expectations.is_empty());
+        assert_eq!(pending.discovered(Some(&without), &without), None);
+        assert!(pending.is_empty());
     }
 
     #[test]
     fn a_change_of_a_served_type_is_met_by_any_difference_in_its_group() {
         let (one, two) = (catalog(&["v1"]), catalog(&["v1", "v2"]));
-        let mut expectations = Expectations::default();
-        expectations.add(Expected::Served(widgets()), Some(&one));
-        assert_eq!(expectations.shown(Some(&one), &one), Some(WAITS[0]));
-        assert_eq!(expectations.shown(Some(&one), &two), None);
+        let mut pending = PendingDiscovery::default();
+        pending.add(ExpectedDiscovery::Served(widgets()), Some(&one));
+        assert_eq!(pending.discovered(Some(&one), &one), Some(DELAYS[0]));
+        assert_eq!(pending.discovered(Some(&one), &two), None);
     }
 
     #[test]
     fn a_type_that_went_is_expected_to_be_gone() {
         let (without, with) = (catalog(&[]), catalog(&["v1"]));
-        let mut expectations = Expectations::default();
-        expectations.add(Expected::NotServed(widgets()), Some(&with));
-        assert!(expectations.shown(Some(&with), &with).is_some());
-        assert!(expectations.shown(Some(&with), &without).is_none());
+        let mut pending = PendingDiscovery::default();
+        pending.add(ExpectedDiscovery::NotServed(widgets()), Some(&with));
+        assert!(pending.discovered(Some(&with), &with).is_some());
+        assert!(pending.discovered(Some(&with), &without).is_none());
     }
 }

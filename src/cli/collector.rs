@@ -18,7 +18,7 @@ use crate::cli::Exit;
 use crate::cli::system::Threads;
 use crate::config::{self, Settings};
 use crate::http::{Introspection, Listener, bind, debug_router, health_router};
-use crate::introspect::{Introspected, Journal};
+use crate::introspect::{CollectorIntrospection, DecisionLog};
 use crate::leader::LeaseAnnotations;
 use crate::telemetry::Exporter;
 use crate::worker::{DecisionObserver, ORPHAN_PAGE};
@@ -50,8 +50,8 @@ impl Collector {
         mut decisions: Vec<Arc<dyn DecisionObserver>>,
         protections: Protections,
     ) -> Result<Self, Failure> {
-        let journal = Journal::new(settings.debug.decisions);
-        decisions.push(Arc::new(journal.clone()));
+        let decision_log = DecisionLog::new(settings.debug.decisions);
+        decisions.push(Arc::new(decision_log.clone()));
         let health = bind(Listener::Health, settings.http.listen).await;
         let health = health.map_err(|error| Failure::new(Exit::Address, error))?;
         let debug = bind(Listener::Debug, settings.http.debug_listen).await;
@@ -61,8 +61,11 @@ impl Collector {
         let controller =
             Controller::start(api, controller_settings(settings, threads, decisions), exporter.clone())
                 .map_err(|error| Failure::new(Exit::Failure, format!("no thread for the graph: {error}")))?;
-        let introspected =
-            Introspected::new(controller.view().clone(), journal, settings.ignored_type_warnings());
+        let introspected = CollectorIntrospection::new(
+            controller.status().clone(),
+            decision_log,
+            settings.ignored_type_warnings(),
+        );
         let introspection: Arc<dyn Introspection> = Arc::new(introspected);
         let (serving, closing) = (TaskTracker::new(), CancellationToken::new());
         let (health, debug) = (health.protected(protections.health), debug.protected(protections.debug));
@@ -95,12 +98,12 @@ impl Collector {
     /// Resolves when it knows what is in the cluster, as far as that can be known, and
     /// its workers may begin.
     pub fn collects(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
-        self.controller.view().collects()
+        self.controller.status().collects()
     }
 
     /// What is to be written on the Lease of a group of replicas.
     pub fn brake(&self) -> Arc<dyn LeaseAnnotations> {
-        Arc::new(self.controller.view().brake().clone())
+        Arc::new(self.controller.status().brake().clone())
     }
 
     /// Resolves when the pages are no longer served, which nobody has asked for.

@@ -15,7 +15,7 @@ use kube_gc_core::object::PropagationPolicy;
 /// It keeps them as they come: what they look like on a page is made up when
 /// somebody asks.
 #[derive(Clone, Debug)]
-pub struct Journal(Arc<Inner>);
+pub struct DecisionLog(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -25,7 +25,7 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Entries {
-    last: VecDeque<Arc<JournalEntry>>,
+    last: VecDeque<Arc<DecisionLogEntry>>,
     /// What these take up.
     bytes: usize,
     total: u64,
@@ -37,14 +37,14 @@ pub const LONGEST_LOG: usize = 4 << 20;
 
 /// A decision and when it ended.
 #[derive(Clone, Debug)]
-pub struct JournalEntry {
+pub struct DecisionLogEntry {
     /// When.
     pub at: SystemTime,
     /// The decision.
     pub decision: Decision,
 }
 
-impl Journal {
+impl DecisionLog {
     /// One for so many decisions.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
@@ -59,7 +59,7 @@ impl Journal {
 
     /// How many decisions there have been, and the last of them, newest first.
     #[must_use]
-    pub fn last(&self) -> (u64, Vec<Arc<JournalEntry>>) {
+    pub fn last(&self) -> (u64, Vec<Arc<DecisionLogEntry>>) {
         let entries = self.entries();
         (entries.total, entries.last.iter().rev().cloned().collect())
     }
@@ -79,11 +79,11 @@ impl Journal {
     }
 }
 
-impl DecisionObserver for Journal {
+impl DecisionObserver for DecisionLog {
     fn decided(&self, decision: &Decision) {
         // Made before, and the oldest dropped after the lock is held.
         let entry = (self.0.capacity > 0)
-            .then(|| Arc::new(JournalEntry { at: SystemTime::now(), decision: decision.clone() }));
+            .then(|| Arc::new(DecisionLogEntry { at: SystemTime::now(), decision: decision.clone() }));
         let bytes = if entry.is_some() { decision.bytes() } else { 0 };
         let mut oldest = Vec::new();
         let mut entries = self.entries();
@@ -102,7 +102,7 @@ impl DecisionObserver for Journal {
     }
 }
 
-fn matches(query: &DecisionQuery, entry: &JournalEntry) -> bool {
+fn matches(query: &DecisionQuery, entry: &DecisionLogEntry) -> bool {
     let Decision { object, action, outcome, .. } = &entry.decision;
     let DecisionQuery { namespace, resource, uid, action: wanted_action, outcome: wanted_outcome, limit: _ } =
         query;
@@ -113,8 +113,8 @@ fn matches(query: &DecisionQuery, entry: &JournalEntry) -> bool {
         && wanted_outcome.as_ref().is_none_or(|wanted| outcome == wanted)
 }
 
-fn shown(entry: &JournalEntry) -> DecisionView {
-    let JournalEntry { at, decision } = entry;
+fn shown(entry: &DecisionLogEntry) -> DecisionView {
+    let DecisionLogEntry { at, decision } = entry;
     let Decision { object, action, policy, finalizer, owners, more_owners, basis: _, owner, outcome, error } =
         decision;
     DecisionView {
@@ -169,23 +169,23 @@ mod tests {
         }
     }
 
-    fn names(journal: &Journal) -> Vec<String> {
-        journal.last().1.iter().map(|entry| entry.decision.object.name.to_string()).collect()
+    fn names(log: &DecisionLog) -> Vec<String> {
+        log.last().1.iter().map(|entry| entry.decision.object.name.to_string()).collect()
     }
 
     #[test]
     fn the_last_ones_are_kept_newest_first() {
-        let journal = Journal::new(2);
-        assert_eq!(journal.last().0, 0);
+        let log = DecisionLog::new(2);
+        assert_eq!(log.last().0, 0);
         for name in ["a", "b", "c"] {
-            journal.decided(&decision(name));
+            log.decided(&decision(name));
         }
-        assert_eq!((journal.last().0, names(&journal)), (3, vec!["c".to_owned(), "b".to_owned()]));
+        assert_eq!((log.last().0, names(&log)), (3, vec!["c".to_owned(), "b".to_owned()]));
     }
 
     #[test]
     fn a_page_has_what_was_asked_for_and_all_that_is_known_of_it() {
-        let journal = Journal::new(10);
+        let log = DecisionLog::new(10);
         let reference = OwnerReference {
             api_version: "example.com/v1".into(),
             kind: "Widget".into(),
@@ -200,8 +200,8 @@ mod tests {
             evidence: Evidence::Live,
             error: Some("500 Internal Server Error: says the server".into()),
         };
-        journal.decided(&Decision { action: "keep", outcome: "parked", ..decision("kept") });
-        journal.decided(&Decision {
+        log.decided(&Decision { action: "keep", outcome: "parked", ..decision("kept") });
+        log.decided(&Decision {
             owners: vec![judged],
             policy: Some(PropagationPolicy::Background),
             finalizer: Some(Finalizer::Orphan),
@@ -209,9 +209,9 @@ mod tests {
             outcome: "denied",
             ..decision("denied")
         });
-        journal.decided(&Decision { object: identity("other", "denied"), ..decision("x") });
+        log.decided(&Decision { object: identity("other", "denied"), ..decision("x") });
 
-        let page = |query: DecisionQuery| journal.page(&query);
+        let page = |query: DecisionQuery| log.page(&query);
         let all = page(DecisionQuery::default());
         assert_eq!((all.total, all.capacity, all.decisions.len()), (3, 10, 3));
         let denied = &all.decisions[1];
@@ -241,23 +241,23 @@ mod tests {
 
     #[test]
     fn the_last_ones_are_kept_in_so_many_bytes_whatever_their_number() {
-        let journal = Journal::new(1_000_000);
+        let log = DecisionLog::new(1_000_000);
         let long =
             |number: usize| Decision { error: Some("x".repeat(4000)), ..decision(&number.to_string()) };
         for number in 0..3000 {
-            journal.decided(&long(number));
+            log.decided(&long(number));
         }
-        let (total, last) = journal.last();
+        let (total, last) = log.last();
         let bytes: usize = last.iter().map(|entry| entry.decision.bytes()).sum();
-        assert_eq!((total, journal.entries().bytes), (3000, bytes));
+        assert_eq!((total, log.entries().bytes), (3000, bytes));
         assert!(bytes <= LONGEST_LOG && bytes > LONGEST_LOG - 5000, "{bytes} bytes");
         assert_eq!(&*last[0].decision.object.name, "2999", "the newest is there");
     }
 
     #[test]
     fn a_journal_without_room_only_counts() {
-        let journal = Journal::new(0);
-        journal.decided(&decision("a"));
-        assert_eq!((journal.last().0, names(&journal).len()), (1, 0));
+        let log = DecisionLog::new(0);
+        log.decided(&decision("a"));
+        assert_eq!((log.last().0, names(&log).len()), (1, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! The graph as text, for people: asked for page by page and never held as a whole.
+//! Exports the graph as text, page by page. It never holds the whole graph.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,18 +11,17 @@ use kube_gc_core::graph::dump::{DumpFormat, DumpId, DumpNode, DumpWriter, EdgePa
 use kube_gc_core::graph::{Cursor, Dump, PartitionId};
 use kube_gc_core::object::Uid;
 
-/// How many places of a partition are looked at in one go: some milliseconds of its
-/// time, and less than a megabyte of text.
-const PLACES: usize = 1000;
+/// Node slots that a partition scans for one page: some milliseconds of its time, and less
+/// than a megabyte of text.
+const PAGE_SLOTS: usize = 1000;
 
 type Answer<T> = Result<T, PartitionEnded>;
 
-/// Nodes, each with its name.
 type Nodes = Vec<(DumpId, DumpNode)>;
 
-/// All partitions, as a picture of them needs them.
-pub trait Sitters: Clone + Send + Sync + 'static {
-    /// How many there are.
+/// What an export reads of the partitions.
+pub trait PartitionReader: Clone + Send + Sync + 'static {
+    /// The number of partitions.
     fn count(&self) -> u16;
 
     /// A page of one partition's nodes.
@@ -30,7 +29,7 @@ pub trait Sitters: Clone + Send + Sync + 'static {
         &self,
         of: PartitionId,
         after: Option<Cursor>,
-        places: usize,
+        slots: usize,
     ) -> impl Future<Output = Answer<NodePage>> + Send;
 
     /// A page of one partition's edges.
@@ -38,10 +37,10 @@ pub trait Sitters: Clone + Send + Sync + 'static {
         &self,
         of: PartitionId,
         after: Option<Cursor>,
-        places: usize,
+        slots: usize,
     ) -> impl Future<Output = Answer<EdgePage>> + Send;
 
-    /// Whether a partition shows these nodes better than the one that asks.
+    /// For each of the asker's nodes: does this partition know it better?
     fn better(
         &self,
         at: PartitionId,
@@ -49,10 +48,10 @@ pub trait Sitters: Clone + Send + Sync + 'static {
         shown: Arc<Nodes>,
     ) -> impl Future<Output = Answer<Vec<bool>>> + Send;
 
-    /// What a partition has by these uids.
+    /// The nodes of a partition that have one of these uids.
     fn nodes_of(&self, at: PartitionId, uids: Vec<Uid>) -> impl Future<Output = Answer<Nodes>> + Send;
 
-    /// What a partition knows of these nodes.
+    /// These nodes and their edges, as far as a partition knows them.
     fn around(
         &self,
         at: PartitionId,
@@ -60,11 +59,11 @@ pub trait Sitters: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Answer<Neighborhood>> + Send;
 }
 
-fn all<S: Sitters>(sitters: &S) -> impl Iterator<Item = PartitionId> + use<S> {
-    (0..sitters.count()).map(PartitionId)
+fn all<R: PartitionReader>(partitions: &R) -> impl Iterator<Item = PartitionId> + use<R> {
+    (0..partitions.count()).map(PartitionId)
 }
 
-/// What is to be written next.
+/// The next page to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Begin,
@@ -73,51 +72,51 @@ enum Next {
     Nothing,
 }
 
-/// How far the text is. All that is kept between two pages.
+/// The position of an export: all that is kept between two pages.
 #[derive(Debug)]
-struct Easel<S> {
-    sitters: S,
-    scribe: DumpWriter,
+struct GraphExport<R> {
+    partitions: R,
+    writer: DumpWriter,
     next: Next,
 }
 
-/// The whole graph, in pieces: every node that has an edge, then every edge. Each
-/// piece is made when it is asked for; meanwhile nothing is held.
+/// Exports the whole graph in pieces: every node that has an edge, then every edge. A piece
+/// is produced when the reader asks for it, and nothing is locked between two pieces.
 ///
-/// What comes and goes while it is read is in it or not: it shows each object as
-/// it was at some moment, and not all of them at the same.
-pub fn whole<S: Sitters>(
-    sitters: S,
+/// The export is no consistent snapshot: each object is shown as it was at some moment, and
+/// objects that come or go during the export may be missing.
+pub fn whole<R: PartitionReader>(
+    partitions: R,
     language: DumpFormat,
 ) -> impl Stream<Item = Answer<String>> + Send + 'static {
-    // What a scribe begins with is written again by the first step.
-    let scribe = DumpWriter::new(language, &mut String::new());
-    let easel = Easel { sitters, scribe, next: Next::Begin };
-    try_unfold(easel, move |mut easel| async move {
+    // The first step creates the writer again, with the text that it begins with.
+    let writer = DumpWriter::new(language, &mut String::new());
+    let export = GraphExport { partitions, writer, next: Next::Begin };
+    try_unfold(export, move |mut export| async move {
         let mut text = String::new();
-        // A page without any edge, which most of the graph can be, is no piece.
+        // Most nodes of a graph may have no edge. An empty page must not end the stream.
         while text.is_empty() {
-            if easel.next == Next::Nothing {
+            if export.next == Next::Nothing {
                 return Ok(None);
             }
-            easel.step(language, &mut text).await?;
+            export.step(language, &mut text).await?;
         }
-        Ok(Some((text, easel)))
+        Ok(Some((text, export)))
     })
 }
 
-impl<S: Sitters> Easel<S> {
+impl<R: PartitionReader> GraphExport<R> {
     async fn step(&mut self, language: DumpFormat, text: &mut String) -> Answer<()> {
         let first = PartitionId(0);
         self.next = match self.next {
             Next::Begin => {
-                self.scribe = DumpWriter::new(language, text);
+                self.writer = DumpWriter::new(language, text);
                 Next::Nodes(first, None)
             }
             Next::Nodes(of, after) => {
-                let page = self.sitters.nodes(of, after, PLACES).await?;
-                let nodes = best(&self.sitters, of, page.nodes).await?;
-                self.scribe.nodes(nodes.iter().map(|(id, node)| (id, node)), text);
+                let page = self.partitions.nodes(of, after, PAGE_SLOTS).await?;
+                let nodes = best(&self.partitions, of, page.nodes).await?;
+                self.writer.nodes(nodes.iter().map(|(id, node)| (id, node)), text);
                 match (page.next, self.following(of)) {
                     (Some(after), _) => Next::Nodes(of, Some(after)),
                     (None, Some(following)) => Next::Nodes(following, None),
@@ -125,13 +124,13 @@ impl<S: Sitters> Easel<S> {
                 }
             }
             Next::Edges(of, after) => {
-                let page = self.sitters.edges(of, after, PLACES).await?;
-                self.scribe.edges(&page.edges, text);
+                let page = self.partitions.edges(of, after, PAGE_SLOTS).await?;
+                self.writer.edges(&page.edges, text);
                 match (page.next, self.following(of)) {
                     (Some(after), _) => Next::Edges(of, Some(after)),
                     (None, Some(following)) => Next::Edges(following, None),
                     (None, None) => {
-                        self.scribe.end(text);
+                        self.writer.end(text);
                         Next::Nothing
                     }
                 }
@@ -142,38 +141,38 @@ impl<S: Sitters> Easel<S> {
     }
 
     fn following(&self, PartitionId(of): PartitionId) -> Option<PartitionId> {
-        (of + 1 < self.sitters.count()).then_some(PartitionId(of + 1))
+        (of + 1 < self.partitions.count()).then_some(PartitionId(of + 1))
     }
 }
 
-/// Those of a partition's nodes that no other shows better. What a monitor shows
-/// is asked about nowhere.
-async fn best(sitters: &impl Sitters, asker: PartitionId, nodes: Nodes) -> Answer<Nodes> {
-    let (mut nodes, doubtful): (Nodes, Nodes) = nodes.into_iter().partition(|(_, node)| node.is_observed());
-    if doubtful.is_empty() {
+/// Those of a partition's nodes that no other partition knows better. A node that a monitor
+/// observed is always the best one.
+async fn best(partitions: &impl PartitionReader, asker: PartitionId, nodes: Nodes) -> Answer<Nodes> {
+    let (mut nodes, unobserved): (Nodes, Nodes) = nodes.into_iter().partition(|(_, node)| node.is_observed());
+    if unobserved.is_empty() {
         return Ok(nodes);
     }
-    let doubtful = Arc::new(doubtful);
-    let others = all(sitters).filter(|other| *other != asker);
+    let unobserved = Arc::new(unobserved);
+    let others = all(partitions).filter(|other| *other != asker);
     let answers =
-        try_join_all(others.map(|other| sitters.better(other, asker, Arc::clone(&doubtful)))).await?;
+        try_join_all(others.map(|other| partitions.better(other, asker, Arc::clone(&unobserved)))).await?;
     let outdone = |index: usize| answers.iter().any(|better| better.get(index) == Some(&true));
-    let kept = doubtful.iter().enumerate().filter(|(index, _)| !outdone(*index));
+    let kept = unobserved.iter().enumerate().filter(|(index, _)| !outdone(*index));
     nodes.extend(kept.map(|(_, node)| node.clone()));
     Ok(nodes)
 }
 
-/// All that is connected with the objects of these uids, in either direction. Holds
-/// that much in memory, and asks for nothing else.
-pub async fn component(sitters: &impl Sitters, uids: &[Uid]) -> Answer<Dump> {
-    let roots = try_join_all(all(sitters).map(|at| sitters.nodes_of(at, uids.to_vec()))).await?;
+/// The connected component of the objects with these uids. Only the component is held in
+/// memory.
+pub async fn component(partitions: &impl PartitionReader, uids: &[Uid]) -> Answer<Dump> {
+    let roots = try_join_all(all(partitions).map(|at| partitions.nodes_of(at, uids.to_vec()))).await?;
     let mut dump = Dump::default();
     roots.into_iter().flatten().for_each(|node| take_in(&mut dump, node));
     let mut reached: BTreeSet<DumpId> = dump.nodes.keys().cloned().collect();
     let mut open: Vec<DumpId> = reached.iter().cloned().collect();
     while !open.is_empty() {
-        let ids = Arc::new(open.split_off(open.len().saturating_sub(PLACES)));
-        let answers = try_join_all(all(sitters).map(|at| sitters.around(at, Arc::clone(&ids)))).await?;
+        let ids = Arc::new(open.split_off(open.len().saturating_sub(PAGE_SLOTS)));
+        let answers = try_join_all(all(partitions).map(|at| partitions.around(at, Arc::clone(&ids)))).await?;
         for Neighborhood { nodes, edges } in answers {
             nodes.into_iter().for_each(|node| take_in(&mut dump, node));
             for edge in edges {
@@ -189,7 +188,7 @@ pub async fn component(sitters: &impl Sitters, uids: &[Uid]) -> Answer<Dump> {
     Ok(dump)
 }
 
-/// Of what several partitions show, the best is taken.
+/// Adds a node. If several partitions show it, the best view of it wins.
 fn take_in(dump: &mut Dump, (id, node): (DumpId, DumpNode)) {
     if dump.nodes.get(&id).is_none_or(|known| node < *known) {
         dump.nodes.insert(id, node);

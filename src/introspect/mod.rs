@@ -1,11 +1,11 @@
 //! What the collector tells of itself: its status, what is stuck, the last decisions, the graph.
 
-pub mod answers;
 pub mod decision_log;
 pub mod graph_export;
+pub mod introspection;
 pub mod status;
 pub mod stuck;
 
-pub use answers::Introspected;
-pub use decision_log::{Journal, JournalEntry};
-pub use status::View;
+pub use decision_log::{DecisionLog, DecisionLogEntry};
+pub use introspection::CollectorIntrospection;
+pub use status::CollectorStatus;

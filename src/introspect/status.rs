@@ -27,7 +27,7 @@ const POOLS: usize = Queue::POOLS.len();
 
 /// Everything that can be asked. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct CollectorStatus {
     pub(crate) graph: GraphHandle,
     pub(crate) graph_queue: GraphQueue,
     pub(crate) delete: Addr<Pool<DeleteWork>>,
@@ -41,7 +41,7 @@ pub struct View {
     pub(crate) comparison: Option<Comparison>,
 }
 
-impl View {
+impl CollectorStatus {
     /// The state of every monitor.
     #[must_use]
     pub const fn registry(&self) -> &Registry {

@@ -9,7 +9,7 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::pool::{AskStuck, StuckKey, StuckKeys};
 use crate::api::ReplicaRole;
 use crate::http::{ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint};
-use crate::introspect::status::View;
+use crate::introspect::status::CollectorStatus;
 use crate::telemetry::StuckReason;
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
 use kube_gc_core::object::OwnerReference;
@@ -28,7 +28,7 @@ impl From<StuckCause> for StuckReason {
 /// How many objects are stuck for each reason; all reasons are there.
 pub type Tallies = BTreeMap<StuckReason, StuckCount>;
 
-impl View {
+impl CollectorStatus {
     /// How many objects are stuck, and since when. None on a standby, where all of
     /// them wait for what another replica does.
     ///

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube_gc::actors::{Controller, ControllerSettings, DiscoverySettings, Placement};
 use kube_gc::api::{Api, ApiSettings, WallClock, WatchSettings};
 use kube_gc::http::{IdleQuery, IdleReport};
-use kube_gc::introspect::View;
+use kube_gc::introspect::CollectorStatus;
 use kube_gc::telemetry::Exporter;
 use kube_gc_core::brake::Limits;
 use kube_gc_core::mailbox::Backoff;
@@ -73,13 +73,13 @@ impl Collector {
     }
 
     /// What can be asked of it.
-    pub fn view(&self) -> &View {
-        self.controller.view()
+    pub fn status(&self) -> &CollectorStatus {
+        self.controller.status()
     }
 
     /// Whether it has anything left to do. What waits for the world to change is
     /// nothing to do.
     pub async fn idleness(&self) -> IdleReport {
-        self.view().idleness(&IdleQuery { seen: Vec::new(), parked_ok: true }).await
+        self.status().idleness(&IdleQuery { seen: Vec::new(), parked_ok: true }).await
     }
 }

@@ -44,7 +44,7 @@ async fn quiet_down(world: &World, collector: &Collector) -> Result<(), String> 
         reasons = report.reasons;
         // A type that waits for its next list counts as idle: it may never answer. Here
         // nothing is broken any more.
-        for monitor in collector.view().registry().all() {
+        for monitor in collector.status().registry().all() {
             reasons.extend(
                 monitor.last_error.map(|error| format!("{}: {error}", monitor.resource.group_resource)),
             );
@@ -65,7 +65,7 @@ async fn judge(world: &World, collector: &Collector) -> Result<(), String> {
         return Err(violation.to_string());
     }
     let mut visible = BTreeSet::new();
-    for (_, status) in collector.view().pools(ALL).await {
+    for (_, status) in collector.status().pools(ALL).await {
         visible.extend(status.failing.iter().map(|item| item.key.uid.to_string()));
     }
     world.judge.at_rest(&visible).map_err(|violation| violation.to_string())

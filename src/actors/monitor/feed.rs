@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use super::MonitorContext;
 use super::progress::{Listed, Progress};
 use super::trouble::Trouble;
-use crate::actors::batch::{Envelope, Lanes};
+use crate::actors::batch::{BatchSource, Batches};
 use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::messages::{
-    Expected, ServedTypesChanged, StoreRestored, SyncChanged, TakeIn, TypesListed,
+    ExpectedDiscovery, ServedTypesChanged, StoreRestored, SyncChanged, TakeIn, TypesListed,
 };
 use crate::api::{ListWatch, Phase, Sighting, Step, WatchStart};
 use crate::telemetry::record;
@@ -43,10 +43,10 @@ pub struct Feed {
     context: MonitorContext,
     resource: Arc<ResourceType>,
     list_watch: ListWatch,
-    lanes: Lanes,
+    batches: Batches,
     progress: Progress,
     trouble: Trouble,
-    /// Whether there is something in the lanes that waits for what else comes.
+    /// Whether there is something in the batches that waits for what else comes.
     gathering: bool,
     draining: watch::Receiver<bool>,
     /// Draining ends then.
@@ -73,8 +73,8 @@ impl Feed {
             TakeIn(vec![Intake::MonitorStarted { resource, epoch, deletes_prove }])
         };
         context.graph.take_in_everywhere(began).await?;
-        let envelope = Envelope { resource: Arc::clone(&resource), epoch };
-        let lanes = Lanes::new(context.graph.clone(), envelope, context.graph_queue.clone());
+        let source = BatchSource { resource: Arc::clone(&resource), epoch };
+        let batches = Batches::new(context.graph.clone(), source, context.graph_queue.clone());
         let start = WatchStart {
             high_water: context.high_water.clone(),
             aggregated: deletes_prove == DeletesProve::Nothing,
@@ -84,7 +84,7 @@ impl Feed {
             context,
             resource,
             list_watch,
-            lanes,
+            batches,
             progress: Progress::default(),
             trouble: Trouble::default(),
             gathering: false,
@@ -101,7 +101,7 @@ impl Feed {
         loop {
             tokio::select! {
                 biased;
-                result = self.lanes.next_applied() => {
+                result = self.batches.next_applied() => {
                     result?;
                     self.applied();
                 }
@@ -119,10 +119,10 @@ impl Feed {
                 // Once nobody on this thread has anything to read: so that a partition is
                 // woken once for what has come of all types together.
                 () = tokio::task::yield_now(), if self.gathering => self.send(),
-                step = self.list_watch.next_in(phase), if self.lanes.has_room() => match step {
+                step = self.list_watch.next_in(phase), if self.batches.has_room() => match step {
                     Ok(Some(step)) => {
                         self.step(step);
-                        self.gathering = phase == Phase::Watch && self.lanes.is_short();
+                        self.gathering = phase == Phase::Watch && self.batches.is_short();
                         if !self.gathering {
                             self.send();
                         }
@@ -135,14 +135,14 @@ impl Feed {
                 }
             }
         }
-        self.lanes.drain().await?;
+        self.batches.drain().await?;
         Ok(Fed::Drained)
     }
 
-    /// Sends on what is in the lanes.
+    /// Sends on what is in the batches.
     fn send(&mut self) {
         self.gathering = false;
-        self.lanes.flush();
+        self.batches.flush();
         self.applied();
     }
 
@@ -152,16 +152,16 @@ impl Feed {
         let resource = &self.resource.group_resource;
         match step {
             Step::ListBegan { resource_version } => {
-                self.lanes.put(WatchEvent::Init { resource_version }, at);
+                self.batches.put(WatchEvent::Init { resource_version }, at);
             }
             Step::Items(items) => {
                 self.notice_listed_types(&items);
                 for facts in items {
-                    self.lanes.put(WatchEvent::Apply(facts), at);
+                    self.batches.put(WatchEvent::Apply(facts), at);
                 }
             }
             Step::ListEnded { resource_version } => {
-                self.lanes.put(WatchEvent::InitDone { resource_version: resource_version.clone() }, at);
+                self.batches.put(WatchEvent::InitDone { resource_version: resource_version.clone() }, at);
                 self.progress.list_ended(resource_version);
                 self.trouble.over(resource);
             }
@@ -177,7 +177,7 @@ impl Feed {
                         Sighting::Seen(facts) => WatchEvent::Apply(facts),
                         Sighting::Deleted(facts) => WatchEvent::Delete(facts),
                     };
-                    self.lanes.put(change, at);
+                    self.batches.put(change, at);
                 }
             }
             // All is quiet: whatever went wrong is over. Who waits for this version to
@@ -190,7 +190,7 @@ impl Feed {
                 }
             }
             Step::WatchEnded => self.goes_on(),
-            Step::Resumed if self.lanes.lists_are_applied() => self.goes_on(),
+            Step::Resumed if self.batches.lists_are_applied() => self.goes_on(),
             // Once the list is in the graph.
             Step::Resumed => {
                 self.progress.goes_on();
@@ -239,13 +239,13 @@ impl Feed {
     /// Notes how far the graph has come.
     fn applied(&mut self) {
         let resource = &self.resource.group_resource;
-        if self.lanes.lists_are_applied()
+        if self.batches.lists_are_applied()
             && let Some(Listed { failure }) = self.progress.list_applied()
         {
             self.context.registry.synced(resource, failure);
             self.context.synced.do_send(SyncChanged(resource.clone()));
         }
-        if self.lanes.is_empty() && self.progress.applied != self.progress.received {
+        if self.batches.is_empty() && self.progress.applied != self.progress.received {
             self.progress.applied.clone_from(&self.progress.received);
             self.context.registry.applied_up_to(resource, self.progress.applied.clone());
         }
@@ -255,7 +255,7 @@ impl Feed {
     fn notice_listed_types(&self, items: &[ObjectFacts]) {
         let defined =
             items.iter().filter_map(|facts| match expected(&self.resource.group_resource, facts, false) {
-                Some(Expected::Served(resource)) => Some(resource),
+                Some(ExpectedDiscovery::Served(resource)) => Some(resource),
                 _ => None,
             });
         let defined: Vec<_> = defined.collect();
@@ -294,20 +294,20 @@ async fn until(deadline: Option<Instant>) {
 /// What discovery will show once it knows of this change, if it is one of a type
 /// that defines others. A CRD is named `plural.group`, an APIService
 /// `version.group`.
-fn expected(resource: &GroupResource, facts: &ObjectFacts, deleted: bool) -> Option<Expected> {
+fn expected(resource: &GroupResource, facts: &ObjectFacts, deleted: bool) -> Option<ExpectedDiscovery> {
     match resource.to_string().as_str() {
         "customresourcedefinitions.apiextensions.k8s.io" => {
             let named = GroupResource::parse(&facts.name);
             if deleted {
-                Some(Expected::NotServed(named))
+                Some(ExpectedDiscovery::NotServed(named))
             } else {
                 // While it is being deleted its objects are, and the type is still served.
-                (!facts.being_deleted).then_some(Expected::Served(named))
+                (!facts.being_deleted).then_some(ExpectedDiscovery::Served(named))
             }
         }
         "apiservices.apiregistration.k8s.io" => {
             let (_, group) = facts.name.split_once('.')?;
-            Some(Expected::Changed { group: group.into() })
+            Some(ExpectedDiscovery::Changed { group: group.into() })
         }
         _ => None,
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::{identity, in_system, sharding, start_partition_on};
-use crate::actors::batch::{Envelope, Lanes};
+use crate::actors::batch::{BatchSource, Batches};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::messages::TakeIn;
@@ -27,8 +27,8 @@ fn seen(number: usize) -> WatchEvent {
     })
 }
 
-/// Lanes to a small graph in which the type is being monitored.
-async fn start() -> Lanes {
+/// Batches to a small graph in which the type is being monitored.
+async fn start() -> Batches {
     let resource: Arc<ResourceType> = identity("a", "any").resource;
     let epoch = Epoch(1);
     let sharding = sharding();
@@ -41,7 +41,7 @@ async fn start() -> Lanes {
         TakeIn(vec![Intake::MonitorStarted { resource, epoch, deletes_prove: DeletesProve::Absence }])
     };
     graph.take_in_everywhere(started).await.unwrap();
-    Lanes::new(graph, Envelope { resource, epoch }, GraphQueue::new())
+    Batches::new(graph, BatchSource { resource, epoch }, GraphQueue::new())
 }
 
 /// A type whose objects change all the time is never without changes that wait:
@@ -49,20 +49,20 @@ async fn start() -> Lanes {
 #[test]
 fn a_list_is_applied_although_later_changes_still_wait() {
     in_system(async {
-        let mut lanes = start().await;
-        lanes.put(WatchEvent::Init { resource_version: None }, Instant::now());
-        (0..10).for_each(|number| lanes.put(seen(number), Instant::now()));
-        lanes.put(WatchEvent::InitDone { resource_version: ResourceVersion::parse("10") }, Instant::now());
-        assert!(!lanes.lists_are_applied(), "it waits");
-        (10..MANY).for_each(|number| lanes.put(seen(number), Instant::now()));
-        lanes.flush();
-        assert!(!lanes.lists_are_applied(), "it is on its way");
-        while !lanes.lists_are_applied() {
-            lanes.next_applied().await.unwrap();
+        let mut batches = start().await;
+        batches.put(WatchEvent::Init { resource_version: None }, Instant::now());
+        (0..10).for_each(|number| batches.put(seen(number), Instant::now()));
+        batches.put(WatchEvent::InitDone { resource_version: ResourceVersion::parse("10") }, Instant::now());
+        assert!(!batches.lists_are_applied(), "it waits");
+        (10..MANY).for_each(|number| batches.put(seen(number), Instant::now()));
+        batches.flush();
+        assert!(!batches.lists_are_applied(), "it is on its way");
+        while !batches.lists_are_applied() {
+            batches.next_applied().await.unwrap();
         }
-        assert!(!lanes.is_empty());
-        lanes.drain().await.unwrap();
-        assert!(lanes.is_empty() && lanes.lists_are_applied());
+        assert!(!batches.is_empty());
+        batches.drain().await.unwrap();
+        assert!(batches.is_empty() && batches.lists_are_applied());
     });
 }
 
@@ -70,15 +70,16 @@ fn a_list_is_applied_although_later_changes_still_wait() {
 #[test]
 fn a_list_is_not_applied_before_its_end_is() {
     in_system(async {
-        let mut lanes = start().await;
-        lanes.put(WatchEvent::Init { resource_version: None }, Instant::now());
-        (0..MANY).for_each(|number| lanes.put(seen(number), Instant::now()));
-        lanes.put(WatchEvent::InitDone { resource_version: ResourceVersion::parse("9000") }, Instant::now());
-        lanes.flush();
-        while !lanes.is_empty() {
-            assert!(!lanes.lists_are_applied());
-            lanes.next_applied().await.unwrap();
+        let mut batches = start().await;
+        batches.put(WatchEvent::Init { resource_version: None }, Instant::now());
+        (0..MANY).for_each(|number| batches.put(seen(number), Instant::now()));
+        batches
+            .put(WatchEvent::InitDone { resource_version: ResourceVersion::parse("9000") }, Instant::now());
+        batches.flush();
+        while !batches.is_empty() {
+            assert!(!batches.lists_are_applied());
+            batches.next_applied().await.unwrap();
         }
-        assert!(lanes.lists_are_applied());
+        assert!(batches.lists_are_applied());
     });
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr, ArbiterHandle, Context, Handler, System};
 
-use crate::actors::graph::{GraphActor, Outlets};
+use crate::actors::graph::{EffectSinks, GraphActor};
 use crate::actors::messages::Enqueue;
 use crate::actors::supervision::Threads;
 use crate::worker::absent_owner_cache::Memory;
@@ -64,14 +64,14 @@ pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Add
     let sharding = sharding();
     let partition = Partition::new(id, sharding, Arc::new(Catalog::default()));
     let sink = Sink.start();
-    let outlets = Outlets {
+    let sinks = EffectSinks {
         delete: sink.clone().recipient(),
         orphan: sink.recipient(),
         memory: Arc::new(Memory::new(10)),
         reporter: Reporter::silent(),
         restore_fence: None,
     };
-    GraphActor::start_in_arbiter(thread, move |_| GraphActor::new(id, partition, outlets))
+    GraphActor::start_in_arbiter(thread, move |_| GraphActor::new(id, partition, sinks))
 }
 
 /// Takes keys and does nothing.

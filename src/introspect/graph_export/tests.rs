@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::actors::graph_handle::PartitionEnded;
-use crate::introspect::graph_export::{Sitters, component, whole};
+use crate::introspect::graph_export::{PartitionReader, component, whole};
 use kube_gc_core::graph::dump::{DumpFormat, DumpId, DumpNode, EdgePage, Neighborhood, NodePage};
 use kube_gc_core::graph::testing::histories::{played, steps};
 use kube_gc_core::graph::testing::world::{World, config, node, obj, pod, resource};
@@ -33,7 +33,7 @@ impl Here {
     }
 }
 
-impl Sitters for Here {
+impl PartitionReader for Here {
     fn count(&self) -> u16 {
         u16::try_from(self.0.partitions.len()).unwrap()
     }
@@ -78,7 +78,7 @@ impl Sitters for Here {
     }
 }
 
-impl Sitters for AsAsked {
+impl PartitionReader for AsAsked {
     fn count(&self) -> u16 {
         self.0.count()
     }
@@ -127,8 +127,8 @@ impl Sitters for AsAsked {
     }
 }
 
-fn pieces(sitters: &impl Sitters, language: DumpFormat) -> Vec<String> {
-    whole(sitters.clone(), language).try_collect().now_or_never().unwrap().unwrap()
+fn pieces(partitions: &impl PartitionReader, language: DumpFormat) -> Vec<String> {
+    whole(partitions.clone(), language).try_collect().now_or_never().unwrap().unwrap()
 }
 
 /// The nodes and the edges, each sorted: they come in the order of the partitions.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use actix::{Actor, Addr};
 use tokio::time::Instant;
 
-use crate::actors::graph::{GraphActor, Outlets};
+use crate::actors::graph::{EffectSinks, GraphActor};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::messages::TakeIn;
 use crate::actors::pool::{Outcome, Place, Work as _};
@@ -66,14 +66,14 @@ impl Stage {
         let (sharding, sink) = (sharding(), Sink.start());
         let memory = Arc::new(Memory::new(500));
         let start = |id| -> Addr<GraphActor> {
-            let outlets = Outlets {
+            let sinks = EffectSinks {
                 delete: sink.clone().recipient(),
                 orphan: sink.clone().recipient(),
                 memory: Arc::clone(&memory),
                 reporter: Reporter::silent(),
                 restore_fence: None,
             };
-            GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), outlets).start()
+            GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), sinks).start()
         };
         let graph = GraphHandle::new(sharding, sharding.all().map(start).collect());
         let facts = ObjectFacts {

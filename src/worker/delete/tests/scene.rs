@@ -7,7 +7,7 @@ use actix::{Actor as _, System};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::actors::graph::{GraphActor, Introduce, Outlets};
+use crate::actors::graph::{EffectSinks, GraphActor, Introduce};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::messages::{TakeIn, TakeInChanges};
@@ -124,7 +124,7 @@ impl Scene {
         let partitions: Vec<_> = (0..sharding.count())
             .map(|id| {
                 let sink = Sink.start();
-                let outlets = Outlets {
+                let sinks = EffectSinks {
                     delete: sink.clone().recipient(),
                     orphan: sink.recipient(),
                     memory: Arc::clone(&memory),
@@ -132,7 +132,7 @@ impl Scene {
                     restore_fence: None,
                 };
                 let partition = Partition::new(PartitionId(id), sharding, Arc::clone(&catalog));
-                GraphActor::new(PartitionId(id), partition, outlets).start()
+                GraphActor::new(PartitionId(id), partition, sinks).start()
             })
             .collect();
         for partition in &partitions {

@@ -13,9 +13,9 @@ use crate::http::{
     IdleReport, Introspection, Leadership, MonitorStatus, QueueStatus, Readiness, StuckPage, StuckQuery,
     TextStream, Timestamp, Undiscovered,
 };
-use crate::introspect::decision_log::Journal;
+use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};
-use crate::introspect::status::{View, counts};
+use crate::introspect::status::{CollectorStatus, counts};
 use crate::worker::comparison::Comparison;
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_core::object::{Key, Uid};
@@ -25,22 +25,22 @@ const FAILING: usize = 100;
 
 /// A running collector, as its pages show it.
 #[derive(Clone, Debug)]
-pub struct Introspected {
-    view: View,
-    journal: Journal,
+pub struct CollectorIntrospection {
+    status: CollectorStatus,
+    decision_log: DecisionLog,
     ignored: Vec<String>,
     since: Timestamp,
 }
 
-impl Introspected {
-    /// Shows this view and this journal, with the warnings on ignored types.
+impl CollectorIntrospection {
+    /// Shows this status and this decision_log, with the warnings on ignored types.
     #[must_use]
-    pub fn new(view: View, journal: Journal, ignored: Vec<String>) -> Self {
-        Self { view, journal, ignored, since: Timestamp::now() }
+    pub fn new(status: CollectorStatus, decision_log: DecisionLog, ignored: Vec<String>) -> Self {
+        Self { status, decision_log, ignored, since: Timestamp::now() }
     }
 
     fn monitor_statuses(&self) -> Vec<MonitorStatus> {
-        let monitors = self.view.registry().all().into_iter();
+        let monitors = self.status.registry().all().into_iter();
         monitors
             .map(|monitor| MonitorStatus {
                 group: monitor.resource.group_resource.group.to_string(),
@@ -54,7 +54,7 @@ impl Introspected {
     }
 
     fn undiscovered_parts(&self) -> Vec<Undiscovered> {
-        let failing = self.view.discovery().failing.into_iter();
+        let failing = self.status.discovery().failing.into_iter();
         failing
             .map(|Failing { failure, since }| Undiscovered {
                 group: failure.group.into(),
@@ -69,7 +69,7 @@ impl Introspected {
         let now = SystemTime::now();
         let ago = |duration: Duration| Timestamp(now.checked_sub(duration).unwrap_or(now));
         let mut queues = Vec::new();
-        for (queue, status) in self.view.pools(FAILING).await {
+        for (queue, status) in self.status.pools(FAILING).await {
             let mut failing = Vec::new();
             for item in &status.failing {
                 failing.push(FailingItem {
@@ -96,7 +96,7 @@ impl Introspected {
 
     /// An object for people: a key has no name.
     async fn named(&self, key: &Key) -> String {
-        match self.view.graph().identify(key).await {
+        match self.status.graph().identify(key).await {
             Ok(Some(identity)) => identity.to_string(),
             Ok(None) | Err(_) => key.to_string(),
         }
@@ -107,7 +107,7 @@ impl Introspected {
         uids: &[Uid],
         format: GraphFormat,
     ) -> Result<Option<String>, PartitionEnded> {
-        let component = component(self.view.graph(), uids).await?;
+        let component = component(self.status.graph(), uids).await?;
         Ok((!component.nodes.is_empty()).then(|| component.written(language(format))))
     }
 }
@@ -125,7 +125,7 @@ impl From<PartitionEnded> for Ended {
     }
 }
 
-impl Introspection for Introspected {
+impl Introspection for CollectorIntrospection {
     fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {
         std::future::ready(self.monitor_statuses()).boxed()
     }
@@ -135,7 +135,7 @@ impl Introspection for Introspected {
     }
 
     fn graph(&self, format: GraphFormat) -> TextStream {
-        whole(self.view.graph().clone(), language(format)).map_err(Ended::from).boxed()
+        whole(self.status.graph().clone(), language(format)).map_err(Ended::from).boxed()
     }
 
     fn component(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
@@ -143,15 +143,15 @@ impl Introspection for Introspected {
     }
 
     fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
-        self.journal.page(query)
+        self.decision_log.page(query)
     }
 
     fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
-        async move { Ok(self.view.stuck(&query).await?) }.boxed()
+        async move { Ok(self.status.stuck(&query).await?) }.boxed()
     }
 
     fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {
-        async move { self.view.idleness(&query).await }.boxed()
+        async move { self.status.idleness(&query).await }.boxed()
     }
 
     fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>> {
@@ -160,8 +160,8 @@ impl Introspection for Introspected {
 
     fn disagreements(&self) -> BoxFuture<'_, Option<Vec<Disagreement>>> {
         async move {
-            match self.view.comparison() {
-                Some(comparison) => Some(comparison.disagreements(self.view.graph()).await),
+            match self.status.comparison() {
+                Some(comparison) => Some(comparison.disagreements(self.status.graph()).await),
                 None => None,
             }
         }
@@ -169,14 +169,14 @@ impl Introspection for Introspected {
     }
 
     fn readiness(&self) -> Readiness {
-        let status = self.view.discovery();
+        let status = self.status.discovery();
         let discovery = match (&status.last_error, status.discovered) {
             (_, true) => Ok(()),
             (Some(error), false) => Err(error.as_str()),
             (None, false) => Err("the first discovery has not ended yet"),
         };
         let undiscovered = self.undiscovered_parts();
-        let standing = self.view.gate().role().borrow().clone();
+        let standing = self.status.gate().role().borrow().clone();
         Readiness::assess(&Facts {
             discovery,
             started: status.phase == Phase::Collecting,
@@ -185,8 +185,8 @@ impl Introspection for Introspected {
             // Before that it is the reason why it is not ready.
             undiscovered: if status.discovered { &undiscovered } else { &[] },
             ignored: &self.ignored,
-            compared: self.view.comparison().map(Comparison::compared),
-            brake: self.view.brake().warning().as_deref(),
+            compared: self.status.comparison().map(Comparison::compared),
+            brake: self.status.brake().warning().as_deref(),
             leadership: match &standing {
                 ReplicaRole::Alone => None,
                 ReplicaRole::Leading { .. } => Some(Leadership::Leader),
