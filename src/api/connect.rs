@@ -6,11 +6,11 @@ use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::BoxError;
 
-use super::client::{Api, Call, Clients, chain};
+use super::call::{Call, discovery_resource};
+use super::client::{Api, Clients};
 use super::decode::json_fault;
-use super::error::{ApiError, ErrorClass};
+use super::error::{ApiError, ErrorClass, error_chain, unusable};
 use super::media_type::{JSON, METADATA_LIST};
-use super::read::unusable;
 use super::settings::{ApiSettings, Verb};
 use super::transport;
 use super::write_gate::{WriteGate, WriteGateLayer};
@@ -102,7 +102,7 @@ pub async fn load_config(
         ConnectError::Config(format!(
             "this runs in a pod whose service account cannot be used: {}; is \
              automountServiceAccountToken off?",
-            chain(&error)
+            error_chain(&error)
         ))
     })
 }
@@ -142,7 +142,7 @@ async fn choose(
             KubeconfigError::LoadClusterOfContext(name) => {
                 format!("the kubeconfig {origin} has no cluster {name:?}, which its context names")
             }
-            _ => format!("the kubeconfig {origin} cannot be used: {}", chain(&error)),
+            _ => format!("the kubeconfig {origin} cannot be used: {}", error_chain(&error)),
         })
     })
 }
@@ -166,7 +166,7 @@ impl Api {
         let client = |config: kube::Config| {
             ClientBuilder::try_from(config)
                 .map(|builder| builder.with_layer(&WriteGateLayer(gate.clone())).build())
-                .map_err(|error| ConnectError::Client { server: server.clone(), cause: chain(&error) })
+                .map_err(|error| ConnectError::Client { server: server.clone(), cause: error_chain(&error) })
         };
         // Lists compress to a tenth, the rest is short. Watches have connections of their
         // own: no watch can hold up a DELETE. Writes stay with HTTP/1.1: on a shared
@@ -178,8 +178,10 @@ impl Api {
             tracing::debug!(server, "watches go over HTTP/1.1: there is a proxy in between");
             (client(config.clone())?, client(config)?)
         } else {
-            let unusable =
-                |error: BoxError| ConnectError::Client { server: server.clone(), cause: chain(&*error) };
+            let unusable = |error: BoxError| ConnectError::Client {
+                server: server.clone(),
+                cause: error_chain(&*error),
+            };
             let unary = transport::unary::client(&config, gate.clone()).map_err(unusable)?;
             (unary, transport::client(&config, &settings, gate.clone()).map_err(unusable)?)
         };
@@ -193,7 +195,7 @@ impl Api {
     ///
     /// The server cannot be reached, or does not accept the credentials.
     pub async fn probe(&self) -> Result<ServerVersion, ApiError> {
-        let discovery = GroupResource::new("", "discovery");
+        let discovery = discovery_resource();
         let answer = self.call(Call::get(Verb::Discover, "/version".into(), JSON, &discovery)).await?;
         let version = serde_json::from_slice(&answer.body)
             .map_err(|error| unusable("GET", "/version".into(), json_fault(&error), answer.code))?;

@@ -165,6 +165,30 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
+/// Stands for a body that is not quoted in an error message.
+pub(super) const NO_TEXT: &[u8] = b"{}";
+
+/// An answer that proves nothing.
+pub(super) fn unusable(action: &'static str, target: String, message: String, code: u16) -> ApiError {
+    ApiError { class: ErrorClass::Unusable, action, target, message, code: Some(code) }
+}
+
+/// An error and its causes. The outermost message of a transport error says only "client
+/// error (Connect)".
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        source = cause.source();
+    }
+    text
+}
+
 /// The object that a request names, for telling its own 404 from others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named<'a> {

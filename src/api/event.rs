@@ -6,12 +6,12 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::client::{Answer, Api, Call};
+use super::call::{Answer, Call};
+use super::client::Api;
 use super::decode::json_fault;
-use super::error::{ApiError, ErrorClass, Named};
+use super::error::{ApiError, ErrorClass, Named, unusable};
 use super::media_type::JSON;
 use super::raw_metadata::MERGE_PATCH;
-use super::read::unusable;
 use super::settings::{EVENT_COMPONENT, FIELD_MANAGER, Verb};
 use kube_gc_core::object::{GroupResource, Identity, Namespace};
 

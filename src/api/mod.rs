@@ -8,6 +8,7 @@
 
 pub(crate) mod benching;
 mod bulkhead;
+mod call;
 mod client;
 mod clock;
 mod concurrency;
@@ -44,13 +45,13 @@ mod write_slot;
 pub(crate) mod scripted;
 
 pub use bulkhead::HangHook;
-pub(crate) use client::chain as error_chain;
 pub use client::{Api, Clients};
 pub use clock::{Clock, Moment};
 pub use connect::{ConnectError, ServerVersion, load_config};
 pub use decode::Encoding;
 pub use delete::Deleted;
 pub use discovery::{Definition, Discovered, GroupFailure, Watchable};
+pub(crate) use error::error_chain;
 pub use error::{ApiError, ErrorClass};
 pub use event::EventType;
 pub use finalizer::{Finalizer, FinalizerRemoval};

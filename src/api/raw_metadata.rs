@@ -10,10 +10,11 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::client::{Answer, Api, Call};
+use super::call::{Answer, Call};
+use super::client::Api;
 use super::decode::json_fault;
-use super::error::{ApiError, ErrorClass};
-use super::read::{read_object, unusable};
+use super::error::{ApiError, ErrorClass, unusable};
+use super::read::read_object;
 use super::settings::{FIELD_MANAGER, Verb};
 use crate::telemetry::record::{self, PatchConflict};
 use kube_gc_core::mutation::{self, Mutation};

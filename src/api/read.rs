@@ -1,11 +1,16 @@
-//! Reading one object, and lists for a single purpose.
+//! Reading one object, and lists that serve a single purpose.
 
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use http::Method;
 
-use super::client::{Answer, Api, Call};
-use super::decode::{Encoding, FactsReader, ListReader, ObjectView, json_fault};
-use super::error::{ApiError, ErrorClass, Named};
-use super::media_type::{METADATA, list_accept};
+use super::call::{Answer, Call};
+use super::client::Api;
+use super::decode::{Encoding, Envelope, FactsReader, ListReader, ObjectView, json_fault};
+use super::error::{ApiError, ErrorClass, unusable};
+use super::media_type::{METADATA_LIST, list_accept};
 use super::pagination::Pagination;
 use super::path;
 use super::restore_fence::RESTORED;
@@ -13,16 +18,16 @@ use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid};
 
-/// What a live look at an identity showed.
+/// The result of a live look-up of an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LookUp {
-    /// It is there.
+    /// The object exists.
     Found(ObjectFacts),
-    /// It is proved absent.
+    /// The object is proved absent.
     Absent(AbsenceProof),
 }
 
-/// Why an identity is taken for absent.
+/// What proves that an object is absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AbsenceProof {
     /// The server answered with the object's own 404.
@@ -31,55 +36,29 @@ pub enum AbsenceProof {
     OtherUid(Uid),
 }
 
-/// What a list stands for.
+/// The metadata of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListMeta {
     /// The version of the first page, for which the whole list stands.
     pub resource_version: Option<ResourceVersion>,
 }
 
-/// An object with what does not go into its facts.
+/// An object, and what its facts do not contain.
 #[derive(Debug)]
 pub(super) struct ReadObject {
     pub facts: ObjectFacts,
-    /// Kept by a finalizer or a grace period while being deleted.
+    /// Being deleted, and kept by a finalizer or a grace period.
     pub is_held: bool,
 }
 
-impl<'a> Call<'a> {
-    /// A request about one object.
-    pub(super) fn object(
-        verb: Verb,
-        method: Method,
-        action: &'static str,
-        identity: &'a Identity,
-    ) -> Result<Self, ApiError> {
-        Ok(Self {
-            verb,
-            method,
-            action,
-            path: path::object(action, identity)?,
-            accept: METADATA,
-            body: None,
-            resource: &identity.resource.group_resource,
-            object: Some(Named {
-                group_resource: &identity.resource.group_resource,
-                namespace: identity.namespace.as_ref().map(Namespace::as_str),
-                name: &identity.name,
-            }),
-            target: String::new(),
-        })
-    }
-}
-
 impl Api {
-    /// Looks at an object as it is now: a GET without `resourceVersion`, so that no cache
-    /// answers. Proves absence (rules 1.11 to 1.14).
+    /// Reads an object live: a GET without `resourceVersion`, so that no cache answers.
+    /// Proves absence (semantics, section 1).
     ///
     /// # Errors
     ///
-    /// Whatever is neither the object nor proof of its absence: a 404 that is not
-    /// its own, an answer without a uid, no answer.
+    /// The answer is neither the object nor proof of its absence: a 404 that is not the
+    /// object's own, an answer without a uid, or no answer.
     pub async fn look_up(&self, identity: &Identity) -> Result<LookUp, ApiError> {
         match self.get(identity).await {
             Ok(answer) => {
@@ -100,22 +79,20 @@ impl Api {
         self.call(Call::object(Verb::Get, Method::GET, "GET", identity)?).await
     }
 
-    /// Lists a type, consistently and in pages, and shows every object to `visit`.
-    /// For confirmations, not for following a type: that is
-    /// [`watch`](Self::watch). Should the list have to start anew because it took
-    /// too long, objects are shown again.
+    /// Lists a type, consistently and in pages, and calls `visit` for every object. For
+    /// confirmations; [`watch`](Self::watch) follows a type. If the list expires and starts
+    /// again, objects are visited again.
     ///
     /// # Errors
     ///
-    /// The list cannot be read to its end; what was shown proves nothing then.
+    /// The list cannot be read to its end. What was visited then proves nothing.
     pub async fn list(
         &self,
         resource: &ResourceType,
         namespace: Option<&Namespace>,
         mut visit: impl FnMut(ObjectFacts) + Send,
     ) -> Result<ListMeta, ApiError> {
-        /// A list that expires this often between its first page and its last
-        /// will not get better.
+        /// A list that expires this often before its last page is too large to be read.
         const ATTEMPTS: u32 = 3;
         let namespace = namespace.map(Namespace::as_str);
         let base = format!("{}?limit=", path::collection(resource, namespace));
@@ -147,13 +124,12 @@ impl Api {
                     seen = self.restore_fence().last_seen(&resource.group_resource, self.high_water());
                     continue;
                 }
-                // In JSON, every server knows it.
+                // Every server knows JSON.
                 Err(error) if preferred != Encoding::Json && error.says_not_acceptable() => {
                     preferred = Encoding::Json;
                     continue;
                 }
-                // A few objects that are as fat as can be must not keep the rest from being
-                // listed.
+                // A few very large objects must not keep the others from being listed.
                 Err(error) if error.class == ErrorClass::TooLong && page_size > 1 => {
                     page_size = (page_size / 8).max(1);
                     continue;
@@ -170,7 +146,7 @@ impl Api {
                 .and_then(|()| items.finish());
             let envelope = match read {
                 Ok(envelope) => envelope,
-                // In JSON, the same page may be easier to read.
+                // The same page may be readable in JSON.
                 Err(_) if preferred != Encoding::Json && answer.encoding != Encoding::Json => {
                     preferred = Encoding::Json;
                     continue;
@@ -196,13 +172,35 @@ impl Api {
             token = envelope.next;
         }
     }
+
+    /// Asks for the present version of the store that serves a type: a consistent list of
+    /// one object.
+    pub(super) fn present_version(
+        &self,
+        resource: &Arc<ResourceType>,
+    ) -> BoxFuture<'static, Result<Envelope, ApiError>> {
+        let (api, resource) = (self.clone(), Arc::clone(resource));
+        async move {
+            let path = path::collection(&resource, None) + "?limit=1";
+            let mut call = Call::get(Verb::List, path, METADATA_LIST, &resource.group_resource);
+            call.action = "LIST";
+            call.target = resource.group_resource.to_string();
+            let answer = api.call(call).await?;
+            let mut items = ListReader::new(answer.encoding);
+            items
+                .feed(&answer.body, |_| {})
+                .and_then(|()| items.finish())
+                .map_err(|error| unusable("LIST", resource.group_resource.to_string(), error.0, answer.code))
+        }
+        .boxed()
+    }
 }
 
-/// Reads the object that an answer should be.
+/// Reads the object in an answer.
 ///
 /// # Errors
 ///
-/// It is no object, has no uid, or has another name than was asked for: it
+/// The answer is not an object, has no uid, or has another name than was asked for. It
 /// proves nothing.
 pub(super) fn read_object(
     action: &'static str,
@@ -215,17 +213,17 @@ pub(super) fn read_object(
         .map_err(|error| unusable(action, target(), json_fault(&error), answer.code))?;
     let is_held = view.is_held();
     let Some(facts) = FactsReader::default().facts(view) else {
-        return Err(unusable(action, target(), "the answer has no uid".into(), answer.code));
+        return Err(unusable(action, target(), "the object in the answer has no uid".into(), answer.code));
     };
     if facts.name != identity.name || facts.namespace != identity.namespace {
-        return Err(unusable(action, target(), "the answer is about another name".into(), answer.code));
+        return Err(unusable(
+            action,
+            target(),
+            "the answer is an object of another name".into(),
+            answer.code,
+        ));
     }
     Ok(ReadObject { facts, is_held })
-}
-
-/// An answer that proves nothing.
-pub(super) fn unusable(action: &'static str, target: String, message: String, code: u16) -> ApiError {
-    ApiError { class: ErrorClass::Unusable, action, target, message, code: Some(code) }
 }
 
 #[cfg(test)]

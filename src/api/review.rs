@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::client::chain;
+use super::error::error_chain;
 use super::{ConnectError, USER_AGENT};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -128,7 +128,7 @@ impl Reviews {
         config.default_retry = false;
         let server = config.cluster_url.to_string();
         let client = kube::Client::try_from(config)
-            .map_err(|error| ConnectError::Client { server, cause: chain(&error) })?;
+            .map_err(|error| ConnectError::Client { server, cause: error_chain(&error) })?;
         Ok(Self::from_client(client, limit))
     }
 
@@ -208,7 +208,7 @@ impl Reviews {
             .header(CONTENT_TYPE, "application/json")
             .body(Body::from(review.to_string().into_bytes()))
             .map_err(|error| ReviewError(error.to_string()))?;
-        let answer = self.client.send(request).await.map_err(|error| ReviewError(chain(&error)))?;
+        let answer = self.client.send(request).await.map_err(|error| ReviewError(error_chain(&error)))?;
         let (parts, body) = answer.into_parts();
         let body = Limited::new(body, LONGEST_ANSWER).collect().await;
         let body = body.map_err(|error| ReviewError(error.to_string()))?.to_bytes();

@@ -8,7 +8,8 @@
 
 use http::Method;
 
-use super::client::{Api, Call};
+use super::call::Call;
+use super::client::Api;
 use super::concurrency::SharedSlot;
 use super::delete::Deleted;
 use super::error::ApiError;

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::client::Call;
+use super::call::Call;
 use super::error::{ApiError, ErrorClass};
 use crate::telemetry::record;
 use state::{Admitted, Compartment, State};

@@ -9,7 +9,7 @@ use super::{
     COMPARTMENTS, End, FIRST_WAIT, KNOWN_AT_MOST, LITTLE_PATIENCE, LONGEST_WAIT, PATIENCE, Refusal, SHARE,
     SLOW, UNKNOWN_AT_MOST,
 };
-use crate::api::client::Call;
+use crate::api::call::Call;
 use crate::api::error::ApiError;
 use crate::api::settings::Verb;
 use crate::telemetry::record;

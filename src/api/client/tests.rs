@@ -1,10 +1,12 @@
 use std::sync::Mutex;
 
-use http::Request;
+use http::{Request, Response};
+use kube::client::Body;
 
 use super::*;
 use crate::api::scripted::{Part, Reply, Server, widget, widget_json};
-use crate::api::{Clock, ReplicaRole, RequestObserver};
+use crate::api::{Clock, ErrorClass, ReplicaRole, RequestObserver};
+use crate::telemetry::DeletionLag;
 use kube_gc_core::object::PropagationPolicy;
 
 #[tokio::test(start_paused = true)]

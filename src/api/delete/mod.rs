@@ -4,10 +4,11 @@ mod options;
 
 use http::Method;
 
-use super::client::{Answer, Api, Call};
+use super::call::{Answer, Call};
+use super::client::Api;
 use super::decode::Encoding;
-use super::error::{ApiError, ErrorClass};
-use super::read::{read_object, unusable};
+use super::error::{ApiError, ErrorClass, unusable};
+use super::read::read_object;
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};

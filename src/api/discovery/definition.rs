@@ -2,7 +2,8 @@
 
 use http::Method;
 
-use crate::api::client::{Api, Call};
+use crate::api::call::Call;
+use crate::api::client::Api;
 use crate::api::error::{ApiError, ErrorClass, Named};
 use crate::api::media_type::METADATA;
 use crate::api::path;

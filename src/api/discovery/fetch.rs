@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 
-use super::GroupFailure;
 use super::document::{self, Group, Served, Version};
-use crate::api::client::{Api, Call};
-use crate::api::error::{ApiError, ErrorClass};
+use crate::api::call::{Call, discovery_resource};
+use crate::api::client::Api;
+use crate::api::error::{ApiError, ErrorClass, unusable};
 use crate::api::media_type::JSON;
 use crate::api::path;
-use crate::api::read::unusable;
 use crate::api::settings::Verb;
-use kube_gc_core::object::GroupResource;
 
 /// Everything in one answer, from 1.26 on; plain documents from older servers.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -21,9 +19,17 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 /// So many group versions are asked for at once.
 const AT_ONCE: usize = 16;
 
-/// What discovery is called where requests are counted by resource.
-pub(super) fn discovery() -> GroupResource {
-    GroupResource::new("", "discovery")
+/// A part of the API that could not be discovered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupFailure {
+    /// The group; `*` when the list of groups itself could not be read.
+    pub group: Box<str>,
+    /// The version; `None`: all of the group's.
+    pub version: Option<Box<str>>,
+    /// The server's words.
+    pub error: String,
+    /// 401 or 403.
+    pub forbidden: bool,
 }
 
 /// All groups, those included of which only the past is known.
@@ -104,7 +110,7 @@ fn find<'a>(groups: &'a [Group], group: &str, version: &str) -> Option<&'a Versi
 }
 
 async fn root(api: &Api, path: &str) -> Result<Vec<Group>, ApiError> {
-    let discovery = discovery();
+    let discovery = discovery_resource();
     let answer = api.call(Call::get(Verb::Discover, path.into(), AGGREGATED, &discovery)).await?;
     document::root(&answer.body).map_err(|fault| unusable("GET", path.into(), fault, answer.code))
 }
@@ -120,7 +126,7 @@ fn version_path(group: &str, version: &str) -> String {
 }
 
 async fn resources(api: Api, path: String) -> Result<Arc<[Served]>, ApiError> {
-    let discovery = discovery();
+    let discovery = discovery_resource();
     let answer = api.call(Call::get(Verb::Discover, path.clone(), JSON, &discovery)).await?;
     document::resources(&answer.body).map_err(|fault| unusable("GET", path, fault, answer.code))
 }

@@ -20,7 +20,9 @@ use super::client::Api;
 use super::error::ApiError;
 pub use definition::Definition;
 use document::Group;
-use kube_gc_core::object::{Catalog, ResourceType};
+pub use fetch::GroupFailure;
+use kube_gc_core::object::Catalog;
+pub use select::Watchable;
 use services::Services;
 
 /// The outcome of one discovery.
@@ -36,29 +38,6 @@ pub struct Discovered {
     /// What the answers said, for the next discovery to fall back on.
     groups: Vec<Group>,
     services: Services,
-}
-
-/// A type that can be collected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watchable {
-    /// The type. The same `Arc` from discovery to discovery while nothing changes.
-    pub resource: Arc<ResourceType>,
-    /// Served by another API server, or not known not to be: what its watch says
-    /// of deletions is no proof.
-    pub aggregated: bool,
-}
-
-/// A part of the API that could not be discovered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupFailure {
-    /// The group; `*` when the list of groups itself could not be read.
-    pub group: Box<str>,
-    /// The version; `None`: all of the group's.
-    pub version: Option<Box<str>>,
-    /// The server's words.
-    pub error: String,
-    /// 401 or 403.
-    pub forbidden: bool,
 }
 
 impl Discovered {
@@ -87,7 +66,13 @@ impl Api {
         };
         let (catalog, watchable) =
             select::select(&groups, &services, previous.map(|previous| &*previous.catalog));
-        self.aggregate(&watchable);
+        self.set_aggregated(&watchable);
         Ok(Discovered { catalog: Arc::new(catalog), watchable, failures, groups, services })
+    }
+
+    /// Notes which types aggregated APIs serve.
+    pub(crate) fn set_aggregated(&self, watchable: &[Watchable]) {
+        let groups = watchable.iter().filter(|watchable| watchable.aggregated);
+        self.concurrency().set_aggregated(groups.map(|watchable| &*watchable.resource.group_resource.group));
     }
 }

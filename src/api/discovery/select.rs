@@ -3,10 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Watchable;
 use super::document::{Group, Served, Version};
 use super::services::Services;
 use kube_gc_core::object::{Catalog, GroupResource, ResourceType, Scope, ServedKind};
+
+/// A type that can be collected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watchable {
+    /// The type. The same `Arc` from discovery to discovery while nothing changes.
+    pub resource: Arc<ResourceType>,
+    /// Served by another API server, or not known not to be: what its watch says
+    /// of deletions is no proof.
+    pub aggregated: bool,
+}
 
 /// Makes the catalog, and the list of what can be collected.
 ///

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::fetch::discovery;
-use crate::api::client::{Api, Call};
+use crate::api::call::{Call, discovery_resource};
+use crate::api::client::Api;
 use crate::api::decode::{Keyed, Text};
 use crate::api::media_type::JSON;
 use crate::api::settings::Verb;
@@ -65,7 +65,7 @@ impl Services {
 /// `None`: what was known before holds on.
 pub(super) async fn read(api: &Api) -> Option<Services> {
     const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
-    let discovery = discovery();
+    let discovery = discovery_resource();
     match api.call(Call::get(Verb::Discover, PATH.into(), JSON, &discovery)).await {
         Ok(answer) => services(&answer.body).map(Services),
         Err(error) => {

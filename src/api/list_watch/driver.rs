@@ -13,12 +13,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::machine::{Action, End, ListFrom, Machine};
-use super::{Phase, Step, WatchStart};
-use crate::api::client::{Api, Call};
+use super::step::{Phase, Step, WatchStart};
+use crate::api::call::Call;
+use crate::api::client::Api;
 use crate::api::decode::{Encoding, Envelope, FactsReader, ListReader, WatchReader};
 use crate::api::error::{ApiError, ErrorClass};
 use crate::api::jitter::Jitter;
-use crate::api::media_type::{METADATA_LIST, list_accept, watch_accept};
+use crate::api::media_type::{list_accept, watch_accept};
 use crate::api::path;
 use crate::api::settings::Verb;
 use crate::telemetry::EventMetrics;
@@ -300,7 +301,7 @@ impl ListWatch {
         let now = Instant::now();
         self.stage = match self.machine.action(now) {
             Action::Wait(time) => Stage::Waiting(now + time),
-            Action::Check => Stage::Checking(present_version(&self.api, &self.resource)),
+            Action::Check => Stage::Checking(self.api.present_version(&self.resource)),
             Action::List(from) => {
                 let first = !matches!(from, ListFrom::Page(_));
                 let opening = self.open(Verb::List, list_accept(self.preferred), self.list_path(&from));
@@ -387,27 +388,6 @@ impl ListWatch {
             self.api.restore_fence().lift(&self.resource.group_resource, version);
         }
     }
-}
-
-/// Asks for the present version of the store that has a type.
-pub(in crate::api) fn present_version(
-    api: &Api,
-    resource: &Arc<ResourceType>,
-) -> BoxFuture<'static, Result<Envelope, ApiError>> {
-    let (api, resource) = (api.clone(), Arc::clone(resource));
-    async move {
-        let path = path::collection(&resource, None) + "?limit=1";
-        let mut call = Call::get(Verb::List, path, METADATA_LIST, &resource.group_resource);
-        call.action = "LIST";
-        call.target = resource.group_resource.to_string();
-        let answer = api.call(call).await?;
-        let mut items = ListReader::new(answer.encoding);
-        items
-            .feed(&answer.body, |_| {})
-            .and_then(|()| items.finish())
-            .map_err(|error| failure("LIST", &resource, ErrorClass::Unusable, error.0))
-    }
-    .boxed()
 }
 
 /// Whether a request was not sent because the API server cannot be reached.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Step, WatchStart};
+use super::step::{Step, WatchStart};
 use crate::api::error::{ApiError, ErrorClass};
 use crate::api::high_water::HighWater;
 use crate::api::jitter::Jitter;

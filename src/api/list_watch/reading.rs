@@ -6,10 +6,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::driver::{ListWatch, Listing, Stage, failure};
 use super::machine::{End, Verdict};
-use super::{Sighting, Step};
-use crate::api::client::{NO_TEXT, chain};
+use super::step::{Sighting, Step};
 use crate::api::decode::{Envelope, EventError, ListError, Status, WatchEvent};
-use crate::api::error::{self, ApiError, ErrorClass};
+use crate::api::error::{self, ApiError, ErrorClass, NO_TEXT, error_chain};
 use crate::api::settings::Verb;
 use crate::telemetry::EventKind;
 use kube_gc_core::object::{ObjectFacts, ResourceType};
@@ -34,7 +33,7 @@ impl ListWatch {
                 return self.end_list(fail(ErrorClass::Transient, message));
             }
             Ok(None) => return self.finish_list(),
-            Ok(Some(Err(error))) => return self.end_list(fail(ErrorClass::Transient, chain(&error))),
+            Ok(Some(Err(error))) => return self.end_list(fail(ErrorClass::Transient, error_chain(&error))),
             Ok(Some(Ok(frame))) => frame,
         };
         self.arrived = Instant::now();
@@ -212,7 +211,12 @@ impl ListWatch {
                         None => break Some(End::Closed),
                         Some(Err(error)) => {
                             let class = ErrorClass::Transient;
-                            break Some(End::Failed(failure("WATCH", &self.resource, class, chain(&error))));
+                            break Some(End::Failed(failure(
+                                "WATCH",
+                                &self.resource,
+                                class,
+                                error_chain(&error),
+                            )));
                         }
                         Some(Ok(frame)) => {
                             self.api.is_back();

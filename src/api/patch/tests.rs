@@ -286,7 +286,7 @@ async fn what_another_server_answers_for_is_read_before_it_is_patched() {
         let api = server.api();
         let resource = widget().resource;
         assert_eq!(api.requests_for_patch(&resource.group_resource), 1);
-        api.aggregate(&[crate::api::Watchable { resource: Arc::clone(&resource), aggregated: true }]);
+        api.set_aggregated(&[crate::api::Watchable { resource: Arc::clone(&resource), aggregated: true }]);
         assert_eq!(api.requests_for_patch(&resource.group_resource), 2);
         let patched = api.remove_references(&widget(), References::OfOwners(&owners), Some(&version)).await;
         assert_eq!(server.seen().len(), requests, "{:?}", server.requests());

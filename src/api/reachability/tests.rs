@@ -1,11 +1,12 @@
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use futures::future::join_all;
 
 use super::*;
-use crate::api::HighWater;
 use crate::api::list_watch::{Step, WatchStart};
 use crate::api::scripted::{Part, Reply, Server, lines, widget, widgets};
+use crate::api::{Api, ErrorClass, HighWater};
 use kube_gc_core::object::{GroupResource, Identity, PropagationPolicy, ResourceType};
 
 const LIST: &str = r#"{"kind":"List","metadata":{"resourceVersion":"5"},"items":[]}"#;

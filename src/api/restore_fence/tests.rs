@@ -1,7 +1,7 @@
 use super::*;
 use crate::api::list_watch::{ListWatch, Step, WatchStart};
 use crate::api::scripted::{Part, Reply, Seen, Server, lines, widget, widget_json, widgets};
-use crate::api::{Deleted, GateClosed};
+use crate::api::{Api, ApiError, Deleted, ErrorClass, GateClosed};
 use kube_gc_core::object::PropagationPolicy;
 
 fn list(version: u64) -> Reply {
@@ -66,7 +66,7 @@ async fn nothing_is_written_to_a_store_that_went_back() {
     assert_eq!(asked(&server), ["GET namespaces?limit=1", "GET widgets?limit=1"]);
     assert!(restores.has_changed().unwrap());
     let proof = restores.borrow_and_update().clone();
-    assert!(proof.contains("version 59, 60 had been seen of widgets.example.com"), "{proof}");
+    assert!(proof.contains("version 59, but 60 had been seen of widgets.example.com"), "{proof}");
     assert_eq!(api.gate().permit(), Err(GateClosed::Closed));
     // Everything has been read anew.
     api.restore_fence().reset();

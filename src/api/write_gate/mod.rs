@@ -245,7 +245,7 @@ impl WriteGate {
     ///
     /// Each time that it is polled, it looks at the clock: who was frozen and wakes up
     /// must notice before anything else is done.
-    pub async fn outlived(&self, permit: WritePermit) {
+    pub async fn expired(&self, permit: WritePermit) {
         let (Some(lease), Some((_, ends))) = (&self.0.lease, permit.term) else { return pending().await };
         let over = poll_fn(|_| if lease.clock.now() < ends { Poll::Pending } else { Poll::Ready(()) });
         let mut role = self.role();
@@ -360,14 +360,14 @@ mod tests {
         gate.announce(ReplicaRole::Leading { term: 1 });
         gate.grant(clock.now().after(SECOND));
         let permit = gate.permit().unwrap();
-        let mut outlived = Box::pin(gate.outlived(permit));
+        let mut outlived = Box::pin(gate.expired(permit));
         assert!(futures::poll!(&mut outlived).is_pending());
         advance(SECOND).await;
         assert!(futures::poll!(&mut outlived).is_ready(), "its time is over");
 
         gate.grant(clock.now().after(SECOND));
         let permit = gate.permit().unwrap();
-        let mut outlived = Box::pin(gate.outlived(permit));
+        let mut outlived = Box::pin(gate.expired(permit));
         assert!(futures::poll!(&mut outlived).is_pending());
         gate.announce(ReplicaRole::Standby { holder: None });
         assert!(futures::poll!(&mut outlived).is_ready(), "the lease was lost");
@@ -377,6 +377,6 @@ mod tests {
     async fn a_permit_without_an_end_is_never_outlived() {
         let gate = WriteGate::open();
         let permit = gate.permit().unwrap();
-        assert!(futures::poll!(Box::pin(gate.outlived(permit))).is_pending());
+        assert!(futures::poll!(Box::pin(gate.expired(permit))).is_pending());
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::api::scripted::{Part, Reply, Seen, Server, lines, widgets};
-use crate::api::{Api, ApiSettings, ErrorClass, WatchSettings, WriteGate};
+use crate::api::{Api, ApiSettings, ErrorClass, HighWater, WatchSettings, WriteGate};
 use kube_gc_core::object::ResourceVersion;
 
 fn item(name: &str, version: u64) -> String {

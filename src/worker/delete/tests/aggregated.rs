@@ -20,7 +20,7 @@ fn decide(now: &Thing, is_aggregated: bool) -> (Completion<StuckReason>, Vec<Str
         let settings = ApiSettings { seed: 1, ..ApiSettings::default() };
         let scene = Scene::set(&server, settings, &[&gone, &dependent]).await;
         let resource = dependent.identity.resource.clone();
-        scene.work.context.api.aggregate(&[Watchable { resource, aggregated: is_aggregated }]);
+        scene.work.context.api.set_aggregated(&[Watchable { resource, aggregated: is_aggregated }]);
         scene.lose(&Thing { version: 101, ..gone }).await;
         let outcome = scene.decide(&dependent).await;
         let requests = server.seen().into_iter().map(|seen| seen.method);

@@ -1,38 +1,47 @@
-//! A request about to be made.
+//! A request that is about to be sent, and a successful answer.
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, Method, Request};
 use kube::client::Body;
 
-use super::NO_TEXT;
-use crate::api::decode::{Encoding, Status};
-use crate::api::error::{self, ApiError, ErrorClass, Named};
-use crate::api::path;
-use crate::api::settings::{USER_AGENT, Verb};
-use kube_gc_core::object::GroupResource;
+use super::decode::{Encoding, Status};
+use super::error::{self, ApiError, ErrorClass, NO_TEXT, Named};
+use super::media_type::METADATA;
+use super::path;
+use super::settings::{USER_AGENT, Verb};
+use kube_gc_core::object::{GroupResource, Identity, Namespace};
 
-/// A request about to be made.
+/// A successful answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub encoding: Encoding,
+    pub body: Bytes,
+}
+
+/// A request that is about to be sent.
 pub struct Call<'a> {
     pub verb: Verb,
     pub method: Method,
-    /// For the error: the method, or what is attempted.
+    /// The HTTP method or the verb, for error messages.
     pub action: &'static str,
     pub path: String,
     pub accept: &'static str,
     /// Content type and body.
     pub body: Option<(&'static str, Vec<u8>)>,
-    /// For the observer.
+    /// The type under which metrics count the request.
     pub resource: &'a GroupResource,
-    /// The object that the path names, when it does.
+    /// The object that the path names, if it names one.
     pub object: Option<Named<'a>>,
-    /// For the error, when the path names no object.
+    /// The target in error messages, if the path names no object.
     pub target: String,
 }
 
 impl<'a> Call<'a> {
-    /// A GET of something that is no object.
+    /// A GET of something that is not an object.
     pub fn get(verb: Verb, path: String, accept: &'static str, resource: &'a GroupResource) -> Self {
         Self {
             verb,
@@ -47,7 +56,35 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An error of this call.
+    /// A request about one object.
+    ///
+    /// # Errors
+    ///
+    /// No object can have this identity: see [`path::object`].
+    pub fn object(
+        verb: Verb,
+        method: Method,
+        action: &'static str,
+        identity: &'a Identity,
+    ) -> Result<Self, ApiError> {
+        Ok(Self {
+            verb,
+            method,
+            action,
+            path: path::object(action, identity)?,
+            accept: METADATA,
+            body: None,
+            resource: &identity.resource.group_resource,
+            object: Some(Named {
+                group_resource: &identity.resource.group_resource,
+                namespace: identity.namespace.as_ref().map(Namespace::as_str),
+                name: &identity.name,
+            }),
+            target: String::new(),
+        })
+    }
+
+    /// An error of this request.
     pub fn error(&self, class: ErrorClass, message: impl Into<String>, code: Option<u16>) -> ApiError {
         ApiError {
             class,
@@ -69,45 +106,47 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The name of the object, if it is about one.
+    /// The object's name; empty if the request is not about an object.
     pub fn object_name(&self) -> &str {
         self.object.map_or("", |object| object.name)
     }
 
-    /// Whether it changes anything.
     pub fn writes(&self) -> bool {
         self.method != Method::GET
     }
 
-    /// Sorts an answer that is an error.
+    /// Classifies an error response.
     pub fn refusal(&self, code: u16, headers: &HeaderMap, status: &Status, body: &[u8]) -> ApiError {
         let retry_after = headers
             .get(RETRY_AFTER)
             .and_then(|value| value.to_str().ok()?.parse().ok())
             .map(Duration::from_secs);
         let class = error::classify(code, status, retry_after, self.object);
-        // What is no text is not quoted.
+        // Only text is quoted.
         let text = if Encoding::of(headers) == Encoding::Json { body } else { NO_TEXT };
         self.error(class, error::message(status, text), Some(code))
     }
 
-    /// Sorts an answer that is a success to HTTP, and a failure in its own words. Nobody
-    /// knows what it means, so it proves neither that the object is absent nor that
-    /// anything was done.
+    /// Classifies a response with a 2xx code whose body is a `Status` of a failure. Such an
+    /// answer contradicts itself, so it proves neither that the object is absent nor that
+    /// the request took effect.
     pub fn contradiction(&self, code: u16, status: &Status) -> ApiError {
-        let message = format!("the answer is a failure all the same: {}", error::message(status, NO_TEXT));
+        let message = format!(
+            "the response code is {code}, but its Status is a failure: {}",
+            error::message(status, NO_TEXT)
+        );
         self.error(ErrorClass::Unusable, message, Some(code))
     }
 
-    /// The request as it is sent; its body goes with it.
+    /// The HTTP request; takes the body.
     pub fn request(&mut self, compressed_lists: bool) -> Result<Request<Body>, ApiError> {
         let mut builder = Request::builder()
             .method(self.method.clone())
             .uri(self.path.as_str())
             .header(http::header::USER_AGENT, USER_AGENT)
             .header(ACCEPT, self.accept);
-        // Servers from 1.37 on compress each event of a watch by itself, and the
-        // decoder underneath reads only the first.
+        // From 1.37 on, servers compress each event of a watch separately, and the client's
+        // decoder reads only the first.
         if self.verb == Verb::Watch || self.verb == Verb::List && !compressed_lists {
             builder = builder.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
@@ -120,4 +159,9 @@ impl<'a> Call<'a> {
         };
         builder.body(body).map_err(|error| self.error(ErrorClass::Refused, error.to_string(), None))
     }
+}
+
+/// What metrics call the type of discovery requests.
+pub fn discovery_resource() -> GroupResource {
+    GroupResource::new("", "discovery")
 }

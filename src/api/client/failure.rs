@@ -1,0 +1,46 @@
+//! Errors of requests that got no answer.
+
+use std::time::Duration;
+
+use kube::client::AuthError;
+
+use crate::api::call::Call;
+use crate::api::error::{ApiError, ErrorClass, error_chain};
+use crate::api::write_gate::GateClosed;
+
+pub(super) fn too_slow(call: &Call<'_>, limit: Duration) -> ApiError {
+    call.error(ErrorClass::Transient, format!("no answer within {limit:?}"), None)
+}
+
+/// The request was given up while it was in flight, so it may have taken effect.
+pub(super) fn given_up(call: &Call<'_>, why: &str) -> ApiError {
+    call.error(ErrorClass::Transient, format!("cancelled while in flight: {why}"), None)
+}
+
+/// The write gate refused the request.
+pub(super) fn gate_closed(call: &Call<'_>, closed: GateClosed) -> ApiError {
+    call.error(class_of(closed), closed.to_string(), None)
+}
+
+/// The client's transport failed.
+pub(super) fn transport(call: &Call<'_>, error: &kube::Error) -> ApiError {
+    let class = match error {
+        // Fetching credentials failed, not the request.
+        kube::Error::Auth(_) => ErrorClass::Denied,
+        // The same for credentials that are fetched for each request.
+        kube::Error::Service(cause) if cause.is::<AuthError>() => ErrorClass::Denied,
+        kube::Error::Service(cause) => match cause.downcast_ref::<GateClosed>() {
+            Some(closed) => class_of(*closed),
+            None => ErrorClass::Transient,
+        },
+        _ => ErrorClass::Transient,
+    };
+    call.error(class, error_chain(error), None)
+}
+
+const fn class_of(closed: GateClosed) -> ErrorClass {
+    match closed {
+        GateClosed::DryRun => ErrorClass::DryRun,
+        GateClosed::Closed | GateClosed::Standby | GateClosed::Expired => ErrorClass::GateClosed,
+    }
+}

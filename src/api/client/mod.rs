@@ -1,0 +1,215 @@
+//! The client of one API server.
+//!
+//! [`Api`] holds what all requests share. `unary` sends one request and reads its answer,
+//! `stream` opens a list or a watch, and `admission` makes requests about single objects
+//! wait for the rate limit, the concurrency limit and the bulkhead. What a request means
+//! (a DELETE, a patch, a look-up) is in the modules beside this one, which extend [`Api`].
+
+mod admission;
+mod failure;
+mod stream;
+mod unary;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::bulkhead::Bulkhead;
+use super::concurrency::{ConcurrencyLimits, SharedSlot};
+use super::high_water::HighWater;
+use super::jitter::Jitter;
+use super::rate_limiter::RateLimiter;
+use super::reachability::Reachability;
+use super::restore_fence::RestoreFence;
+use super::settings::{ApiSettings, Verb};
+use super::strategic_merge::StrategicMergeSupport;
+use super::write_encoding::WriteEncodings;
+use super::write_gate::WriteGate;
+use kube_gc_core::object::GroupResource;
+
+/// The client of one API server. Clones are cheap and share everything but their
+/// [`Options`].
+#[derive(Clone)]
+pub struct Api(Arc<Inner>, Options);
+
+/// The HTTP clients of an [`Api`]. They share no connection: lists and watches are read on
+/// other threads than answers about single objects, and a connection is driven by the
+/// thread that opened it. None may retry by itself.
+#[derive(Clone)]
+pub struct Clients {
+    /// For requests that are answered in one piece.
+    pub unary: kube::Client,
+    /// For lists. It should decompress.
+    pub lists: kube::Client,
+    /// For watches.
+    pub watches: kube::Client,
+}
+
+impl fmt::Debug for Clients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clients").finish_non_exhaustive()
+    }
+}
+
+impl From<kube::Client> for Clients {
+    fn from(client: kube::Client) -> Self {
+        Self { unary: client.clone(), lists: client.clone(), watches: client }
+    }
+}
+
+/// Options of the requests that one clone sends.
+#[derive(Clone, Debug)]
+struct Options {
+    pace: Pace,
+    /// The time limit of a request.
+    limit: Duration,
+    /// The latest acknowledged disturbance when the write was decided.
+    decided_under: Option<u64>,
+}
+
+/// When requests about single objects wait for the rate and concurrency limits.
+#[derive(Clone, Debug)]
+enum Pace {
+    /// Each request waits right before it is sent.
+    Each,
+    /// The wait is over: the requests have this slot.
+    Reserved(SharedSlot),
+}
+
+struct Inner {
+    clients: Clients,
+    settings: ApiSettings,
+    gate: WriteGate,
+    high_water: HighWater,
+    restore_fence: RestoreFence,
+    rate_limiter: RateLimiter,
+    concurrency: ConcurrencyLimits,
+    bulkhead: Bulkhead,
+    reachability: Reachability,
+    jitter: Jitter,
+    strategic_merge: StrategicMergeSupport,
+    write_encodings: WriteEncodings,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").field("settings", &self.0.settings).finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// An API client on top of existing HTTP clients.
+    #[must_use]
+    pub fn from_clients(clients: impl Into<Clients>, settings: ApiSettings, gate: WriteGate) -> Self {
+        let options = Options { pace: Pace::Each, limit: settings.request_timeout, decided_under: None };
+        let inner = Inner {
+            clients: clients.into(),
+            rate_limiter: RateLimiter::new(settings.qps, settings.burst),
+            jitter: Jitter::new(settings.seed),
+            concurrency: ConcurrencyLimits::default(),
+            bulkhead: Bulkhead::default(),
+            reachability: Reachability::default(),
+            settings,
+            restore_fence: RestoreFence::new(gate.clone()),
+            gate,
+            high_water: HighWater::default(),
+            strategic_merge: StrategicMergeSupport::default(),
+            write_encodings: WriteEncodings::default(),
+        };
+        Self(Arc::new(inner), options)
+    }
+
+    /// A clone whose requests do not wait: they have this slot.
+    pub(super) fn with_slot(&self, slot: SharedSlot) -> Self {
+        Self(Arc::clone(&self.0), Options { pace: Pace::Reserved(slot), ..self.1.clone() })
+    }
+
+    /// Whether the requests of this clone have a slot already.
+    pub(super) const fn is_reserved(&self) -> bool {
+        matches!(self.1.pace, Pace::Reserved(_))
+    }
+
+    /// A clone whose requests take no longer than this.
+    #[must_use]
+    pub fn within(&self, limit: Duration) -> Self {
+        Self(Arc::clone(&self.0), Options { limit: limit.min(self.1.limit), ..self.1.clone() })
+    }
+
+    /// A clone whose writes were decided under this disturbance. They are not sent if
+    /// watches have broken since.
+    #[must_use]
+    pub fn under(&self, disturbance: u64) -> Self {
+        Self(Arc::clone(&self.0), Options { decided_under: Some(disturbance), ..self.1.clone() })
+    }
+
+    pub(super) const fn decided_under(&self) -> Option<u64> {
+        self.1.decided_under
+    }
+
+    pub(super) fn concurrency(&self) -> &ConcurrencyLimits {
+        &self.0.concurrency
+    }
+
+    /// Whether an aggregated API serves this type, as far as discovery has shown. It may
+    /// ignore preconditions.
+    #[must_use]
+    pub fn is_aggregated(&self, resource: &GroupResource) -> bool {
+        self.0.concurrency.is_aggregated(resource)
+    }
+
+    pub(super) fn bulkhead(&self) -> &Bulkhead {
+        &self.0.bulkhead
+    }
+
+    pub(super) fn reachability(&self) -> &Reachability {
+        &self.0.reachability
+    }
+
+    /// Limits and preferences of this client.
+    #[must_use]
+    pub fn settings(&self) -> &ApiSettings {
+        &self.0.settings
+    }
+
+    /// The gate that every write passes.
+    #[must_use]
+    pub fn gate(&self) -> &WriteGate {
+        &self.0.gate
+    }
+
+    /// The last version seen of every type.
+    #[must_use]
+    pub fn high_water(&self) -> &HighWater {
+        &self.0.high_water
+    }
+
+    /// The fence that holds writes back while the store may have been restored.
+    #[must_use]
+    pub fn restore_fence(&self) -> &RestoreFence {
+        &self.0.restore_fence
+    }
+
+    pub(super) fn jitter(&self) -> &Jitter {
+        &self.0.jitter
+    }
+
+    /// Which types accept strategic merge patches.
+    pub(super) fn strategic_merge(&self) -> &StrategicMergeSupport {
+        &self.0.strategic_merge
+    }
+
+    /// The encoding in which each type is written to.
+    pub(super) fn write_encodings(&self) -> &WriteEncodings {
+        &self.0.write_encodings
+    }
+
+    /// Tells the observer of a request that began at `start`.
+    pub(super) fn observe(&self, verb: Verb, resource: &GroupResource, code: Option<u16>, start: Instant) {
+        self.0.settings.observer.request(verb, resource, code, start.elapsed());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Opening a list or a watch, whose body the caller reads.
+
+use http::Response;
+use kube::client::Body;
+use tokio::time::{Instant, timeout_at};
+
+use super::Api;
+use super::failure::{too_slow, transport};
+use crate::api::call::Call;
+use crate::api::decode::{Encoding, Status};
+use crate::api::error::ApiError;
+use crate::api::settings::Verb;
+
+impl Api {
+    /// Sends the request of a list or a watch and waits for the response's head. An error
+    /// response is read to its end, within the same time limit.
+    pub(in crate::api) async fn open(&self, mut call: Call<'_>) -> Result<Response<Body>, ApiError> {
+        let limit = self.0.settings.request_timeout;
+        let clients = &self.0.clients;
+        let client = if call.verb == Verb::Watch { &clients.watches } else { &clients.lists };
+        let request = call.request(self.0.settings.compressed_lists)?;
+        let start = Instant::now();
+        let deadline = start + limit;
+        let response = match timeout_at(deadline, client.send(request)).await {
+            Ok(response) => response.map_err(|error| transport(&call, &error)),
+            Err(_) => Err(too_slow(&call, limit)),
+        };
+        self.note_reachable(&call, start, response.as_ref().map(|response| response.status().as_u16()));
+        let code = response.as_ref().ok().map(|response| response.status().as_u16());
+        let is_ok = response.as_ref().is_ok_and(|response| response.status().is_success());
+        if !is_ok || call.verb == Verb::Watch {
+            self.observe(call.verb, call.resource, code, start);
+        }
+        let response = response?;
+        if is_ok {
+            self.write_encodings().answered(call.resource, Encoding::of(response.headers()));
+            return Ok(response);
+        }
+        let (parts, body) = response.into_parts();
+        let body = timeout_at(deadline, self.read_body(&call, body))
+            .await
+            .unwrap_or_else(|_| Err(too_slow(&call, limit)))?;
+        let status = Status::read(Encoding::of(&parts.headers), &body);
+        Err(call.refusal(parts.status.as_u16(), &parts.headers, &status, &body))
+    }
+}

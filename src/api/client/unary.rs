@@ -1,0 +1,169 @@
+//! One request and its whole answer.
+
+use bytes::{Bytes, BytesMut};
+use http::response::Parts;
+use http_body_util::BodyExt as _;
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
+use kube::client::Body;
+use tokio::time::{Instant, timeout};
+
+use super::Api;
+use super::failure::{gate_closed, given_up, too_slow, transport};
+use crate::api::call::{Answer, Call};
+use crate::api::concurrency::Signal;
+use crate::api::connection_error;
+use crate::api::decode::{Encoding, Status};
+use crate::api::error::{ApiError, ErrorClass, error_chain, says_too_busy};
+use crate::api::settings::Verb;
+use crate::api::write_gate::WritePermit;
+use crate::telemetry::{DeletionLag, record};
+
+/// The longest page of a list or discovery document; that of a big cluster is a few MiB.
+const LONGEST_ANSWER: usize = 64 << 20;
+
+/// The longest answer about a single object. etcd accepts at most a few MiB, which take
+/// several times as much space in JSON.
+const LONGEST_OBJECT: usize = 16 << 20;
+
+impl Api {
+    /// Sends a request and reads the answer. The signal says what that shows of the server's
+    /// load.
+    ///
+    /// Box this future. It is large, and every future that contains it would grow by its size
+    /// or twice that, and would be moved whole when it becomes a task.
+    pub(in crate::api) async fn exchange(&self, mut call: Call<'_>) -> (Result<Answer, ApiError>, Signal) {
+        match self.send(&mut call).await {
+            Err(error) => (Err(error), Signal::Ignored),
+            Ok((parts, body)) if parts.status.is_success() => {
+                if let Some(status) = Status::of_failure(&body) {
+                    return (Err(call.contradiction(parts.status.as_u16(), &status)), Signal::Ignored);
+                }
+                let (code, encoding) = (parts.status.as_u16(), Encoding::of(&parts.headers));
+                (Ok(Answer { code, encoding, body }), Signal::Served)
+            }
+            Ok((parts, body)) => {
+                let (code, status) =
+                    (parts.status.as_u16(), Status::read(Encoding::of(&parts.headers), &body));
+                let signal = match code {
+                    429 if says_too_busy(code, &status) => Signal::Rejected,
+                    // A failure that may have nothing to do with load.
+                    408 | 500.. => Signal::Ignored,
+                    _ => Signal::Served,
+                };
+                (Err(call.refusal(code, &parts.headers, &status, &body)), signal)
+            }
+        }
+    }
+
+    /// Sends a request, after asking the gate if it is a write, and reads the response,
+    /// whatever its code.
+    async fn send(&self, call: &mut Call<'_>) -> Result<(Parts, Bytes), ApiError> {
+        let mut request = call.request(self.0.settings.compressed_lists)?;
+        let lag = DeletionLag::current().filter(|_| call.verb == Verb::Delete);
+        if let Some(lag) = lag.clone() {
+            request.extensions_mut().insert(lag);
+        }
+        // Nothing may wait between this permit and the transport.
+        let permit = self.write_permit(call).await?;
+        let limit = permit.map_or(self.1.limit, |permit| permit.limit(self.1.limit));
+        let connection = capture_connection(&mut request);
+        let start = Instant::now();
+        let exchange = timeout(limit, async {
+            let response = self.0.clients.unary.send(request).await.map_err(|error| {
+                if connection_error::is_connection_error(&error) {
+                    self.restore_fence().connection_lost(call.resource);
+                }
+                transport(call, &error)
+            })?;
+            let (parts, body) = response.into_parts();
+            let body = self.read_body(call, body).await?;
+            Ok::<_, ApiError>((parts, body))
+        });
+        let answer = match permit {
+            None => Ok(exchange.await),
+            Some(permit) => tokio::select! {
+                biased;
+                () = self.0.gate.expired(permit) => Err("this replica has lost its lease"),
+                () = self.superseded(&connection) => Err("watches broke after the write was decided"),
+                answer = exchange => Ok(answer),
+            },
+        };
+        let answer = answer.map(|answer| answer.unwrap_or_else(|_| Err(too_slow(call, limit))));
+        if let Ok(answer) = &answer {
+            let code = answer.as_ref().map(|(parts, _)| parts.status.as_u16());
+            self.note_reachable(call, start, code);
+        }
+        let answer = answer.unwrap_or_else(|why| Err(given_up(call, why)));
+        let code = answer.as_ref().ok().map(|(parts, _)| parts.status.as_u16());
+        // For clients without the gate layer, which knows the time of sending better.
+        if let Some(lag) = lag.filter(|_| code.is_some()) {
+            lag.deletion_sent_at(start);
+        }
+        self.observe(call.verb, call.resource, code, start);
+        answer
+    }
+
+    /// The permit of a request that writes; `None` for one that only reads.
+    ///
+    /// # Errors
+    ///
+    /// The gate is closed, or the restore fence holds the write back.
+    pub(in crate::api) async fn write_permit(
+        &self,
+        call: &Call<'_>,
+    ) -> Result<Option<WritePermit>, ApiError> {
+        if !call.writes() {
+            return Ok(None);
+        }
+        let permit = || {
+            self.0.gate.permit().map_err(|closed| {
+                record::gate_refused(closed.reason());
+                gate_closed(call, closed)
+            })
+        };
+        // First of all: without a permit, the fence sends no request of its own.
+        permit()?;
+        // An event takes nothing away, whatever it was decided on.
+        if call.verb != Verb::Create {
+            self.check_restore_fence(call).await?;
+        }
+        // The fence may have waited.
+        permit().map(Some)
+    }
+
+    /// Resolves when watches break after the write was decided and the request still waits
+    /// for a connection: that may lead to another store. A request that has a connection is
+    /// on its way to the right store, and its answer is worth waiting for.
+    async fn superseded(&self, connection: &CaptureConnection) {
+        if let Some(number) = self.1.decided_under {
+            self.0.restore_fence.superseded(number).await;
+            let is_on_its_way = connection.connection_metadata().is_some();
+            if !is_on_its_way {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Reads a response's body to its end, up to a limit.
+    pub(super) async fn read_body(&self, call: &Call<'_>, mut body: Body) -> Result<Bytes, ApiError> {
+        let longest = if call.is_about_an_object() { LONGEST_OBJECT } else { LONGEST_ANSWER };
+        let mut whole = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| {
+                if connection_error::is_caused_by_connection(&error) {
+                    self.restore_fence().connection_lost(call.resource);
+                }
+                call.error(ErrorClass::Transient, error_chain(&error), None)
+            })?;
+            if let Ok(data) = frame.into_data() {
+                if whole.len() + data.len() > longest {
+                    let message = format!("the answer is longer than {longest} bytes");
+                    return Err(call.error(ErrorClass::TooLong, message, None));
+                }
+                whole.extend_from_slice(&data);
+            }
+        }
+        Ok(whole.freeze())
+    }
+}

@@ -1,0 +1,187 @@
+//! Holds requests during an outage, and probes the API server.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use super::state::Admission;
+use super::unanswered::{self, Lines};
+use super::{Outage, log};
+use crate::api::call::{Call, discovery_resource};
+use crate::api::client::Api;
+use crate::api::error::{ApiError, ErrorClass};
+use crate::api::media_type::JSON;
+use crate::api::settings::Verb;
+use crate::telemetry::record;
+
+/// How long a request that was held waits, unless the server is back before.
+const HELD_FOR: Duration = Duration::from_secs(5);
+/// The same while nothing but a suspicion holds it, of whose end nobody is told.
+const HELD_FOR_A_MOMENT: Duration = Duration::from_millis(100);
+/// How long a probe may take.
+const PROBE_AT_MOST: Duration = Duration::from_secs(10);
+
+impl Api {
+    /// Whether requests are held, because the API server cannot be reached.
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        self.reachability().is_down()
+    }
+
+    /// The outage under way, once it is confirmed.
+    #[must_use]
+    pub fn outage(&self) -> Option<Outage> {
+        let now = Instant::now();
+        let outage = self.reachability().with(|state| {
+            state.outage().map(|(since, error)| (now.saturating_duration_since(since), error.to_owned()))
+        });
+        outage.map(|(lasts, error)| Outage { since: self.settings().clock.now() - lasts, error })
+    }
+
+    /// Changes whenever an outage of the API server ends.
+    #[must_use]
+    pub fn recoveries(&self) -> watch::Receiver<u64> {
+        self.reachability().recoveries()
+    }
+
+    /// Whether one more decision whose request got no answer, or was not sent, is to have a
+    /// line in the log.
+    /// A few speak for all of them; the others are counted in the metrics.
+    #[must_use]
+    pub fn may_log_unanswered(&self) -> bool {
+        let reachability = self.reachability();
+        if reachability.is_down() {
+            return false;
+        }
+        let lines = reachability.with(|state| state.unanswered.one_more(Instant::now()));
+        if lines == Lines::Last {
+            tracing::warn!(
+                "many requests get no answer or cannot be sent; their decisions have no line each for {} s, \
+                 and are counted in kube_gc_decisions_total",
+                unanswered::WINDOW.as_secs()
+            );
+        }
+        lines == Lines::Another
+    }
+
+    /// The error of what is held at this moment, if anything is: for whoever would begin
+    /// work that ends in a request.
+    #[must_use]
+    pub fn held(&self) -> Option<ApiError> {
+        if !self.is_unreachable() {
+            return None;
+        }
+        // Unless it would be the one to probe.
+        let is_due = self.reachability().with(|state| state.is_probe_due(Instant::now()));
+        (!is_due).then(|| self.held_error("WAIT", "the API server".to_owned()))
+    }
+
+    /// Waits until the API server can be reached, and sends the probes that are due.
+    pub(in crate::api) async fn reachable(&self) {
+        let mut recoveries = self.recoveries();
+        loop {
+            let (admission, news) = self.reachability().with(|state| state.admit(Instant::now()));
+            log(news);
+            match admission {
+                Admission::Pass => return,
+                Admission::Held(wait) => {
+                    // An end of all clients is the end of the process.
+                    let _ = timeout(wait, recoveries.changed()).await;
+                }
+                Admission::Probe => self.probe_once(&mut recoveries).await,
+            }
+        }
+    }
+
+    /// Before a request: lets it pass unless requests are held.
+    ///
+    /// # Errors
+    /// It is held.
+    pub(in crate::api) async fn pass(&self, call: &Call<'_>) -> Result<(), ApiError> {
+        if !self.is_unreachable() {
+            return Ok(());
+        }
+        let mut recoveries = self.recoveries();
+        let (admission, news) = self.reachability().with(|state| state.admit(Instant::now()));
+        log(news);
+        if admission == Admission::Probe {
+            self.probe_once(&mut recoveries).await;
+        }
+        self.pass_at_once(call)
+    }
+
+    /// The same without a probe, for who must not wait.
+    ///
+    /// # Errors
+    /// It is held.
+    pub(in crate::api) fn pass_at_once(&self, call: &Call<'_>) -> Result<(), ApiError> {
+        if !self.is_unreachable() {
+            return Ok(());
+        }
+        record::request_deferred("unreachable");
+        let error = self.held_error(call.action, String::new());
+        Err(call.error(error.class, error.message, None))
+    }
+
+    fn held_error(&self, action: &'static str, target: String) -> ApiError {
+        let is_confirmed = self.reachability().with(|state| state.outage().is_some());
+        let retry_after = if is_confirmed { HELD_FOR } else { HELD_FOR_A_MOMENT };
+        let message = "not sent: the API server cannot be reached".to_owned();
+        ApiError { class: ErrorClass::Deferred { retry_after }, action, target, message, code: None }
+    }
+
+    /// Sends a probe, and waits for its answer or for that of anything else.
+    async fn probe_once(&self, recoveries: &mut watch::Receiver<u64>) {
+        let discovery = discovery_resource();
+        let call = Call::get(Verb::Discover, "/version".into(), JSON, &discovery);
+        let probe = timeout(PROBE_AT_MOST, Box::pin(self.exchange(call)));
+        let error = tokio::select! {
+            biased;
+            _ = recoveries.changed() => return,
+            answer = probe => match answer {
+                // An answer has told so by itself.
+                Ok((Ok(_), _)) => return,
+                Ok((Err(error), _)) => error.to_string(),
+                Err(_) => format!("GET /version: no answer within {PROBE_AT_MOST:?}"),
+            }
+        };
+        if self.is_unreachable() {
+            log(self.reachability().with(|state| state.probe_failed(Instant::now(), &error)));
+        }
+    }
+
+    /// Takes note of how a request ended that began then.
+    pub(in crate::api) fn note_reachable(
+        &self,
+        call: &Call<'_>,
+        began: Instant,
+        result: Result<u16, &ApiError>,
+    ) {
+        let is_aggregated = || self.is_aggregated(call.resource);
+        match result {
+            Ok(502..=504) if !is_aggregated() => {
+                let message = "the answer is that no server is there".to_owned();
+                let code = result.ok();
+                self.reachability().failed(began, &call.error(ErrorClass::Transient, message, code));
+            }
+            // Behind the API server, another one is away.
+            Ok(502..=504) => {}
+            Ok(_) => self.is_back(),
+            Err(error) if error.class == ErrorClass::Transient => {
+                // Without a connection, it is none of the aggregated API.
+                if !is_aggregated() || !error.may_have_taken_effect() {
+                    self.reachability().failed(began, error);
+                }
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// The API server has answered something.
+    pub(in crate::api) fn is_back(&self) {
+        if self.reachability().succeeded() {
+            self.bulkhead().close_circuits();
+        }
+    }
+}

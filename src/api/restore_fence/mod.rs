@@ -1,0 +1,283 @@
+//! Holds writes back while the store may have been restored from a backup.
+//!
+//! During a restore nobody can reach the API server, so every watch ends first. Afterwards,
+//! objects that were deleted since the backup exist again, with the same uid and version. A
+//! DELETE that was decided because its owner was absent would succeed. So when watches end
+//! before their time, nothing is written until a consistent list has shown the store's
+//! current version. One list serves all types, because they share a store, and because a
+//! type that cannot be listed must not block the others.
+//!
+//! A restore can also raise the version (`etcdutl snapshot restore --bump-revision`). Then
+//! the list shows nothing. So everything that was found or decided before watches broke is
+//! void in any case. Each break is a numbered [`Disturbance`]. All actors acknowledge it
+//! once they have forgotten what they had proved before. A decision notes the latest
+//! acknowledged number, and a write that was decided under an earlier one is not sent.
+
+mod check;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+use super::high_water::HighWater;
+use super::write_gate::WriteGate;
+use kube_gc_core::object::{Disturbance, GroupResource, ResourceType, ResourceVersion};
+
+/// The error message of requests after a restore was found.
+pub(super) const RESTORED: &str =
+    "the store was restored from a backup; everything is listed again before anything is written";
+
+/// How long a write waits for all actors to acknowledge a disturbance, and for the answer to
+/// a version query.
+const AT_MOST: Duration = Duration::from_secs(10);
+
+/// The types whose watch ended before its time and whose store was not checked since.
+/// Clones share one state.
+#[derive(Clone, Debug)]
+pub struct RestoreFence(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    state: Mutex<State>,
+    /// One version query at a time: its answer serves all writes.
+    querying: tokio::sync::Mutex<()>,
+    proof: watch::Sender<String>,
+    /// There is another disturbance, or the store's version was found since. (A `watch`
+    /// channel would wake its receivers in a random order.)
+    disturbed: Notify,
+    /// A disturbance was acknowledged.
+    acknowledged: Notify,
+    gate: WriteGate,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The number of the latest disturbance.
+    latest: u64,
+    /// The latest disturbance that all actors have acknowledged.
+    acknowledged: u64,
+    /// The greatest version of the store that was found since the latest disturbance.
+    found: Option<ResourceVersion>,
+    /// The number of version queries that failed.
+    failed_queries: u64,
+    /// The types whose store is to be checked, each with the number of its disturbance.
+    raised: BTreeMap<GroupResource, u64>,
+    /// The types whose versions are those of the store.
+    followed: BTreeMap<GroupResource, Arc<ResourceType>>,
+}
+
+/// A version query. If the store is not behind `seen`, it lifts the fence for all
+/// disturbances up to a number.
+struct Query {
+    number: u64,
+    resource: Arc<ResourceType>,
+    seen: ResourceVersion,
+}
+
+impl RestoreFence {
+    /// A fence that is not raised. A restore pauses the gate.
+    pub(super) fn new(gate: WriteGate) -> Self {
+        let (proof, _) = watch::channel(String::new());
+        Self(Arc::new(Inner {
+            state: Mutex::default(),
+            querying: tokio::sync::Mutex::default(),
+            proof,
+            disturbed: Notify::new(),
+            acknowledged: Notify::new(),
+            gate,
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A watch begins of a type whose versions are those of the store.
+    pub(super) fn follow(&self, resource: &Arc<ResourceType>) {
+        self.state().followed.insert(resource.group_resource.clone(), Arc::clone(resource));
+    }
+
+    /// The watch of a type ended before its time.
+    pub(super) fn raise(&self, resource: &GroupResource) {
+        let mut state = self.state();
+        let number = state.next();
+        state.raised.insert(resource.clone(), number);
+        drop(state);
+        self.0.disturbed.notify_waiters();
+    }
+
+    /// A connection to the API server was lost or could not be made. The next one may lead
+    /// to another store. This does not matter before anything was seen of the store.
+    pub(super) fn connection_lost(&self, resource: &GroupResource) {
+        let is_any_followed = !self.state().followed.is_empty();
+        if is_any_followed {
+            self.raise(resource);
+        }
+    }
+
+    /// The store was found at this version, which is not behind what was seen of the type.
+    pub(super) fn lift(&self, resource: &GroupResource, version: Option<&ResourceVersion>) {
+        let mut state = self.state();
+        if state.raised.remove(resource).is_some() {
+            state.find(version);
+            drop(state);
+            self.0.disturbed.notify_waiters();
+        }
+    }
+
+    fn lift_up_to(&self, number: u64, version: Option<&ResourceVersion>) {
+        let mut state = self.state();
+        state.raised.retain(|_, raised| *raised > number);
+        if state.latest == number {
+            state.find(version);
+        }
+        drop(state);
+        self.0.disturbed.notify_waiters();
+    }
+
+    /// The latest disturbance, and the store's version since.
+    #[must_use]
+    pub fn disturbance(&self) -> Disturbance {
+        let state = self.state();
+        // Each type is checked at its own time. Only when all were, all are after the latest.
+        let found = state.found.clone().filter(|_| state.raised.is_empty());
+        Disturbance { number: state.latest, found }
+    }
+
+    /// Resolves when [`disturbance`](Self::disturbance) differs from this one.
+    pub async fn changed_from(&self, known: &Disturbance) -> Disturbance {
+        loop {
+            // Registers before it looks, so that no change in between is missed.
+            let disturbed = self.0.disturbed.notified();
+            let now = self.disturbance();
+            if now != *known {
+                return now;
+            }
+            disturbed.await;
+        }
+    }
+
+    /// Resolves when there is a later disturbance than this one.
+    pub(super) async fn superseded(&self, number: u64) {
+        loop {
+            let disturbed = self.0.disturbed.notified();
+            if self.is_superseded(number) {
+                return;
+            }
+            disturbed.await;
+        }
+    }
+
+    /// Whether there is a later disturbance than this one, so that what was decided under it
+    /// is void.
+    pub fn is_superseded(&self, number: u64) -> bool {
+        self.state().latest != number
+    }
+
+    /// All actors have forgotten what they had proved before this disturbance.
+    pub fn acknowledge(&self, number: u64) {
+        self.state().acknowledged = number;
+        self.0.acknowledged.notify_waiters();
+    }
+
+    /// The latest disturbance that all actors have acknowledged: a decision made now rests on
+    /// nothing older.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
+        self.state().acknowledged
+    }
+
+    /// Waits for a limited time until all actors have acknowledged the latest disturbance.
+    async fn all_acknowledged(&self) {
+        let acknowledged = async {
+            loop {
+                let acknowledged = self.0.acknowledged.notified();
+                let is_acknowledged = {
+                    let state = self.state();
+                    state.acknowledged == state.latest
+                };
+                if is_acknowledged {
+                    return;
+                }
+                acknowledged.await;
+            }
+        };
+        // After a timeout the caller retries anyway.
+        let _ = timeout(AT_MOST, acknowledged).await;
+    }
+
+    /// The store was restored from a backup. Pauses the gate until everything is listed
+    /// again.
+    pub fn report_restore(&self, proof: String) {
+        // First of all: much could be written until the actors react.
+        self.0.gate.pause();
+        self.state().next();
+        self.0.disturbed.notify_waiters();
+        self.0.proof.send_replace(proof);
+    }
+
+    /// Forgets all types: the store was restored, and everything is listed again.
+    pub fn reset(&self) {
+        let mut state = self.state();
+        state.raised.clear();
+        state.followed.clear();
+        // No earlier watch goes on, so everything seen from now on happened since.
+        state.found = Some(ResourceVersion::number(0));
+        drop(state);
+        self.0.disturbed.notify_waiters();
+    }
+
+    /// Receives the proof of each restore.
+    #[must_use]
+    pub fn restores(&self) -> watch::Receiver<String> {
+        self.0.proof.subscribe()
+    }
+
+    /// The last version seen of a type, if its versions are those of the store.
+    pub(super) fn last_seen(
+        &self,
+        resource: &GroupResource,
+        high_water: &HighWater,
+    ) -> Option<ResourceVersion> {
+        let is_followed = self.state().followed.contains_key(resource);
+        high_water.get(resource).filter(|_| is_followed)
+    }
+
+    pub(super) fn is_raised(&self) -> bool {
+        !self.state().raised.is_empty()
+    }
+
+    /// The query that lifts a raised fence. It compares with the greatest version seen of any
+    /// type: a backup may be newer than what was last seen of most types.
+    fn query(&self, high_water: &HighWater) -> Option<Query> {
+        let state = self.state();
+        state.raised.first_key_value()?;
+        let number = state.latest;
+        let seen =
+            state.followed.iter().filter_map(|(name, resource)| Some((high_water.get(name)?, resource)));
+        let greatest = seen.reduce(|one, other| if other.0.is_after(&one.0) { other } else { one });
+        greatest.map(|(seen, resource)| Query { number, resource: Arc::clone(resource), seen })
+    }
+}
+
+impl State {
+    /// Begins another disturbance and returns its number.
+    fn next(&mut self) -> u64 {
+        self.latest += 1;
+        self.found = None;
+        self.latest
+    }
+
+    /// The store was found at this version.
+    fn find(&mut self, version: Option<&ResourceVersion>) {
+        let Some(version) = version else { return };
+        if !self.found.as_ref().is_some_and(|found| found.is_after(version)) {
+            self.found = Some(version.clone());
+        }
+    }
+}
