@@ -184,9 +184,9 @@ async fn list(api: &Api, objects: usize) {
     let mut seen = 0;
     loop {
         match watch.next().await.expect("it goes on") {
-            Step::ListBegan { .. } => {}
-            Step::Items(items) => seen += items.len(),
-            Step::ListEnded { .. } => break,
+            Step::Init { .. } => {}
+            Step::InitApply(items) => seen += items.len(),
+            Step::InitDone { .. } => break,
             step => panic!("{step:?}"),
         }
     }

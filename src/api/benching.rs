@@ -1,7 +1,7 @@
 //! Reading the bodies of lists and watches, without what surrounds it: the calls
 //! that [`ListWatch`](super::ListWatch) makes, for the benchmarks.
 
-use super::decode::{Encoding, FactsReader, ListError, ListReader, WatchEvent, WatchReader};
+use super::decode::{DecodedEvent, Encoding, FactsReader, ListError, ListReader, WatchReader};
 use kube_gc_core::object::ObjectFacts;
 
 /// The facts of the items in a list of JSON.
@@ -48,10 +48,10 @@ fn objects_of<'a>(
         events.feed(chunk);
         while let Some(event) = events.next(&mut reader).map_err(|error| error.0)? {
             match event {
-                WatchEvent::Added(facts) | WatchEvent::Modified(facts) | WatchEvent::Deleted(facts) => {
+                DecodedEvent::Added(facts) | DecodedEvent::Modified(facts) | DecodedEvent::Deleted(facts) => {
                     batch.push(facts);
                 }
-                WatchEvent::Nameless(_) | WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
+                DecodedEvent::Nameless(_) | DecodedEvent::Bookmark(_) | DecodedEvent::Error(_) => {}
             }
         }
     }

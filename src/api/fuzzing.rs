@@ -11,7 +11,7 @@ use std::fmt::Debug;
 
 use serde_json::Value;
 
-use super::decode::{Envelope, FactsReader, LineSplitter, ListScanner, ObjectView, WatchEvent};
+use super::decode::{DecodedEvent, Envelope, FactsReader, LineSplitter, ListScanner, ObjectView};
 use kube_gc_core::object::ObjectFacts;
 use naive::Read;
 
@@ -144,7 +144,7 @@ pub fn watch(bytes: &[u8]) {
 }
 
 fn event(line: &[u8]) {
-    let lean = |line: &[u8]| WatchEvent::read(line, &mut FactsReader::default()).ok().map(Event::from);
+    let lean = |line: &[u8]| DecodedEvent::read(line, &mut FactsReader::default()).ok().map(Event::from);
     compare(line, lean, naive::event, no_disguise);
     // Servers write the type first; a tree written afresh has it last.
     let Ok(tree) = serde_json::from_slice::<Value>(line) else { return };
@@ -154,7 +154,7 @@ fn event(line: &[u8]) {
     }
 }
 
-/// A [`WatchEvent`] as far as the naive reader knows it.
+/// A [`DecodedEvent`] as far as the naive reader knows it.
 #[derive(Debug, PartialEq)]
 enum Event {
     Object { deleted: bool, facts: ObjectFacts },
@@ -163,14 +163,16 @@ enum Event {
     Error { code: u16, message: String },
 }
 
-impl From<WatchEvent> for Event {
-    fn from(line: WatchEvent) -> Self {
+impl From<DecodedEvent> for Event {
+    fn from(line: DecodedEvent) -> Self {
         match line {
-            WatchEvent::Added(facts) | WatchEvent::Modified(facts) => Self::Object { deleted: false, facts },
-            WatchEvent::Deleted(facts) => Self::Object { deleted: true, facts },
-            WatchEvent::Nameless(version) => Self::Nameless(version),
-            WatchEvent::Bookmark(version) => Self::Bookmark(version),
-            WatchEvent::Error(status) => Self::Error { code: status.code, message: status.message },
+            DecodedEvent::Added(facts) | DecodedEvent::Modified(facts) => {
+                Self::Object { deleted: false, facts }
+            }
+            DecodedEvent::Deleted(facts) => Self::Object { deleted: true, facts },
+            DecodedEvent::Nameless(version) => Self::Nameless(version),
+            DecodedEvent::Bookmark(version) => Self::Bookmark(version),
+            DecodedEvent::Error(status) => Self::Error { code: status.code, message: status.message },
         }
     }
 }

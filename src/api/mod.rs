@@ -57,7 +57,7 @@ pub use event::EventType;
 pub use finalizer::{Finalizer, FinalizerRemoval};
 pub use high_water::HighWater;
 pub(crate) use jitter::Jitter;
-pub use list_watch::{ListWatch, Phase, Sighting, Step, WatchStart};
+pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use patch::{Patched, References};
 pub use reachability::Outage;
 pub use read::{AbsenceProof, ListMeta, LookUp};

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use kube_gc::api::{
-    Api, ApiSettings, HighWater, ListWatch, Sighting, Step, WatchProtocol, WatchSettings, WatchStart,
-    WriteGate, load_config,
+    Api, ApiSettings, HighWater, ListWatch, Step, WatchProtocol, WatchSettings, WatchStart, WriteGate,
+    load_config,
 };
+use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::Uid;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
@@ -100,7 +101,7 @@ async fn follow(bench: &Bench, watch_protocol: WatchProtocol) -> [usize; 2] {
     join_all(
         watches
             .iter_mut()
-            .map(|watch| async { while !matches!(next(watch).await, Step::ListEnded { .. }) {} }),
+            .map(|watch| async { while !matches!(next(watch).await, Step::InitDone { .. }) {} }),
     )
     .await;
 
@@ -115,7 +116,7 @@ async fn follow(bench: &Bench, watch_protocol: WatchProtocol) -> [usize; 2] {
 }
 
 async fn until_seen(watch: &mut ListWatch, uid: &Uid) {
-    let is_it = |sighting: &Sighting| matches!(sighting, Sighting::Seen(facts) if facts.uid == *uid);
+    let is_it = |event: &WatchEvent| matches!(event, WatchEvent::Apply(facts) if facts.uid == *uid);
     loop {
         if let Step::Events(events) = next(watch).await
             && events.iter().any(is_it)

@@ -28,7 +28,7 @@ pub async fn agree(bench: &Bench) {
             // What is read of a type says how to write to it.
             let start = WatchStart { high_water: HighWater::default(), aggregated: false };
             let mut watch = api.watch(bench.resource(api_version, kind), start);
-            while !matches!(next(&mut watch).await, Step::ListEnded { .. }) {}
+            while !matches!(next(&mut watch).await, Step::InitDone { .. }) {}
             conditions_hold(bench, &api, api_version, kind).await;
             policies_differ(bench, &api, api_version, kind).await;
         }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use http::Response;
 use kube::client::ClientBuilder;
 use kube_gc::api::{
-    Api, ApiSettings, Encoding, HighWater, ListWatch, Sighting, Step, WatchSettings, WatchStart, WriteGate,
-    load_config,
+    Api, ApiSettings, Encoding, HighWater, ListWatch, Step, WatchSettings, WatchStart, WriteGate, load_config,
 };
+use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{Identity, ObjectFacts, ResourceType};
 use serde_json::json;
 use tower::util::MapResponseLayer;
@@ -71,13 +71,13 @@ impl Way {
     async fn cache(&self, resource: &Arc<ResourceType>) -> (BTreeMap<String, ObjectFacts>, ListWatch) {
         let mut watch = self.watch(resource);
         let mut all = BTreeMap::new();
-        assert!(matches!(next(&mut watch).await, Step::ListBegan { .. }));
+        assert!(matches!(next(&mut watch).await, Step::Init { .. }));
         loop {
             match next(&mut watch).await {
-                Step::Items(items) => {
+                Step::InitApply(items) => {
                     all.extend(items.into_iter().map(|facts| (facts.uid.to_string(), facts)));
                 }
-                Step::ListEnded { resource_version } => {
+                Step::InitDone { resource_version } => {
                     assert!(resource_version.is_some(), "{} {}", self.name, resource.group_resource);
                     return (all, watch);
                 }
@@ -184,13 +184,13 @@ async fn change(watch: &mut ListWatch, before: &ObjectFacts, name: &str) -> Obje
             Step::Events(events) => {
                 for event in events {
                     match event {
-                        Sighting::Seen(facts)
+                        WatchEvent::Apply(facts)
                             if facts.uid == before.uid
                                 && facts.resource_version != before.resource_version =>
                         {
                             return facts;
                         }
-                        Sighting::Seen(_) | Sighting::Deleted(_) => {}
+                        _ => {}
                     }
                 }
             }
@@ -226,7 +226,7 @@ async fn watches_agree(bench: &Bench, ways: &[Way; 4], api_version: &str, kind: 
 }
 
 /// What a watch shows of an object, up to its end and the next bookmark.
-async fn life(bench: &Bench, mut watch: ListWatch, object: &Identity, name: &str) -> Vec<Sighting> {
+async fn life(bench: &Bench, mut watch: ListWatch, object: &Identity, name: &str) -> Vec<WatchEvent> {
     let mut life = Vec::new();
     let mut ended = 0;
     let end = loop {
@@ -239,11 +239,10 @@ async fn life(bench: &Bench, mut watch: ListWatch, object: &Identity, name: &str
             }
             step => panic!("{name}: {step:?}"),
         };
-        life.extend(events.into_iter().filter(|event| {
-            let (Sighting::Seen(facts) | Sighting::Deleted(facts)) = event;
-            facts.uid == object.uid
-        }));
-        if let Some(Sighting::Deleted(facts)) = life.last() {
+        life.extend(
+            events.into_iter().filter(|event| event.facts().is_some_and(|facts| facts.uid == object.uid)),
+        );
+        if let Some(WatchEvent::Delete(facts)) = life.last() {
             break facts.clone();
         }
     };

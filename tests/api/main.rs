@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use kube_gc::api::{
     AbsenceProof, Api, ApiSettings, Deleted, Discovered, ErrorClass, Finalizer, FinalizerRemoval, HighWater,
-    ListWatch, LookUp, Patched, References, Sighting, Step, WatchStart, WriteGate, load_config,
+    ListWatch, LookUp, Patched, References, Step, WatchStart, WriteGate, load_config,
 };
+use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{Identity, Namespace, ObjectFacts, PropagationPolicy, ResourceType, Uid};
 use serde_json::{Value, json};
 
@@ -311,8 +312,8 @@ async fn watching(bench: &Bench, api_version: &str, kind: &str) {
     while !listed.contains(&first.uid) {
         match next(&mut watch).await {
             Step::Events(events) => listed.extend(events.into_iter().filter_map(|event| match event {
-                Sighting::Seen(facts) => Some(facts.uid),
-                Sighting::Deleted(_) => None,
+                WatchEvent::Apply(facts) => Some(facts.uid),
+                _ => None,
             })),
             step => panic!("{step:?}"),
         }
@@ -326,11 +327,11 @@ async fn watching(bench: &Bench, api_version: &str, kind: &str) {
             Step::Events(events) => {
                 for event in events {
                     match event {
-                        Sighting::Seen(facts) if facts.uid == second.uid => {
+                        WatchEvent::Apply(facts) if facts.uid == second.uid => {
                             assert_eq!(facts.owners[0].uid, first.uid);
                             seen = true;
                         }
-                        Sighting::Deleted(facts) if facts.uid == second.uid => deleted = Some(facts),
+                        WatchEvent::Delete(facts) if facts.uid == second.uid => deleted = Some(facts),
                         _ => {}
                     }
                 }
@@ -351,11 +352,11 @@ async fn watching(bench: &Bench, api_version: &str, kind: &str) {
 
 async fn list(watch: &mut ListWatch) -> Vec<Uid> {
     let mut uids = Vec::new();
-    assert!(matches!(next(watch).await, Step::ListBegan { .. }));
+    assert!(matches!(next(watch).await, Step::Init { .. }));
     loop {
         match next(watch).await {
-            Step::Items(items) => uids.extend(items.into_iter().map(|facts| facts.uid)),
-            Step::ListEnded { resource_version } => {
+            Step::InitApply(items) => uids.extend(items.into_iter().map(|facts| facts.uid)),
+            Step::InitDone { resource_version } => {
                 assert!(resource_version.is_some());
                 return uids;
             }

@@ -52,7 +52,7 @@ async fn a_restored_store_is_noticed() {
     };
     let start = WatchStart { high_water: HighWater::default(), aggregated: false };
     let mut watch = api.watch(config_maps.into(), start);
-    while !matches!(watch.next().await, Some(Step::ListEnded { .. })) {}
+    while !matches!(watch.next().await, Some(Step::InitDone { .. })) {}
     for number in 0..300 {
         create(&client, &format!("after-the-backup-{number}")).await;
     }
@@ -79,5 +79,5 @@ async fn a_restored_store_is_noticed() {
         }
     };
     assert!(seen.is_after(&found), "{seen} {found}");
-    assert!(matches!(watch.next().await, Some(Step::ListBegan { .. })));
+    assert!(matches!(watch.next().await, Some(Step::Init { .. })));
 }

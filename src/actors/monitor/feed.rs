@@ -14,7 +14,7 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::messages::{
     ExpectedDiscovery, ServedTypesChanged, StoreRestored, SyncChanged, TakeIn, TypesListed,
 };
-use crate::api::{ListWatch, Phase, Sighting, Step, WatchStart};
+use crate::api::{ListWatch, Phase, Step, WatchStart};
 use crate::telemetry::record;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, WatchEvent};
 use kube_gc_core::object::{GroupResource, ObjectFacts, ResourceType};
@@ -151,33 +151,29 @@ impl Feed {
         let at = self.list_watch.arrived();
         let resource = &self.resource.group_resource;
         match step {
-            Step::ListBegan { resource_version } => {
-                self.batches.put(WatchEvent::Init { resource_version }, at);
+            Step::Init { resource_version } => {
+                self.lanes.put(WatchEvent::Init { resource_version }, at);
             }
-            Step::Items(items) => {
+            Step::InitApply(items) => {
                 self.notice_listed_types(&items);
                 for facts in items {
                     self.batches.put(WatchEvent::Apply(facts), at);
                 }
             }
-            Step::ListEnded { resource_version } => {
-                self.batches.put(WatchEvent::InitDone { resource_version: resource_version.clone() }, at);
+            Step::InitDone { resource_version } => {
+                self.lanes.put(WatchEvent::InitDone { resource_version: resource_version.clone() }, at);
                 self.progress.list_ended(resource_version);
                 self.trouble.over(resource);
             }
-            Step::Events(sightings) => {
+            Step::Events(events) => {
                 self.goes_on();
-                for sighting in sightings {
-                    self.notice_served_types(&sighting);
-                    let (Sighting::Seen(facts) | Sighting::Deleted(facts)) = &sighting;
-                    if facts.resource_version.is_some() {
-                        self.progress.received.clone_from(&facts.resource_version);
+                for event in events {
+                    self.notice_served_types(&event);
+                    let version = event.facts().and_then(|facts| facts.resource_version.as_ref());
+                    if version.is_some() {
+                        self.progress.received = version.cloned();
                     }
-                    let change = match sighting {
-                        Sighting::Seen(facts) => WatchEvent::Apply(facts),
-                        Sighting::Deleted(facts) => WatchEvent::Delete(facts),
-                    };
-                    self.batches.put(change, at);
+                    self.lanes.put(event, at);
                 }
             }
             // All is quiet: whatever went wrong is over. Who waits for this version to
@@ -265,14 +261,12 @@ impl Feed {
     }
 
     /// A CRD or an APIService changed: discovery should look at once.
-    fn notice_served_types(&self, sighting: &Sighting) {
+    fn notice_served_types(&self, event: &WatchEvent) {
         if self.progress.applied.is_none() {
             return;
         }
-        let (facts, deleted) = match sighting {
-            Sighting::Seen(facts) => (facts, false),
-            Sighting::Deleted(facts) => (facts, true),
-        };
+        let Some(facts) = event.facts() else { return };
+        let deleted = matches!(event, WatchEvent::Delete(_));
         if let Some(expected) = expected(&self.resource.group_resource, facts, deleted) {
             self.context.types_changed.do_send(ServedTypesChanged { expected });
         }

@@ -6,7 +6,7 @@ use http::header::CONTENT_TYPE;
 
 use super::protobuf::{self, FrameSplitter, ListParser};
 use super::{
-    Envelope, EventError, FactsReader, LineSplitter, ListError, ListScanner, ObjectView, Status, WatchEvent,
+    DecodedEvent, Envelope, EventError, FactsReader, LineSplitter, ListError, ListScanner, ObjectView, Status,
 };
 
 /// No event is longer: etcd takes no object over a few MiB.
@@ -129,16 +129,16 @@ impl WatchReader {
     /// # Errors
     ///
     /// What comes next is no event.
-    pub fn next(&mut self, reader: &mut FactsReader) -> Result<Option<WatchEvent>, EventError> {
+    pub fn next(&mut self, reader: &mut FactsReader) -> Result<Option<DecodedEvent>, EventError> {
         let fault = |error: &dyn std::error::Error| EventError(error.to_string());
         match self {
             Self::Json(lines) => {
                 let line: Option<Bytes> = lines.next_line().map_err(|error| fault(&error))?;
-                line.map(|line| WatchEvent::read(&line, reader)).transpose()
+                line.map(|line| DecodedEvent::read(&line, reader)).transpose()
             }
             Self::Protobuf(frames) => {
                 let frame: Option<Bytes> = frames.next_frame().map_err(|error| fault(&error))?;
-                frame.map(|frame| Ok(WatchEvent::of(protobuf::read_event(&frame)?, reader))).transpose()
+                frame.map(|frame| Ok(DecodedEvent::of(protobuf::read_event(&frame)?, reader))).transpose()
             }
         }
     }

@@ -28,7 +28,7 @@ pub(super) use list::{Envelope, ListError, ListScanner};
 pub(super) use object::{FactsReader, ObjectView, reference};
 pub(super) use protobuf::{MAGIC as PROTOBUF_MAGIC, MEDIA_TYPE as PROTOBUF};
 pub(super) use text::Text;
-pub(super) use watch::{EventError, WatchEvent};
+pub(super) use watch::{DecodedEvent, EventError};
 
 /// What is wrong with a JSON text, without quoting it: serde's own message
 /// repeats values, and those may be secret.

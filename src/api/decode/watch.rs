@@ -10,7 +10,7 @@ use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
 /// What an event says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WatchEvent {
+pub enum DecodedEvent {
     /// ADDED.
     Added(ObjectFacts),
     /// MODIFIED.
@@ -30,7 +30,7 @@ pub enum WatchEvent {
 #[error("{0}")]
 pub struct EventError(pub String);
 
-impl WatchEvent {
+impl DecodedEvent {
     /// Reads a line.
     ///
     /// # Errors
@@ -176,29 +176,29 @@ fn read_late<'a, E: serde::de::Error>(
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<WatchEvent, EventError> {
-        WatchEvent::read(line.as_bytes(), &mut FactsReader::default())
+    fn read(line: &str) -> Result<DecodedEvent, EventError> {
+        DecodedEvent::read(line.as_bytes(), &mut FactsReader::default())
     }
 
     #[test]
     fn every_type_reads_in_either_order() {
         let object = r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}"#;
         let added = format!(r#"{{"type":"ADDED","object":{object}}}"#);
-        assert!(matches!(read(&added), Ok(WatchEvent::Added(facts)) if *facts.name == *"a"));
+        assert!(matches!(read(&added), Ok(DecodedEvent::Added(facts)) if *facts.name == *"a"));
         let modified = format!(r#"{{"object":{object},"type":"MODIFIED"}}"#);
-        assert!(matches!(read(&modified), Ok(WatchEvent::Modified(facts)) if *facts.name == *"a"));
+        assert!(matches!(read(&modified), Ok(DecodedEvent::Modified(facts)) if *facts.name == *"a"));
         let deleted = format!(r#"{{"type":"DELETED","object":{object}}}"#);
-        assert!(matches!(read(&deleted), Ok(WatchEvent::Deleted(_))));
+        assert!(matches!(read(&deleted), Ok(DecodedEvent::Deleted(_))));
         let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
-        assert_eq!(read(bookmark), Ok(WatchEvent::Bookmark(Some(ResourceVersion::number(9)))));
+        assert_eq!(read(bookmark), Ok(DecodedEvent::Bookmark(Some(ResourceVersion::number(9)))));
         let error = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}"#;
-        assert!(matches!(read(error), Ok(WatchEvent::Error(status)) if status.code == 410));
+        assert!(matches!(read(error), Ok(DecodedEvent::Error(status)) if status.code == 410));
     }
 
     #[test]
     fn an_object_without_a_uid_is_nameless() {
         let line = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}"#;
-        assert_eq!(read(line), Ok(WatchEvent::Nameless(Some(ResourceVersion::number(7)))));
+        assert_eq!(read(line), Ok(DecodedEvent::Nameless(Some(ResourceVersion::number(7)))));
     }
 
     #[test]

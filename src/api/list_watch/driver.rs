@@ -106,7 +106,7 @@ pub(super) struct Listing {
     pub objects: usize,
     /// The first page: its version decides whether the list counts.
     pub first: bool,
-    /// `ListBegan` has been said.
+    /// `Init` was reported.
     pub begun: bool,
     pub since: Instant,
     /// The next part comes until then.

@@ -273,7 +273,7 @@ impl Machine {
         self.plan = Plan::Watch;
         self.fruitless = 0;
         self.just_listed = true;
-        Some(Step::ListEnded { resource_version: version })
+        Some(Step::InitDone { resource_version: version })
     }
 
     /// A list could not be read.

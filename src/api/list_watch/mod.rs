@@ -12,4 +12,4 @@ mod step;
 mod tests;
 
 pub use driver::ListWatch;
-pub use step::{Phase, Sighting, Step, WatchStart};
+pub use step::{Phase, Step, WatchStart};

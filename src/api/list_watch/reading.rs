@@ -6,11 +6,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::driver::{ListWatch, Listing, Stage, failure};
 use super::machine::{End, Verdict};
-use super::step::{Sighting, Step};
-use crate::api::decode::{Envelope, EventError, ListError, Status, WatchEvent};
+use super::step::Step;
+use crate::api::decode::{DecodedEvent, Envelope, EventError, ListError, Status};
 use crate::api::error::{self, ApiError, ErrorClass, NO_TEXT, error_chain};
 use crate::api::settings::Verb;
 use crate::telemetry::EventKind;
+use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{ObjectFacts, ResourceType};
 
 /// No more events are delivered at once, so that a batch can be applied quickly.
@@ -77,14 +78,14 @@ impl ListWatch {
                     self.ready.push_back(Step::StoreRestored { seen, found });
                 }
             }
-            self.ready.push_back(Step::ListBegan { resource_version: version });
+            self.ready.push_back(Step::Init { resource_version: version });
         }
         self.items(batch);
     }
 
     fn items(&mut self, batch: Vec<ObjectFacts>) {
         self.metrics.came(EventKind::Listed, batch.len());
-        self.ready.push_back(Step::Items(batch));
+        self.ready.push_back(Step::InitApply(batch));
     }
 
     /// The list's body has ended.
@@ -120,7 +121,7 @@ impl ListWatch {
             }
         }
         if !begun {
-            self.ready.push_back(Step::ListBegan { resource_version: envelope.resource_version.clone() });
+            self.ready.push_back(Step::Init { resource_version: envelope.resource_version.clone() });
         }
         if !batch.is_empty() {
             self.items(batch);
@@ -158,34 +159,34 @@ impl ListWatch {
                     self.cannot_read(encoding, &mut message);
                     break Some(End::Failed(watch_failure(&self.resource, message)));
                 }
-                Ok(Some(WatchEvent::Error(status))) => {
+                Ok(Some(DecodedEvent::Error(status))) => {
                     break Some(End::Failed(error_event(&self.resource, &status)));
                 }
-                Ok(Some(WatchEvent::Bookmark(version))) => {
+                Ok(Some(DecodedEvent::Bookmark(version))) => {
                     self.metrics.came(EventKind::Bookmark, 1);
                     self.machine.saw(version.clone());
                     bookmark = Some(version);
                 }
-                Ok(Some(WatchEvent::Nameless(version))) => {
+                Ok(Some(DecodedEvent::Nameless(version))) => {
                     self.machine.saw(version);
                     self.skipped += 1;
                 }
-                Ok(Some(WatchEvent::Added(facts))) => {
+                Ok(Some(DecodedEvent::Added(facts))) => {
                     self.metrics.came(EventKind::Added, 1);
                     self.machine.saw(facts.resource_version.clone());
-                    events.push(Sighting::Seen(facts));
+                    events.push(WatchEvent::Apply(facts));
                     bookmark = None;
                 }
-                Ok(Some(WatchEvent::Modified(facts))) => {
+                Ok(Some(DecodedEvent::Modified(facts))) => {
                     self.metrics.came(EventKind::Modified, 1);
                     self.machine.saw(facts.resource_version.clone());
-                    events.push(Sighting::Seen(facts));
+                    events.push(WatchEvent::Apply(facts));
                     bookmark = None;
                 }
-                Ok(Some(WatchEvent::Deleted(facts))) => {
+                Ok(Some(DecodedEvent::Deleted(facts))) => {
                     self.metrics.came(EventKind::Deleted, 1);
                     self.machine.saw(facts.resource_version.clone());
-                    events.push(Sighting::Deleted(facts));
+                    events.push(WatchEvent::Delete(facts));
                     bookmark = None;
                 }
                 Ok(None) => {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::api::error::ApiError;
 use crate::api::high_water::HighWater;
+use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
 /// Where a [`ListWatch`](super::ListWatch) starts from.
@@ -11,73 +12,65 @@ use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 pub struct WatchStart {
     /// The versions seen so far.
     pub high_water: HighWater,
-    /// Served by an aggregated API, whose versions may go back without meaning it.
+    /// Whether an aggregated API serves the type. Its versions may go back at any time.
     pub aggregated: bool,
 }
 
-/// Which of the two is being read. A list is long, and work for a while; a watch is
-/// next to no work for a long time.
+/// Which of the two is being read: a list takes much CPU for a short time, a watch little for
+/// a long time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The list, or what comes before it.
+    /// The list, or the wait before it.
     List,
     /// The watch.
     Watch,
 }
 
-/// An object as a watch showed it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sighting {
-    /// ADDED or MODIFIED.
-    Seen(ObjectFacts),
-    /// DELETED, with the last state.
-    Deleted(ObjectFacts),
-}
-
-/// What a [`ListWatch`](super::ListWatch) has to say.
+/// What a [`ListWatch`](super::ListWatch) reports. `Init`, `InitApply` and `InitDone` mean
+/// the same as in kube's `watcher::Event`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A list begins; what was listed since the last `ListBegan` without a
-    /// `ListEnded` counts for nothing.
-    ListBegan {
-        /// The version for which it stands, if that is known already: then it is not
-        /// older than anything that was seen of the type.
+    /// A list begins. Objects that were listed since the last `Init` without an `InitDone` are
+    /// to be discarded.
+    Init {
+        /// The list's version, if it is known already. Then it is not older than anything that
+        /// was seen of the type.
         resource_version: Option<ResourceVersion>,
     },
     /// Objects of the list.
-    Items(Vec<ObjectFacts>),
-    /// The list is complete and stands for this version.
-    ListEnded {
+    InitApply(Vec<ObjectFacts>),
+    /// The list is complete.
+    InitDone {
         /// The list's version.
         resource_version: Option<ResourceVersion>,
     },
-    /// What the watch showed, in order; at least one, and as many as had arrived.
-    Events(Vec<Sighting>),
-    /// The watch has shown everything up to a version.
+    /// What the watch showed, in order: at least one `Apply` or `Delete`, and all that had
+    /// arrived.
+    Events(Vec<WatchEvent>),
+    /// The watch has shown everything up to this version.
     Bookmark {
-        /// Which one.
+        /// The version.
         resource_version: Option<ResourceVersion>,
     },
-    /// What had failed works again: the watch goes on from where it was, or begins after a list.
+    /// What had failed works again: the watch was resumed, or begins after a list.
     Resumed,
-    /// The watch has ended, as watches do; it is resumed, or the type is listed anew.
+    /// The watch ended, as every watch does. It is resumed, or the type is listed again.
     WatchEnded,
-    /// The watch cannot be resumed: what came after the last version seen is not kept
-    /// any more. The type is listed anew.
+    /// The watch cannot be resumed, because the server no longer has the events after the last
+    /// version seen. The type is listed again.
     Expired {
-        /// In the server's words.
+        /// The server's error.
         error: ApiError,
     },
-    /// Something went wrong; it is tried again after this time.
+    /// Something failed and is retried.
     Failed {
-        /// What.
+        /// The error.
         error: ApiError,
-        /// When it is tried again.
+        /// The time until the retry.
         retry_in: Duration,
     },
-    /// The server's store has gone back in time: it was restored from a backup.
-    /// Every absence must be forgotten and the graph rebuilt before any further
-    /// write. The type is listed anew.
+    /// The server's store went back in time: it was restored from a backup. Before any further
+    /// write, every absence must be forgotten and the graph rebuilt. The type is listed again.
     StoreRestored {
         /// The last version seen.
         seen: ResourceVersion,

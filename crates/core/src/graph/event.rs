@@ -68,7 +68,7 @@ pub enum Intake {
 /// A list is an `Init`, its objects as `Apply`, and an `InitDone`. kube calls the objects
 /// between the two `InitApply`. One variant is enough here because the partition knows
 /// whether a list of the type is in progress.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEvent {
     /// A list begins. Objects that it does not contain may be gone.
     Init {
@@ -86,6 +86,17 @@ pub enum WatchEvent {
         /// The list's version.
         resource_version: Option<ResourceVersion>,
     },
+}
+
+impl WatchEvent {
+    /// The object of an `Apply` or a `Delete`.
+    #[must_use]
+    pub const fn facts(&self) -> Option<&ObjectFacts> {
+        match self {
+            Self::Apply(facts) | Self::Delete(facts) => Some(facts),
+            Self::Init { .. } | Self::InitDone { .. } => None,
+        }
+    }
 }
 
 /// What one partition tells another. Sent again whenever a fact in it changes;

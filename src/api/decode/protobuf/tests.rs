@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::encoder::{field, frame, list, status, typed};
 use super::*;
 use crate::api::decode::object::tests::object;
-use crate::api::decode::{Encoding, Envelope, FactsReader, ListError, ListReader, WatchEvent, WatchReader};
+use crate::api::decode::{DecodedEvent, Encoding, Envelope, FactsReader, ListError, ListReader, WatchReader};
 use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
 type ListMeta = (Vec<Option<ObjectFacts>>, Envelope);
@@ -23,7 +23,7 @@ fn error(body: &[u8]) -> String {
     read(Encoding::Protobuf, body, usize::MAX).unwrap_err().to_string()
 }
 
-fn events(encoding: Encoding, body: &[u8]) -> Vec<Result<WatchEvent, String>> {
+fn events(encoding: Encoding, body: &[u8]) -> Vec<Result<DecodedEvent, String>> {
     let mut watch = WatchReader::new(encoding);
     let mut reader = FactsReader::default();
     watch.feed(body);
@@ -105,10 +105,10 @@ fn errors_in_a_watch_say_what_their_json_says() {
     ] {
         let event = json!({"type": "ERROR", "object": object});
         let expected = events(Encoding::Json, &line(&event));
-        assert!(matches!(&*expected, [Ok(WatchEvent::Error(status))] if status.code > 400));
+        assert!(matches!(&*expected, [Ok(DecodedEvent::Error(status))] if status.code > 400));
         assert_eq!(events(Encoding::Protobuf, &frame(&event)), expected);
         let body = typed("v1", "Status", &status(&object));
-        let Some(Ok(WatchEvent::Error(expected))) = expected.first().cloned() else { unreachable!() };
+        let Some(Ok(DecodedEvent::Error(expected))) = expected.first().cloned() else { unreachable!() };
         assert_eq!(Status::read(Encoding::Protobuf, &body), expected);
     }
     assert_eq!(Status::read(Encoding::Protobuf, b"{}"), Status::default());

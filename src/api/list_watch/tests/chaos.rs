@@ -104,13 +104,14 @@ proptest! {
             let mut until = Instant::now() + Duration::from_secs(1_000_000);
             while let Ok(step) = tokio::time::timeout_at(until, watch.next()).await {
                 match step.unwrap() {
-                    Step::ListBegan { .. } => listing.clear(),
-                    Step::Items(items) => listing.extend(items.into_iter().map(|o| (o.uid, o.resource_version))),
-                    Step::ListEnded { .. } => picture = std::mem::take(&mut listing),
+                    Step::Init { .. } => listing.clear(),
+                    Step::InitApply(items) => listing.extend(items.into_iter().map(|o| (o.uid, o.resource_version))),
+                    Step::InitDone { .. } => picture = std::mem::take(&mut listing),
                     Step::Events(events) => for event in events {
                         match event {
-                            Sighting::Seen(object) => { picture.insert(object.uid, object.resource_version); }
-                            Sighting::Deleted(object) => { picture.remove(&object.uid); }
+                            WatchEvent::Apply(object) => { picture.insert(object.uid, object.resource_version); }
+                            WatchEvent::Delete(object) => { picture.remove(&object.uid); }
+                            WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => panic!("{event:?} in a watch"),
                         }
                     },
                     Step::StoreRestored { .. } => panic!("no store was restored"),

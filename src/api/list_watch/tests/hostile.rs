@@ -75,7 +75,7 @@ async fn fat_objects_come_in_small_batches() {
     let (mut listed, mut came) = (Vec::new(), Vec::new());
     while came.iter().sum::<usize>() < 40 {
         match watch.next().await.unwrap() {
-            Step::Items(items) => listed.push(items.len()),
+            Step::InitApply(items) => listed.push(items.len()),
             Step::Events(events) => came.push(events.len()),
             _ => {}
         }

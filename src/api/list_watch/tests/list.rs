@@ -45,7 +45,7 @@ async fn big_lists_come_in_batches_and_nameless_objects_are_counted() {
     let mut batches = Vec::new();
     loop {
         match watch.next().await.unwrap() {
-            Step::Items(items) => batches.push(items.len()),
+            Step::InitApply(items) => batches.push(items.len()),
             step => break assert_eq!(text(Some(step)), "listed 9"),
         }
     }

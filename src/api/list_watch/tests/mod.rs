@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::api::scripted::{Part, Reply, Seen, Server, lines, widgets};
 use crate::api::{Api, ApiSettings, ErrorClass, HighWater, WatchSettings, WriteGate};
+use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::ResourceVersion;
 
 fn item(name: &str, version: u64) -> String {
@@ -59,16 +60,17 @@ fn text(step: Option<Step>) -> String {
     };
     match step {
         None => "ended".into(),
-        Some(Step::ListBegan { .. }) => "began".into(),
-        Some(Step::Items(items)) => format!("items {}", names(&items)),
-        Some(Step::ListEnded { resource_version }) => {
+        Some(Step::Init { .. }) => "began".into(),
+        Some(Step::InitApply(items)) => format!("items {}", names(&items)),
+        Some(Step::InitDone { resource_version }) => {
             format!("listed {}", resource_version.map_or_else(|| "-".into(), |v| v.to_string()))
         }
         Some(Step::Events(events)) => events
             .into_iter()
             .map(|event| match event {
-                Sighting::Seen(facts) => format!("+{}", facts.name),
-                Sighting::Deleted(facts) => format!("-{}", facts.name),
+                WatchEvent::Apply(facts) => format!("+{}", facts.name),
+                WatchEvent::Delete(facts) => format!("-{}", facts.name),
+                WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => panic!("{event:?} in a watch"),
             })
             .collect::<Vec<_>>()
             .join(" "),
