@@ -1,10 +1,10 @@
-//! Reading the bodies of lists and watches, without what surrounds it: the calls
-//! that [`ListWatch`](super::ListWatch) makes, for the benchmarks.
+//! Entry points of the benchmarks: reads the bodies of lists and watches with the calls that
+//! [`ListWatch`](super::ListWatch) makes.
 
 use super::decode::{DecodedEvent, Encoding, FactsReader, ListError, ListReader, WatchReader};
 use kube_gc_core::object::ObjectFacts;
 
-/// The facts of the items in a list of JSON.
+/// The facts of the items in a JSON list.
 ///
 /// # Errors
 ///
@@ -20,7 +20,7 @@ pub fn list<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ObjectFact
     Ok(batch)
 }
 
-/// The facts of the objects in a watch's events, in JSON.
+/// The facts of the objects in a JSON watch.
 ///
 /// # Errors
 ///
@@ -29,7 +29,7 @@ pub fn watch<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ObjectFac
     objects_of(WatchReader::new(Encoding::Json), chunks)
 }
 
-/// The same of a watch in protobuf.
+/// The facts of the objects in a protobuf watch.
 ///
 /// # Errors
 ///

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment on a [`Clock`]. Moments of different clocks have nothing to do with
-/// each other.
+/// A moment on a [`Clock`]. Moments of different clocks cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
 
@@ -22,7 +21,7 @@ impl Moment {
         self.0
     }
 
-    /// How long it is until then; nothing if it is over.
+    /// The time until a later moment; zero if that is past.
     #[must_use]
     pub const fn until(self, then: Self) -> Duration {
         then.0.saturating_sub(self.0)
@@ -35,26 +34,26 @@ impl Moment {
     }
 }
 
-/// Tells the time for leases. It never goes back, and nobody can set it.
+/// A monotonic clock for leases. Nobody can set it.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Clock {
-    /// The time since the machine was started, its suspends included: a lease runs
-    /// out while its holder's machine sleeps. The usual monotonic clock would stand
-    /// still meanwhile, and the holder would wake up believing in its lease.
+    /// The time since boot, including suspends: a lease expires while its holder's machine
+    /// sleeps. The usual monotonic clock stops meanwhile, and the holder would wake up with a
+    /// lease that seems valid.
     #[default]
     Boot,
-    /// The time of the asynchronous runtime since this instant, which tests can pause.
+    /// The time of the tokio runtime since this instant. Tests can pause it.
     Runtime(tokio::time::Instant),
 }
 
 impl Clock {
-    /// Begins a clock that stands still when the runtime's time does.
+    /// A clock that begins now and stops when the runtime's time is paused.
     #[must_use]
     pub fn runtime() -> Self {
         Self::Runtime(tokio::time::Instant::now())
     }
 
-    /// Now.
+    /// The present moment.
     #[must_use]
     pub fn now(&self) -> Moment {
         match self {
@@ -65,12 +64,12 @@ impl Clock {
 }
 
 fn since_boot() -> Duration {
-    // Elsewhere the monotonic clock is as near as there is.
+    // Other systems have no closer equivalent than the monotonic clock.
     #[cfg(target_os = "linux")]
     let clock = ClockId::Boottime;
     #[cfg(not(target_os = "linux"))]
     let clock = ClockId::Monotonic;
-    // Neither part is ever negative: the origin is the machine's start.
+    // Never negative: the origin is the boot.
     Duration::try_from(clock_gettime(clock)).unwrap_or_default()
 }
 

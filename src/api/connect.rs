@@ -1,4 +1,4 @@
-//! Finding and reaching the API server.
+//! Finds the API server and connects to it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,10 +16,10 @@ use super::transport;
 use super::write_gate::{WriteGate, WriteGateLayer};
 use kube_gc_core::object::GroupResource;
 
-/// Why there is no way to an API server, for people.
+/// Why no connection to an API server can be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// No configuration, or one that cannot be used.
+    /// There is no configuration, or it cannot be used.
     #[error("{0}")]
     Config(String),
     /// The configuration cannot be turned into a client.
@@ -27,12 +27,12 @@ pub enum ConnectError {
     Client {
         /// The server's URL.
         server: String,
-        /// What does not work.
+        /// The cause.
         cause: String,
     },
 }
 
-/// What the server says it is.
+/// The version of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServerVersion {
@@ -47,11 +47,11 @@ pub struct ServerVersion {
 }
 
 /// Finds the configuration: the given kubeconfig file, else `$KUBECONFIG`, else
-/// `~/.kube/config`, else the service account of the pod that this runs in.
+/// `~/.kube/config`, else the service account of the pod in which this process runs.
 ///
 /// # Errors
 ///
-/// Says which file or variable is meant, what is wrong with it, and what to do.
+/// Names the file or variable, what is wrong with it, and what to do.
 pub async fn load_config(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -63,7 +63,7 @@ pub async fn load_config(
     let variable = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
     if let Some(value) = variable {
         let mut merged = Kubeconfig::default();
-        // As kubectl: files of the list that do not exist are passed over.
+        // As in kubectl: files in the list that do not exist are skipped.
         let paths: Vec<PathBuf> =
             std::env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect();
         let existing: Vec<&PathBuf> = paths.iter().filter(|path| path.exists()).collect();
@@ -76,7 +76,7 @@ pub async fn load_config(
         for path in existing {
             let read = read_kubeconfig(path, "$KUBECONFIG")?;
             merged = merged.merge(read).map_err(|error| {
-                ConnectError::Config(format!("the files of $KUBECONFIG do not go together: {error}"))
+                ConnectError::Config(format!("the files of $KUBECONFIG cannot be merged: {error}"))
             })?;
         }
         return choose(merged, context, "$KUBECONFIG").await;
@@ -111,7 +111,7 @@ fn read_kubeconfig(path: &Path, origin: &str) -> Result<Kubeconfig, ConnectError
     Kubeconfig::read_from(path).map_err(|error| {
         let cause = match &error {
             KubeconfigError::ReadConfig(cause, _) => cause.to_string(),
-            // The parser quotes the lines around the fault: there may be a token.
+            // The parser quotes the lines around the error, which may contain a token.
             KubeconfigError::Parse(cause) => first_line(&cause.to_string()),
             other => other.to_string(),
         };
@@ -148,19 +148,19 @@ async fn choose(
 }
 
 impl Api {
-    /// Sets up the way to the server; sends nothing yet. Call it on the runtime
-    /// that requests are to run on: a client dies with the runtime it was made on.
+    /// Sets up the clients; sends nothing yet. Call it on the runtime that will run the
+    /// requests: a client stops working when the runtime ends on which it was created.
     ///
     /// # Errors
     ///
-    /// Certificates or credentials that cannot be used, an unsupported proxy.
+    /// Certificates or credentials that cannot be used, or an unsupported proxy.
     pub fn connect(
         mut config: kube::Config,
         settings: ApiSettings,
         gate: WriteGate,
     ) -> Result<Self, ConnectError> {
-        // The client would repeat any request fifteen times, deletes included,
-        // behind the back of the work queues and their backoff.
+        // By default the client would repeat any request up to fifteen times, including
+        // deletes, without regard to the work queues' backoff.
         config.default_retry = false;
         let server = config.cluster_url.to_string();
         let client = |config: kube::Config| {
@@ -168,14 +168,14 @@ impl Api {
                 .map(|builder| builder.with_layer(&WriteGateLayer(gate.clone())).build())
                 .map_err(|error| ConnectError::Client { server: server.clone(), cause: error_chain(&error) })
         };
-        // Lists compress to a tenth, the rest is short. Watches have connections of their
-        // own: no watch can hold up a DELETE. Writes stay with HTTP/1.1: on a shared
-        // connection, one lost packet would hold up all of them.
+        // Lists compress to a tenth; other answers are short. Watches have their own
+        // connections, so that no watch can delay a DELETE. Writes use HTTP/1.1: on a shared
+        // connection, one lost packet would delay all of them.
         config.disable_compression = false;
         let lists = client(config.clone())?;
         config.disable_compression = true;
         let (unary, watches) = if config.proxy_url.is_some() {
-            tracing::debug!(server, "watches go over HTTP/1.1: there is a proxy in between");
+            tracing::debug!(server, "watches use HTTP/1.1, because the kubeconfig names a proxy");
             (client(config.clone())?, client(config)?)
         } else {
             let unusable = |error: BoxError| ConnectError::Client {
@@ -188,8 +188,8 @@ impl Api {
         Ok(Self::from_clients(Clients { unary, lists, watches }, settings, gate))
     }
 
-    /// Asks what the server is, and makes one call that needs credentials, so
-    /// that wrong ones show at once.
+    /// Reads the server's version, and sends one request that needs credentials, so that wrong
+    /// ones show at once.
     ///
     /// # Errors
     ///
@@ -203,13 +203,13 @@ impl Api {
         Ok(version)
     }
 
-    /// Whether the credentials may list any of the types that every cluster is
-    /// full of. Without a single one there is no point in beginning; with one, a
-    /// type that is missing is named in readiness like any that cannot sync.
+    /// Whether the credentials may list at least one of the types that every cluster has many
+    /// objects of. If not, there is no point in starting. If so, readiness names the types that
+    /// cannot be listed.
     ///
     /// # Errors
     ///
-    /// What else went wrong, if it went wrong for all of them.
+    /// All lists failed for another reason than a denial.
     pub async fn may_list(&self) -> Result<bool, ApiError> {
         let mut other = None;
         let mut denied = false;

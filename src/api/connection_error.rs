@@ -1,12 +1,12 @@
-//! Whether a request has failed because its connection was lost.
+//! Whether a request failed because of its connection.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
 
 use kube::client::AuthError;
 
-/// Whether the connection could not be made, or broke under the request. That the server
-/// has closed one while nothing was on it is neither: nobody notices but the pool.
+/// Whether the connection could not be made, or broke during the request. An idle connection
+/// that the server closes does not count: only the pool notices that.
 pub(super) fn is_connection_error(error: &kube::Error) -> bool {
     match error {
         kube::Error::Service(cause) => !cause.is::<AuthError>() && is_caused_by_connection(&**cause),
@@ -15,7 +15,7 @@ pub(super) fn is_connection_error(error: &kube::Error) -> bool {
     }
 }
 
-/// The same of what came while a body was read.
+/// The same for an error while a body is read.
 pub(super) fn is_caused_by_connection(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(cause) = next {

@@ -1,4 +1,4 @@
-//! What went wrong with a request, sorted into what the caller must know.
+//! Errors of requests, classified by what the caller must know.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,74 +8,72 @@ use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::GroupResource;
 use kube_gc_core::text::excerpt;
 
-/// A request that did not do what it was for.
+/// A failed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     /// What it means to the caller.
     pub class: ErrorClass,
-    /// The HTTP method, or what was attempted.
+    /// The HTTP method or the verb.
     pub action: &'static str,
-    /// What it was attempted on: resource, namespace and name, or a path.
+    /// The target: resource, namespace and name, or a path.
     pub target: String,
-    /// The server's own words, or the transport's. Never an object.
+    /// The server's message, or the transport's. Never contains an object.
     pub message: String,
-    /// The HTTP status, when there was an answer.
+    /// The HTTP status code, if there was an answer.
     pub code: Option<u16>,
 }
 
 /// What a failed request means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// 404, and it is the object's own: `Status.details` has its name, resource
-    /// and group. The object is absent.
+    /// The object's own 404: `Status.details` has its name, resource and group. The object is
+    /// absent.
     Absent,
-    /// 404 or 405 of another kind: the path is not served. Says nothing about
-    /// the object.
+    /// Another 404, or 405: the path is not served. This says nothing about the object.
     NotServed,
-    /// 404 of the namespace: a write into a namespace that is gone.
+    /// The 404 of the namespace of a write.
     NamespaceGone,
-    /// 409: a precondition does not hold, or the thing exists already.
+    /// 409: a precondition does not hold, or the object exists already.
     Conflict,
     /// 422 that names `metadata.uid`: another object has the name now.
     OtherObject,
-    /// Another 4xx: the server refuses the request as it is.
+    /// Another 4xx: the server refuses the request.
     Refused,
-    /// An answer that cannot be made sense of, such as an object without a uid.
-    /// It proves nothing.
+    /// An answer that cannot be used, such as an object without a uid. It proves nothing.
     Unusable,
-    /// An answer that is longer than is read. It proves nothing.
+    /// The answer exceeds the length limit. It proves nothing.
     TooLong,
-    /// 401, 403, or an admission webhook's no.
+    /// 401, 403, or a denial by an admission webhook.
     Denied,
     /// 429.
     Throttled {
-        /// How long the server asks to wait.
+        /// The wait that the server asks for.
         retry_after: Option<Duration>,
     },
     /// 410: the resource version or continue token has expired.
     Expired,
-    /// "Too large resource version": this server has not seen the version yet,
-    /// or never will, because its store was restored from a backup.
+    /// "Too large resource version": this server has not seen the version yet, or never will,
+    /// because its store was restored from a backup.
     TooLargeResourceVersion,
-    /// 5xx, a timeout, a broken connection: try again.
+    /// 5xx, a timeout, or a connection error: retry.
     Transient,
     /// The write gate is closed; nothing was sent.
     GateClosed,
-    /// Nothing was sent: watches broke, and it had to be made sure first that the store
-    /// is still the same. It is; but what was decided before is to be decided anew.
+    /// Nothing was sent: watches broke, so the restore fence was raised. The store was not
+    /// restored, but the decision must be made again.
     Fenced,
-    /// Dry run; nothing was sent.
+    /// This is a dry run; nothing was sent.
     DryRun,
-    /// Nothing was sent: the API server cannot be reached, or requests of this kind hang
+    /// Nothing was sent: the API server is unreachable, or requests of this type and verb hang
     /// for other objects.
     Deferred {
-        /// When to try again, unless somebody says so before.
+        /// When to retry, unless woken earlier.
         retry_after: Duration,
     },
 }
 
 impl ErrorClass {
-    /// A short name for metrics and status pages.
+    /// The name in metrics and debug pages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -101,34 +99,33 @@ impl ErrorClass {
 }
 
 impl ApiError {
-    /// True when the server says that it knows none of the encodings asked for.
+    /// Whether the server supports none of the requested encodings.
     pub(super) fn says_not_acceptable(&self) -> bool {
         matches!(self.code, Some(406 | 415))
     }
 
-    /// Whether a request may have been refused because of how its body was written: it is
-    /// said so, or it could not be read by somebody in between.
+    /// Whether a request may have been refused because of the encoding of its body, by the
+    /// server or by something between here and the server.
     pub(super) fn may_be_about_the_encoding(&self) -> bool {
         self.says_not_acceptable() || self.code == Some(400)
     }
 
-    /// Whether it was sent, or was to be, and no answer came.
+    /// Whether the request got no answer.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
         self.class == ErrorClass::Transient && self.code.is_none()
     }
 
-    /// Whether the request may have had its effect all the same: it was sent, and nobody
-    /// knows what became of it.
+    /// Whether the request may have taken effect: it was sent, and its result is not known.
     #[must_use]
     pub fn may_have_taken_effect(&self) -> bool {
         match self.class {
             ErrorClass::Transient => match self.code {
-                // The server could not handle it.
+                // The server did not process it.
                 Some(503) => false,
-                // Admission comes before the effect.
+                // Admission precedes the effect.
                 Some(_) => !self.message.contains("failed calling webhook"),
-                // In hyper's words: there was no connection to send it by.
+                // hyper's message for a connection that could not be made.
                 None => !self.message.contains("client error (Connect)"),
             },
             ErrorClass::Unusable | ErrorClass::TooLong => true,
@@ -189,7 +186,7 @@ pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The object that a request names, for telling its own 404 from others.
+/// The object that a request names, to recognize the object's own 404.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named<'a> {
     pub group_resource: &'a GroupResource,
@@ -197,17 +194,17 @@ pub(super) struct Named<'a> {
     pub name: &'a str,
 }
 
-/// A target is longer than this only if an owner reference names something that no object
-/// can be called, or discovery shows such a group.
+/// The longest target in a message. Only an invalid name in an owner reference or an invalid
+/// group in discovery exceeds it.
 const LONGEST_TARGET: usize = 1024;
-/// The server's words are cut here: a proxy may answer with a whole page.
+/// The longest message of a server. A proxy may answer with a whole page.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// No server is obeyed for longer than this when it asks to be left alone. Kubernetes says
-/// 32 s at most; but an aggregated API, a webhook or a proxy may say anything.
+/// The longest `Retry-After` that is honoured. Kubernetes asks for at most 32 s, but an
+/// aggregated API, a webhook or a proxy may ask for anything.
 pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Sorts an HTTP error. `status` is the decoded `Status`, if the body was one.
+/// Classifies an HTTP error. `status` is the decoded `Status`, if the body is one.
 pub(super) fn classify(
     code: u16,
     status: &Status,
@@ -245,15 +242,15 @@ pub(super) fn classify(
     }
 }
 
-/// Whether a refusal says that the server has too much to do. A 429 that an admission
-/// webhook has chosen, or a disruption budget, is about one object.
+/// Whether a response says that the server is overloaded. A 429 of an admission webhook or a
+/// disruption budget is about one object.
 pub(super) fn says_too_busy(code: u16, status: &Status) -> bool {
     let is_about_the_object = status.is_admission_denial() || status.message.contains("disruption budget");
     code == 429 && !is_about_the_object
 }
 
-/// The message to show: the server's own, or the start of an answer that is no
-/// `Status` (and no JSON, which might be an object).
+/// The message to show: the server's, or the start of a body that is neither a `Status` nor
+/// other JSON, which might be an object.
 pub(super) fn message(status: &Status, body: &[u8]) -> String {
     let text = if status.message.is_empty() {
         match body.iter().find(|byte| !byte.is_ascii_whitespace()) {

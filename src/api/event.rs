@@ -1,4 +1,4 @@
-//! Warnings and news on objects, as Kubernetes Events.
+//! Kubernetes Events about objects.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -15,16 +15,16 @@ use super::raw_metadata::MERGE_PATCH;
 use super::settings::{EVENT_COMPONENT, FIELD_MANAGER, Verb};
 use kube_gc_core::object::{GroupResource, Identity, Namespace};
 
-/// Where events about cluster-scoped objects go.
+/// The namespace of events about cluster-scoped objects.
 const FALLBACK_NAMESPACE: &str = "default";
 
-/// How long the part of an event's name may be that comes from the object's.
+/// The greatest length of the part of an event's name that comes from the object's name.
 const LONGEST_NAME: usize = 200;
 
-/// Whether an event is a warning.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
-    /// Somebody should look.
+    /// Something needs attention.
     Warning,
     /// For information.
     Normal,
@@ -41,17 +41,17 @@ impl EventType {
 
 impl Api {
     /// Records a warning about an object: a core/v1 Event of the component
-    /// [`EVENT_COMPONENT`], in the object's namespace or,
-    /// for cluster-scoped ones, in `default`. The same warning again only counts up.
+    /// [`EVENT_COMPONENT`], in the object's namespace or, for cluster-scoped objects, in
+    /// `default`. Repeating a warning increments the count of the existing event.
     ///
     /// # Errors
     ///
-    /// It could not be recorded. Events are for people: nothing depends on them.
+    /// The event could not be recorded. Nothing depends on it.
     pub async fn warn(&self, about: &Identity, reason: &str, message: &str) -> Result<(), ApiError> {
         self.tell(about, EventType::Warning, reason, message).await
     }
 
-    /// The same, of something that need not be a warning.
+    /// Records an event of any type, as [`warn`](Self::warn) does.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Api {
         }
     }
 
-    /// Counts an event that exists already.
+    /// Increments the count of an event that exists.
     async fn count_event(&self, namespace: &str, name: &str, now: &str) -> Result<(), ApiError> {
         #[derive(Deserialize)]
         struct Event {
@@ -121,7 +121,7 @@ impl Api {
         let found = self.event_call(Verb::Get, Method::GET, "GET", namespace, name, None).await;
         let answer = match found {
             Ok(answer) => answer,
-            // It expired just now. The next warning creates it again.
+            // It expired just now. The next one creates it again.
             Err(error) if error.class == ErrorClass::Absent => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -135,7 +135,7 @@ impl Api {
         });
         let body = Some((MERGE_PATCH, patch.to_string()));
         match self.event_call(Verb::Patch, Method::PATCH, "PATCH", namespace, name, body).await {
-            // Somebody else counted it at the same time, or it expired.
+            // Another writer changed it at the same time, or it expired.
             Err(error) if matches!(error.class, ErrorClass::Conflict | ErrorClass::Absent) => Ok(()),
             result => result.map(|_| ()),
         }
@@ -175,8 +175,8 @@ impl Api {
     }
 }
 
-/// The same for the same warning about the same object. Some names, such as
-/// those of RBAC objects, are not fit for an event's name as they are.
+/// The name of an event: always the same for the same message about the same object. Replaces
+/// characters that an event's name must not have, such as the `:` of RBAC objects.
 fn event_name(about: &Identity, reason: &str, message: &str) -> String {
     let mut hasher = DefaultHasher::new();
     (about.resource.group_resource.to_string(), about.uid.to_string(), reason, message).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Removing one of the garbage collector's finalizers.
+//! Removes one of the garbage collector's finalizers.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::raw_metadata::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, given
 use crate::telemetry::record::{self, PatchConflict};
 use kube_gc_core::object::{FOREGROUND_FINALIZER, Identity, ORPHAN_FINALIZER, ObjectFacts};
 
-/// A finalizer of the garbage collector's.
+/// A finalizer of the garbage collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Finalizer {
     /// `foregroundDeletion`.
@@ -20,7 +20,7 @@ pub enum Finalizer {
 }
 
 impl Finalizer {
-    /// The text in `metadata.finalizers`.
+    /// The name in `metadata.finalizers`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -36,30 +36,30 @@ impl fmt::Display for Finalizer {
     }
 }
 
-/// What came of removing a finalizer.
+/// The result of removing a finalizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FinalizerRemoval {
-    /// It is off; the object as the patch returned it.
+    /// The finalizer was removed; the patched object.
     Removed(ObjectFacts),
-    /// It was not there.
+    /// The object did not have the finalizer.
     NotPresent,
     /// The object is gone, or another one has its name.
     Gone,
-    /// The object is not being deleted: it is none of our business.
+    /// The object is not being deleted, so its finalizers stay.
     NotBeingDeleted,
 }
 
 const LIST: &str = "finalizers";
 
 impl Api {
-    /// Removes a finalizer from an object that is being deleted (rule 6.6): live read,
-    /// JSON merge patch with uid and resource version and the remaining list verbatim,
-    /// tried again on conflict up to five times. Never finalizes an object that was
-    /// re-created under the same name.
+    /// Removes a finalizer from an object that is being deleted (semantics, section 6). Reads
+    /// the object live, and sends a JSON merge patch with its uid and resource version and with
+    /// the other finalizers verbatim. Tries up to five times if it conflicts with other writers.
+    /// Never patches an object that was re-created under the same name.
     ///
     /// # Errors
     ///
-    /// Denied, refused, or in conflict five times in a row; nothing was removed.
+    /// Denied, refused, or five conflicts in a row. The finalizer was not removed.
     pub async fn remove_finalizer(
         &self,
         object: &Identity,

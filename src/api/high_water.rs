@@ -1,4 +1,4 @@
-//! The last versions seen.
+//! The last resource version seen of each type.
 
 use std::sync::Arc;
 
@@ -6,9 +6,8 @@ use dashmap::{DashMap, Entry};
 
 use kube_gc_core::object::{GroupResource, ResourceVersion};
 
-/// The last resource version seen of every type. It outlives the
-/// [`ListWatch`](super::ListWatch)es: no list may be older (rule 1.15). Clones share one
-/// state.
+/// The last resource version seen of every type: no list may go back behind it (semantics,
+/// section 1). It outlives each [`ListWatch`](super::ListWatch). Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct HighWater(Arc<DashMap<GroupResource, ResourceVersion>>);
 
@@ -19,18 +18,18 @@ impl HighWater {
         self.0.get(resource).map(|version| version.clone())
     }
 
-    /// Forgets all: the store was restored, and time begins anew.
+    /// Forgets all types, after a restore of the store.
     pub fn forget_all(&self) {
         self.0.clear();
     }
 
-    /// Forgets one type: another server serves it from now on.
+    /// Forgets one type, because another server serves it now.
     pub fn forget(&self, resource: &GroupResource) {
         self.0.remove(resource);
     }
 
-    /// A version has been seen. Never goes back; versions that cannot be compared
-    /// follow each other as they come.
+    /// Notes a version that was seen. Never goes back, except among versions that cannot be
+    /// compared.
     pub(super) fn advance(&self, resource: &GroupResource, version: &ResourceVersion) {
         match self.0.entry(resource.clone()) {
             Entry::Vacant(entry) => {
@@ -44,7 +43,7 @@ impl HighWater {
         }
     }
 
-    /// The version is this, even if it was greater before.
+    /// Sets the version, even to a lower one.
     pub(super) fn set(&self, resource: &GroupResource, version: &ResourceVersion) {
         self.0.insert(resource.clone(), version.clone());
     }

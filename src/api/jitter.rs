@@ -1,26 +1,25 @@
-//! Jitter that a simulation can repeat.
+//! Reproducible jitter.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A stream of random numbers: SplitMix64, good enough to spread requests.
+/// A stream of random numbers (SplitMix64). Not for secrets.
 #[derive(Debug)]
 pub(crate) struct Jitter(AtomicU64);
 
 impl Jitter {
-    /// Begins the stream of this seed.
+    /// The stream of this seed, which a simulation can repeat.
     pub const fn new(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
     }
 
-    /// Begins a stream of its own, for what need not be repeated.
+    /// A stream with a random seed.
     pub fn random() -> Self {
         Self::new(RandomState::new().hash_one(0))
     }
 
-    /// The next number.
     pub fn next(&self) -> u64 {
         const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
         let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
@@ -31,7 +30,7 @@ impl Jitter {
 
     /// A duration in the range; its start if it is empty.
     pub fn within(&self, range: &Range<Duration>) -> Duration {
-        // 32 random bits are fine-grained enough for times of minutes.
+        // 32 random bits are precise enough for minutes.
         let part = f64::from(u32::try_from(self.next() >> 32).unwrap_or_default()) / f64::from(u32::MAX);
         range.start + range.end.saturating_sub(range.start).mul_f64(part)
     }

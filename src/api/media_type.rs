@@ -1,21 +1,20 @@
-//! What is asked for: the `Accept` of each request.
+//! The `Accept` headers of requests.
 //!
-//! The server takes the first that it knows. Every clause but the last wants
-//! metadata alone; the last is for servers that cannot cut it out.
+//! The server takes the first media type that it knows. All but the last ask for metadata
+//! only; the last is for servers that can only send whole objects.
 
 use super::decode::Encoding;
 
-/// Asks for JSON.
 pub(super) const JSON: &str = "application/json";
 
-/// Asks for one object's metadata; a server that cannot cut it out sends all.
+/// One object's metadata, or the whole object.
 pub(super) const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-/// Asks for a list of metadata; the same fallback.
+/// A list of metadata, or of whole objects.
 pub(super) const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-/// What to accept for the metadata of the objects in a watch.
+/// The `Accept` header of a watch.
 pub(super) const fn watch_accept(preferred: Encoding) -> &'static str {
     match preferred {
         Encoding::Json => METADATA,
@@ -26,7 +25,7 @@ pub(super) const fn watch_accept(preferred: Encoding) -> &'static str {
     }
 }
 
-/// What to accept for a list of metadata.
+/// The `Accept` header of a list.
 pub(super) const fn list_accept(preferred: Encoding) -> &'static str {
     match preferred {
         Encoding::Json => METADATA_LIST,

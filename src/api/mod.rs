@@ -1,10 +1,10 @@
-//! The only room that talks to an API server.
+//! The client of the API server. Only this module and the elector talk to one.
 //!
-//! [`Api`] makes single requests: look-ups, deletes and patches with their
-//! preconditions, events, discovery. [`ListWatch`] follows one resource type.
-//! Both speak in [`ObjectFacts`](kube_gc_core::object::ObjectFacts) and sort what goes
-//! wrong into what a caller must know ([`ErrorClass`]). No object's body is ever
-//! logged; the server's own error message is.
+//! [`Api`] sends single requests: look-ups, deletes and patches with their preconditions,
+//! events, discovery. [`ListWatch`] follows one resource type. Both return
+//! [`ObjectFacts`](kube_gc_core::object::ObjectFacts), and classify errors by what a caller
+//! must know ([`ErrorClass`]). An object's body is never logged; the server's error message
+//! is.
 
 pub(crate) mod benching;
 mod bulkhead;

@@ -1,14 +1,14 @@
-//! What a list in pages may not do: never end.
+//! Detects paged lists that would never end.
 
-/// A longer token could not be sent back: URLs have an end.
+/// The longest continue token. A longer one would exceed the length of a URL.
 const LONGEST_TOKEN: usize = 16 << 10;
 
-/// So many pages in a row may be empty. The API server may have looked in vain through a
-/// part of the collection.
+/// How many pages in a row may be empty. A page is empty when the API server finds nothing in
+/// a part of the collection.
 const EMPTY_PAGES: u32 = 100;
 
-/// An aggregated API has no more objects of a type than this. The API server's own are
-/// bounded by its store.
+/// The greatest number of objects of a type that an aggregated API may list. The API server's
+/// own types are bounded by its store.
 pub const OBJECTS_OF_AGGREGATED: u64 = 1_000_000;
 
 /// The pages of one list.
@@ -19,11 +19,11 @@ pub struct Pagination {
 }
 
 impl Pagination {
-    /// A page with so many objects has said with which token to go on.
+    /// Notes a page's number of objects and its continue token.
     ///
     /// # Errors
     ///
-    /// The list would not come to an end.
+    /// The list would never end.
     pub fn go_on(&mut self, token: &str, objects: usize) -> Result<(), &'static str> {
         self.empty = if objects == 0 { self.empty + 1 } else { 0 };
         if token.is_empty() {

@@ -1,8 +1,7 @@
 //! URL paths of objects and collections.
 //!
-//! An owner reference's name is whatever its writer put there, and it becomes a
-//! part of a URL: it is checked and encoded here, so that it cannot name
-//! anything but an object of its type.
+//! The name in an owner reference is arbitrary and becomes part of a URL. It is checked and
+//! encoded here, so that it can only name an object of its type.
 
 use std::fmt::Write as _;
 
@@ -10,11 +9,11 @@ use super::error::{ApiError, ErrorClass};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope};
 use kube_gc_core::text::word;
 
-/// The longest name that is asked for. Most types allow 253 characters, some any number; but
-/// a server takes no path that is much longer.
+/// The longest name that is requested. Most types allow 253 characters, some any number, but
+/// servers accept no path that is much longer.
 const LONGEST_NAME: usize = 4096;
 
-/// "configmaps ns/name", "nodes name", "configmaps ns/*": what errors call a target.
+/// The target in error messages: "configmaps ns/name", "nodes name" or "configmaps ns/*".
 pub(super) fn describe(resource: &GroupResource, namespace: Option<&str>, name: Option<&str>) -> String {
     let mut text = resource.to_string();
     if namespace.is_some() || name.is_some() {
@@ -29,7 +28,7 @@ pub(super) fn describe(resource: &GroupResource, namespace: Option<&str>, name: 
     text
 }
 
-/// The path of a collection, in one namespace or in all.
+/// The path of a collection in one namespace or in all.
 pub(super) fn collection(resource: &ResourceType, namespace: Option<&str>) -> String {
     let GroupResource { group, resource: plural } = &resource.group_resource;
     let mut path = String::with_capacity(64);
@@ -50,9 +49,8 @@ pub(super) fn collection(resource: &ResourceType, namespace: Option<&str>) -> St
 ///
 /// # Errors
 ///
-/// The identity cannot be any object's: the name is no name, or it has a
-/// namespace where the type has none, or the reverse. The server would answer
-/// such a request with something other than the object's own 404.
+/// No object can have this identity: the name is invalid, or it has a namespace and the type
+/// has none, or the reverse. The server's answer would not be the object's own 404.
 pub(super) fn object(action: &'static str, identity: &Identity) -> Result<String, ApiError> {
     let Identity { resource, namespace, name, uid: _ } = identity;
     let namespace = namespace.as_ref().map(Namespace::as_str);
@@ -64,14 +62,18 @@ pub(super) fn object(action: &'static str, identity: &Identity) -> Result<String
         code: None,
     };
     match (resource.scope, namespace) {
-        (Scope::Namespaced, None) => return Err(refuse("objects of this type live in namespaces")),
-        (Scope::Cluster, Some(_)) => return Err(refuse("objects of this type live in no namespace")),
+        (Scope::Namespaced, None) => {
+            return Err(refuse("this type is namespaced, but the reference has no namespace"));
+        }
+        (Scope::Cluster, Some(_)) => {
+            return Err(refuse("this type is cluster-scoped, but the reference has a namespace"));
+        }
         _ => {}
     }
     for part in [namespace, Some(name)].into_iter().flatten() {
         let is_too_long = part.len() > LONGEST_NAME;
         if is_too_long || matches!(part, "" | "." | "..") || part.contains(['/', '%']) {
-            return Err(refuse("no object can have this name"));
+            return Err(refuse("the name is invalid: no object can have it"));
         }
     }
     let mut path = collection(resource, namespace);
@@ -79,8 +81,8 @@ pub(super) fn object(action: &'static str, identity: &Identity) -> Result<String
     Ok(path)
 }
 
-/// Appends `/` and the text, percent-encoding all but what RFC 3986 calls
-/// unreserved and the `:` of RBAC names.
+/// Appends `/` and the text, percent-encoded except for RFC 3986's unreserved characters and the
+/// `:` of RBAC names.
 fn segment(path: &mut String, text: &str) {
     path.push('/');
     encode(path, text);

@@ -9,22 +9,22 @@ use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use tokio::time::Instant;
 
-/// Spaces requests out; without a limit, it costs nothing.
+/// A token bucket. Without a limit, it costs nothing.
 #[derive(Debug)]
 pub(super) struct RateLimiter(
     Option<governor::RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>>,
 );
 
 impl RateLimiter {
-    /// A limiter of so many requests per second and at once; 0 per second: none, 0
-    /// at once: as many as per second.
+    /// Limits requests per second to `qps`, where 0 means no limit, with bursts of `burst`
+    /// requests, where 0 means `qps`.
     pub fn new(qps: u32, burst: u32) -> Self {
         let Some(qps) = NonZeroU32::new(qps) else { return Self(None) };
         let quota = Quota::per_second(qps).allow_burst(NonZeroU32::new(burst).unwrap_or(qps));
         Self(Some(governor::RateLimiter::direct_with_clock(quota, TokioClock(Instant::now()))))
     }
 
-    /// Waits for this request's turn.
+    /// Waits for a token.
     pub async fn acquire(&self) {
         let Some(limiter) = &self.0 else { return };
         while let Err(not_until) = limiter.check() {

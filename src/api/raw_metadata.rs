@@ -1,9 +1,8 @@
-//! A live object with its lists verbatim, and the JSON merge patch that goes
-//! back with a part of them.
+//! A live object whose owner references and finalizers are kept verbatim, and the patches
+//! of these lists.
 //!
-//! A JSON merge patch replaces a whole list, so what stays in it must come from
-//! a live read and go back exactly as it came, fields that this program does not
-//! know included.
+//! A JSON merge patch replaces a whole list. So the entries that stay must come from a live
+//! read and be sent back unchanged, with the fields that this program does not know.
 
 use http::Method;
 use serde::ser::SerializeMap;
@@ -20,16 +19,16 @@ use crate::telemetry::record::{self, PatchConflict};
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, ObjectFacts, ResourceVersion, Uid};
 
-/// RFC 7386; every type takes it.
+/// RFC 7386. Every type accepts it.
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
-/// Only built-in types take it; `ownerReferences` are merged by uid.
+/// Only built-in types accept it. It merges `ownerReferences` by uid.
 pub(super) const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
-/// A conflict with another writer is answered by reading again; after so many in
-/// a row the caller's backoff takes over.
+/// How many conflicts with other writers in a row are answered by another read. After that
+/// the caller's backoff applies.
 pub(super) const CONFLICTS: u32 = 5;
 
-/// What a patch of a list ended with; counted, if that is a conflict.
+/// The final error of a patch of a list. Counts conflicts.
 pub(super) fn given_up(list: &'static str, error: ApiError) -> ApiError {
     if error.class == ErrorClass::Conflict {
         record::patch_conflict(list, PatchConflict::GivenUp);
@@ -37,7 +36,7 @@ pub(super) fn given_up(list: &'static str, error: ApiError) -> ApiError {
     error
 }
 
-/// An object as a live read shows it.
+/// An object and the answer to the live read that it comes from.
 #[derive(Debug)]
 pub(super) struct RawObject {
     pub facts: ObjectFacts,
@@ -65,7 +64,7 @@ impl<'a> RawMetadata<'a> {
 }
 
 impl RawObject {
-    /// The lists as they stand in the answer.
+    /// The lists in the answer.
     pub fn metadata(&self, identity: &Identity) -> Result<RawMetadata<'_>, ApiError> {
         #[derive(Deserialize)]
         struct Object<'a> {
@@ -78,8 +77,8 @@ impl RawObject {
     }
 }
 
-/// A patch of one list of the metadata, which holds for one uid and, when given,
-/// one resource version.
+/// A patch of one list of the metadata, with a uid and optionally a resource version as
+/// preconditions.
 #[derive(Debug)]
 pub(super) struct ListPatch<'a, T> {
     pub uid: &'a Uid,
@@ -102,7 +101,7 @@ impl<T: Serialize> Serialize for ListPatch<'_, T> {
                         map.serialize_entry("resourceVersion", version)?;
                     }
                 }
-                // `null` takes an empty list away altogether.
+                // `null` removes the list.
                 let entries = (!patch.entries.is_empty()).then_some(patch.entries);
                 map.serialize_entry(patch.list, &entries)?;
                 map.end()
@@ -115,10 +114,10 @@ impl<T: Serialize> Serialize for ListPatch<'_, T> {
     }
 }
 
-/// What a patch of an object did.
+/// The result of a patch.
 #[derive(Debug)]
 pub(super) enum PatchOutcome {
-    /// The object as it is now.
+    /// The patched object.
     Done(ObjectFacts),
     /// The object is gone, or another one has its name.
     Gone,

@@ -1,7 +1,7 @@
-//! Asking the API server who somebody is, and what they may do.
+//! TokenReview and SubjectAccessReview: who a user is, and what the user may do.
 //!
-//! Both are requests that create an object which is not kept: nothing in the cluster
-//! changes, so they pass no write gate. A dry run and a standby ask like a leader.
+//! Both requests create an object that is not stored. Nothing in the cluster changes, so they
+//! need no write permit: a dry run and a standby send them, too.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,63 +24,63 @@ use super::{ConnectError, USER_AGENT};
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// Reviews under way at a time: whoever sends us tokens that he made up must not be
-/// able to send the API server as many.
+/// How many reviews may be in flight. A client that sends many invalid tokens must not cause
+/// as many concurrent requests to the API server.
 const CONCURRENT: usize = 8;
 
-/// Far more than any review; a user is in some groups, not in thousands.
+/// The longest answer, far more than any review needs.
 const LONGEST_ANSWER: usize = 1 << 20;
 
-/// Who somebody is, in the words of the API server.
+/// A user, as the API server describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct User {
     /// The name, such as `system:serviceaccount:monitoring:prometheus`.
     pub username: String,
-    /// What tells this one from an earlier one of the same name.
+    /// Distinguishes the user from an earlier one of the same name.
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
-    /// What else the authenticator says.
+    /// Further attributes from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// Whose token it is.
+/// The owner of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bearer {
-    /// This user's.
+    /// The token of this user.
     Known(Arc<User>),
-    /// Nobody's; the server's reason may be empty.
+    /// An invalid token, with the server's reason, which may be empty.
     Unknown(String),
 }
 
-/// Whether somebody may do something.
+/// Whether a user may do something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Yes.
     Allowed,
-    /// No; the server's reason may be empty.
+    /// No, with the server's reason, which may be empty.
     Denied(String),
 }
 
-/// There is no answer.
+/// A review got no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API server cannot be asked: {0}")]
 pub struct ReviewError(String);
 
 impl ReviewError {
-    /// With this reason.
+    /// An error with this reason.
     pub fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
     }
 }
 
-/// The requests for reviews, by a client of their own: a thousand deletions must not
-/// stand before them, nor they before a deletion.
+/// Sends reviews, with its own client, so that reviews and deletions do not delay each
+/// other.
 #[derive(Clone)]
 pub struct Reviews {
     client: kube::Client,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     limit: Duration,
 }
 
@@ -90,7 +90,7 @@ impl fmt::Debug for Reviews {
     }
 }
 
-/// What is of interest in an answer. It has no field for what was asked: there is a token.
+/// The status of a review. There is no field for the spec, because that contains a token.
 #[derive(Deserialize)]
 struct Answer<S> {
     status: S,
@@ -119,8 +119,8 @@ struct ErrorBody {
 }
 
 impl Reviews {
-    /// Sets up the way to the server; sends nothing yet. A review takes no longer than
-    /// the limit, its waiting for others included.
+    /// Sets up the client; sends nothing yet. `limit` is the time limit of a review, including
+    /// the wait for other reviews.
     ///
     /// # Errors
     /// Certificates or credentials that cannot be used.
@@ -132,16 +132,16 @@ impl Reviews {
         Ok(Self::from_client(client, limit))
     }
 
-    /// The way through a client that exists already.
+    /// Sends reviews through an existing client.
     #[must_use]
     pub fn from_client(client: kube::Client, limit: Duration) -> Self {
-        Self { client, turns: Arc::new(Semaphore::new(CONCURRENT)), limit }
+        Self { client, permits: Arc::new(Semaphore::new(CONCURRENT)), limit }
     }
 
-    /// Whose token it is.
+    /// Finds the owner of a token.
     ///
     /// # Errors
-    /// When the server cannot be asked, or does not let us ask.
+    /// The server cannot be reached or refuses the review.
     pub async fn identify(&self, token: &str) -> Result<Bearer, ReviewError> {
         let review = json!({
             "apiVersion": "authentication.k8s.io/v1",
@@ -156,10 +156,10 @@ impl Reviews {
         })
     }
 
-    /// Whether a user may `get` a path that is no resource.
+    /// Whether a user may `get` a non-resource path.
     ///
     /// # Errors
-    /// When the server cannot be asked, or does not let us ask.
+    /// The server cannot be reached or refuses the review.
     pub async fn may_get(&self, user: &User, path: &str) -> Result<Access, ReviewError> {
         let User { username, uid, groups, extra } = user;
         let review = json!({
@@ -189,16 +189,16 @@ impl Reviews {
         review: &Value,
     ) -> Result<S, ReviewError> {
         let exchange = async {
-            // Never closed, so never an error.
-            let _turn = self.turns.acquire().await;
+            // The semaphore is never closed, so this is never an error.
+            let _permit = self.permits.acquire().await;
             self.exchange(path, review).await
         };
         let answer = timeout(self.limit, exchange)
             .await
             .map_err(|_| ReviewError(format!("no answer within {:?}", self.limit)))??;
-        // Its own message could quote what it has read.
-        let answer: Answer<S> =
-            serde_json::from_slice(&answer).map_err(|_| ReviewError("its answer is no review".to_owned()))?;
+        // serde's message could quote the answer.
+        let answer: Answer<S> = serde_json::from_slice(&answer)
+            .map_err(|_| ReviewError("the answer is not a review".to_owned()))?;
         Ok(answer.status)
     }
 
@@ -274,8 +274,8 @@ mod tests {
         let reviews = reviews(&server);
         for reason in [
             "403 Forbidden: tokenreviews is forbidden",
-            "its answer is no review",
-            "its answer is no review",
+            "the answer is not a review",
+            "the answer is not a review",
             "no answer within 10s",
         ] {
             assert_eq!(reviews.identify("t").await, Err(ReviewError::new(reason)));

@@ -1,4 +1,4 @@
-//! How the API server is spoken to.
+//! Settings of the API client.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -14,57 +14,54 @@ use kube_gc_core::object::GroupResource;
 pub const FIELD_MANAGER: &str = "kube-gc";
 /// The `User-Agent` of every request.
 pub const USER_AGENT: &str = concat!("kube-gc/", env!("CARGO_PKG_VERSION"));
-/// The component that events come from; the name that users of the control
-/// plane's own collector filter by.
+/// The source component of events: the same as that of the control plane's own collector, so
+/// that existing filters match.
 pub const EVENT_COMPONENT: &str = "garbage-collector-controller";
 
-/// Limits and habits of an [`Api`](super::Api).
+/// Settings of an [`Api`](super::Api).
 #[derive(Clone, Debug)]
 pub struct ApiSettings {
-    /// Every unary call ends within this time; the client underneath has no read
-    /// timeout of its own.
+    /// The time limit of a unary request.
     pub request_timeout: Duration,
     /// Objects per page of a paged list, and per delivered batch of any list.
     pub page_size: u32,
-    /// In what lists and watches are asked for, if the server knows it; which one it
-    /// takes, each answer says.
+    /// The preferred encoding of lists and watches. The server may answer in another one.
     pub encoding: Encoding,
-    /// Whether lists may come compressed.
+    /// Whether to accept compressed lists.
     pub compressed_lists: bool,
-    /// What watches are carried by.
+    /// The HTTP version of watches.
     pub watch_protocol: WatchProtocol,
-    /// Requests about single objects per second; 0: unlimited.
+    /// Requests about single objects per second; 0 means unlimited.
     pub qps: u32,
-    /// So many of these at once, when [`qps`](Self::qps) limits; 0: as many as
-    /// in a second.
+    /// The burst of these requests; 0 means as many as [`qps`](Self::qps).
     pub burst: u32,
-    /// Lists and watches.
+    /// Timing of lists and watches.
     pub watch: WatchSettings,
-    /// Hears of every request.
+    /// Is told of every request.
     pub observer: Arc<dyn RequestObserver>,
-    /// Where jitter begins. Chosen at random by default; a simulation sets it.
+    /// The seed of all jitter; random by default.
     pub seed: u64,
-    /// What is written into events as the time.
+    /// The clock of event timestamps.
     pub clock: WallClock,
 }
 
-/// What watches are carried by.
+/// The HTTP version of watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchProtocol {
-    /// HTTP/2, if the server offers it: many watches share a connection.
+    /// HTTP/2, if the server offers it: watches share connections.
     #[default]
     Http2,
-    /// HTTP/1.1: each has its own.
+    /// HTTP/1.1: each watch has its own connection.
     Http1,
 }
 
-/// Tells the time of day.
+/// A clock for the time of day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WallClock {
-    /// As the operating system does.
+    /// The operating system's clock.
     #[default]
     System,
-    /// As tokio's clock moves on from a moment, which a simulation can repeat.
+    /// A given time plus what has passed on tokio's clock, for simulations.
     Since(SystemTime, Instant),
 }
 
@@ -100,15 +97,15 @@ impl Default for ApiSettings {
 /// Timing of lists and watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchSettings {
-    /// The least `timeoutSeconds` of a watch; each takes a random one, so that
-    /// they do not all end together.
+    /// The least `timeoutSeconds` of a watch. Each watch uses a random value, so that they do not
+    /// all end together.
     pub shortest: Duration,
     /// The greatest `timeoutSeconds` of a watch.
     pub longest: Duration,
-    /// A watch that is silent this much longer than its `timeoutSeconds` is dead.
+    /// A watch that does not end within its `timeoutSeconds` and this time is dead.
     pub grace: Duration,
-    /// The least time between two watch starts, jittered upwards by up to half:
-    /// a server that closes every watch at once must not be hammered.
+    /// The least time between two starts of a watch, with up to half of it added at random: a
+    /// server that closes every watch at once must not be flooded.
     pub least_interval: Duration,
     /// The first wait after a failure.
     pub least_backoff: Duration,
@@ -129,12 +126,12 @@ impl Default for WatchSettings {
     }
 }
 
-/// What a request does.
+/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
-    /// Reads one object.
+    /// Reads an object.
     Get,
-    /// Lists a collection or a page of it.
+    /// Lists a collection, or a page of it.
     List,
     /// Opens a watch.
     Watch,
@@ -142,14 +139,14 @@ pub enum Verb {
     Delete,
     /// Patches an object.
     Patch,
-    /// Creates an object (an event).
+    /// Creates an event.
     Create,
-    /// Asks what the server is and serves.
+    /// Reads the server's version and discovery documents.
     Discover,
 }
 
 impl Verb {
-    /// The name that metrics use.
+    /// The label value in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -164,14 +161,14 @@ impl Verb {
     }
 }
 
-/// Hears of every request, for metrics.
+/// Is told of every request, for metrics.
 pub trait RequestObserver: fmt::Debug + Send + Sync {
-    /// A request has been answered (`code`) or has failed without an answer.
-    /// A watch counts when it opens; a list when it is read to the end.
+    /// A request was answered with `code`, or failed without an answer. A watch counts when it
+    /// opens, a list when it was read to its end.
     fn request(&self, verb: Verb, resource: &GroupResource, code: Option<u16>, duration: Duration);
 }
 
-/// The observer that looks away.
+/// An observer that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unobserved;
 

@@ -1,8 +1,8 @@
-//! Which types know strategic merge patches, found out by one request.
+//! Which types accept strategic merge patches.
 //!
-//! Nothing in discovery says it. Custom resources do not (415), built-in ones do, and an
-//! aggregated API may or may not. So the first patch of a type goes ahead of all others:
-//! without that, every release that is under way at once would find out by itself.
+//! Discovery does not say it. Built-in types accept them, custom resources do not (415), and
+//! an aggregated API may or may not. So the first patch of a type goes ahead of all others.
+//! Otherwise each of many concurrent patches would find out by itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,10 @@ use tokio::time::timeout;
 
 use kube_gc_core::object::GroupResource;
 
-/// How long others wait for the first one. It may hang, in a webhook for its object alone.
+/// How long other patches wait for the first one, which may hang in a webhook.
 const AHEAD: Duration = Duration::from_secs(1);
 
-/// What is known of all types that were patched.
+/// What is known of each type that was patched.
 #[derive(Debug, Default)]
 pub struct StrategicMergeSupport(DashMap<GroupResource, Arc<TypeSupport>>);
 
@@ -30,7 +30,6 @@ pub struct TypeSupport {
 }
 
 impl StrategicMergeSupport {
-    /// That of this type.
     pub fn of(&self, resource: &GroupResource) -> Arc<TypeSupport> {
         if let Some(support) = self.0.get(resource) {
             return Arc::clone(&support);
@@ -38,20 +37,19 @@ impl StrategicMergeSupport {
         Arc::clone(&self.0.entry(resource.clone()).or_default())
     }
 
-    /// Whether this type is known to refuse such patches.
+    /// Whether the type is known to refuse strategic merge patches.
     pub fn is_refused(&self, resource: &GroupResource) -> bool {
         self.0.get(resource).is_some_and(|support| support.is_refused())
     }
 }
 
 impl TypeSupport {
-    /// Whether the type has refused.
     pub fn is_refused(&self) -> bool {
         self.is_refused.load(Ordering::Acquire)
     }
 
-    /// Waits for the first patch of the type, for a moment. Whoever is the first, holds
-    /// this until it has said what came of its own.
+    /// Waits for the first patch of the type, for a limited time. The caller that is the first
+    /// keeps the guard until its patch was answered.
     pub async fn wait_for_first(&self) -> Option<MutexGuard<'_, ()>> {
         if self.is_over.load(Ordering::Acquire) {
             return None;
@@ -60,7 +58,7 @@ impl TypeSupport {
         first.filter(|_| !self.is_over.load(Ordering::Acquire))
     }
 
-    /// A patch has been answered, by which the type has refused it or not.
+    /// A patch was answered.
     pub fn ended(&self, refused: bool) {
         if refused {
             self.is_refused.store(true, Ordering::Release);

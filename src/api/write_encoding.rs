@@ -1,32 +1,30 @@
-//! Which types' requests may be written in protobuf.
+//! The encoding of request bodies.
 
 use dashmap::DashMap;
 
 use crate::api::decode::Encoding;
 use kube_gc_core::object::GroupResource;
 
-/// In which encoding to write to each type, found out by what is read of it: one that
-/// answers a list or a watch in protobuf is taken to read it as well, as kube-apiserver
-/// does for built-in and for custom types. One that refuses it all the same is written
-/// JSON to, for good: somebody in between may look into bodies. Bounded by the number of
-/// types.
+/// The encoding in which each type is written to. A type whose list or watch was answered in
+/// protobuf is taken to accept it as well, as kube-apiserver does for built-in and custom
+/// types. A type that refuses a body in protobuf gets JSON from then on: something between
+/// here and the server may inspect bodies. Bounded by the number of types.
 #[derive(Debug, Default)]
 pub struct WriteEncodings(DashMap<GroupResource, Encoding>);
 
 impl WriteEncodings {
-    /// A list or a watch of this type was answered in this encoding.
+    /// A list or a watch of the type was answered in this encoding.
     pub fn answered(&self, resource: &GroupResource, encoding: Encoding) {
         if encoding == Encoding::Protobuf && !self.0.contains_key(resource) {
             self.0.entry(resource.clone()).or_insert(encoding);
         }
     }
 
-    /// A request about an object of this type was refused for its encoding.
+    /// A request body was refused because of its encoding.
     pub fn refused(&self, resource: &GroupResource) {
         self.0.insert(resource.clone(), Encoding::Json);
     }
 
-    /// How to write.
     pub fn of(&self, resource: &GroupResource) -> Encoding {
         self.0.get(resource).map_or(Encoding::Json, |encoding| *encoding)
     }

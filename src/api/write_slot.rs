@@ -1,10 +1,10 @@
-//! The turn of requests about one object that follow each other without a wait.
+//! Waits for the rate and concurrency limits before the last checks of a write.
 //!
-//! A request about a single object waits for the rate limiter and for a slot in the
-//! concurrency window. The world goes on meanwhile: an owner that waited for its
-//! dependents may have been told to orphan them. Whoever has to look at something right
-//! before a request takes the turn first, looks, and then sends what follows from it:
-//! nothing waits in between. A turn that is not used is dropped, and its slot is free.
+//! A request about a single object waits for the rate limit and a concurrency slot. The
+//! cluster changes meanwhile: an owner that waited for its dependents may have been told to
+//! orphan them. So a caller that must check something right before a write takes a
+//! [`WriteSlot`] first, then checks, then sends the write: nothing waits in between.
+//! Dropping an unused slot frees it.
 
 use http::Method;
 
@@ -16,27 +16,27 @@ use super::error::ApiError;
 use super::settings::Verb;
 use kube_gc_core::object::{Identity, PropagationPolicy, ResourceVersion};
 
-/// What a turn is taken for.
+/// The write that a slot is for. Reads right before it may use the slot, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteVerb {
-    /// A DELETE, and what has to be read right before it.
+    /// A DELETE.
     Delete,
-    /// A PATCH, and what has to be read right before it.
+    /// A PATCH.
     Patch,
 }
 
-/// A turn. Its requests take tokens of the rate limiter and a slot in the concurrency
-/// window that it already has. They are made one after the other.
+/// Tokens of the rate limiter and a concurrency slot, for requests that are sent one after
+/// the other.
 #[derive(Debug)]
 pub struct WriteSlot(Api);
 
 impl Api {
-    /// Waits until this write, and as many requests as it takes in all, can be sent at once.
+    /// Waits until this write can be sent at once. `requests` is the number of requests that
+    /// it takes in all.
     ///
     /// # Errors
     ///
-    /// Nothing may be written at present: the gate is closed, or it had to be made sure
-    /// first that the store is still the same.
+    /// Nothing may be written at present: the gate is closed, or the restore fence is raised.
     pub async fn write_slot(
         &self,
         write: WriteVerb,
@@ -49,30 +49,29 @@ impl Api {
         };
         self.ready(&call).await?;
         self.take_tokens(requests).await;
-        // A dry run looks at everything, too, and says at the last moment that it is one.
+        // A dry run makes the same checks; its gate refuses only the write itself.
         let slot = if self.gate().is_dry_run() { None } else { Some(self.slot_for(&call).await?) };
         Ok(WriteSlot(self.with_slot(SharedSlot::new(slot))))
     }
 }
 
 impl WriteSlot {
-    /// What goes this way does not wait.
+    /// A client whose requests use this slot and do not wait.
     #[must_use]
     pub const fn api(&self) -> &Api {
         &self.0
     }
 
-    /// Waits for the tokens of so many more requests. Whatever was looked at is to be looked
-    /// at again.
+    /// Waits for the tokens of more requests. The caller must repeat its checks afterwards.
     pub async fn take_tokens(&self, requests: u32) {
         self.0.take_tokens(requests).await;
     }
 
-    /// Deletes an object, as [`Api::delete`] does, and ends the turn.
+    /// Deletes an object, as [`Api::delete`] does, and frees the slot.
     ///
     /// # Errors
     ///
-    /// See there.
+    /// As [`Api::delete`].
     pub async fn delete(
         self,
         identity: &Identity,

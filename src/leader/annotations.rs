@@ -1,4 +1,4 @@
-//! What else is written on the Lease.
+//! Annotations of the Lease.
 
 use std::fmt;
 
@@ -6,29 +6,29 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
 
-/// Somebody who has something to say to whoever leads next, and to hear from people, by
-/// way of the Lease's annotations. Called by the elector, and must not take long.
+/// Passes state to the next leader, and takes commands from people, through annotations of the
+/// Lease. The elector calls these methods, so they must be quick.
 pub trait LeaseAnnotations: fmt::Debug + Send + Sync {
-    /// This replica leads, and the Lease is as it was read or written just now.
+    /// This replica is the leader and has just read or written the Lease.
     fn read(&self, lease: &Lease);
 
-    /// This replica is about to take the Lease of one that has not given it back.
+    /// This replica is about to take a Lease that its holder has not released.
     fn inherit(&self, lease: &Lease);
 
-    /// This replica is about to write the Lease, to hold it.
+    /// This replica is about to write the Lease as its holder.
     fn write(&self, lease: &mut Lease);
 
-    /// It is about to give it back.
+    /// This replica is about to release the Lease.
     fn erase(&self, lease: &mut Lease);
 
-    /// Another replica leads.
+    /// Another replica is the leader.
     fn deposed(&self);
 
-    /// Resolves when there is something to be written soon.
+    /// Resolves when there is something to write soon.
     fn news(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Nobody.
+/// No annotations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoAnnotations;
 

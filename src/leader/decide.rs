@@ -1,26 +1,25 @@
-//! What follows from the record of the lease.
+//! The next action, from the Lease's record.
 
 use std::time::Duration;
 
 use super::{Record, ReplicaId};
 use crate::api::Moment;
 
-/// A record, as this replica has seen it.
+/// A record, and when this replica first saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// What it says.
+    /// The record.
     pub record: Record,
-    /// When this replica saw it for the first time, by its own clock. It may have been
-    /// written long before that: to count from here is to wait too long rather than
-    /// not long enough.
+    /// When this replica first saw the record, on its own clock. It may have been written long
+    /// before, so the replica waits too long rather than not long enough.
     pub since: Moment,
-    /// How long it counts from then on, if it does not change.
+    /// How long the record is valid from then on, unless it changes.
     pub lasts: Duration,
 }
 
 impl Observation {
-    /// What is known after the record was read: the same as before, unless it has
-    /// changed. A record that does not say how long it counts, counts `otherwise` long.
+    /// The observation after another read: the same as before, unless the record has changed.
+    /// `otherwise` is the duration of a record that has none.
     #[must_use]
     pub fn after(before: Option<Self>, record: Record, now: Moment, otherwise: Duration) -> Self {
         match before {
@@ -29,33 +28,33 @@ impl Observation {
         }
     }
 
-    /// When somebody else may take the lease, if its record does not change before.
+    /// When another replica may take the lease, unless the record changes before.
     #[must_use]
     pub const fn expires(&self) -> Moment {
         self.since.after(self.lasts)
     }
 }
 
-/// What to do about the lease now.
+/// The next action of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseAction {
-    /// There is none: make it.
+    /// There is no Lease: create it.
     Create,
-    /// Nobody holds it, or its holder has not renewed it in time: take it.
+    /// Nobody holds the lease, or its holder did not renew it in time: take it.
     Take,
-    /// It is this replica's: renew it.
+    /// This replica holds the lease: renew it.
     Renew,
-    /// Another replica holds it.
+    /// Another replica holds the lease.
     Wait {
         /// When it expires, unless it is renewed.
         until: Moment,
     },
 }
 
-/// What a replica is to do. `None`: there is no Lease.
+/// The next action of a replica. `None` means that there is no Lease.
 ///
-/// Whatever is then written is bound to the version that was read, so that of several
-/// replicas that decide the same only one succeeds.
+/// The write that follows has the version that was read as a precondition. So if several
+/// replicas decide the same, only one succeeds.
 #[must_use]
 pub fn decide(observed: Option<&Observation>, now: Moment, me: &ReplicaId) -> LeaseAction {
     let Some(observed) = observed else { return LeaseAction::Create };

@@ -1,4 +1,4 @@
-//! The loop that takes the lease, renews it, and gives it back.
+//! The loop that takes, renews and releases the lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use super::{
 use crate::api::{Clock, Jitter, Moment, ReplicaRole, WriteGate};
 use crate::telemetry::record::{self, LeaseTransition};
 
-/// How much longer than the retry period a standby waits at most, as a part of it: so
-/// replicas that were started together do not ask together. client-go's factor.
+/// A standby waits for the retry period and up to this multiple of it in addition, so that
+/// replicas that started together do not send their requests together. client-go's factor.
 const JITTER: f64 = 1.2;
 
-/// The times of an election.
+/// The timing of the election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long the others wait for a renewal before one of them takes the lease.
+    /// How long other replicas wait for a renewal before one of them takes the lease.
     pub lease_duration: Duration,
-    /// How long after a renewal this replica still writes. It counts from before the
-    /// renewal was sent, so it is over on every clock before the lease is.
+    /// How long this replica may write after a renewal. It counts from before the renewal was
+    /// sent, so on every clock it ends before the lease does.
     pub renew_deadline: Duration,
-    /// The time between two tries.
+    /// The time between two attempts.
     pub retry_period: Duration,
 }
 
@@ -41,19 +41,19 @@ pub struct Elector<L> {
     jitter: Jitter,
     annotations: Arc<dyn LeaseAnnotations>,
     observed: Option<Observation>,
-    /// The Lease at the version that is to be replaced; `None`: it has to be read.
+    /// The Lease at the version to replace; `None` if it must be read first.
     known: Option<Lease>,
-    /// Until when this replica leads.
+    /// Until when this replica is the leader.
     deadline: Option<Moment>,
     terms: u64,
-    /// Whether the lease may name this replica, also when it does not lead: a request
-    /// whose answer was lost may have taken effect.
+    /// Whether the Lease may name this replica even if it is not the leader: a request whose
+    /// answer was lost may have taken effect.
     may_hold: bool,
     last_error: Option<String>,
 }
 
 impl<L: Leases> Elector<L> {
-    /// A replica that does not lead yet. The clock is that of the gate.
+    /// A replica that is not the leader yet. `clock` must be the clock of the gate.
     pub fn new(leases: L, me: ReplicaId, timing: Timing, gate: WriteGate, clock: Clock) -> Self {
         Self {
             leases,
@@ -72,19 +72,19 @@ impl<L: Leases> Elector<L> {
         }
     }
 
-    /// With somebody who writes on the Lease, too.
+    /// Sets what reads and writes annotations of the Lease.
     #[must_use]
     pub fn with_annotations(mut self, annotations: Arc<dyn LeaseAnnotations>) -> Self {
         self.annotations = annotations;
         self
     }
 
-    /// Takes part until it is told to end; gives the lease back then. Nothing must be
-    /// written any more by that time, and nothing can be.
+    /// Takes part in the election until it is cancelled, then releases the lease. The caller must
+    /// have stopped all writes by then; the gate permits none.
     pub async fn run(mut self, ending: CancellationToken) {
         loop {
-            let turn = async {
-                let pause = self.turn().await;
+            let attempt = async {
+                let pause = self.attempt().await;
                 if self.deadline.is_some() {
                     tokio::select! {
                         () = sleep(pause) => {}
@@ -94,17 +94,17 @@ impl<L: Leases> Elector<L> {
                     sleep(pause).await;
                 }
             };
-            if ending.run_until_cancelled(turn).await.is_none() {
+            if ending.run_until_cancelled(attempt).await.is_none() {
                 break;
             }
         }
         self.release().await;
     }
 
-    /// One try. Returns how long to wait for the next.
-    async fn turn(&mut self) -> Duration {
+    /// One attempt. Returns the time until the next.
+    async fn attempt(&mut self) -> Duration {
         if self.deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
-            self.lose("it could not be renewed in time");
+            self.lose("the lease was not renewed in time");
         }
         if self.known.is_none() || self.deadline.is_none() {
             let read = limited(self.limit(), self.leases.read()).await;
@@ -123,11 +123,11 @@ impl<L: Leases> Elector<L> {
         }
     }
 
-    /// Writes that the lease is this replica's.
+    /// Takes or renews the lease.
     async fn claim(&mut self) -> Duration {
         let before = self.observed.as_ref().map(|observed| &observed.record);
         let claim = Record::claimed(before, &self.me, self.timing.lease_duration, Timestamp::now());
-        // From before it is sent: others count from when they see it, which is later.
+        // Counts from before the request: other replicas count from when they see it, later.
         let sent = self.clock.now();
         self.may_hold = true;
         self.inherit();
@@ -139,7 +139,7 @@ impl<L: Leases> Elector<L> {
                 self.pause()
             }
             Err(LeaseError::Conflict) => {
-                tracing::debug!("somebody else has written the lease");
+                tracing::debug!("another process has changed the Lease");
                 self.known = None;
                 self.pause()
             }
@@ -157,7 +157,7 @@ impl<L: Leases> Elector<L> {
             Some(_) => self.annotations.write(&mut lease),
             None => self.annotations.erase(&mut lease),
         }
-        // What has been read has a version, and is replaced at that one only.
+        // A Lease that was read has a version, which is a precondition of the replacement.
         if self.known.is_some() {
             limited(self.limit(), self.leases.replace(lease)).await
         } else {
@@ -180,12 +180,12 @@ impl<L: Leases> Elector<L> {
         }
     }
 
-    /// Whether the lease names this replica.
+    /// Whether the Lease names this replica as its holder.
     fn holds(&self) -> bool {
         self.observed.as_ref().is_some_and(|observed| observed.record.is_held_by(&self.me))
     }
 
-    /// Before the gate opens: what the one before has left behind is known.
+    /// Before the gate opens: hands over the previous leader's annotations.
     fn inherit(&self) {
         let held_by_other = self.other().is_some();
         if let (Some(lease), true) = (&self.known, held_by_other) {
@@ -196,7 +196,7 @@ impl<L: Leases> Elector<L> {
     fn won(&mut self, sent: Moment) {
         let deadline = sent.after(self.timing.renew_deadline);
         if self.clock.now() >= deadline {
-            self.lose("the answer to its renewal came too late");
+            self.lose("the answer to a renewal arrived too late");
             return;
         }
         let leads = self.deadline.replace(deadline).is_some();
@@ -205,12 +205,12 @@ impl<L: Leases> Elector<L> {
         if !leads {
             self.terms += 1;
             record::lease_transition(LeaseTransition::Acquired);
-            tracing::info!(replica = %self.me, "this replica leads");
+            tracing::info!(replica = %self.me, "this replica is the leader");
             self.gate.announce(ReplicaRole::Leading { term: self.terms });
         }
     }
 
-    /// Closes the gate first of all.
+    /// Gives up leadership. Closes the gate first of all.
     fn lose(&mut self, why: &str) {
         self.gate.withdraw();
         if self.deadline.take().is_some() {
@@ -226,11 +226,11 @@ impl<L: Leases> Elector<L> {
         self.last_error = None;
         self.annotations.deposed();
         if self.deadline.is_some() {
-            self.lose("another replica has taken it");
+            self.lose("another replica has taken the lease");
         }
         let standby = ReplicaRole::Standby { holder: self.other() };
         if *self.gate.role().borrow() != standby {
-            tracing::info!(leader = self.other().as_deref(), "another replica leads");
+            tracing::info!(leader = self.other().as_deref(), "another replica is the leader");
         }
         self.gate.announce(standby);
     }
@@ -243,22 +243,23 @@ impl<L: Leases> Elector<L> {
     fn failed(&mut self, what: &'static str, error: &LeaseError) -> Duration {
         record::lease_error();
         let error = error.to_string();
-        // Once in a row: it is tried again every other second.
+        // The same error only once in a row: the request is retried every few seconds.
         if self.last_error.as_ref() == Some(&error) {
-            tracing::debug!(what, error, "the lease cannot be had");
+            tracing::debug!(what, error, "cannot access the Lease");
         } else {
             tracing::warn!(
                 what,
                 error,
-                "the lease cannot be had; without it nothing is written. Does its namespace exist, and may this \
-                 process get, create and update leases.coordination.k8s.io there?"
+                "cannot access the Lease; without it, this replica writes nothing. Check that the namespace of \
+                 the Lease exists and that this process may get, create and update \
+                 leases.coordination.k8s.io in it"
             );
             self.last_error = Some(error);
         }
         self.pause()
     }
 
-    /// How long one request may take: two of them, before the time is over.
+    /// The time limit of one request. Two of them fit before the deadline.
     fn limit(&self) -> Duration {
         let limit = self.timing.renew_deadline / 2;
         self.deadline.map_or(limit, |deadline| self.clock.now().until(deadline).min(limit))
@@ -267,14 +268,14 @@ impl<L: Leases> Elector<L> {
     fn pause(&self) -> Duration {
         let retry = self.timing.retry_period;
         match self.deadline {
-            // No longer than until it is over, to notice that.
+            // Not longer than until the deadline, to notice it.
             Some(deadline) => retry.min(self.clock.now().until(deadline)),
             None => self.jitter.within(&(retry..retry + retry.mul_f64(JITTER))),
         }
     }
 
-    /// Gives the lease back, if it may be this replica's: once more, if somebody has
-    /// changed something else in it, or a renewal was still on its way.
+    /// Releases the lease if this replica may hold it. Tries a second time if another process
+    /// changed the Lease meanwhile or a renewal was still in flight.
     async fn release(mut self) {
         self.gate.withdraw();
         self.gate.announce(ReplicaRole::Standby { holder: None });
@@ -299,11 +300,11 @@ impl<L: Leases> Elector<L> {
         match released.await.unwrap_or_else(|_| Err(too_slow(limit))) {
             Ok(true) => {
                 record::lease_transition(LeaseTransition::Released);
-                tracing::info!(replica = %self.me, "the lease is released");
+                tracing::info!(replica = %self.me, "the lease was released");
             }
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(%error, "the lease could not be released; others have to wait until it expires");
+                tracing::warn!(%error, "the lease could not be released; other replicas wait until it expires");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a replica is called in the lease.
+//! The identity of a replica in the Lease.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-/// The name of one process among the replicas: never that of another, nor of the
-/// same pod's process before its restart.
+/// The identity of one process among the replicas. It is unique, even among successive
+/// processes of the same pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaId(Arc<str>);
 
 impl ReplicaId {
-    /// A new one that begins with this or, if that is empty, with the host's name. The
-    /// rest is random: two processes with the same identity would both hold the lease.
+    /// A new identity that begins with `beginning` or, if that is empty, with the host's name.
+    /// The rest is random: two processes with the same identity would both hold the lease.
     #[must_use]
     pub fn new(beginning: &str) -> Self {
         let host = rustix::system::uname();
@@ -21,19 +21,19 @@ impl ReplicaId {
             ("", Ok(host)) => host,
             (beginning, _) => beginning,
         };
-        // Keyed at random, by the operating system.
+        // The operating system provides the random keys.
         let random = RandomState::new();
         let unique = Uuid::from_u64_pair(random.hash_one(0), random.hash_one(1));
         Self(format!("{beginning}_{unique}").into())
     }
 
-    /// The text in the lease.
+    /// The holder identity in the Lease.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The same, to be kept.
+    /// A shared copy.
     #[must_use]
     pub fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)

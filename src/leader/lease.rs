@@ -1,4 +1,4 @@
-//! The Lease on the API server.
+//! Reads and writes the Lease.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use kube::api::{Api, PostParams};
 
 use crate::api::{ConnectError, FIELD_MANAGER, USER_AGENT};
 
-/// Where the Lease is.
+/// The namespace and name of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseName {
-    /// Its namespace, which has to exist.
+    /// The namespace, which must exist.
     pub namespace: String,
-    /// Its name; all replicas have the same.
+    /// The name, which all replicas share.
     pub name: String,
 }
 
@@ -24,30 +24,29 @@ impl fmt::Display for LeaseName {
     }
 }
 
-/// Why a request for the Lease did not succeed.
+/// Why a request for the Lease failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeaseError {
-    /// Somebody else was faster: it is to be read anew.
-    #[error("another replica was faster")]
+    /// Another process changed the Lease. It must be read again.
+    #[error("another process changed the Lease at the same time")]
     Conflict,
-    /// Anything else, in the server's own words. It may have taken effect.
+    /// Any other error, with the server's message. The request may have taken effect.
     #[error("{0}")]
     Failed(String),
 }
 
 /// The requests for one Lease.
 pub trait Leases: Send + Sync + 'static {
-    /// Reads it; `None` if there is none.
+    /// Reads the Lease; `None` if there is none.
     fn read(&self) -> impl Future<Output = Result<Option<Lease>, LeaseError>> + Send;
-    /// Makes it; a conflict if there is one by now.
+    /// Creates the Lease; a conflict if it exists.
     fn create(&self, lease: Lease) -> impl Future<Output = Result<Lease, LeaseError>> + Send;
-    /// Replaces it at the version that this one was read at; a conflict if it has
-    /// changed since.
+    /// Replaces the Lease at this resource version; a conflict if it has changed.
     fn replace(&self, lease: Lease) -> impl Future<Output = Result<Lease, LeaseError>> + Send;
 }
 
-/// A Lease of an API server, by a client of its own: neither a thousand deletions nor a
-/// connection that hangs with a watch may stand before a renewal.
+/// The Lease on an API server, with its own client, so that neither many deletions nor a
+/// hanging connection delays a renewal.
 #[derive(Clone)]
 pub struct ApiLeases {
     leases: Api<Lease>,
@@ -61,12 +60,12 @@ impl fmt::Debug for ApiLeases {
 }
 
 impl ApiLeases {
-    /// Sets up the way to it; sends nothing yet.
+    /// Sets up the client; sends nothing yet.
     ///
     /// # Errors
     /// Certificates or credentials that cannot be used.
     pub fn connect(mut config: kube::Config, name: LeaseName) -> Result<Self, ConnectError> {
-        // The elector tries again itself, and counts on each try to be what it seems.
+        // The elector retries by itself and relies on each call being one request.
         config.default_retry = false;
         config.headers.push((USER_AGENT_HEADER, HeaderValue::from_static(USER_AGENT)));
         let server = config.cluster_url.to_string();
@@ -82,8 +81,8 @@ fn written() -> PostParams {
 
 fn failed(error: &kube::Error) -> LeaseError {
     match error {
-        // 404: it was deleted, or its namespace is not there, which reading and
-        // creating it will tell.
+        // A 404 means that the Lease was deleted or that its namespace does not exist. The
+        // next read or create shows which.
         kube::Error::Api(status) if status.code == 409 => LeaseError::Conflict,
         kube::Error::Api(status) => LeaseError::Failed(format!("{} {}", status.code, status.message)),
         error => LeaseError::Failed(crate::api::error_chain(error)),

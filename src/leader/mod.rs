@@ -1,15 +1,14 @@
-//! Who of several replicas may write: leader election by a Lease, after the rules
-//! of client-go.
+//! Leader election through a Lease, by the rules of client-go. Only the leader writes.
 //!
-//! [`decide()`] is the core: what follows from the record of the lease as it was last
-//! seen to change. The [`Elector`] reads and writes the Lease and tells the
-//! [write gate](crate::api::WriteGate) until when it is open; whatever else happens
-//! to the elector, the gate closes by itself then. A standby does everything that a
-//! leader does but write, so that taking over is no more than opening the gate.
+//! [`decide()`] is the functional core: it derives the next action from the Lease's record and
+//! from when that last changed. The [`Elector`] reads and writes the Lease, and tells the
+//! [write gate](crate::api::WriteGate) until when it is open. The gate closes at that deadline
+//! by itself, whatever happens to the elector. A standby does everything that a leader does
+//! except write, so a takeover only opens the gate.
 //!
-//! Times are those of this machine's own clock, for the clocks of two machines are
-//! never the same: a lease has expired when its record has not changed for as long
-//! as it says. What it says of the time of day is for people.
+//! All times come from this machine's own clock, because the clocks of two machines differ: a
+//! lease has expired when its record has not changed for the lease duration. The timestamps in
+//! the Lease are informative.
 
 mod annotations;
 mod decide;

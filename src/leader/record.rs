@@ -1,4 +1,4 @@
-//! What a Lease says, as client-go's electors understand it.
+//! The record in a Lease, as client-go's electors understand it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::ReplicaId;
 
-/// Who holds the lease, and since when. When it changes, its holder is alive.
+/// Who holds the lease and since when. A change shows that the holder is alive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Nobody, if it was released.
+    /// The holder; `None` if the lease was released.
     pub holder: Option<Arc<str>>,
-    /// For how long it counts after it has changed last.
+    /// How long the record is valid after its last change.
     pub duration: Option<Duration>,
-    /// When the holder came to hold it, by the holder's time of day: for people.
+    /// When the holder took the lease, on the holder's clock. Informative.
     pub acquired: Option<Timestamp>,
-    /// When it was renewed last, by the holder's time of day: for people.
+    /// When the holder last renewed it, on the holder's clock. Informative.
     pub renewed: Option<Timestamp>,
     /// How often the holder has changed.
     pub transitions: i32,
 }
 
 impl Record {
-    /// Reads a Lease; what cannot be meant is taken as not said.
+    /// Reads a Lease. Ignores impossible values.
     #[must_use]
     pub fn of(lease: &Lease) -> Self {
         let Some(spec) = &lease.spec else { return Self::default() };
@@ -39,8 +39,8 @@ impl Record {
         }
     }
 
-    /// Writes it into a Lease. Everything else that is in it stays: labels, and what
-    /// newer versions know of.
+    /// Writes the record into a Lease. Everything else in it stays, such as labels and fields of
+    /// newer versions.
     pub fn write_to(&self, lease: &mut Lease) {
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         // The API server refuses an empty name.
@@ -58,7 +58,7 @@ impl Record {
         self.holder.as_deref() == Some(me.as_str())
     }
 
-    /// What a replica writes to hold the lease, over what is there now.
+    /// The record that a replica writes to take or renew the lease.
     #[must_use]
     pub fn claimed(before: Option<&Self>, me: &ReplicaId, duration: Duration, now: Timestamp) -> Self {
         let held = before.filter(|before| before.is_held_by(me));
@@ -75,12 +75,12 @@ impl Record {
         }
     }
 
-    /// What its holder writes to give it back: another one need not wait.
+    /// The record that the holder writes to release the lease, so that no replica must wait.
     #[must_use]
     pub fn released(&self, now: Timestamp) -> Self {
         Self {
             holder: None,
-            // Not zero, which the API server refuses.
+            // The API server refuses zero.
             duration: Some(Duration::from_secs(1)),
             acquired: Some(now),
             renewed: Some(now),

@@ -195,7 +195,7 @@ async fn a_leader_that_is_asked_to_end_gives_the_lease_back() -> Result<()> {
 async fn without_a_lease_nothing_is_written_and_it_says_why() -> Result<()> {
     let stage = Stage::set().await?;
     let replica = stage.early_replica("one", "there-is-no-such-namespace").await?;
-    let said = replica.collector.log_line("the lease cannot be had").await?;
+    let said = replica.collector.log_line("cannot access the Lease").await?;
     ensure!(said.contains("there-is-no-such-namespace"), "{said}");
     // Ready, all the same: it is a standby, and somebody else may lead.
     replica.collector.ready().await?;

@@ -1,38 +1,38 @@
-//! How a worker hears that the request it waits for hangs.
+//! Tells a worker that the request it waits for hangs.
 
 use std::sync::Arc;
 
-type Act = Arc<dyn Fn() + Send + Sync>;
+type Hook = Arc<dyn Fn() + Send + Sync>;
 
 tokio::task_local! {
-    static ACT: Act;
+    static HOOK: Hook;
 }
 
-/// What is to be done when a request hangs, for as long as a future runs.
+/// A function that is called when a request hangs. It is set for the duration of a future.
 #[derive(Debug)]
 pub struct HangHook;
 
 impl HangHook {
-    /// Runs work, and does this whenever a request of it hangs; also what an outer scope
-    /// does then.
+    /// Runs a future, and calls `hook` whenever one of its requests hangs. The hooks of outer
+    /// scopes are called, too.
     pub fn scope<F: Future>(
-        act: impl Fn() + Send + Sync + 'static,
+        hook: impl Fn() + Send + Sync + 'static,
         work: F,
     ) -> impl Future<Output = F::Output> {
-        let outer = ACT.try_with(Arc::clone).ok();
-        let both: Act = match outer {
-            None => Arc::new(act),
+        let outer = HOOK.try_with(Arc::clone).ok();
+        let both: Hook = match outer {
+            None => Arc::new(hook),
             Some(outer) => Arc::new(move || {
-                act();
+                hook();
                 outer();
             }),
         };
-        ACT.scope(both, work)
+        HOOK.scope(both, work)
     }
 
-    /// A request hangs.
-    pub(super) fn now() {
-        // Whoever is no worker takes nobody's place.
-        let _ = ACT.try_with(|act| act());
+    /// Calls the hooks of the current task.
+    pub(super) fn call() {
+        // Outside of a scope there is no hook.
+        let _ = HOOK.try_with(|hook| hook());
     }
 }

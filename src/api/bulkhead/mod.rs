@@ -1,22 +1,21 @@
-//! Keeps requests that hang from taking the places of all others.
+//! Keeps requests that hang from occupying all workers and slots.
 //!
-//! An admission webhook is asked for the objects of some namespaces, one type and one
-//! verb, and a conversion webhook for one type. Trouble is therefore kept by type,
-//! namespace and verb: a *compartment*. This is the bulkhead pattern, with a circuit
-//! breaker in each compartment:
+//! An admission webhook is called for one type and verb in some namespaces, and a conversion
+//! webhook for one type. So hanging requests are tracked by type, namespace and verb: a
+//! *compartment*. This is the bulkhead pattern, with a circuit breaker in each compartment:
 //!
-//! - A request that is not answered within [`PATIENCE`] hangs. It goes on, but gives back
-//!   its place in the concurrency window, and its worker steps aside for another one.
-//! - While requests of a compartment hang, it has at most [`SHARE`] of them under way.
-//! - A compartment whose request failed after [`SLOW`] is left alone for a while, from one
-//!   second to thirty. Then a single request probes.
-//! - All compartments together have at most [`KNOWN_AT_MOST`] requests under way once they
-//!   are known to hang. A namespace that is not known yet, for a type and verb that hang
-//!   elsewhere, is given less patience, and waits when [`UNKNOWN_AT_MOST`] hang.
+//! - A request that is not answered within [`PATIENCE`] hangs. It goes on, but it releases
+//!   its concurrency slot, and another worker takes the place of its worker.
+//! - While requests of a compartment hang, it has at most [`SHARE`] requests in flight.
+//! - After a request failed that took [`SLOW`] or longer, the compartment's circuit opens: no
+//!   request is sent for one to thirty seconds. Then a single request probes.
+//! - All compartments that are known to hang have at most [`KNOWN_AT_MOST`] requests in flight
+//!   together. Where a type and verb hang in some namespaces, requests in the other namespaces
+//!   get less patience, and wait when [`UNKNOWN_AT_MOST`] requests hang.
 //!
-//! A request that is not sent for one of these reasons fails with
-//! [`Deferred`](ErrorClass::Deferred): it says so, names the failure of the other object,
-//! and counts as no attempt.
+//! A request that is held back for one of these reasons fails with
+//! [`Deferred`](ErrorClass::Deferred). The error names the failure of the other object. It does
+//! not count as an attempt.
 
 mod hang_hook;
 mod state;
@@ -35,45 +34,44 @@ use state::{Admitted, Compartment, State};
 
 pub use hang_hook::HangHook;
 
-/// A request that takes longer hangs, in a webhook more often than in the API server.
+/// A request that takes longer hangs, more often in a webhook than in the API server.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-/// The same for a namespace of which nothing is known, while requests of that type and verb
-/// hang elsewhere: a hundred of such namespaces must not take a hundred seconds of workers.
+/// The patience in a namespace that is not known, while requests of that type and verb hang in
+/// other namespaces. A hundred such namespaces must not block workers for a hundred seconds.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(125);
-/// A failure that took this long opens the circuit.
+/// A failure after this time opens the circuit.
 const SLOW: Duration = Duration::from_secs(2);
-/// How many requests of a compartment may be under way while one of them hangs.
+/// How many requests of a compartment may be in flight while one of them hangs.
 const SHARE: usize = 4;
-/// How many requests of compartments that are known to hang may be under way in all.
+/// How many requests of all compartments that are known to hang may be in flight.
 const KNOWN_AT_MOST: usize = 64;
-/// How many requests may hang before those of unknown namespaces wait. Below the number of
-/// workers that a pool lets step aside.
+/// How many requests may hang before requests in unknown namespaces wait. Less than the number
+/// of workers that a pool replaces.
 const UNKNOWN_AT_MOST: usize = 96;
-/// How many compartments are remembered.
+/// The greatest number of compartments.
 const COMPARTMENTS: usize = 4096;
-/// How long a compartment is left alone after its first slow failure; doubled with each
-/// probe that fails.
+/// How long a circuit stays open after the first slow failure; doubled with each probe that
+/// fails.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// The longest of these waits.
+/// The longest time that a circuit stays open.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// The compartments in which requests hang. Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bulkhead(Arc<Mutex<State>>);
 
-/// What a request's end says of its compartment.
+/// What the end of a request says about its compartment.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End<'a> {
-    /// It was answered, be it with a refusal.
+    /// It was answered, possibly with an error.
     Answered,
-    /// It failed in a way that passes.
+    /// It failed with a transient error.
     Failed(&'a ApiError),
-    /// Nothing: it was not sent.
+    /// It was not sent.
     NotSent,
 }
 
 impl<'a> End<'a> {
-    /// What a result says.
     pub fn of<T>(result: &'a Result<T, ApiError>) -> Self {
         match result {
             Ok(_) => Self::Answered,
@@ -89,7 +87,7 @@ impl<'a> End<'a> {
     }
 }
 
-/// Leave to send one request. Dropping it gives back what it holds.
+/// Admits one request to its compartment. Dropping it frees what it occupies.
 #[derive(Debug)]
 pub(super) struct CompartmentGuard {
     bulkhead: Bulkhead,
@@ -100,14 +98,14 @@ pub(super) struct CompartmentGuard {
 
 impl Bulkhead {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is whole before anything can panic.
+        // No change can panic halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a request would be sent now.
+    /// Fails if the request would not be admitted now.
     ///
     /// # Errors
-    /// The reason why not.
+    /// Why not.
     pub fn check(&self, call: &Call<'_>) -> Result<(), ApiError> {
         let mut state = self.state();
         if state.is_idle() {
@@ -118,10 +116,10 @@ impl Bulkhead {
         refused.map_err(|refusal| deferred(call, refusal))
     }
 
-    /// Lets a request be sent, right before it is.
+    /// Admits a request, right before it is sent.
     ///
     /// # Errors
-    /// The reason why it is not to be sent.
+    /// Why it must not be sent.
     pub fn admit(&self, call: &Call<'_>) -> Result<CompartmentGuard, ApiError> {
         let (began, compartment) = (Instant::now(), Compartment::of(call));
         let admitted = self.state().admit(&compartment, call.object_name(), began);
@@ -131,26 +129,25 @@ impl Bulkhead {
         }
     }
 
-    /// No compartment is left alone any more: what failed was the API server as a whole,
-    /// which can be reached again.
+    /// Closes all circuits: what failed was the API server as a whole, which is reachable again.
     pub fn close_circuits(&self) {
         self.state().close_circuits();
     }
 }
 
 impl CompartmentGuard {
-    /// How long the request may take before it counts as one that hangs.
+    /// How long the request may take before it hangs.
     pub const fn patience(&self) -> Duration {
         self.admitted.patience
     }
 
-    /// It has taken longer: the worker that waits for it lets another one have its place.
+    /// The request hangs: calls the hooks of its task.
     pub fn hangs(&mut self) {
         self.bulkhead.state().hangs(&self.compartment, &mut self.admitted, Instant::now());
-        HangHook::now();
+        HangHook::call();
     }
 
-    /// The request has ended.
+    /// Notes the end of the request.
     pub fn end(self, end: End<'_>) {
         let now = Instant::now();
         self.bulkhead.state().end(&self.compartment, &self.admitted, self.began, now, end);
@@ -163,7 +160,7 @@ impl Drop for CompartmentGuard {
     }
 }
 
-/// Why a request is not sent, and for how long.
+/// Why a request is not sent, and when to retry it.
 #[derive(Debug, PartialEq, Eq)]
 struct Refusal {
     retry_after: Duration,

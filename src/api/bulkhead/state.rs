@@ -1,4 +1,4 @@
-//! The rules of compartments, without a clock.
+//! The rules of compartments, as a state machine without a clock.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::api::settings::Verb;
 use crate::telemetry::record;
 use kube_gc_core::object::GroupResource;
 
-/// What has its own webhooks.
+/// Requests that the same webhooks may delay.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Compartment {
     resource: GroupResource,
@@ -34,13 +34,13 @@ impl Compartment {
     }
 }
 
-/// How a request was let through.
+/// How a request was admitted.
 #[derive(Debug)]
 pub(super) struct Admitted {
     pub patience: Duration,
-    /// Whether it is counted among those that hang.
+    /// Whether it is counted as one that hangs.
     counted: bool,
-    /// Whether it probes a compartment that was left alone.
+    /// Whether it probes a compartment whose circuit is open.
     probes: bool,
 }
 
@@ -48,33 +48,33 @@ pub(super) struct Admitted {
 #[derive(Debug, Default)]
 pub(super) struct State {
     compartments: HashMap<Compartment, Entry>,
-    /// How many of them there are of each type and verb.
+    /// The number of compartments of each type and verb.
     kinds: HashMap<(GroupResource, Verb), usize>,
-    /// Those that were answered in time while others hung.
+    /// Compartments that answered in time while others of the same type and verb hung.
     quick: HashSet<Compartment>,
-    /// Requests that hang, or are expected to.
+    /// The number of requests that hang or are expected to.
     hanging: usize,
 }
 
-/// A compartment. It leaves when it has neither.
+/// A compartment. It is removed when nothing hangs and its circuit is closed.
 #[derive(Debug, Default)]
 struct Entry {
     hanging: usize,
     open: Option<Open>,
 }
 
-/// It is left alone.
+/// An open circuit.
 #[derive(Debug)]
 struct Open {
     since: Instant,
     until: Instant,
     wait: Duration,
-    /// How long the last failure took.
+    /// How long the request took that failed last.
     took: Duration,
     error: ApiError,
-    /// A request that probes, since when.
+    /// When the probe that is in flight began.
     probe: Option<Instant>,
-    /// Whose request probed last, and whether others wait.
+    /// The object whose request probed last, and whether requests of other objects wait.
     last: String,
     others_wait: bool,
 }
@@ -86,27 +86,27 @@ impl Open {
         self.others_wait |= !is_last;
         let wait = match self.probe {
             _ if now < self.until => self.until - now,
-            // If it is answered, it is so soon; else it takes as long as the last one.
+            // A probe is answered soon, or it takes as long as the last failure.
             Some(probe) => {
                 let age = now.saturating_duration_since(probe);
                 let end = if age < PATIENCE { PATIENCE } else { self.took };
                 end.saturating_sub(age).max(PATIENCE / 10)
             }
-            // One object that always hangs must not be the only one that ever probes.
+            // An object whose requests always hang must not be the only one that probes.
             None if is_last && self.others_wait && now < self.until + PATIENCE => self.until + PATIENCE - now,
             None => return None,
         };
         let (took, error) = (self.took.as_secs_f32(), &self.error);
         let why = format!(
-            "requests of this kind in this namespace are left alone since one of another object failed \
-             after {took:.1} s: {error}"
+            "requests of this type and verb in this namespace are suspended, because one failed after \
+             {took:.1} s: {error}"
         );
         Some(Refusal { retry_after: wait, why })
     }
 }
 
 impl State {
-    /// Whether nothing hangs, as is usual.
+    /// Whether nothing hangs, which is the usual state.
     pub fn is_idle(&self) -> bool {
         self.compartments.is_empty()
     }
@@ -116,7 +116,7 @@ impl State {
         self.compartments.len()
     }
 
-    /// Whether a request about an object of this name would be let through.
+    /// Whether a request about an object of this name would be admitted.
     pub fn check(&mut self, of: &Compartment, name: &str, now: Instant) -> Result<(), Refusal> {
         if let Some(entry) = self.compartments.get_mut(of) {
             if let Some(open) = &mut entry.open {
@@ -125,7 +125,7 @@ impl State {
                 }
             } else if entry.hanging >= SHARE {
                 let why = format!(
-                    "{} requests of this kind in this namespace are not answered since {PATIENCE:?} or longer",
+                    "{} requests of this type and verb in this namespace have not been answered for {PATIENCE:?} or longer",
                     entry.hanging
                 );
                 return Err(Refusal { retry_after: PATIENCE, why });
@@ -140,11 +140,11 @@ impl State {
         if self.hanging < at_most {
             return Ok(());
         }
-        let why = format!("{} requests of other namespaces are not answered", self.hanging);
+        let why = format!("{} requests in other namespaces are not answered", self.hanging);
         Err(Refusal { retry_after: PATIENCE, why })
     }
 
-    /// Lets a request through.
+    /// Admits a request.
     pub fn admit(&mut self, of: &Compartment, name: &str, now: Instant) -> Result<Admitted, Refusal> {
         if self.is_idle() {
             return Ok(Admitted { patience: PATIENCE, counted: false, probes: false });
@@ -161,13 +161,13 @@ impl State {
             open.last = name.to_owned();
             open.others_wait = false;
         }
-        // It takes no worker's time and no place: it will hang, too.
+        // It is expected to hang, too, so it gets no patience: it occupies no worker and no slot.
         entry.hanging += 1;
         self.hanging += 1;
         Ok(Admitted { patience: Duration::ZERO, counted: true, probes })
     }
 
-    /// A request has taken longer than its patience.
+    /// A request took longer than its patience.
     pub fn hangs(&mut self, of: &Compartment, admitted: &mut Admitted, now: Instant) {
         if admitted.counted {
             return;
@@ -180,7 +180,7 @@ impl State {
         }
     }
 
-    /// A request has ended, but has not left yet.
+    /// A request has ended. `leave` follows.
     pub fn end(&mut self, of: &Compartment, admitted: &Admitted, began: Instant, now: Instant, end: End<'_>) {
         let took = now - began;
         match end {
@@ -201,8 +201,8 @@ impl State {
     fn failed(&mut self, of: &Compartment, probed: bool, began: Instant, now: Instant, error: &ApiError) {
         let Some(entry) = self.entry(of, now) else { return };
         let (wait, last, others_wait) = match &entry.open {
-            // It hung together with the one for which the compartment is left alone: all that
-            // were under way at a time are one failure.
+            // It hung together with the request that opened the circuit. All requests that were
+            // in flight at that time count as one failure.
             Some(open) if !probed && began < open.since => return,
             Some(open) => ((open.wait * 2).min(LONGEST_WAIT), open.last.clone(), open.others_wait),
             None => (FIRST_WAIT, String::new(), false),
@@ -211,7 +211,7 @@ impl State {
         entry.open = Some(Open { since: now, until, wait, took, error, probe: None, last, others_wait });
     }
 
-    /// A request has gone, whether or not it has ended.
+    /// Removes a request, whether or not its end was noted.
     pub fn leave(&mut self, of: &Compartment, admitted: &Admitted) {
         let Some(entry) = self.compartments.get_mut(of) else { return };
         if admitted.probes
@@ -228,7 +228,7 @@ impl State {
         }
     }
 
-    /// What failed before failed for another reason.
+    /// Closes all circuits: the failures had another cause.
     pub fn close_circuits(&mut self) {
         self.close(|_| true);
     }
@@ -246,10 +246,10 @@ impl State {
         idle.iter().for_each(|of| self.remove(of));
     }
 
-    /// The compartment, which is made if there is room for one more.
+    /// The compartment. It is created unless there are too many.
     fn entry(&mut self, of: &Compartment, now: Instant) -> Option<&mut Entry> {
         if !self.compartments.contains_key(of) {
-            // Nobody has asked for these since they could be asked for again.
+            // Drops circuits that nobody has probed since they could be.
             self.close(|open| open.probe.is_none() && now > open.until + LONGEST_WAIT);
             if self.compartments.len() >= COMPARTMENTS {
                 return None;

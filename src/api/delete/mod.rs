@@ -1,4 +1,4 @@
-//! DELETE, with its preconditions.
+//! DELETE with preconditions.
 
 mod options;
 
@@ -14,25 +14,25 @@ use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};
 use options::{DeleteOptions, Preconditions};
 
-/// What a DELETE did.
+/// The result of a DELETE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deleted {
     /// The object is gone.
     Removed,
-    /// It is being deleted, held by finalizers or by its grace period.
+    /// The object is being deleted, and kept by finalizers or its grace period.
     Pending(ObjectFacts),
-    /// It was gone before.
+    /// The object was gone before.
     AlreadyGone,
 }
 
 impl Api {
-    /// Deletes an object if it still has this uid and, when one is given, this resource
-    /// version: what was decided on is what is deleted (rule 4.21).
+    /// Deletes an object if it still has this uid and, when one is given, this resource version,
+    /// so that only the version that was decided on is deleted (semantics, section 4).
     ///
     /// # Errors
     ///
-    /// [`Conflict`](ErrorClass::Conflict) when a precondition does not hold;
-    /// the gate's refusal; anything else that a request can meet.
+    /// [`Conflict`](ErrorClass::Conflict) when a precondition does not hold; the refusal of the
+    /// write gate; any other error of a request.
     pub async fn delete(
         &self,
         identity: &Identity,
@@ -45,7 +45,7 @@ impl Api {
             kind: super::decode::Text<'a>,
             #[serde(borrow, default, rename = "apiVersion")]
             api_version: super::decode::Text<'a>,
-            // An object's is an object.
+            // A string in a `Status`, an object in any other object.
             #[serde(borrow, default)]
             status: Option<&'a serde_json::value::RawValue>,
         }
@@ -59,8 +59,8 @@ impl Api {
             Err(error) if error.class == ErrorClass::Absent => return Ok(Deleted::AlreadyGone),
             Err(error) => return Err(error),
         };
-        // Some types answer a removal with a `Status`, some with the object as it
-        // was; one that is still there is always answered with the object.
+        // When the object is removed, some types answer with a `Status`, others with the
+        // object's last state. When it still exists, all answer with the object.
         let status = serde_json::from_slice::<Kind<'_>>(&answer.body)
             .ok()
             .filter(|answer| &*answer.kind == "Status" && &*answer.api_version == "v1");
@@ -69,7 +69,7 @@ impl Api {
             return match outcome {
                 Some("Success") => Ok(Deleted::Removed),
                 _ => {
-                    let message = "the answer is a Status, and no success".to_owned();
+                    let message = "the answer is a Status that does not say Success".to_owned();
                     Err(unusable("DELETE", identity.to_string(), message, answer.code))
                 }
             };
@@ -78,9 +78,9 @@ impl Api {
         Ok(if object.is_held { Deleted::Pending(object.facts) } else { Deleted::Removed })
     }
 
-    /// In protobuf where the type's server reads it: of the CPU that kube-apiserver 1.20 takes
-    /// for a DELETE, reading its body in JSON is 4 %. Whoever refuses it has deleted nothing,
-    /// and gets it in JSON.
+    /// Sends the body in protobuf if the type's server accepts it: decoding a JSON body takes
+    /// 4 % of the CPU that kube-apiserver 1.20 uses for a DELETE. A server that refuses the
+    /// body has deleted nothing, and gets it in JSON.
     async fn send_delete(
         &self,
         identity: &Identity,

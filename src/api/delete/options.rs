@@ -16,7 +16,7 @@ pub struct DeleteOptions<'a> {
     preconditions: Preconditions<'a>,
 }
 
-/// What must still hold of the object.
+/// The preconditions of a DELETE.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconditions<'a> {
@@ -27,7 +27,6 @@ pub struct Preconditions<'a> {
 }
 
 impl<'a> DeleteOptions<'a> {
-    /// Those of a deletion with this policy.
     pub const fn new(policy: PropagationPolicy, preconditions: Preconditions<'a>) -> Self {
         Self { kind: "DeleteOptions", api_version: "v1", propagation_policy: policy, preconditions }
     }
@@ -35,7 +34,7 @@ impl<'a> DeleteOptions<'a> {
     /// Content type and body.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// The options cannot be serialized.
     pub fn write(&self, encoding: Encoding) -> Result<(&'static str, Vec<u8>), serde_json::Error> {
         Ok(match encoding {
             Encoding::Json => (JSON, serde_json::to_vec(self)?),
@@ -43,7 +42,7 @@ impl<'a> DeleteOptions<'a> {
         })
     }
 
-    /// The numbers of the fields are those of `generated.proto` in
+    /// The field numbers come from `generated.proto` in
     /// `k8s.io/apimachinery/pkg/apis/meta/v1` and `pkg/runtime`.
     fn protobuf(&self) -> Vec<u8> {
         let Self { kind, api_version, propagation_policy, preconditions } = self;
@@ -67,7 +66,7 @@ impl<'a> DeleteOptions<'a> {
     }
 }
 
-/// Appends a field with a text, or with a message.
+/// Appends a length-delimited field: a string or a message.
 fn put(message: &mut Vec<u8>, number: u8, content: &[u8]) {
     const LENGTH_DELIMITED: u8 = 2;
     message.push(number << 3 | LENGTH_DELIMITED);

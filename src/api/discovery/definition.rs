@@ -1,4 +1,4 @@
-//! What defines a type, and whether it is there.
+//! Whether the object that defines a type exists.
 
 use http::Method;
 
@@ -15,7 +15,7 @@ use kube_gc_core::object::GroupResource;
 pub enum Definition {
     /// The CustomResourceDefinition of this type.
     Crd(GroupResource),
-    /// The APIService of this version, which every version of a named group has.
+    /// The APIService of a group version. Every version of a named group has one.
     ApiService {
         /// The group.
         group: Box<str>,
@@ -25,11 +25,11 @@ pub enum Definition {
 }
 
 impl Api {
-    /// Whether a definition is there, looked at live.
+    /// Whether a definition exists, by a live read.
     ///
     /// # Errors
     ///
-    /// Nobody says so: whatever is neither the object nor its own 404.
+    /// The answer is neither the object nor its own 404.
     pub async fn is_defined(&self, definition: &Definition) -> Result<bool, ApiError> {
         let (resource, name) = match definition {
             Definition::Crd(of) => ("customresourcedefinitions.apiextensions.k8s.io", of.to_string()),

@@ -1,4 +1,4 @@
-//! Discovery documents, of both kinds.
+//! Discovery documents, aggregated and plain.
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ pub(super) struct Version {
     pub name: Box<str>,
     /// What it serves.
     pub resources: Arc<[Served]>,
-    /// Whether `resources` is the server's present word. Otherwise it is to be
-    /// asked for by itself.
+    /// Whether `resources` comes from a current document. If not, it must be requested
+    /// separately.
     pub current: bool,
 }
 
 impl Version {
-    /// Whether nobody knows what it serves: it cannot be read, and never could.
+    /// Whether its resources are unknown, because it could never be read.
     pub(super) fn is_unread(&self) -> bool {
         !self.current && self.resources.is_empty()
     }
 }
 
-/// A resource as one version serves it. Subresources are none.
+/// A resource in one version. Subresources are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Served {
     pub resource: Box<str>,
@@ -43,7 +43,7 @@ pub(super) struct Served {
     pub watchable: bool,
 }
 
-/// `null` reads as empty: Go writes empty slices so.
+/// Reads `null` as empty: Go serializes nil slices that way.
 fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -52,15 +52,15 @@ where
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// A version of a group does not serve more than this: each type is listed and watched, and
-/// an aggregated API may claim what it likes.
+/// The greatest number of types in a group version. Each type is listed and watched, and an
+/// aggregated API may claim any number.
 pub(super) const MOST_TYPES: usize = 2_000;
 
-/// There are no more versions of groups than this.
+/// The greatest number of group versions.
 pub(super) const MOST_VERSIONS: usize = 10_000;
 
-/// Whether this can be a name in the path of a URL. The API server's are names of DNS; an
-/// aggregated API may say `..`.
+/// Whether a resource's name is safe in a URL path. The API server's names are DNS names, but
+/// an aggregated API may send `..`.
 fn is_name(resource: &str) -> bool {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     (1..=253).contains(&resource.len()) && !resource.starts_with('.') && resource.bytes().all(is_usual)
@@ -81,8 +81,8 @@ fn served(resource: String, kind: String, namespaced: bool, verbs: &[String]) ->
     })
 }
 
-/// Reads the answer of `/api` or `/apis`, aggregated or not. Which of them it is
-/// stands in its `kind`; an old server ignores what was asked for.
+/// Reads the answer of `/api` or `/apis`. Its `kind` tells whether it is aggregated; old servers
+/// ignore the `Accept` header.
 pub(super) fn root(body: &[u8]) -> Result<Vec<Group>, String> {
     #[derive(Deserialize)]
     struct Kind {
@@ -99,10 +99,10 @@ pub(super) fn root(body: &[u8]) -> Result<Vec<Group>, String> {
             serde_json::from_slice::<plain::Groups>(body).map(plain::Groups::groups).map_err(fault)
         }
         "APIVersions" => serde_json::from_slice::<plain::Core>(body).map(plain::Core::groups).map_err(fault),
-        _ => Err("the answer is no discovery document".into()),
+        _ => Err("the answer is not a discovery document".into()),
     }?;
     if groups.iter().map(|group: &Group| group.versions.len()).sum::<usize>() > MOST_VERSIONS {
-        return Err(format!("it names more than {MOST_VERSIONS} versions of groups"));
+        return Err(format!("the answer has more than {MOST_VERSIONS} group versions"));
     }
     Ok(groups)
 }
@@ -112,12 +112,12 @@ pub(super) fn resources(body: &[u8]) -> Result<Arc<[Served]>, String> {
     let Keyed(list): Keyed<plain::Resources> =
         serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
     if list.kind != "APIResourceList" {
-        return Err("the answer is no discovery document".into());
+        return Err("the answer is not a discovery document".into());
     }
     let resources: Arc<[Served]> =
         list.resources.into_iter().filter_map(|Keyed(resource)| resource.served()).collect();
     if resources.len() > MOST_TYPES {
-        return Err(format!("it serves {} types, which is more than {MOST_TYPES}", resources.len()));
+        return Err(format!("the group version has {} types, more than {MOST_TYPES}", resources.len()));
     }
     Ok(resources)
 }

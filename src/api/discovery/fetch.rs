@@ -1,4 +1,4 @@
-//! Asking for the discovery documents.
+//! Requests the discovery documents.
 
 use std::sync::Arc;
 
@@ -12,37 +12,37 @@ use crate::api::media_type::JSON;
 use crate::api::path;
 use crate::api::settings::Verb;
 
-/// Everything in one answer, from 1.26 on; plain documents from older servers.
+/// Aggregated discovery, from 1.26 on. Older servers answer with plain documents.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
      application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
-/// So many group versions are asked for at once.
+/// How many group versions are requested concurrently.
 const AT_ONCE: usize = 16;
 
 /// A part of the API that could not be discovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupFailure {
-    /// The group; `*` when the list of groups itself could not be read.
+    /// The group; `*` if the list of groups could not be read.
     pub group: Box<str>,
-    /// The version; `None`: all of the group's.
+    /// The version; `None` for all versions of the group.
     pub version: Option<Box<str>>,
-    /// The server's words.
+    /// The server's message.
     pub error: String,
     /// 401 or 403.
     pub forbidden: bool,
 }
 
-/// All groups, those included of which only the past is known.
+/// All groups, including those of which only earlier documents are known.
 pub(super) struct Fetched {
     pub groups: Vec<Group>,
     pub failures: Vec<GroupFailure>,
 }
 
-/// Asks for everything.
+/// Requests all documents.
 ///
 /// # Errors
 ///
-/// Nothing at all was learned.
+/// Nothing could be read.
 pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, ApiError> {
     let (core, named) = tokio::join!(root(api, "/api"), root(api, "/apis"));
     let mut failures = Vec::new();
@@ -71,7 +71,7 @@ pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, Api
         .iter()
         .map(|&(g, v)| resources(api.clone(), version_path(&groups[g].name, &groups[g].versions[v].name)))
         .collect();
-    // In order: the outcome must not depend on which answer is first.
+    // In order: the result must not depend on which answer comes first.
     let answers: Vec<_> = futures::stream::iter(asked).buffered(AT_ONCE).collect().await;
     for ((g, v), answer) in unread.into_iter().zip(answers) {
         let group = groups[g].name.clone();
@@ -92,14 +92,14 @@ pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, Api
     }
     if !groups.iter().any(is_known) {
         return Err(first_error.unwrap_or_else(|| {
-            unusable("DISCOVER", "the server".into(), "it serves no resources".into(), 200)
+            unusable("DISCOVER", "the server".into(), "the discovery documents name no resources".into(), 200)
         }));
     }
     groups.extend(kept);
     Ok(Fetched { groups, failures })
 }
 
-/// True when something of the group was learned just now.
+/// Whether a current document of the group was read.
 fn is_known(group: &Group) -> bool {
     group.versions.iter().any(|version| version.current && !version.resources.is_empty())
 }

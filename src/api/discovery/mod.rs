@@ -1,9 +1,8 @@
-//! What the API server serves.
+//! Discovery of the types that the API server serves.
 //!
-//! `fetch` asks, `document` reads the answers, `services` finds out who serves
-//! what, and `select` makes a catalog of it. A part that cannot be
-//! discovered is unknown, which is never the same as gone: what was known of it
-//! is kept.
+//! `fetch` requests the discovery documents, `document` reads them, `services` finds the
+//! aggregated APIs, and `select` makes the catalog. A group that cannot be discovered is
+//! unknown, which is never the same as gone: what was known of it is kept.
 
 mod definition;
 mod document;
@@ -25,23 +24,23 @@ use kube_gc_core::object::Catalog;
 pub use select::Watchable;
 use services::Services;
 
-/// The outcome of one discovery.
+/// The result of one discovery.
 #[derive(Clone, Debug, Default)]
 pub struct Discovered {
-    /// Every type that is served, through every version, watchable or not.
+    /// Every served type in every version, watchable or not.
     pub catalog: Arc<Catalog>,
-    /// The types that can be collected: their verbs include delete, list and watch.
-    /// Ordered by group and resource. Ignored types are the caller's to leave out.
+    /// The types that can be collected: their verbs include delete, list and watch. Ordered by
+    /// group and resource. The caller leaves out ignored types.
     pub watchable: Vec<Watchable>,
-    /// What could not be discovered; what was known of it before is kept.
+    /// The parts that could not be discovered. What was known of them is kept.
     pub failures: Vec<GroupFailure>,
-    /// What the answers said, for the next discovery to fall back on.
+    /// The documents, for the next discovery to fall back on.
     groups: Vec<Group>,
     services: Services,
 }
 
 impl Discovered {
-    /// An outcome that no server gave: for tests and for fixed catalogs.
+    /// A result that comes from no server, for tests and fixed catalogs.
     #[must_use]
     pub fn fixed(catalog: Arc<Catalog>, watchable: Vec<Watchable>) -> Self {
         Self { catalog, watchable, ..Self::default() }
@@ -49,17 +48,17 @@ impl Discovered {
 }
 
 impl Api {
-    /// Discovers what the server serves (rules 2.1 and 2.5): in two requests where it
-    /// knows aggregated discovery, in one for each group and version otherwise. Failures
-    /// are per group version, and what `previous` knew of those is kept.
+    /// Discovers the served types (semantics, section 2): in two requests if the server supports
+    /// aggregated discovery, otherwise in one per group version. What `previous` knew of a group
+    /// version that cannot be discovered is kept.
     ///
     /// # Errors
     ///
-    /// Nothing at all could be discovered; keep everything as it is.
+    /// Nothing could be discovered. The caller keeps what it knows.
     pub async fn discover(&self, previous: Option<&Discovered>) -> Result<Discovered, ApiError> {
         let previous_groups = previous.map_or(&[][..], |previous| &previous.groups);
         let fetch::Fetched { groups, failures } = fetch::groups(self, previous_groups).await?;
-        // Afterwards: a group that has just come has its `APIService` already.
+        // After the groups: a group that has just appeared then has its `APIService` already.
         let services = match services::read(self).await {
             Some(services) => services,
             None => previous.map(|previous| previous.services.clone()).unwrap_or_default(),

@@ -10,18 +10,18 @@ use kube_gc_core::object::{Catalog, GroupResource, ResourceType, Scope, ServedKi
 /// A type that can be collected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watchable {
-    /// The type. The same `Arc` from discovery to discovery while nothing changes.
+    /// The type. Successive discoveries share the `Arc` while the type does not change.
     pub resource: Arc<ResourceType>,
-    /// Served by another API server, or not known not to be: what its watch says
-    /// of deletions is no proof.
+    /// Whether an aggregated API serves the type, or may serve it. A deletion in its watch is not
+    /// proof of absence.
     pub aggregated: bool,
 }
 
-/// Makes the catalog, and the list of what can be collected.
+/// Makes the catalog and the list of the types that can be collected.
 ///
-/// Per resource, requests use the first version, in the group's order of
-/// preference, that can delete, list and watch it; if none can, the first that
-/// can read it, because an owner may be of any kind.
+/// Requests for a resource use the first version, in the group's order of preference, that can
+/// delete, list and watch it. If there is none, they use the first version that can get it,
+/// because an owner may be of any kind.
 pub(super) fn select(
     groups: &[Group],
     services: &Services,
@@ -31,7 +31,7 @@ pub(super) fn select(
     let mut others = Vec::new();
     let mut watchable = Vec::new();
     let mut builder = Catalog::builder();
-    // A group that is listed twice is one all the same: its types are not two.
+    // A group may be listed twice. Its versions are merged, so that no type appears twice.
     let mut versions_of: BTreeMap<&str, Vec<&Version>> = BTreeMap::new();
     for group in groups {
         versions_of.entry(&group.name).or_default().extend(&group.versions);
@@ -69,7 +69,7 @@ pub(super) fn select(
             let kinds = if served.can_delete { &mut deletable } else { &mut others };
             kinds.push(ServedKind { version: version.into(), resource: Arc::clone(&chosen) });
             for &(other_version, other) in versions.iter().filter(|(name, _)| *name != version) {
-                // The kind of a resource can differ from version to version.
+                // The kind of a resource may differ between versions.
                 let resource =
                     if other.kind == chosen.kind { Arc::clone(&chosen) } else { Arc::new(describe(other)) };
                 kinds.push(ServedKind { version: other_version.into(), resource });

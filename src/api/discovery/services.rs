@@ -1,4 +1,4 @@
-//! Which group versions other API servers serve.
+//! Which group versions aggregated APIs serve.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,14 @@ use crate::api::decode::{Keyed, Text};
 use crate::api::media_type::JSON;
 use crate::api::settings::Verb;
 
-/// The group versions that have an `APIService`, and whether it hands them on to
-/// another API server.
+/// The group versions that have an `APIService`, and whether it delegates to another server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Services(HashMap<GroupVersion, bool>);
 
 pub(super) type GroupVersion = (Box<str>, Box<str>);
 
-/// The groups of the Kubernetes API server itself. An aggregated API in one of
-/// them shows only in the `APIService`s.
+/// The groups of the Kubernetes API server itself. Only the `APIService`s show whether an
+/// aggregated API serves one of them.
 const BUILT_IN: [&str; 24] = [
     "",
     "admissionregistration.k8s.io",
@@ -52,24 +51,23 @@ impl Services {
         Self(services)
     }
 
-    /// True unless it is known that the API server serves this itself. Erring on
-    /// this side costs one GET per owner that seems gone.
+    /// True unless the API server is known to serve the version itself. If this is wrong, it
+    /// costs one GET for each owner that seems absent.
     pub fn is_aggregated(&self, group: &str, version: &str) -> bool {
         let service = self.0.get(&(group.into(), version.into()));
         service.copied().unwrap_or_else(|| !BUILT_IN.contains(&group))
     }
 }
 
-/// Reads the `APIService`s. That they cannot be read is no failure: it is a
-/// permission that not everyone grants.
-/// `None`: what was known before holds on.
+/// Reads the `APIService`s. `None` if they cannot be read: then what was known before stays.
+/// This is not an error, because the permission may be missing.
 pub(super) async fn read(api: &Api) -> Option<Services> {
     const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
     let discovery = discovery_resource();
     match api.call(Call::get(Verb::Discover, PATH.into(), JSON, &discovery)).await {
         Ok(answer) => services(&answer.body).map(Services),
         Err(error) => {
-            tracing::debug!(%error, "Cannot tell which APIs are aggregated.");
+            tracing::debug!(%error, "cannot read the APIServices; which APIs are aggregated stays as known before");
             None
         }
     }

@@ -1,4 +1,4 @@
-//! Makes the requests that the machine asks for.
+//! Sends the requests that the machine asks for.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,12 +25,12 @@ use crate::api::settings::Verb;
 use crate::telemetry::EventMetrics;
 use kube_gc_core::object::{ObjectFacts, ResourceType, ResourceVersion};
 
-/// When the API server can be reached again, all types go on within this time: sixty lists
-/// in a second are no storm.
+/// After an outage, the requests of all types are spread over this time. Sixty lists a second
+/// are no heavy load.
 const SPREAD: Duration = Duration::from_secs(1);
 
-/// A watch that has not ended within this time works, though nothing has come: an error, such
-/// as that its version is too old, comes at once, and a bookmark only once in a minute.
+/// A watch that has not ended within this time works, even if nothing has arrived: an error,
+/// such as an expired version, arrives at once, but a bookmark only once a minute.
 const LIVES_AFTER: Duration = Duration::from_millis(500);
 
 /// Follows one resource type. Dropping it ends it.
@@ -42,26 +42,26 @@ pub struct ListWatch {
     /// Steps that are already known.
     pub(super) ready: VecDeque<Step>,
     pub(super) reader: FactsReader,
-    /// What is asked for.
+    /// The encoding to request.
     pub(super) preferred: Encoding,
     pub(super) skipped: u64,
     pub(super) draining: bool,
-    /// Whether a failure was told, and not yet that it is over.
+    /// Whether a failure was reported, and its end was not.
     pub(super) failing: bool,
-    /// Hears when an outage of the API server has ended.
+    /// Changes when an outage of the API server ends.
     pub(super) recoveries: watch::Receiver<u64>,
     pub(super) jitter: Jitter,
-    /// When the last part of an answer came.
+    /// When the last part of a body arrived.
     pub(super) arrived: Instant,
     pub(super) metrics: EventMetrics,
 }
 
-/// What is under way. Everything that waits is kept here, so that dropping a
-/// call of `next` loses nothing.
+/// The present stage. It holds all futures in progress, so that dropping the future of `next`
+/// loses nothing.
 pub(super) enum Stage {
     Idle,
     Waiting(Instant),
-    /// The API server cannot be reached.
+    /// Waits until the API server is reachable.
     Held(BoxFuture<'static, ()>),
     Checking(BoxFuture<'static, Result<Envelope, ApiError>>),
     OpeningList {
@@ -76,7 +76,7 @@ pub(super) enum Stage {
     },
     Watching {
         deadline: Instant,
-        /// After a failure: when a watch on which nothing came counts as one that works.
+        /// After a failure: when a watch without events counts as working.
         lives: Option<Instant>,
         body: Body,
         events: WatchReader,
@@ -84,7 +84,7 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    /// The phase that this is a part of; what is between two is of either.
+    /// The phase of this stage. `None` for idle stages, which belong to both phases.
     const fn phase(&self) -> Option<Phase> {
         match self {
             Self::Idle | Self::Waiting(_) | Self::Held(_) | Self::Checking(_) => None,
@@ -100,16 +100,16 @@ pub(super) struct Listing {
     pub body: Body,
     pub items: ListReader,
     pub batch: Vec<ObjectFacts>,
-    /// Bytes that came since the last batch.
+    /// Bytes that arrived since the last batch.
     pub unread: usize,
-    /// Objects on this page.
+    /// The number of objects on this page.
     pub objects: usize,
-    /// The first page: its version decides whether the list counts.
+    /// Whether this is the first page, whose version decides whether the list is valid.
     pub first: bool,
     /// `Init` was reported.
     pub begun: bool,
     pub since: Instant,
-    /// The next part comes until then.
+    /// The next part must arrive before this.
     pub deadline: Instant,
 }
 
@@ -120,8 +120,8 @@ impl fmt::Debug for ListWatch {
 }
 
 impl Api {
-    /// Follows a resource type: lists it and watches it from there on. Nothing is
-    /// sent before the first [`next`](ListWatch::next).
+    /// Follows a resource type: lists it, and watches it from there on. Sends nothing before the
+    /// first [`next`](ListWatch::next).
     #[must_use]
     pub fn watch(&self, resource: Arc<ResourceType>, start: WatchStart) -> ListWatch {
         let seed = self.jitter().next();
@@ -153,27 +153,25 @@ impl ListWatch {
         &self.resource
     }
 
-    /// When that came of which the last step was made.
+    /// When the data of the last step arrived.
     #[must_use]
     pub const fn arrived(&self) -> Instant {
         self.arrived
     }
 
-    /// How many objects without a uid it has passed over.
+    /// How many objects without a uid it has skipped.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// From now on a watch that ends is not resumed: the type is no longer
-    /// served, and what is left of it are the last events of this watch. Without
-    /// a watch it ends at once.
+    /// Ends after the present watch: the type is no longer served, and only the last events of
+    /// this watch are left. Without a watch, it ends at once.
     pub fn drain(&mut self) {
         self.draining = true;
     }
 
-    /// The next step; `None` when it has ended after [`drain`](Self::drain).
-    /// Dropping the future before it is done loses nothing.
+    /// The next step; `None` at the end after [`drain`](Self::drain). Cancel-safe.
     pub async fn next(&mut self) -> Option<Step> {
         let mut phase = Phase::List;
         loop {
@@ -184,12 +182,12 @@ impl ListWatch {
         }
     }
 
-    /// The same as long as it is in this phase. Nothing of the next one has begun when
-    /// that is returned, so that another thread can go on with it.
+    /// The next step in this phase. Nothing of the other phase has begun when it returns, so
+    /// another thread can continue.
     ///
     /// # Errors
     ///
-    /// The phase that it turns to.
+    /// The phase that follows.
     pub async fn next_in(&mut self, phase: Phase) -> Result<Option<Step>, Phase> {
         loop {
             if let Some(step) = self.ready.pop_front() {
@@ -211,7 +209,7 @@ impl ListWatch {
                 Stage::Idle if self.api.is_unreachable() => self.hold(),
                 Stage::Idle => self.begin(),
                 Stage::Waiting(until) => {
-                    // An end of the sender is the end of all.
+                    // The sender lives as long as the client.
                     let recovered = tokio::select! {
                         biased;
                         Ok(()) = self.recoveries.changed() => true,
@@ -221,7 +219,7 @@ impl ListWatch {
                 }
                 Stage::Held(reachable) => {
                     reachable.await;
-                    // A suspicion that has come to nothing changes nothing.
+                    // A mere suspicion resets nothing.
                     let recovered = self.recoveries.has_changed().unwrap_or_default();
                     self.recoveries.mark_unchanged();
                     self.stage = if recovered { self.go_on_soon() } else { Stage::Idle };
@@ -237,7 +235,7 @@ impl ListWatch {
                         Ok(_) => self.machine.checked(found.as_ref()),
                         Err(error) => Some(self.machine.check_failed(error, Instant::now())),
                     });
-                    self.tell_of_no_doubt(found.as_ref());
+                    self.lift_fence(found.as_ref());
                 }
                 Stage::OpeningList { first, since, opening } => {
                     let result = opening.await;
@@ -282,21 +280,20 @@ impl ListWatch {
         }
     }
 
-    /// Waits until the API server can be reached.
+    /// Waits until the API server is reachable.
     fn hold(&mut self) {
         let api = self.api.clone();
         self.stage = Stage::Held(async move { api.reachable().await }.boxed());
     }
 
-    /// The API server can be reached again: whatever kept this type waiting is over. Not all
-    /// types at the same moment.
+    /// Resets the backoff after an outage, and spreads the types over [`SPREAD`].
     fn go_on_soon(&mut self) -> Stage {
         let now = Instant::now();
         self.machine.recovered(now);
         Stage::Waiting(now + self.jitter.within(&(Duration::ZERO..SPREAD)))
     }
 
-    /// Starts what the machine wants next.
+    /// Begins the next action of the machine.
     fn begin(&mut self) {
         let now = Instant::now();
         self.stage = match self.machine.action(now) {
@@ -308,7 +305,7 @@ impl ListWatch {
                 Stage::OpeningList { first, since: now, opening }
             }
             Action::Watch { from, lasting } => {
-                if self.machine.tells_of_the_store() {
+                if self.machine.shares_store() {
                     self.api.restore_fence().follow(&self.resource);
                 }
                 let mut path = path::collection(&self.resource, None);
@@ -354,8 +351,8 @@ impl ListWatch {
         .boxed()
     }
 
-    /// Whether a server that should have chosen says that it knows none of what is
-    /// asked for. Asked for JSON alone, it gets another chance.
+    /// Whether the server supports none of the requested media types, though JSON was among them.
+    /// The next request asks for JSON only.
     fn is_refused_for_its_encoding(&mut self, error: &ApiError) -> bool {
         let is_refused = self.preferred != Encoding::Json && error.says_not_acceptable();
         if is_refused {
@@ -364,33 +361,32 @@ impl ListWatch {
         is_refused
     }
 
-    /// What an answer in this encoding said cannot be read. If another one may be
-    /// easier to read, the next request is for that.
+    /// An answer in this encoding cannot be read. If it was not JSON, the next request asks for
+    /// JSON.
     pub(super) fn cannot_read(&mut self, encoding: Encoding, message: &mut String) {
         if encoding != Encoding::Json && self.preferred != Encoding::Json {
             self.preferred = Encoding::Json;
-            message.push_str("; it is asked for in JSON from now on");
+            message.push_str("; JSON is requested from now on");
         }
     }
 
-    /// The watch has ended: whether the store is still the same may be in doubt.
-    pub(super) fn tell_of_doubt(&self) {
-        if self.machine.is_in_doubt() {
+    /// Raises the restore fence, if the watch ended before its time.
+    pub(super) fn raise_fence(&self) {
+        if self.machine.needs_check() {
             self.api.restore_fence().raise(&self.resource.group_resource);
         }
     }
 
-    /// A list has been read, or not. One that shows that the store was restored
-    /// dispels nothing.
-    pub(super) fn tell_of_no_doubt(&self, version: Option<&ResourceVersion>) {
+    /// Lifts the restore fence after a list, unless the list failed or shows a restore.
+    pub(super) fn lift_fence(&self, version: Option<&ResourceVersion>) {
         let is_restored = self.ready.iter().any(|step| matches!(step, Step::StoreRestored { .. }));
-        if !is_restored && !self.machine.is_in_doubt() {
+        if !is_restored && !self.machine.needs_check() {
             self.api.restore_fence().lift(&self.resource.group_resource, version);
         }
     }
 }
 
-/// Whether a request was not sent because the API server cannot be reached.
+/// Whether a request was held because the API server is unreachable.
 fn is_held<T>(result: &Result<T, ApiError>) -> bool {
     matches!(result, Err(ApiError { class: ErrorClass::Deferred { .. }, .. }))
 }

@@ -1,7 +1,7 @@
-//! The rules of listing and watching, without I/O.
+//! The rules of listing and watching, as a state machine without I/O.
 //!
-//! The driver asks what to do next and tells what came of it; the machine says
-//! what that means. Time comes in as an argument.
+//! The driver asks for the next action and reports its result. The machine decides what
+//! follows. The time is an argument.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,54 +17,53 @@ use crate::api::settings::WatchSettings;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{ResourceType, ResourceVersion};
 
-/// What the driver is to do.
+/// The next action of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Wait.
     Wait(Duration),
-    /// List, or go on listing.
+    /// Request a list or its next page.
     List(ListFrom),
-    /// Ask for the present version: a consistent list of one object.
+    /// Request the present version: a consistent list of one object.
     Check,
     /// Watch from this version on, for this long.
     Watch { from: Option<ResourceVersion>, lasting: Duration },
 }
 
-/// Which list.
+/// Which list to request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ListFrom {
-    /// Whatever the server's cache holds: nothing was seen before that it could
-    /// be older than. In one piece, because pages are read from the store, and a
-    /// big type's first page can be out of the watch's reach when the last comes
-    /// (kube-rs/kube#1748).
+    /// Any version from the server's cache, because nothing was seen before. In one piece: pages
+    /// are read from the store, and for a type with many objects, the version of the first page
+    /// may be too old for a watch when the last page arrives (kube-rs/kube#1748).
     Cache,
-    /// The server's cache, which must have come as far as this.
+    /// The server's cache, at this version or a later one.
     NotOlderThan(ResourceVersion),
-    /// The store as it is now, in pages.
+    /// The present state of the store, in pages.
     Store,
-    /// The page after the one that gave this token.
+    /// The page with this continue token.
     Page(String),
 }
 
 /// What a list's version means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Good.
+    /// The list is valid.
     Fresh,
-    /// Older than what was seen: this list counts for nothing.
+    /// The list is older than what was seen, and is discarded.
     Stale,
-    /// The store itself is older than what was seen.
+    /// The store itself is older than what was seen: it was restored.
     Restored { seen: ResourceVersion, found: ResourceVersion },
 }
 
 /// How a watch ended.
 #[derive(Clone, Debug)]
 pub(super) enum End {
-    /// Closed by the server.
+    /// The server closed it.
     Closed,
-    /// Nothing came for longer than it was to last.
+    /// It did not end in time, and nothing arrived.
     Silent,
-    /// Refused, broken, or ended with an ERROR event.
+    /// It was refused, broke, or ended with an ERROR event.
     Failed(ApiError),
 }
 
@@ -76,18 +75,18 @@ enum Plan {
     Watch,
 }
 
-/// A watch that fails so often without showing anything is not resumed again:
-/// what stands at its version may be what the server stumbles over.
+/// How many watches in a row may fail without an event before the type is listed again: the
+/// event at the watch's version may be the cause.
 const FRUITLESS_WATCHES: u32 = 3;
 
-/// How long an API server that has just started may refuse what it will allow: until its
-/// roles are loaded.
+/// How long an API server that has just started may deny requests, because it has not loaded
+/// its roles.
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
-/// The longest wait after a failure within that time.
+/// The longest backoff within that time.
 const SOON: Duration = Duration::from_secs(1);
 
-/// A healthy API server waits for 3 s until its cache is as new as a list asks for, and then
-/// says that it is not (`blockTimeout` of its watch cache).
+/// A healthy API server waits 3 s for its cache to reach the version that a list requires, and
+/// then fails the list (`blockTimeout` of its watch cache).
 const CACHE_WAITS: Duration = Duration::from_secs(5);
 
 /// The state of one type's list and watch.
@@ -99,27 +98,27 @@ pub(super) struct Machine {
     settings: WatchSettings,
     jitter: Jitter,
     plan: Plan,
-    /// Set by a refusal: this server knows no lists from its cache.
+    /// Set by a refusal: this server supports no lists from its cache.
     only_consistent: bool,
-    /// The cache has given no list in time; until the store has given one.
+    /// Set when a list from the cache timed out, until a list from the store succeeds.
     cache_hangs: bool,
-    /// When the list under way was asked for.
+    /// When the present list was requested.
     asked: Option<Instant>,
-    /// The version of the list under way, from its first page.
+    /// The version of the present list, from its first page.
     listed: Option<ResourceVersion>,
     pages: Pagination,
-    /// Objects of the list under way.
+    /// The number of objects of the present list.
     objects: u64,
-    /// Where the watch goes on.
+    /// The version from which to watch.
     from: Option<ResourceVersion>,
     not_before: Option<Instant>,
     failures: u32,
-    /// Until then it is tried again soon, whatever fails.
+    /// Until then the backoff is short.
     soon_until: Option<Instant>,
     fruitless: u32,
     /// Whether the next watch is the first one after a list.
     just_listed: bool,
-    /// When the watch began, how long it is to last, whether it showed anything.
+    /// When the watch began, how long it is to last, and whether it has shown anything.
     watch: (Option<Instant>, Duration, bool),
 }
 
@@ -148,15 +147,15 @@ impl Machine {
         }
     }
 
-    /// The API server can be reached again after an outage. What failed before failed for
-    /// that; and one that has just started may refuse for a while what it knows no role for.
+    /// The API server is reachable again after an outage: resets the backoff, and keeps it short
+    /// for a while, because a server that has just started may deny requests.
     pub fn recovered(&mut self, now: Instant) {
         self.failures = 0;
         self.not_before = None;
         self.soon_until = Some(now + STARTS_WITHIN);
     }
 
-    /// What to do now.
+    /// The next action.
     pub fn action(&mut self, now: Instant) -> Action {
         match self.not_before {
             Some(not_before) if not_before > now => return Action::Wait(not_before - now),
@@ -181,17 +180,17 @@ impl Machine {
     }
 
     /// Whether the type's versions are those of the API server's store.
-    pub fn tells_of_the_store(&self) -> bool {
+    pub fn shares_store(&self) -> bool {
         !self.aggregated
     }
 
-    /// Whether what was seen may be of a store that is no more: a watch goes on where
-    /// one ended in time, and otherwise only when the version has been asked for.
-    pub fn is_in_doubt(&self) -> bool {
-        self.tells_of_the_store() && !matches!(self.plan, Plan::Watch)
+    /// Whether the store may have been restored since the last event. A watch that ended in time
+    /// is resumed; otherwise the version is checked first.
+    pub fn needs_check(&self) -> bool {
+        self.shares_store() && !matches!(self.plan, Plan::Watch)
     }
 
-    /// Whether the cache is out of reach of its own watches: it is not listed again.
+    /// Whether the cache is too old for its own watches, so that the store is listed.
     pub fn is_behind(&self) -> bool {
         matches!(self.plan, Plan::List { consistent: true })
     }
@@ -200,7 +199,7 @@ impl Machine {
         self.high_water.get(&self.resource.group_resource).filter(|_| !mutation::is(Mutation::TrustOldList))
     }
 
-    /// True while the list under way is read from the store.
+    /// Whether the present list is read from the store.
     fn is_consistent(&self) -> bool {
         match self.plan {
             Plan::List { consistent } => consistent || self.only_consistent || self.cache_hangs,
@@ -208,11 +207,11 @@ impl Machine {
         }
     }
 
-    /// A list's version has become known, on its first page.
+    /// The first page of a list has shown the list's version.
     pub fn list_version(&mut self, found: Option<&ResourceVersion>) -> Verdict {
         let Some(found) = found else { return Verdict::Fresh };
         let Some(seen) = self.seen().filter(|seen| seen.is_after(found)) else {
-            // Also if the list breaks off: what it has shown was seen.
+            // Even if the list breaks off later: its objects were seen.
             if !matches!(self.plan, Plan::Check) {
                 self.high_water.advance(&self.resource.group_resource, found);
             }
@@ -223,39 +222,39 @@ impl Machine {
             Verdict::Stale
         } else {
             self.high_water.set(&self.resource.group_resource, found);
-            // An aggregated API's versions may be anything; its lists prove nothing.
+            // The versions of an aggregated API may go back; its lists prove nothing.
             if self.aggregated { Verdict::Fresh } else { Verdict::Restored { seen, found: found.clone() } }
         }
     }
 
-    /// The list just read counts for nothing: read the store.
+    /// Discards the present list, and lists the store.
     pub fn list_again(&mut self) {
         self.plan = Plan::List { consistent: true };
     }
 
-    /// So many objects of the list have come.
+    /// Counts objects of the list that have arrived.
     ///
     /// # Errors
     ///
-    /// There are more than there can be.
+    /// The list exceeds the limit.
     pub fn objects_came(&mut self, count: u64) -> Result<(), &'static str> {
         self.objects += count;
         if self.aggregated && self.objects > OBJECTS_OF_AGGREGATED {
-            return Err("an aggregated API has listed more than 1,000,000 objects of a type");
+            return Err("the list of an aggregated API has more than 1,000,000 objects");
         }
         Ok(())
     }
 
-    /// A page of so many objects has said with which token to go on.
+    /// Notes a page's number of objects and its continue token.
     ///
     /// # Errors
     ///
-    /// The list would not come to an end.
+    /// The list would never end.
     pub fn goes_on(&mut self, token: &str, objects: usize) -> Result<(), &'static str> {
         self.pages.go_on(token, objects)
     }
 
-    /// A page, or the whole list, has been read.
+    /// A page, or the whole list, was read.
     pub fn page_ended(&mut self, version: Option<ResourceVersion>, next: String) -> Option<Step> {
         if !matches!(self.plan, Plan::Page(_)) {
             self.listed = version;
@@ -279,7 +278,7 @@ impl Machine {
     /// A list could not be read.
     pub fn list_failed(&mut self, error: ApiError, now: Instant) -> Option<Step> {
         if !self.is_consistent() {
-            // What the cache cannot do, the store can.
+            // The store can answer where the cache cannot.
             match error.class {
                 ErrorClass::TooLargeResourceVersion | ErrorClass::Expired => {
                     self.plan = Plan::List { consistent: true };
@@ -289,22 +288,22 @@ impl Machine {
                     self.only_consistent = true;
                     return None;
                 }
-                // A cache that cannot be filled never comes as far as it is to; the store
-                // says why, such as the words of a conversion webhook.
+                // A cache that cannot be filled never reaches the version. A list from the store
+                // shows the cause, such as the error of a conversion webhook.
                 ErrorClass::Transient if self.seen().is_some() && self.waited(now) > CACHE_WAITS => {
                     self.cache_hangs = true;
                 }
                 _ => {}
             }
         }
-        // A lost continue token, or any other failure: the list starts anew. The
+        // After any failure, including an expired continue token, the list starts again. The
         // inconsistent token that the server offers instead is never used.
         self.plan = Plan::List { consistent: false };
         self.listed = None;
         Some(self.failed(error, now))
     }
 
-    /// How long ago the list was asked for.
+    /// The time since the list was requested.
     fn waited(&self, now: Instant) -> Duration {
         self.asked.map_or(Duration::ZERO, |asked| now - asked)
     }
@@ -317,15 +316,15 @@ impl Machine {
             self.plan = Plan::List { consistent: true };
             return Some(Step::StoreRestored { seen, found });
         }
-        // An aggregated API may count anew each time that it starts, or not count at
-        // all: nobody can tell what a watch would leave out.
+        // An aggregated API may restart its versions or have none. Then a resumed watch might
+        // miss events.
         let goes_on = || seen.zip(found).is_some_and(|(seen, found)| *found >= seen);
         let is_lost = self.aggregated && !goes_on();
         self.plan = if is_lost { Plan::List { consistent: true } } else { Plan::Watch };
         None
     }
 
-    /// The present version could not be asked for.
+    /// The request for the present version failed.
     pub fn check_failed(&mut self, error: ApiError, now: Instant) -> Step {
         self.failed(error, now)
     }
@@ -341,13 +340,13 @@ impl Machine {
         }
     }
 
-    /// The watch has ended, or could not begin.
+    /// The watch ended, or could not begin.
     pub fn watch_ended(&mut self, end: End, now: Instant) -> Step {
         let (start, lasting, fruitful) = self.watch;
         let just_listed = std::mem::take(&mut self.just_listed);
         let lived = start.map_or(Duration::ZERO, |start| now - start);
-        // A store restored under a watch shows only in that the watch breaks;
-        // resumed at a version that is yet to come, it would be silent for long.
+        // The only sign of a restore is that the watch breaks. A watch that is resumed at a
+        // future version would stay silent for a long time.
         if lived >= self.settings.greatest_backoff {
             self.failures = 0;
         }
@@ -369,11 +368,12 @@ impl Machine {
                 Step::WatchEnded
             }
             End::Failed(error) if matches!(error.class, ErrorClass::Expired) => {
-                // A cache whose own version is out of its watches' reach is behind, and
-                // would give the same version again: for a type that nobody changes, for ever.
+                // If the watch expired right after a list, the cache is too old for its own
+                // watches. For a type that does not change, it would return the same version
+                // again and again, so list the store.
                 self.plan = Plan::List { consistent: just_listed && !fruitful };
                 if !fruitful {
-                    // Listed and expired at once, perhaps over and over.
+                    // It expired without an event, and may do so again.
                     self.not_before = Some(now + self.backoff(now));
                 }
                 self.pause_after(start, now);
@@ -383,7 +383,7 @@ impl Machine {
                 self.plan = Plan::List { consistent: false };
                 self.failed(error, now)
             }
-            // Something in between cuts long connections: as good as a close.
+            // A proxy cuts long connections: the same as a close.
             End::Failed(error)
                 if error.class == ErrorClass::Transient
                     && error.code.is_none()
@@ -393,7 +393,7 @@ impl Machine {
                 Step::WatchEnded
             }
             End::Failed(error) => {
-                // Not what passes: a busy server must not be listed in addition.
+                // Not transient errors: a busy server must not have to serve a list, too.
                 if error.class == ErrorClass::Refused || error.code == Some(500) {
                     self.fruitless += 1;
                 }

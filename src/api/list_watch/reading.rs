@@ -1,4 +1,4 @@
-//! Reading the bodies of lists and watches.
+//! Reads the bodies of lists and watches.
 
 use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
@@ -14,15 +14,15 @@ use crate::telemetry::EventKind;
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{ObjectFacts, ResourceType};
 
-/// No more events are delivered at once, so that a batch can be applied quickly.
+/// The greatest number of events in a batch, so that a batch is applied quickly.
 const LARGEST_BATCH: usize = 500;
 
-/// Nor more than came in so many bytes: objects may be as fat as the API server allows, and
-/// five hundred of those are most of a gigabyte.
+/// The greatest number of bytes in a batch: five hundred objects of the greatest size that the
+/// API server accepts take most of a gigabyte.
 const LONGEST_BATCH: usize = 4 << 20;
 
 impl ListWatch {
-    /// Reads on in the list until there is a step to deliver.
+    /// Reads the next part of the list.
     pub(super) async fn read_list(&mut self) {
         let limit = self.api.settings().request_timeout;
         let page_size = usize::try_from(self.api.settings().page_size.max(1)).unwrap_or(usize::MAX);
@@ -30,7 +30,7 @@ impl ListWatch {
         let fail = |class, message| Err(failure("LIST", &self.resource, class, message));
         let frame = match timeout_at(listing.deadline, listing.body.frame()).await {
             Err(_) => {
-                let message = format!("the list broke off: nothing more within {limit:?}");
+                let message = format!("the list stalled: no data within {limit:?}");
                 return self.end_list(fail(ErrorClass::Transient, message));
             }
             Ok(None) => return self.finish_list(),
@@ -88,14 +88,14 @@ impl ListWatch {
         self.ready.push_back(Step::InitApply(batch));
     }
 
-    /// The list's body has ended.
+    /// The body of the list has ended.
     fn finish_list(&mut self) {
         let Stage::Listing(listing) = std::mem::replace(&mut self.stage, Stage::Idle) else { return };
         let Listing { items, batch, objects, first, begun, since, .. } = listing;
         self.api.observe(Verb::List, &self.resource.group_resource, Some(200), since);
         let envelope = match items.finish() {
             Ok(envelope) => envelope,
-            // A body that ends early is a broken connection more often than nonsense.
+            // A body that ends early usually means a broken connection.
             Err(ListError(message)) => {
                 return self.end_list(Err(failure("LIST", &self.resource, ErrorClass::Transient, message)));
             }
@@ -115,7 +115,7 @@ impl ListWatch {
             Verdict::Restored { seen, found } => {
                 self.ready.push_back(Step::StoreRestored { seen, found });
                 if begun {
-                    // A part of it was delivered under false premises.
+                    // A part of it was already delivered as a valid list.
                     return self.machine.list_again();
                 }
             }
@@ -136,19 +136,18 @@ impl ListWatch {
             Ok(envelope) => self.machine.page_ended(envelope.resource_version, envelope.next),
             Err(error) => self.machine.list_failed(error, Instant::now()),
         });
-        self.tell_of_no_doubt(version.as_ref());
+        self.lift_fence(version.as_ref());
     }
 
-    /// Reads on in the watch: waits for something, and takes with it whatever
-    /// else has arrived.
+    /// Waits for the next event of the watch, and reads all that has arrived.
     pub(super) async fn read_watch(&mut self) {
         let Stage::Watching { deadline, lives, body, events: coming } = &mut self.stage else { return };
         let mut events = Vec::new();
-        // Of the last line, if it is one.
+        // The version of a bookmark that no event follows.
         let mut bookmark = None;
         let (mut lines, mut bytes) = (0, 0);
         let end = loop {
-            // Whatever they are about: bookmarks alone must not go on for ever, either.
+            // All lines count: an endless series of bookmarks must not block, either.
             if lines >= LARGEST_BATCH || bytes >= LONGEST_BATCH {
                 break None;
             }
@@ -191,7 +190,7 @@ impl ListWatch {
                 }
                 Ok(None) => {
                     lines -= 1;
-                    // Waits only while there is nothing to lose.
+                    // Waits only while nothing is to be delivered.
                     let frame = if events.is_empty() && bookmark.is_none() {
                         let until = lives.map_or(*deadline, |lives| lives.min(*deadline));
                         match timeout_at(until, body.frame()).await {
@@ -222,7 +221,7 @@ impl ListWatch {
                         Some(Ok(frame)) => {
                             self.api.is_back();
                             *lives = None;
-                            // Of several frames that were there together, the first counts.
+                            // The arrival time of a batch is that of its first frame.
                             if events.is_empty() {
                                 self.arrived = Instant::now();
                             }
@@ -248,25 +247,24 @@ impl ListWatch {
 
     pub(super) fn end_watch(&mut self, end: End) {
         self.stage = Stage::Idle;
-        // A server that answers, if with an error, is there; and one that was exchanged
-        // has broken the watches before.
-        // But not one whose store was exchanged behind it: its watches end with 410.
+        // An error response comes from the same server, so the store is the same. The exception
+        // is 410: if the store was replaced behind the server, watches end with 410.
         let is_expired = matches!(&end, End::Failed(error) if error.class == ErrorClass::Expired);
         let is_answer = !is_expired && matches!(&end, End::Failed(error) if error.code.is_some());
         self.ready.push_back(self.machine.watch_ended(end, Instant::now()));
-        // A server whose lists are too old for its own watches says so again and again.
+        // But a server whose lists are too old for its own watches answers 410 repeatedly.
         if !(is_answer || is_expired && self.machine.is_behind()) {
-            self.tell_of_doubt();
+            self.raise_fence();
         }
     }
 }
 
-/// An event that cannot be read. Resuming would lead to the same one again.
+/// The error of an event that cannot be read. A resumed watch would show it again.
 fn watch_failure(resource: &ResourceType, message: String) -> ApiError {
     failure("WATCH", resource, ErrorClass::Unusable, message)
 }
 
-/// What an ERROR event says.
+/// The error in an ERROR event.
 fn error_event(resource: &ResourceType, status: &Status) -> ApiError {
     let class = error::classify(status.code, status, None, None);
     let code = (status.code != 0).then_some(status.code);

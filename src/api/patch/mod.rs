@@ -15,23 +15,22 @@ use kube_gc_core::object::{
     GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid,
 };
 
-/// Which owner references are to go.
+/// The owner references to remove.
 #[derive(Clone, Copy, Debug)]
 pub enum References<'a> {
-    /// Every reference with one of these uids. Only for objects of which no two
-    /// references share a uid: a strategic merge patch removes the wrong one.
+    /// Every reference with one of these uids. Only for objects whose references all have
+    /// different uids: a strategic merge patch would remove the wrong one.
     OfOwners(&'a [Uid]),
-    /// Exactly these (compared by apiVersion, kind, name and uid); always a JSON
-    /// merge patch.
+    /// Exactly these, compared by apiVersion, kind, name and uid. Always a JSON merge patch.
     Exactly(&'a [OwnerReference]),
 }
 
-/// What came of a patch of owner references.
+/// The result of a patch of owner references.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Patched {
-    /// The object as the patch returned it.
+    /// The patched object.
     Changed(ObjectFacts),
-    /// A live read showed that there is nothing to change.
+    /// A live read showed nothing to change.
     Unneeded(ObjectFacts),
     /// The object is gone, or another one has its name.
     Gone,
@@ -46,7 +45,7 @@ impl From<PatchOutcome> for Patched {
     }
 }
 
-/// What becomes of one reference in a JSON merge patch.
+/// What a JSON merge patch does with one reference.
 enum Edit {
     Keep,
     Remove,
@@ -55,8 +54,8 @@ enum Edit {
 
 const LIST: &str = "ownerReferences";
 
-/// What is searched once for each reference of an object: as many of both as the object has.
-/// Sorted, because whoever wrote the references could make a hash table slow.
+/// A set that is searched once for each reference of an object. Sorted rather than hashed,
+/// because the author of the references could provoke hash collisions.
 struct Sorted<T>(Vec<T>);
 
 impl<T: Ord> Sorted<T> {
@@ -76,33 +75,33 @@ impl<T: Ord> Sorted<T> {
     }
 }
 
-/// What tells a reference from all others.
+/// The fields that identify a reference.
 fn exactly(reference: &OwnerReference) -> (&Uid, &str, &str, &str) {
     let OwnerReference { api_version, kind, name, uid, .. } = reference;
     (uid, name, kind, api_version)
 }
 
 impl Api {
-    /// How many requests a patch of owner references takes, as far as is known of the type.
+    /// How many requests a patch of owner references takes, as far as known.
     #[must_use]
     pub fn requests_for_patch(&self, group_resource: &GroupResource) -> u32 {
-        // A JSON merge patch is made of what is read for it; and of what another API server
-        // answers for, it is read whether it is still the same.
+        // A JSON merge patch needs a read. And an object of an aggregated API is read to
+        // check its version.
         let is_read = self.strategic_merge().is_refused(group_resource) || self.is_aggregated(group_resource);
         if is_read { 2 } else { 1 }
     }
 
-    /// Removes owner references from a dependent (rules 6.1 to 6.3).
+    /// Removes owner references from a dependent (semantics, section 6).
     ///
-    /// A strategic merge patch with the uid, and the resource version when one is
-    /// given; for types that know none (415, remembered per type), and for exact
-    /// references, a JSON merge patch of what a live read shows, with that read's
-    /// uid and resource version.
+    /// Sends a strategic merge patch with the uid, and with the resource version when one is
+    /// given. For types that do not accept it (415, remembered per type) and for exact
+    /// references, sends a JSON merge patch of the list that a live read shows, with that
+    /// read's uid and resource version.
     ///
     /// # Errors
     ///
     /// [`Conflict`](ErrorClass::Conflict) when the object is not at the given resource
-    /// version; anything else that a request can meet.
+    /// version; any other error of a request.
     pub async fn remove_references(
         &self,
         dependent: &Identity,
@@ -137,8 +136,8 @@ impl Api {
         }
     }
 
-    /// Sets `blockOwnerDeletion` to false on those of these references (all of
-    /// the object's own) that block, by the same rules.
+    /// Sets `blockOwnerDeletion` to false on those of these references that block.
+    /// `references` are all that the object has.
     ///
     /// # Errors
     ///
@@ -156,7 +155,7 @@ impl Api {
             block_owner_deletion: bool,
         }
         let uids: HashSet<_> = references.iter().map(|reference| &reference.uid).collect();
-        // Merged by uid, a patch would reach only one of two that share it.
+        // A strategic merge patch merges by uid, so it changes only one of two that share a uid.
         if uids.len() == references.len() {
             let entries: Vec<_> = references
                 .iter()
@@ -174,7 +173,7 @@ impl Api {
         .await
     }
 
-    /// Tries a strategic merge patch; `None` when a JSON merge patch must do it.
+    /// Tries a strategic merge patch; `None` if a JSON merge patch is needed.
     async fn strategic<T: Serialize>(
         &self,
         dependent: &Identity,
@@ -185,12 +184,12 @@ impl Api {
             return Ok(None);
         }
         let support = self.strategic_merge().of(&dependent.resource.group_resource);
-        // What was looked at must not grow old while others try.
+        // A reserved slot means that the caller has made its checks: it must not wait here.
         let first = if self.is_reserved() { None } else { support.wait_for_first().await };
         if support.is_refused() {
             return Ok(None);
         }
-        // Other API servers may ignore what a patch is bound to.
+        // An aggregated API may ignore the preconditions of a patch.
         if self.is_aggregated(&dependent.resource.group_resource) {
             let Some(live) = self.read_raw(dependent).await? else { return Ok(Some(Patched::Gone)) };
             let found = live.facts.resource_version.as_ref();
@@ -207,8 +206,8 @@ impl Api {
         match patched {
             Ok(outcome) => Ok(Some(outcome.into())),
             Err(error) if error.code == Some(415) => Ok(None),
-            // When the reference has gone meanwhile, servers merge the entry in as
-            // a new, incomplete reference, and refuse that. A live read tells.
+            // If the reference was removed meanwhile, the server merges the entry as a new,
+            // incomplete reference and refuses that. A live read shows it.
             Err(ApiError { class: ErrorClass::Refused, code: Some(422), .. }) => Ok(None),
             Err(error) => Err(given_up(LIST, error)),
         }
@@ -236,8 +235,8 @@ impl Api {
                 ListPatch { uid: &dependent.uid, resource_version: found, list: LIST, entries: &entries };
             match self.patch(dependent, MERGE_PATCH, &patch).await {
                 Ok(outcome) => return Ok(outcome.into()),
-                // The caller did not ask for a version: this is between the read
-                // and the patch, and reading again settles it.
+                // The caller asked for no version: the object changed between the read and the
+                // patch, so read it again.
                 Err(error)
                     if error.class == ErrorClass::Conflict
                         && resource_version.is_none()
@@ -252,12 +251,12 @@ impl Api {
     }
 }
 
-/// The list after the edits; `None` when nothing changes. What is kept is verbatim.
+/// The list after the edits; `None` if nothing changes. Entries that stay are verbatim.
 fn apply(references: &[&RawValue], edit: impl Fn(&OwnerReference) -> Edit) -> Option<Vec<Box<RawValue>>> {
     let mut changed = false;
     let mut entries = Vec::with_capacity(references.len());
     for &raw in references {
-        // One that has no uid, or cannot be read, is not ours to touch.
+        // A reference without a uid, or one that cannot be read, stays.
         let reference = decode::reference(raw.get()).ok().flatten();
         match reference.as_ref().map_or(Edit::Keep, &edit) {
             Edit::Keep => entries.push(raw.to_owned()),
@@ -278,7 +277,7 @@ fn release(raw: &RawValue) -> Option<Box<RawValue>> {
     to_raw_value(&fields).ok()
 }
 
-/// The answer to a patch that was decided on another version than the live one.
+/// The error of a patch that was decided on another version than the live one.
 fn moved_on(
     dependent: &Identity,
     decided: Option<&ResourceVersion>,

@@ -1,21 +1,21 @@
-//! Whether the API server can be reached at all.
+//! Whether the API server is reachable.
 //!
-//! When it cannot, every request fails, each by itself: thousands of keys, one watch for
-//! each type, and discovery, all with a backoff of their own that grows to half a minute and
-//! more, and goes on when the server is back. So that is known in one place:
+//! During an outage, every request fails by itself: those of thousands of keys, one watch for
+//! each type, and discovery. Each has its own backoff, which grows to half a minute and more
+//! and goes on after the server is back. So the outage is tracked in one place:
 //!
-//! - Three failures in a row without a success in between (no connection, no answer in time,
-//!   or 502, 503 and 504) raise a suspicion. From then on requests are held: those about
-//!   objects fail at once with [`Deferred`](ErrorClass::Deferred), which counts as no
-//!   attempt, and lists and watches wait.
-//! - Whoever would send a request when a probe is due sends that: `GET /version`, first after
-//!   0.1 s and at last once a second, however many wait. If the first one is answered nothing
-//!   is said.
-//! - Any answer to anything ends it, an event of a watch included. Then everybody is woken
-//!   at once, and no backoff is left.
+//! - Three failures in a row (no connection, no answer in time, or 502, 503 and 504) raise the
+//!   suspicion of an outage. From then on requests are held: those about objects fail at once
+//!   with [`Deferred`](crate::api::ErrorClass::Deferred), which does not count as an attempt, and
+//!   lists and watches wait.
+//! - A caller that would send a request while a probe is due sends the probe: `GET /version`,
+//!   after 0.1 s at first and later once a second, however many callers wait. If the first
+//!   probe is answered, nothing is logged.
+//! - Any answer ends the outage, an event of a watch included. Then all waiting callers are
+//!   woken at once, and their backoffs are reset.
 //!
-//! An aggregated API is another server behind the first: its 503 and its silence are its own.
-//! The elector has a client of its own, and goes on renewing whatever is held here.
+//! An aggregated API is another server behind the API server: its 503 and its silence do not
+//! count. The elector has its own client and goes on renewing its lease.
 
 mod probe;
 mod state;
@@ -34,20 +34,20 @@ use super::error::ApiError;
 use crate::telemetry::record;
 use state::{News, State};
 
-/// What is known of the API server as a whole. Clones share one state.
+/// Whether the API server is reachable. Clones share one state.
 #[derive(Clone, Debug)]
 pub(super) struct Reachability(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
-    /// Whether anything has failed since the last success: else an answer is no news.
+    /// Whether anything has failed since the last success. If not, a success changes nothing.
     is_troubled: AtomicBool,
     is_down: AtomicBool,
-    /// When the last success was, in microseconds since the origin.
+    /// The time of the last success, in microseconds since the origin.
     last_success: AtomicU64,
     origin: Instant,
-    /// Counts the outages that are over.
+    /// The number of outages that are over.
     recoveries: watch::Sender<u64>,
 }
 
@@ -65,12 +65,12 @@ impl Default for Reachability {
     }
 }
 
-/// The outage under way.
+/// The present outage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// Since when the API server cannot be reached.
+    /// When it began.
     pub since: SystemTime,
-    /// Why.
+    /// The last error.
     pub error: String,
 }
 
@@ -88,9 +88,9 @@ impl Reachability {
         self.0.is_down.load(Ordering::Acquire)
     }
 
-    /// A request that began then got no answer, or one that says that nobody is there.
+    /// A request that began then got no answer, or a 502, 503 or 504.
     pub fn failed(&self, began: Instant, error: &ApiError) {
-        // What began before the last success may have met a server that is no more.
+        // A request that began before the last success may have met the previous server.
         if self.micros(began) >= self.0.last_success.load(Ordering::Acquire) {
             self.with(|state| state.failed(Instant::now(), &error.to_string()));
         }
@@ -100,8 +100,8 @@ impl Reachability {
         u64::try_from(moment.saturating_duration_since(self.0.origin).as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Something was answered. Returns whether that ended an outage, and not only the
-    /// suspicion of one: a server that fails often, and is there, must not be hammered.
+    /// Something was answered. Returns whether that ended an outage. The end of a mere
+    /// suspicion resets no backoff: a server that often fails must not be flooded.
     pub fn succeeded(&self) -> bool {
         self.0.last_success.store(self.micros(Instant::now()), Ordering::Release);
         if !self.0.is_troubled.load(Ordering::Acquire) {
@@ -130,13 +130,13 @@ fn log(news: Option<News>) {
             record::api_server_outage(more);
             tracing::error!(
                 error,
-                "the API server cannot be reached; requests are held until it answers, and one at a time probes"
+                "the API server is unreachable; requests are held until it answers a probe"
             );
         }
         Some(News::StillDown { more, lasts, probes, held, error }) => {
             record::api_server_outage(more);
             let seconds = lasts.as_secs_f64();
-            tracing::warn!(seconds, probes, held, error, "the API server still cannot be reached");
+            tracing::warn!(seconds, probes, held, error, "the API server is still unreachable");
         }
         Some(News::Back { more, lasted, probes, held }) => {
             record::api_server_reachable(true);
@@ -146,7 +146,7 @@ fn log(news: Option<News>) {
                 seconds,
                 probes,
                 held,
-                "the API server can be reached again; everything that was held goes on"
+                "the API server is reachable again; the requests that were held are sent"
             );
         }
     }

@@ -15,21 +15,21 @@ use crate::api::media_type::JSON;
 use crate::api::settings::Verb;
 use crate::telemetry::record;
 
-/// How long a request that was held waits, unless the server is back before.
+/// The retry time of a held request. The end of the outage wakes it earlier.
 const HELD_FOR: Duration = Duration::from_secs(5);
-/// The same while nothing but a suspicion holds it, of whose end nobody is told.
+/// The retry time during a mere suspicion, whose end wakes nobody.
 const HELD_FOR_A_MOMENT: Duration = Duration::from_millis(100);
-/// How long a probe may take.
+/// The time limit of a probe.
 const PROBE_AT_MOST: Duration = Duration::from_secs(10);
 
 impl Api {
-    /// Whether requests are held, because the API server cannot be reached.
+    /// Whether requests are held, because the API server is or seems unreachable.
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
         self.reachability().is_down()
     }
 
-    /// The outage under way, once it is confirmed.
+    /// The present outage, once it is confirmed.
     #[must_use]
     pub fn outage(&self) -> Option<Outage> {
         let now = Instant::now();
@@ -39,15 +39,14 @@ impl Api {
         outage.map(|(lasts, error)| Outage { since: self.settings().clock.now() - lasts, error })
     }
 
-    /// Changes whenever an outage of the API server ends.
+    /// Changes whenever an outage ends.
     #[must_use]
     pub fn recoveries(&self) -> watch::Receiver<u64> {
         self.reachability().recoveries()
     }
 
-    /// Whether one more decision whose request got no answer, or was not sent, is to have a
-    /// line in the log.
-    /// A few speak for all of them; the others are counted in the metrics.
+    /// Whether to log one more decision whose request got no answer or was not sent. A few are
+    /// logged; all are counted in the metrics.
     #[must_use]
     pub fn may_log_unanswered(&self) -> bool {
         let reachability = self.reachability();
@@ -57,27 +56,27 @@ impl Api {
         let lines = reachability.with(|state| state.unanswered.one_more(Instant::now()));
         if lines == Lines::Last {
             tracing::warn!(
-                "many requests get no answer or cannot be sent; their decisions have no line each for {} s, \
-                 and are counted in kube_gc_decisions_total",
+                "many requests get no answer or cannot be sent; their decisions are not logged one by one for \
+                 {} s, only counted in kube_gc_decisions_total",
                 unanswered::WINDOW.as_secs()
             );
         }
         lines == Lines::Another
     }
 
-    /// The error of what is held at this moment, if anything is: for whoever would begin
-    /// work that ends in a request.
+    /// The error of a request that would be held now. For a caller that is about to begin work
+    /// that ends in a request.
     #[must_use]
     pub fn held(&self) -> Option<ApiError> {
         if !self.is_unreachable() {
             return None;
         }
-        // Unless it would be the one to probe.
+        // Unless the caller would send the probe.
         let is_due = self.reachability().with(|state| state.is_probe_due(Instant::now()));
         (!is_due).then(|| self.held_error("WAIT", "the API server".to_owned()))
     }
 
-    /// Waits until the API server can be reached, and sends the probes that are due.
+    /// Waits until the API server is reachable, and sends the probes that are due.
     pub(in crate::api) async fn reachable(&self) {
         let mut recoveries = self.recoveries();
         loop {
@@ -86,7 +85,7 @@ impl Api {
             match admission {
                 Admission::Pass => return,
                 Admission::Held(wait) => {
-                    // An end of all clients is the end of the process.
+                    // The sender lives as long as this client.
                     let _ = timeout(wait, recoveries.changed()).await;
                 }
                 Admission::Probe => self.probe_once(&mut recoveries).await,
@@ -94,10 +93,10 @@ impl Api {
         }
     }
 
-    /// Before a request: lets it pass unless requests are held.
+    /// Before a request: sends a probe if one is due, and fails if requests are held.
     ///
     /// # Errors
-    /// It is held.
+    /// The request is held.
     pub(in crate::api) async fn pass(&self, call: &Call<'_>) -> Result<(), ApiError> {
         if !self.is_unreachable() {
             return Ok(());
@@ -111,10 +110,10 @@ impl Api {
         self.pass_at_once(call)
     }
 
-    /// The same without a probe, for who must not wait.
+    /// As [`pass`](Self::pass), without a probe: it never waits.
     ///
     /// # Errors
-    /// It is held.
+    /// The request is held.
     pub(in crate::api) fn pass_at_once(&self, call: &Call<'_>) -> Result<(), ApiError> {
         if !self.is_unreachable() {
             return Ok(());
@@ -127,11 +126,11 @@ impl Api {
     fn held_error(&self, action: &'static str, target: String) -> ApiError {
         let is_confirmed = self.reachability().with(|state| state.outage().is_some());
         let retry_after = if is_confirmed { HELD_FOR } else { HELD_FOR_A_MOMENT };
-        let message = "not sent: the API server cannot be reached".to_owned();
+        let message = "not sent: the API server is unreachable".to_owned();
         ApiError { class: ErrorClass::Deferred { retry_after }, action, target, message, code: None }
     }
 
-    /// Sends a probe, and waits for its answer or for that of anything else.
+    /// Sends a probe, and waits for its answer or for the answer to another request.
     async fn probe_once(&self, recoveries: &mut watch::Receiver<u64>) {
         let discovery = discovery_resource();
         let call = Call::get(Verb::Discover, "/version".into(), JSON, &discovery);
@@ -140,7 +139,7 @@ impl Api {
             biased;
             _ = recoveries.changed() => return,
             answer = probe => match answer {
-                // An answer has told so by itself.
+                // The answer itself was noted as a success.
                 Ok((Ok(_), _)) => return,
                 Ok((Err(error), _)) => error.to_string(),
                 Err(_) => format!("GET /version: no answer within {PROBE_AT_MOST:?}"),
@@ -151,7 +150,7 @@ impl Api {
         }
     }
 
-    /// Takes note of how a request ended that began then.
+    /// Notes the result of a request that began at `began`.
     pub(in crate::api) fn note_reachable(
         &self,
         call: &Call<'_>,
@@ -161,15 +160,15 @@ impl Api {
         let is_aggregated = || self.is_aggregated(call.resource);
         match result {
             Ok(502..=504) if !is_aggregated() => {
-                let message = "the answer is that no server is there".to_owned();
+                let message = "a proxy answered that no API server is available".to_owned();
                 let code = result.ok();
                 self.reachability().failed(began, &call.error(ErrorClass::Transient, message, code));
             }
-            // Behind the API server, another one is away.
+            // An aggregated API is unavailable, not the API server.
             Ok(502..=504) => {}
             Ok(_) => self.is_back(),
             Err(error) if error.class == ErrorClass::Transient => {
-                // Without a connection, it is none of the aggregated API.
+                // Without a connection, the request did not get as far as the aggregated API.
                 if !is_aggregated() || !error.may_have_taken_effect() {
                     self.reachability().failed(began, error);
                 }
@@ -178,7 +177,7 @@ impl Api {
         }
     }
 
-    /// The API server has answered something.
+    /// The API server answered something.
     pub(in crate::api) fn is_back(&self) {
         if self.reachability().succeeded() {
             self.bulkhead().close_circuits();

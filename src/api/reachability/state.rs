@@ -1,4 +1,4 @@
-//! The rules of reachability, without a clock.
+//! The rules of reachability, as a state machine without a clock.
 
 use std::time::Duration;
 
@@ -6,48 +6,48 @@ use tokio::time::Instant;
 
 use super::unanswered::Unanswered;
 
-/// So many failures in a row, without a success in between, raise the suspicion that the
-/// API server cannot be reached. The first probe confirms it or not.
+/// How many failures in a row raise the suspicion of an outage. The first probe confirms it or
+/// not.
 const FAILURES: u32 = 3;
-/// The wait between the first two probes; doubled with each.
+/// The wait between the first two probes; doubled with each probe.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// The longest wait between two probes. A probe may still be under way when the next one
-/// is sent: a server that leaves one request without an answer may answer the next.
+/// The longest wait between two probes. The next one is sent even if the previous one is still
+/// in flight: a server that leaves one request unanswered may answer the next.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// A suspicion that no probe has dispelled within this time is an outage.
+/// A suspicion that lasts this long is an outage.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
-/// How often the log says that an outage goes on.
+/// How often a lasting outage is logged.
 const SAID_EVERY: Duration = Duration::from_secs(30);
 
 /// Whether a request may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It may.
+    /// Yes.
     Pass,
-    /// A probe is due, and whoever asks is the one to send it.
+    /// A probe is due, and the caller is to send it.
     Probe,
-    /// It may not; the next probe is due after this time.
+    /// No. The next probe is due after this time.
     Held(Duration),
 }
 
-/// What the log is to say; `more` of the outage has passed since the last time.
+/// A change to log. `more` is the duration of the outage since the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
-    /// It cannot be reached.
+    /// The API server is unreachable.
     Down { more: Duration, error: String },
-    /// It still cannot be reached.
+    /// It is still unreachable.
     StillDown { more: Duration, lasts: Duration, probes: u64, held: u64, error: String },
-    /// It can be reached again.
+    /// It is reachable again.
     Back { more: Duration, lasted: Duration, probes: u64, held: u64 },
 }
 
-/// What is known of the API server as a whole.
+/// The failures since the last success, and the outage that follows from them.
 #[derive(Debug, Default)]
 pub(super) struct State {
     failures: u32,
     first_failure: Option<Instant>,
     outage: Option<Outage>,
-    /// How many lines there were about requests without an answer.
+    /// Limits the log lines about unanswered requests.
     pub unanswered: Unanswered,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct State {
 struct Outage {
     since: Instant,
     suspected: Instant,
-    /// When the log spoke of it last.
+    /// When it was last logged.
     said: Option<Instant>,
     next_probe: Instant,
     wait: Duration,
@@ -76,13 +76,13 @@ impl State {
         self.failures > 0 || self.outage.is_some()
     }
 
-    /// Since when it cannot be reached, and why, if that was confirmed.
+    /// When the confirmed outage began, and its last error.
     pub fn outage(&self) -> Option<(Instant, &str)> {
         let outage = self.outage.as_ref().filter(|outage| outage.said.is_some())?;
         Some((outage.since, &outage.error))
     }
 
-    /// A request has failed that began after the last success.
+    /// A request that began after the last success has failed.
     pub fn failed(&mut self, now: Instant, error: &str) {
         if let Some(outage) = &mut self.outage {
             error.clone_into(&mut outage.error);
@@ -104,7 +104,7 @@ impl State {
         }
     }
 
-    /// Any request was answered.
+    /// A request was answered.
     pub fn succeeded(&mut self, now: Instant) -> Option<News> {
         self.failures = 0;
         self.first_failure = None;
@@ -112,12 +112,12 @@ impl State {
         said.map(|said| News::Back { more: now - said, lasted: now - since, probes, held })
     }
 
-    /// Whether whoever would send a request now is to probe.
+    /// Whether a caller that would send a request now is to probe.
     pub fn is_probe_due(&self, now: Instant) -> bool {
         self.outage.as_ref().is_some_and(|outage| now >= outage.next_probe)
     }
 
-    /// Whether a request may be sent, and whether there is anything to say.
+    /// Whether a request may be sent, and what to log.
     pub fn admit(&mut self, now: Instant) -> (Admission, Option<News>) {
         let Some(outage) = &mut self.outage else { return (Admission::Pass, None) };
         if now < outage.next_probe {
@@ -133,7 +133,7 @@ impl State {
         (Admission::Probe, news)
     }
 
-    /// A probe has failed.
+    /// A probe failed.
     pub fn probe_failed(&mut self, now: Instant, error: &str) -> Option<News> {
         let outage = self.outage.as_mut()?;
         error.clone_into(&mut outage.error);

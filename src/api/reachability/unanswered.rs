@@ -1,34 +1,34 @@
-//! How many lines the log has for requests that get no answer.
+//! Limits the log lines about unanswered requests.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many in a window.
+/// The greatest number of lines in a window.
 const AT_MOST: u32 = 16;
-/// The window.
+/// The length of a window.
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
 
-/// The lines of the present window.
+/// The number of lines in the present window.
 #[derive(Debug, Default)]
 pub(super) struct Unanswered {
     began: Option<Instant>,
     lines: u32,
 }
 
-/// Whether there is room for a line.
+/// Whether to log a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lines {
-    /// For another one.
+    /// Yes.
     Another,
-    /// For one that says that no more follow.
+    /// A line that says that no more follow.
     Last,
-    /// For none.
+    /// No.
     Full,
 }
 
 impl Unanswered {
-    /// One more request got no answer.
+    /// Counts one more unanswered request.
     pub fn one_more(&mut self, now: Instant) -> Lines {
         if self.began.is_none_or(|began| now - began >= WINDOW) {
             (self.began, self.lines) = (Some(now), 0);

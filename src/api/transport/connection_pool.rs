@@ -1,9 +1,9 @@
-//! Which stream goes on which connection.
+//! Assigns streams to connections.
 //!
-//! Servers, and what stands before them, limit the streams of a connection; a request
-//! beyond that is not refused but waits, in silence, until another stream ends. So
-//! streams are spread over several connections, and a request that waited in vain while
-//! others were answered shows what the limit really is.
+//! Servers and proxies limit the streams of a connection. A request beyond the limit is not
+//! refused: it waits silently until another stream ends. So streams are spread over several
+//! connections. When a request gets no answer while others on the connection were answered,
+//! the number of those shows the actual limit.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +16,13 @@ pub struct ConnectionPool<C>(Arc<Inner<C>>);
 
 struct Inner<C> {
     make: Box<dyn Fn() -> C + Send + Sync>,
-    /// Who gives up earlier than this has other reasons than that nothing came.
+    /// A request that is dropped earlier than this shows no limit.
     patience: Duration,
     state: Mutex<State<C>>,
 }
 
 struct State<C> {
-    /// So many streams are not too many for one connection, as far as is known.
+    /// The greatest number of streams on one connection, as far as known.
     limit: usize,
     /// The oldest first.
     connections: Vec<Connection<C>>,
@@ -32,21 +32,21 @@ struct State<C> {
 struct Connection<C> {
     id: u64,
     client: C,
-    /// Requests that were sent, and have not ended.
+    /// Requests that were sent and have not ended.
     open: usize,
-    /// Those of them that were answered.
+    /// How many of them were answered.
     answered: usize,
 }
 
-/// What became of a request.
+/// The stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Asked,
+    Sent,
     Answered,
     Failed,
 }
 
-/// The slot of one stream on a connection, for as long as it lives.
+/// The slot of one stream on a connection. Dropping it frees the slot.
 pub struct StreamSlot<C> {
     pool: ConnectionPool<C>,
     id: u64,
@@ -73,14 +73,14 @@ impl<C> ConnectionPool<C> {
 }
 
 impl<C: Clone> ConnectionPool<C> {
-    /// None yet. Each is made when it is needed, and takes so many streams at most.
+    /// An empty pool. Connections are made when needed, for at most `limit` streams each.
     pub fn new(limit: usize, patience: Duration, make: impl Fn() -> C + Send + Sync + 'static) -> Self {
         let state = State { limit: limit.max(1), connections: Vec::new(), next: 0 };
         Self(Arc::new(Inner { make: Box::new(make), patience, state: Mutex::new(state) }))
     }
 
-    /// A slot on the oldest connection that has one, so that few are filled rather than
-    /// many begun. What nobody needs any more is closed.
+    /// A slot on the oldest connection that has one, to keep the number of connections small.
+    /// Drops connections without streams.
     pub fn slot(&self) -> (C, StreamSlot<C>) {
         let mut state = self.state();
         let limit = state.limit;
@@ -95,14 +95,14 @@ impl<C: Clone> ConnectionPool<C> {
         connection.open += 1;
         let (client, id) = (connection.client.clone(), connection.id);
         state.connections.retain(|connection| connection.open > 0);
-        (client, StreamSlot { pool: self.clone(), id, since: Instant::now(), stage: Stage::Asked })
+        (client, StreamSlot { pool: self.clone(), id, since: Instant::now(), stage: Stage::Sent })
     }
 }
 
 impl<C> StreamSlot<C> {
     /// The server has answered: the stream is open.
     pub fn answered(&mut self) {
-        if self.stage == Stage::Asked {
+        if self.stage == Stage::Sent {
             self.stage = Stage::Answered;
             if let Some(connection) =
                 self.pool.state().connections.iter_mut().find(|connection| connection.id == self.id)
@@ -112,7 +112,7 @@ impl<C> StreamSlot<C> {
         }
     }
 
-    /// The request has failed, which says nothing about limits.
+    /// The request failed, which says nothing about the limit.
     pub fn failed(mut self) {
         self.stage = Stage::Failed;
     }
@@ -130,9 +130,9 @@ impl<C> Drop for StreamSlot<C> {
         match self.stage {
             Stage::Answered => connection.answered -= 1,
             Stage::Failed => {}
-            // Given up without an answer, while others had theirs.
-            Stage::Asked if is_long && connection.answered > 0 => *limit = (*limit).min(connection.answered),
-            Stage::Asked => {}
+            // Dropped without an answer, while others were answered.
+            Stage::Sent if is_long && connection.answered > 0 => *limit = (*limit).min(connection.answered),
+            Stage::Sent => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Connections that speak HTTP/2, or are none.
+//! A connector that accepts only HTTP/2.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use http::Uri;
 use hyper_util::client::legacy::connect::Connection;
 use tower::{BoxError, Service};
 
-/// What the server is known not to speak. Clones share it.
+/// Whether the server is known not to offer HTTP/2. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct Http2Refusal(Arc<AtomicBool>);
 
 impl Http2Refusal {
-    /// Whether it has chosen another protocol when it was offered HTTP/2.
+    /// Whether the server chose another protocol in a TLS handshake.
     pub fn is_known(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Whether this is news.
-    fn is_news(&self) -> bool {
+    /// Notes a refusal; true for the first one.
+    fn note(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
 }
 
-/// The server, or what is before it, has chosen HTTP/1.1.
+/// The server, or a proxy before it, chose HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotOffered;
 
@@ -38,8 +38,8 @@ impl fmt::Display for NotOffered {
 
 impl std::error::Error for NotOffered {}
 
-/// A connector whose connections have agreed on HTTP/2. It does not try again after a
-/// server has chosen otherwise: whoever asks next is spared a handshake for nothing.
+/// A connector whose connections have negotiated HTTP/2. After a server has refused HTTP/2, it
+/// fails without another handshake.
 #[derive(Clone, Debug)]
 pub struct OnlyHttp2<C> {
     inner: C,
@@ -78,10 +78,10 @@ where
             if connection.connected().is_negotiated_h2() {
                 return Ok(connection);
             }
-            if refusal.is_news() {
+            if refusal.note() {
                 tracing::debug!(
                     server = authority,
-                    "watches go over HTTP/1.1, each on a connection of its own: {NotOffered}"
+                    "each watch has its own connection with HTTP/1.1: {NotOffered}"
                 );
             }
             Err(NotOffered.into())

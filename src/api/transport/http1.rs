@@ -1,7 +1,7 @@
-//! A watch that has a connection of its own, by HTTP/1.1.
+//! A watch with its own connection, with HTTP/1.1.
 //!
-//! The connection is driven by whoever reads the answer, not by a task next to it: each
-//! event is a chunk of its own, and two tasks would take turns for each.
+//! The task that reads the body drives the connection, too. With a second task for the
+//! connection, each event would switch between the two.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -18,14 +18,14 @@ use hyper::rt::{Read, Write};
 use kube::client::Body;
 use tower::{BoxError, Service, ServiceExt as _};
 
-/// The answer to a request, and the connection that it comes on.
+/// The body of a response, and its connection.
 pub struct Http1Body<I: Read + Write + Unpin> {
     body: Incoming,
-    /// Gone once it has ended.
+    /// `None` once it has ended.
     connection: Option<Connection<I, Body>>,
 }
 
-/// Sends a request on a new connection. Dropping the answer closes it.
+/// Sends a request on a new connection. Dropping the body closes it.
 ///
 /// # Errors
 ///
@@ -40,22 +40,22 @@ where
 {
     let io = connector.oneshot(request.uri().clone()).await?;
     let (mut sender, connection) = handshake(io).await?;
-    to_the_origin(&mut request)?;
+    use_origin_form(&mut request)?;
     let answer = pin!(sender.send_request(request));
-    // Without a sender it is closed after this answer.
+    // Without a sender, the connection closes after this response.
     drop(sender);
     match select(answer, connection).await {
         Either::Left((answer, connection)) => {
             Ok(answer?.map(|body| Http1Body { body, connection: Some(connection) }))
         }
-        // It says itself how it has ended.
+        // The response tells how the connection ended.
         Either::Right((_, answer)) => Ok(answer.await?.map(|body| Http1Body { body, connection: None })),
     }
 }
 
-/// What HTTP/1.1 wants of a request that goes to the server itself: the server's name
-/// in a header, and nothing of it in the first line.
-fn to_the_origin(request: &mut Request<Body>) -> Result<(), BoxError> {
+/// Converts a request to HTTP/1.1's origin form: the host in a header, and only the path in the
+/// request line.
+fn use_origin_form(request: &mut Request<Body>) -> Result<(), BoxError> {
     let uri = request.uri();
     let default_port = if uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
     let host = match (uri.host(), uri.port_u16()) {
@@ -70,7 +70,7 @@ fn to_the_origin(request: &mut Request<Body>) -> Result<(), BoxError> {
 }
 
 impl<I: Read + Write + Unpin + Send + 'static> Http1Body<I> {
-    /// The next part of the answer.
+    /// The next frame of the body.
     pub fn poll_frame(
         &mut self,
         context: &mut Context<'_>,
@@ -79,7 +79,7 @@ impl<I: Read + Write + Unpin + Send + 'static> Http1Body<I> {
         let frame = http_body::Body::poll_frame(body.as_mut(), context);
         let Some(connection) = self.connection.as_mut().filter(|_| frame.is_pending()) else { return frame };
         if Pin::new(connection).poll(context).is_ready() {
-            // The answer says what became of it.
+            // The body tells how the connection ended.
             self.connection = None;
         }
         http_body::Body::poll_frame(body, context)

@@ -1,17 +1,17 @@
-//! The connections of watches: by HTTP/2, several share one. (Those of requests that are
-//! answered in one piece are in [`unary`].)
+//! The connections of watches, shared through HTTP/2. ([`unary`] has the connections of
+//! requests that are answered in one piece.)
 //!
-//! A watch that has a connection of its own costs a handshake, a socket, and buffers at
-//! both ends; there are sixty on a plain cluster, and hundreds with many custom
-//! resources. Here some share one, as streams. Two things must not come of that:
+//! A watch with its own connection costs a handshake, a socket, and buffers at both ends. A
+//! plain cluster has sixty watches, and one with many custom resources has hundreds. Here
+//! several watches share a connection, as streams. This must not have two effects:
 //!
-//! - That a stream nobody reads from holds up the others. A connection's window is as
-//!   large as those of all its streams together.
-//! - That a connection is dead and nobody notices. It is asked, by HTTP/2's own pings.
+//! - A stream that is not read must not block the others. So a connection's flow-control
+//!   window is as large as those of all its streams together.
+//! - A dead connection must not go unnoticed. HTTP/2 pings check it.
 //!
-//! kube's client speaks HTTP/1.1 only. This is made of the same layers around a
-//! transport of its own; a server that does not choose HTTP/2 in the TLS handshake is
-//! spoken to in HTTP/1.1, with a connection for each watch (`http1`).
+//! kube's client speaks only HTTP/1.1. This client has the same layers around its own
+//! transport. If a server does not choose HTTP/2 in the TLS handshake, each watch has its own
+//! connection with HTTP/1.1 (`http1`).
 
 mod connection_pool;
 mod connector;
@@ -43,59 +43,60 @@ use connection_pool::{ConnectionPool, StreamSlot};
 use connector::{Http2Refusal, OnlyHttp2};
 use http1::Http1Body;
 
-/// Streams on one connection, at most. The least that is usual as a server's limit is
-/// 100: kube-apiserver's own, and that of many proxies.
+/// The greatest number of streams on one connection. The usual limit of servers is at least
+/// 100: that of kube-apiserver and of many proxies.
 const STREAMS: u32 = 80;
 
-/// What a server may send on a stream before any of it is read: a few hundred events.
+/// How much a server may send on a stream before it is read: a few hundred events.
 const STREAM_WINDOW: u32 = 256 << 10;
 
-/// All streams of a connection at once, so that none waits for another.
+/// Enough for all streams of a connection, so that none waits for another.
 const CONNECTION_WINDOW: u32 = STREAMS * STREAM_WINDOW;
 
-/// When a connection of HTTP/2 is asked whether it lives, and when it is dead.
+/// The timing of the pings that check an HTTP/2 connection.
 #[derive(Clone, Copy, Debug)]
 struct Pings {
-    /// It is asked when nothing has come for this long.
+    /// The time without incoming data before a ping is sent.
     interval: Duration,
-    /// It is dead when no answer has come for this long.
+    /// The time without an answer after which the connection is dead.
     timeout: Duration,
 }
 
-/// Whatever is between the two ends: 45 s.
+/// A dead connection is noticed within 45 s.
 const PINGS: Pings = Pings { interval: Duration::from_secs(30), timeout: Duration::from_secs(15) };
 
-/// A connection of any kind is probed by the kernel when nothing has come for this long, …
+/// The time without incoming data before the kernel probes a connection.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
 
-/// … again after each time that this has passed, …
+/// The time between two such probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// … and is dead when so many probes, or anything else for so long, are not acknowledged.
+/// How many unacknowledged probes end a connection.
 const KEEPALIVE_PROBES: u32 = 3;
+/// How long other data may be unacknowledged.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 type Connector = HttpsConnector<HttpConnector>;
 type Http2 = Client<OnlyHttp2<Connector>, Body>;
 
-/// Why watches cannot share connections to this server.
-fn hindrance(config: &kube::Config, protocol: WatchProtocol) -> Option<&'static str> {
+/// Why watches cannot use HTTP/2.
+fn http1_reason(config: &kube::Config, protocol: WatchProtocol) -> Option<&'static str> {
     if protocol == WatchProtocol::Http1 {
-        Some("it is set so")
+        Some("the configuration says so")
     } else if config.cluster_url.scheme() != Some(&Scheme::HTTPS) {
-        Some("the server is reached without TLS, in which HTTP/2 would be agreed on")
+        Some("the connection has no TLS, which negotiates HTTP/2")
     } else {
         None
     }
 }
 
-/// A client for watches, for a server without a proxy before it. Watches share
-/// connections if nothing stands against it and the server speaks HTTP/2.
+/// A client for watches, for a configuration without a proxy. Watches share connections if
+/// the server offers HTTP/2.
 ///
 /// # Errors
 ///
-/// Certificates or credentials that cannot be used; what the reason is, for people.
+/// Certificates or credentials that cannot be used.
 pub(super) fn client(
     config: &kube::Config,
     settings: &ApiSettings,
@@ -104,7 +105,7 @@ pub(super) fn client(
     with_layers(config, Transport::new(config, settings, PINGS)?, gate)
 }
 
-/// A client that sends through this what kube's own would send.
+/// A client with this transport and the layers of kube's own client.
 fn with_layers<S, B>(config: &kube::Config, transport: S, gate: WriteGate) -> Result<kube::Client, BoxError>
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError, Future: Send>
@@ -113,8 +114,8 @@ where
         + 'static,
     B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
-    // In kube's own order. One layer for all connections: getting credentials may mean
-    // to run a program, and a token that changes is read once.
+    // In kube's own order. One layer for all connections: fetching credentials may mean
+    // running a program, and a token that changes is read once.
     let service = config.extra_headers_layer()?.layer(transport);
     let service = tower::util::option_layer(config.auth_layer()?).layer(service);
     let service = config.base_uri_layer().layer(service);
@@ -123,8 +124,8 @@ where
         .build())
 }
 
-/// What opens sockets. Small frames must not wait for each other's acknowledgement. That the
-/// other end has vanished without a word is noticed within 45 s.
+/// Opens sockets. Small frames do not wait for acknowledgements (no delay). A peer that
+/// vanished is noticed within 45 s.
 fn tcp(config: &kube::Config) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -138,7 +139,7 @@ fn tcp(config: &kube::Config) -> HttpConnector {
     tcp
 }
 
-/// What makes TLS of it, in the protocols that are still to be chosen.
+/// Adds TLS. The caller chooses the HTTP versions.
 fn tls(config: &kube::Config) -> Result<HttpsConnectorBuilder<WantsProtocols1>, BoxError> {
     let builder =
         HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
@@ -150,12 +151,12 @@ fn tls(config: &kube::Config) -> Result<HttpsConnectorBuilder<WantsProtocols1>, 
     })
 }
 
-/// Sends requests that have no body.
+/// Sends requests without a body.
 #[derive(Clone)]
 struct Transport(Arc<Inner>);
 
 struct Inner {
-    /// Unless something stands against it.
+    /// `None` if watches cannot use HTTP/2.
     http2: Option<(ConnectionPool<Http2>, Http2Refusal)>,
     http1: Connector,
 }
@@ -173,11 +174,11 @@ impl Transport {
                 refusal,
             )
         };
-        let http2 = match hindrance(config, settings.watch_protocol) {
+        let http2 = match http1_reason(config, settings.watch_protocol) {
             None => Some(shared()),
             Some(why) => {
                 let server = config.cluster_url.to_string();
-                tracing::debug!(server, "watches go over HTTP/1.1, each on a connection of its own: {why}");
+                tracing::debug!(server, "each watch has its own connection with HTTP/1.1: {why}");
                 None
             }
         };
@@ -187,10 +188,10 @@ impl Transport {
 
 fn http2(connector: OnlyHttp2<Connector>, pings: Pings) -> Http2 {
     Client::builder(TokioExecutor::new())
-        // The connector has made sure of it. So there is one handshake at a time, and
-        // whoever comes meanwhile waits for that connection.
+        // The connector ensures HTTP/2. With this option, concurrent requests wait for one
+        // handshake instead of each opening a connection.
         .http2_only(true)
-        // One that has been quiet for long is no worse: there are watches on it.
+        // An idle connection stays open: quiet watches are still on it.
         .pool_idle_timeout(None)
         .timer(TokioTimer::new())
         .http2_initial_stream_window_size(STREAM_WINDOW)
@@ -239,11 +240,11 @@ impl Service<Request<Body>> for Transport {
     }
 }
 
-/// An answer.
+/// The body of a response.
 enum Stream {
-    /// One of several on a connection, which keeps its slot there until it is dropped.
+    /// A stream on a shared connection. It keeps its slot there until it is dropped.
     Http2 { body: Incoming, _slot: StreamSlot<Http2> },
-    /// One with a connection of its own.
+    /// A body with its own connection.
     Http1(Box<Http1Body<<Connector as Service<Uri>>::Response>>),
 }
 

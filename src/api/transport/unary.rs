@@ -1,8 +1,8 @@
-//! The connections of requests that are answered in one piece, by HTTP/1.1.
+//! The connections of requests that are answered in one piece, with HTTP/1.1.
 //!
-//! kube's own client with what these have no use for left out, because there may be
-//! thousands of them in a second: their answers are short and not compressed, each request
-//! has a time limit of its own around all of it, and who sends it logs and counts it.
+//! There may be thousands of such requests a second. So this is kube's own client without the
+//! layers that they do not need: answers are short and not compressed, each request has an
+//! overall time limit, and the caller logs and counts it.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -17,16 +17,15 @@ use tower::{BoxError, Service, ServiceExt as _};
 use super::{tcp, tls, with_layers};
 use crate::api::write_gate::WriteGate;
 
-/// A connection that nobody has used for this long is not used again. kube-apiserver closes
-/// it after 90 s; a request that is sent at that moment is lost, and looks as if the server
-/// had gone.
+/// A connection that was idle for this long is not used again. kube-apiserver closes it after
+/// 90 s. A request that is sent at that moment is lost, which looks like an outage.
 const IDLE_FOR: Duration = Duration::from_secs(60);
 
-/// A client for a server without a proxy before it.
+/// A client for a configuration without a proxy.
 ///
 /// # Errors
 ///
-/// Certificates or credentials that cannot be used; what the reason is, for people.
+/// Certificates or credentials that cannot be used.
 pub(in super::super) fn client(config: &kube::Config, gate: WriteGate) -> Result<kube::Client, BoxError> {
     let connector = tls(config)?.enable_http1().wrap_connector(tcp(config));
     let connector = Timely { inner: connector, limit: config.connect_timeout };
@@ -35,8 +34,8 @@ pub(in super::super) fn client(config: &kube::Config, gate: WriteGate) -> Result
     with_layers(config, transport.map_err(BoxError::from), gate)
 }
 
-/// A connector that gives up: also during the TLS handshake, and also where nobody waits for
-/// the connection any more.
+/// A connector with a time limit that includes the TLS handshake and also applies when nobody
+/// waits for the connection any more.
 #[derive(Clone, Debug)]
 struct Timely<C> {
     inner: C,

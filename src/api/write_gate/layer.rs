@@ -1,7 +1,7 @@
-//! The write gate once more, below the client's queue.
+//! Asks the write gate again, below the client's queue.
 //!
-//! A kube client hands requests to its transport through a buffer. A write may
-//! wait there, so the gate is asked again on the other side of it.
+//! A kube client hands requests to its transport through a buffer. A write may wait there, so
+//! it takes another permit on the other side.
 
 use std::task::{Context, Poll};
 
@@ -13,11 +13,11 @@ use super::{WriteGate, WritePermit};
 use crate::api::clock::Moment;
 use crate::telemetry::{DeletionLag, record};
 
-/// Puts a [`WriteGateService`] before the transport.
+/// Wraps the transport in a [`WriteGateService`].
 #[derive(Clone, Debug)]
 pub(in crate::api) struct WriteGateLayer(pub WriteGate);
 
-/// Lets reads through, and writes while the gate is open.
+/// Passes reads, and writes that get a permit.
 #[derive(Clone, Debug)]
 pub(in crate::api) struct WriteGateService<S> {
     gate: WriteGate,
@@ -63,8 +63,8 @@ where
     }
 }
 
-/// So that it can be proved afterwards who wrote when: the clock is the same for all
-/// processes of a machine.
+/// Logs when a write was permitted. The clock is the same for all processes of a machine, so
+/// the logs of several replicas show who wrote when.
 fn note<B>(request: &Request<B>, permit: &WritePermit) {
     if let Some((checked, deadline)) = permit.term() {
         let micros = |moment: Moment| moment.since_origin().as_micros();

@@ -1,12 +1,11 @@
 //! The write gate: whether this process may change anything in the cluster.
 //!
-//! Every write asks the gate in the innermost place, right before the request
-//! is handed to the transport, because whatever was true when a worker took up
-//! an item may be over by the time its request is ready.
+//! Every write takes a [`WritePermit`] right before its request is handed to the transport,
+//! because the gate may have closed since a worker took up the item.
 //!
-//! Of several replicas only the one that holds the lease may write. The gate knows
-//! until when, and looks at the clock itself: should everything else in the process
-//! stand still, nothing is written after the deadline all the same.
+//! Of several replicas, only the one that holds the lease may write. The gate knows the
+//! lease's deadline and reads the clock itself. So even if the rest of the process stands
+//! still, nothing is written after the deadline.
 
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
@@ -22,7 +21,7 @@ mod layer;
 
 pub(super) use layer::WriteGateLayer;
 
-/// Opens and closes the way for writes. Clones share one state.
+/// Decides whether a write may be sent. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct WriteGate(Arc<Inner>);
 
@@ -37,32 +36,32 @@ struct Inner {
 #[derive(Debug)]
 struct Lease {
     clock: Clock,
-    /// Nanoseconds since the clock's origin; 0 without a lease.
+    /// When the lease ends, in nanoseconds since the clock's origin; 0 without a lease.
     deadline: AtomicU64,
-    /// The same of the last renewal that is known, by whomever; 0 before the first.
+    /// When any replica renewed the lease last, in the same unit; 0 before the first renewal.
     renewed: AtomicU64,
 }
 
-/// What this process is among the replicas.
+/// The role of this process among the replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicaRole {
-    /// Nobody else is expected: it needs no lease.
+    /// There is no election: the process needs no lease.
     Alone,
     /// Another replica writes, or will.
     Standby {
-        /// Who, if that is known.
+        /// The holder of the lease, if it is known.
         holder: Option<Arc<str>>,
     },
-    /// It holds the lease.
+    /// This replica holds the lease.
     Leading {
-        /// How often it has come to lead; so a leader that has lost its lease and
-        /// taken it again is not taken for one that had it all the time.
+        /// How often it has become the leader. This distinguishes a leader that lost its lease
+        /// and took it again from one that held it all the time.
         term: u64,
     },
 }
 
 impl ReplicaRole {
-    /// Whether it is this process that writes.
+    /// Whether this process may write.
     #[must_use]
     pub const fn writes(&self) -> bool {
         match self {
@@ -72,25 +71,25 @@ impl ReplicaRole {
     }
 }
 
-/// Why a write may not go out.
+/// Why a write may not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateClosed {
-    /// This process never writes; what it would have done is for the log.
+    /// This process never writes. It logs what it would have done.
     #[error("dry run: nothing is written")]
     DryRun,
-    /// Not now: the graph is being rebuilt.
-    #[error("the write gate is closed")]
+    /// The graph is being rebuilt.
+    #[error("the write gate is closed while the graph is rebuilt")]
     Closed,
     /// Another replica writes.
-    #[error("this replica is a standby: only the holder of the lease writes")]
+    #[error("this replica is a standby; only the leader writes")]
     Standby,
     /// The lease was not renewed in time.
-    #[error("this replica's lease was not renewed in time: another one may write by now")]
+    #[error("this replica did not renew its lease in time; another replica may be the leader now")]
     Expired,
 }
 
 impl GateClosed {
-    /// The word used in metrics.
+    /// The label value in metrics.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
@@ -102,22 +101,21 @@ impl GateClosed {
     }
 }
 
-/// Leave for one write, given out by [`WriteGate::permit`].
+/// Permits one write, to be sent at once. See [`WriteGate::permit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WritePermit {
-    /// When it was given, and when it ends; `None`: as long as the request takes.
+    /// When it was issued and when it expires; `None` if it does not expire.
     term: Option<(Moment, Moment)>,
 }
 
 impl WritePermit {
-    /// A request's timeout must not exceed the time that the permit is good for.
+    /// The time limit of a request: `timeout`, or less if the permit expires sooner.
     #[must_use]
     pub fn limit(&self, timeout: Duration) -> Duration {
         self.term.map_or(timeout, |(given, ends)| given.until(ends).min(timeout))
     }
 
-    /// When it was given and when it ends, unless it is good for as long as the
-    /// request takes.
+    /// When it was issued and when it expires; `None` if it does not expire.
     #[must_use]
     pub const fn term(&self) -> Option<(Moment, Moment)> {
         self.term
@@ -130,37 +128,37 @@ impl WriteGate {
         Self(Arc::new(Inner { dry_run, paused: AtomicBool::new(false), lease, role }))
     }
 
-    /// A gate that lets writes through until it is paused.
+    /// A gate that permits writes until it is paused.
     #[must_use]
     pub fn open() -> Self {
         Self::new(false, None, ReplicaRole::Alone)
     }
 
-    /// A gate that never lets a write through.
+    /// A gate that never permits a write.
     #[must_use]
     pub fn dry_run() -> Self {
         Self::new(true, None, ReplicaRole::Alone)
     }
 
-    /// A gate that lets writes through while a lease is held: none until the first
-    /// [`grant`](Self::grant).
+    /// A gate that permits writes while a lease is held, from the first
+    /// [`grant`](Self::grant) on.
     #[must_use]
     pub fn leased(clock: Clock) -> Self {
         let lease = Lease { clock, deadline: AtomicU64::new(0), renewed: AtomicU64::new(0) };
         Self::new(false, Some(lease), ReplicaRole::Standby { holder: None })
     }
 
-    /// Whether it is one that never lets a write through.
+    /// Whether it never permits a write.
     #[must_use]
     pub fn is_dry_run(&self) -> bool {
         self.0.dry_run
     }
 
-    /// Asks for leave for one write, to be used at once.
+    /// Takes a permit for one write, to be used at once.
     ///
     /// # Errors
     ///
-    /// The gate is closed, or this is a dry run.
+    /// Nothing may be written now.
     pub fn permit(&self) -> Result<WritePermit, GateClosed> {
         let term = self.0.lease.as_ref().map(Lease::term);
         if self.0.dry_run {
@@ -172,31 +170,31 @@ impl WriteGate {
         }
     }
 
-    /// Lets no write through until [`resume`](Self::resume): what is believed
-    /// about the cluster is in doubt. Pausing twice is pausing once.
+    /// Permits no write until [`resume`](Self::resume), because the graph may be wrong. Pausing
+    /// twice is the same as pausing once.
     pub fn pause(&self) {
         self.0.paused.store(true, Ordering::SeqCst);
     }
 
-    /// Lets writes through again.
+    /// Ends a pause.
     pub fn resume(&self) {
         self.0.paused.store(false, Ordering::SeqCst);
     }
 
-    /// The lease is held until then. Without effect on a gate that needs none.
+    /// The lease is held until the deadline. Without effect on a gate that needs no lease.
     pub fn grant(&self, deadline: Moment) {
         let Some(lease) = &self.0.lease else { return };
         lease.deadline.store(nanos(deadline), Ordering::SeqCst);
     }
 
-    /// The lease was renewed then, by this process or by another one. Only for people.
+    /// Notes when any replica renewed the lease. For display only.
     pub fn note_renewal(&self, at: Moment) {
         if let Some(lease) = &self.0.lease {
             lease.renewed.store(nanos(at), Ordering::Relaxed);
         }
     }
 
-    /// How long ago the lease was renewed, as far as that is known.
+    /// The time since the last known renewal of the lease.
     #[must_use]
     pub fn lease_age(&self) -> Option<Duration> {
         let lease = self.0.lease.as_ref()?;
@@ -205,14 +203,14 @@ impl WriteGate {
         (renewed != Moment::default()).then(|| renewed.until(lease.clock.now()))
     }
 
-    /// The lease is not held any more; nothing is written from now on.
+    /// The lease is no longer held: permits no write from now on.
     pub fn withdraw(&self) {
         if let Some(lease) = &self.0.lease {
             lease.deadline.store(0, Ordering::SeqCst);
         }
     }
 
-    /// Tells what this process is now, if that is news.
+    /// Publishes the role of this process, if it has changed.
     pub fn announce(&self, role: ReplicaRole) {
         self.0.role.send_if_modified(|known| {
             let news = *known != role;
@@ -221,30 +219,30 @@ impl WriteGate {
         });
     }
 
-    /// What this process is among the replicas, and when that changes.
+    /// Receives the role of this process.
     #[must_use]
     pub fn role(&self) -> watch::Receiver<ReplicaRole> {
         self.0.role.subscribe()
     }
 
-    /// Whether it takes a lease to write.
+    /// Whether a write needs a lease.
     #[must_use]
     pub fn needs_lease(&self) -> bool {
         self.0.lease.is_some()
     }
 
-    /// For how long the lease is still good; `None` if there is no need of one.
+    /// The time until the lease ends; `None` if no lease is needed.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         let lease = self.0.lease.as_ref()?;
         Some(lease.term().map_or(Duration::ZERO, |(now, deadline)| now.until(deadline)))
     }
 
-    /// Resolves when this permit is not good any more, because its time is over or
-    /// because the lease was lost. A request that is under way is to be given up then.
+    /// Resolves when this permit has expired or the lease was lost. A request in flight must be
+    /// cancelled then.
     ///
-    /// Each time that it is polled, it looks at the clock: who was frozen and wakes up
-    /// must notice before anything else is done.
+    /// Reads the clock on each poll, so that a process that was frozen notices before it does
+    /// anything else.
     pub async fn expired(&self, permit: WritePermit) {
         let (Some(lease), Some((_, ends))) = (&self.0.lease, permit.term) else { return pending().await };
         let over = poll_fn(|_| if lease.clock.now() < ends { Poll::Pending } else { Poll::Ready(()) });
@@ -252,7 +250,7 @@ impl WriteGate {
         tokio::select! {
             biased;
             () = over => {}
-            // An error means that the gate is gone, and nobody can be asked for leave.
+            // An error means that the gate no longer exists.
             _ = role.wait_for(|role| !role.writes()) => {}
         }
     }
