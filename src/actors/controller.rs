@@ -9,13 +9,12 @@ use futures::future::join3;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::actors::discovery::{
-    Discovery, DiscoveryContext, DiscoverySettings, PoolRecipients, StopMonitors,
-};
+use crate::actors::discovery::{Discovery, DiscoveryContext, DiscoverySettings, PoolWakers};
 use crate::actors::graph::{EffectSinks, GraphActor, Introduce};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
-use crate::actors::messages::{Close, Enqueue};
+use crate::actors::lifecycle::{DiscoveryRecipients, Lifecycle, LifecycleContext, Phase, PoolRecipients};
+use crate::actors::messages::{Close, Enqueue, StopMonitors};
 use crate::actors::metrics::MetricsActor;
 use crate::actors::pool::{Pool, Work};
 use crate::actors::registry::Registry;
@@ -57,6 +56,8 @@ pub struct ControllerSettings {
     pub backoff: Backoff,
     /// Discovery and monitors.
     pub discovery: DiscoverySettings,
+    /// How long the pools wait for the monitors at the start.
+    pub sync_timeout: Duration,
     /// Who else hears of every decision.
     pub decisions: Vec<Arc<dyn DecisionObserver>>,
     /// In a dry run: how long another collector may take for what would have been done.
@@ -139,21 +140,36 @@ impl Controller {
         orphan_context.run(Pool::new(work, settings.orphan_workers, settings.backoff, settings.hash_seed));
 
         let (status, discovery_status) = watch::channel(Discovery::initial_status());
+        let (phase, phases) = watch::channel(Phase::Syncing);
         let gate = api.gate().clone();
-        let means = DiscoveryContext {
+        // Discovery and Lifecycle tell each other something: the one has its address before it
+        // runs.
+        let lifecycle = Context::new();
+        let context = DiscoveryContext {
+            high_water: api.high_water().clone(),
+            api: api.clone(),
+            graph: graph.clone(),
+            graph_queue: graph_queue.clone(),
+            registry: registry.clone(),
+            placement: settings.placement,
+            pools: vec![wakers(&delete), wakers(&large), wakers(&orphan)],
+            progress: lifecycle.address().recipient(),
+            restored: lifecycle.address().recipient(),
+        };
+        let discovery = Discovery::new(context, settings.discovery, status, types).start();
+        let context = LifecycleContext {
             high_water: api.high_water().clone(),
             api,
             graph: graph.clone(),
             memory: Arc::clone(&memory),
-            graph_queue: graph_queue.clone(),
             registry: registry.clone(),
-            placement: settings.placement,
-            pools: vec![doors(&delete), doors(&large), doors(&orphan)],
+            discovery: discovery_recipients(&discovery),
+            pools: vec![recipients(&delete), recipients(&large), recipients(&orphan)],
         };
-        let discovery = Discovery::new(means, settings.discovery, status, types).start();
+        lifecycle.run(Lifecycle::new(context, settings.sync_timeout, phase));
         if let Some(comparison) = comparison.clone() {
-            let (graph, registry, discovery) = (graph.clone(), registry.clone(), discovery_status.clone());
-            let means = Means { graph, registry, discovery, deciders };
+            let (graph, registry, phase) = (graph.clone(), registry.clone(), phases.clone());
+            let means = Means { graph, registry, phase, deciders };
             watched("comparison", tokio::spawn(compare(comparison, means, ending.clone())), ending.clone());
         }
         let status = CollectorStatus {
@@ -166,6 +182,7 @@ impl Controller {
             memory,
             brake,
             discovery: discovery_status,
+            phase: phases,
             gate,
             comparison,
         };
@@ -219,14 +236,29 @@ fn start_partitions(
     Ok(GraphHandle::new(sharding, partitions))
 }
 
-fn doors<W: Work>(pool: &Addr<Pool<W>>) -> PoolRecipients {
+fn recipients<W: Work>(pool: &Addr<Pool<W>>) -> PoolRecipients {
     PoolRecipients {
         open: pool.clone().recipient(),
         close: pool.clone().recipient(),
-        wake_all: pool.clone().recipient(),
+        recovered: pool.clone().recipient(),
+    }
+}
+
+fn wakers<W: Work>(pool: &Addr<Pool<W>>) -> PoolWakers {
+    PoolWakers {
+        unresolved: pool.clone().recipient(),
         parked: pool.clone().recipient(),
         wake: pool.clone().recipient(),
-        recovered: pool.clone().recipient(),
+    }
+}
+
+fn discovery_recipients(discovery: &Addr<Discovery>) -> DiscoveryRecipients {
+    DiscoveryRecipients {
+        suspend: discovery.clone().recipient(),
+        stop_monitors: discovery.clone().recipient(),
+        resume: discovery.clone().recipient(),
+        rediscover: discovery.clone().recipient(),
+        absences_forgotten: discovery.clone().recipient(),
     }
 }
 

@@ -15,6 +15,7 @@ pub mod discovery;
 pub mod graph;
 pub mod graph_handle;
 pub mod graph_queue;
+pub mod lifecycle;
 pub mod messages;
 pub mod metrics;
 pub mod monitor;
@@ -29,7 +30,8 @@ pub mod worker;
 pub mod tests;
 
 pub use controller::{Controller, ControllerSettings};
-pub use discovery::{DiscoverySettings, DiscoveryStatus, Phase};
+pub use discovery::{DiscoverySettings, DiscoveryStatus};
+pub use lifecycle::Phase;
 pub use pool::{Failing, PoolStatus};
 pub use registry::MonitorState;
 pub use supervision::{FATAL_EXIT_CODE, GraphThreads, Placement, hear_last_words};

@@ -63,6 +63,12 @@ impl Registry {
         self.0.changed.notify_waiters();
     }
 
+    /// All monitors have ended.
+    pub fn clear(&self) {
+        self.entries().clear();
+        self.0.changed.notify_waiters();
+    }
+
     /// Changes what is known of a monitor, if it runs.
     pub fn update(&self, resource: &GroupResource, change: impl FnOnce(&mut MonitorState)) {
         if let Some(state) = self.entries().get_mut(resource) {

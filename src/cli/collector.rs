@@ -174,8 +174,8 @@ fn controller_settings(
         discovery: DiscoverySettings {
             interval: settings.discovery.interval,
             ignored: settings.discovery.ignored.clone(),
-            sync_timeout: settings.startup.sync_timeout,
         },
+        sync_timeout: settings.startup.sync_timeout,
         decisions,
         compare_after: settings.comparison.grace,
         // A dry run deletes nothing.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 
-use crate::actors::discovery::{Failing, Phase};
+use crate::actors::discovery::Failing;
 use crate::actors::graph_handle::PartitionEnded;
 use crate::api::ReplicaRole;
 use crate::http::{
@@ -179,7 +179,7 @@ impl Introspection for CollectorIntrospection {
         let standing = self.status.gate().role().borrow().clone();
         Readiness::assess(&Facts {
             discovery,
-            started: status.phase == Phase::Collecting,
+            started: self.status.is_collecting(),
             since: self.since,
             monitors: &self.monitor_statuses(),
             // Before that it is the reason why it is not ready.

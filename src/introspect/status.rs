@@ -6,9 +6,10 @@ use std::sync::Arc;
 use actix::{Addr, MailboxError};
 use tokio::sync::watch;
 
-use crate::actors::discovery::{DiscoveryStatus, Phase};
+use crate::actors::discovery::DiscoveryStatus;
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::graph_queue::GraphQueue;
+use crate::actors::lifecycle::Phase;
 use crate::actors::messages::PartitionStatus;
 use crate::actors::pool::{AskPool, Pool, PoolStatus};
 use crate::actors::registry::Registry;
@@ -37,6 +38,7 @@ pub struct CollectorStatus {
     pub(crate) memory: Arc<Memory>,
     pub(crate) brake: Brake,
     pub(crate) discovery: watch::Receiver<DiscoveryStatus>,
+    pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) gate: WriteGate,
     pub(crate) comparison: Option<Comparison>,
 }
@@ -87,10 +89,10 @@ impl CollectorStatus {
     /// Resolves when the workers may begin: everything is synced, or the start-up
     /// timeout is over.
     pub fn collects(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
-        let mut discovery = self.discovery.clone();
+        let mut phase = self.phase.clone();
         async move {
-            if discovery.wait_for(|status| status.phase == Phase::Collecting).await.is_err() {
-                // Discovery, and with it the process, is ending.
+            if phase.wait_for(|phase| *phase == Phase::Collecting).await.is_err() {
+                // Lifecycle, and with it the process, is ending.
                 pending::<()>().await;
             }
         }
@@ -102,11 +104,16 @@ impl CollectorStatus {
         self.discovery.borrow().clone()
     }
 
+    /// Whether the start-up phase is over, and no rebuild is under way.
+    #[must_use]
+    pub fn is_collecting(&self) -> bool {
+        *self.phase.borrow() == Phase::Collecting
+    }
+
     /// Whether discovery has worked, and the workers have begun.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        let discovery = self.discovery.borrow();
-        discovery.discovered && discovery.phase == Phase::Collecting
+        self.discovery.borrow().discovered && self.is_collecting()
     }
 
     /// Every partition's status.
@@ -182,11 +189,10 @@ impl CollectorStatus {
         if changes > 0 {
             reasons.push(format!("{changes} changes are on their way into the graph"));
         }
-        let discovery = self.discovery();
-        if discovery.busy {
+        if self.discovery.borrow().busy {
             reasons.push("discovery is looking".to_owned());
         }
-        if discovery.phase != Phase::Collecting {
+        if !self.is_collecting() {
             reasons.push("the workers have not begun".to_owned());
         }
         reasons

@@ -62,8 +62,8 @@ impl Collector {
             discovery: DiscoverySettings {
                 interval: plan.discovery,
                 ignored: world.ignored.iter().map(|name| GroupResource::parse(&name.to_string())).collect(),
-                sync_timeout: Duration::from_secs(30),
             },
+            sync_timeout: Duration::from_secs(30),
             decisions: Vec::new(),
             compare_after: Duration::ZERO,
             brake: Limits::default(),

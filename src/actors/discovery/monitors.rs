@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::{Discovery, Phase, Running, unserved, worth_of_deletes};
-use crate::actors::messages::{Drain, Stop, TakeIn};
+use super::{Discovery, Running, unserved, worth_of_deletes};
+use crate::actors::messages::{Drain, Stop, SyncProgress, TakeIn};
 use crate::actors::monitor::{Monitor, MonitorContext};
 use crate::api::Watchable;
 use crate::worker::orphan::{Followed, RoundType, RoundTypes};
@@ -19,7 +19,7 @@ impl Discovery {
     pub(super) fn reconcile(&mut self, ctx: &mut Context<Self>) {
         let Some(discovered) = self.discovered.clone() else { return };
         // What is started now would be forgotten with the graph.
-        if self.phase() == Phase::Rebuilding {
+        if self.suspended {
             return;
         }
         let wanted: BTreeMap<_, _> = discovered
@@ -69,10 +69,6 @@ impl Discovery {
             }
             self.start_monitor(&watchable.resource, worth_of_deletes(watchable), ctx);
         }
-        if self.sync_deadline.is_none() && self.phase() != Phase::Collecting {
-            let timeout = self.settings.sync_timeout;
-            self.sync_deadline = Some(ctx.run_later(timeout, |discovery, _| discovery.open("timeout")));
-        }
         self.synced_changed();
     }
 
@@ -87,17 +83,17 @@ impl Discovery {
         tracing::debug!(resource = %resource.group_resource, version = %resource.version, "monitor started");
         let address = ctx.address();
         let context = MonitorContext {
-            api: self.means.api.clone(),
-            graph: self.means.graph.clone(),
-            graph_queue: self.means.graph_queue.clone(),
-            high_water: self.means.high_water.clone(),
-            registry: self.means.registry.clone(),
-            placement: self.means.placement.clone(),
+            api: self.context.api.clone(),
+            graph: self.context.graph.clone(),
+            graph_queue: self.context.graph_queue.clone(),
+            high_water: self.context.high_water.clone(),
+            registry: self.context.registry.clone(),
+            placement: self.context.placement.clone(),
             synced: address.clone().recipient(),
             drained: address.clone().recipient(),
             types_changed: address.clone().recipient(),
-            types_listed: address.clone().recipient(),
-            restored: address.recipient(),
+            types_listed: address.recipient(),
+            restored: self.context.restored.clone(),
         };
         let address = Monitor::start(context, Arc::clone(resource), epoch, deletes_prove);
         let running = Running {
@@ -118,10 +114,10 @@ impl Discovery {
             return;
         }
         let Some(running) = self.monitors.remove(name) else { return };
-        self.means.registry.ended(name);
+        self.context.registry.ended(name);
         if running.replaced && running.deletes_prove == DeletesProve::Nothing {
             // Another server's versions are no measure for the next one's.
-            self.means.high_water.forget(name);
+            self.context.high_water.forget(name);
         }
         // One that was left out by some answers may be back: what was seen of it stays
         // until the next monitor has listed it.
@@ -164,7 +160,7 @@ impl Discovery {
             self.left.insert(resource.group_resource.clone(), Arc::clone(&resource));
         }
         let proved_under = self.unserved.proved_under(&resource.group_resource);
-        let graph = self.means.graph.clone();
+        let graph = self.context.graph.clone();
         let leave = async move {
             let left = || {
                 let resource = Arc::clone(&resource);
@@ -173,14 +169,14 @@ impl Discovery {
                     false => Intake::TypeRemoved { resource, epoch, proved_under },
                 }])
             };
-            // An error means that the graph, and with it the process, is ending.
+            // An error context that the graph, and with it the process, is ending.
             let _ = graph.take_in_everywhere(left).await;
         };
         // It may have come back while it was drained: then it is monitored afresh.
         ctx.spawn(leave.into_actor(self).map(|(), discovery, ctx| discovery.reconcile(ctx)));
     }
 
-    /// Publishes which types are synced, and opens the pools when all are.
+    /// Publishes which types are synced, for the workers and for Lifecycle.
     pub(super) fn synced_changed(&mut self) {
         // A type that is being drained answers no list any more.
         let mut types: Vec<_> = self
@@ -189,7 +185,7 @@ impl Discovery {
             .filter(|(_, running)| !running.draining)
             .map(|(name, running)| {
                 let followed = match running.deletes_prove {
-                    _ if !self.means.registry.is_synced(name) => Followed::Not,
+                    _ if !self.context.registry.is_synced(name) => Followed::Not,
                     DeletesProve::Nothing => Followed::Somehow,
                     DeletesProve::Absence => Followed::ByVersion,
                 };
@@ -205,25 +201,7 @@ impl Discovery {
         );
         let all = !types.is_empty() && types.iter().all(|of| of.followed != Followed::Not);
         self.round_types.send_replace(Arc::new(RoundTypes { types, catalog: Arc::clone(&self.catalog) }));
-        if all {
-            self.open("synced");
-        }
-    }
-
-    /// Everything that can be known is known: the workers may begin.
-    pub(super) fn open(&mut self, why: &str) {
-        if self.phase() != Phase::Syncing {
-            return;
-        }
-        self.status.send_modify(|status| status.phase = Phase::Collecting);
-        let unsynced: Vec<_> = self
-            .monitors
-            .keys()
-            .filter(|name| !self.means.registry.is_synced(name))
-            .map(ToString::to_string)
-            .collect();
-        tracing::info!(why, monitors = self.monitors.len(), ?unsynced, "collecting");
-        self.means.api.gate().resume();
-        self.open_pools();
+        let progress = SyncProgress { rebuild: self.rebuild, all_synced: all };
+        self.context.progress.do_send(progress);
     }
 }

@@ -11,12 +11,11 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use crate::api::{Api, Definition, GroupFailure};
-use kube_gc_core::mutation::{self, Mutation};
+use crate::api::{Definition, GroupFailure};
 use kube_gc_core::object::{Catalog, GroupResource, KindKey, ResourceType};
 use kube_gc_core::text;
 
-use super::Failing;
+use super::failing::Failing;
 
 /// How long a type, or a kind in some version, has to be missing in complete answers until
 /// it is taken for gone although nothing proves it: long enough for an API server that
@@ -242,7 +241,7 @@ pub(super) type Question = (Arc<ResourceType>, Option<Definition>);
 #[derive(Debug)]
 pub(super) struct Weighed {
     pub resource: Arc<ResourceType>,
-    definition: Option<Definition>,
+    pub definition: Option<Definition>,
     /// `None`: nobody says so.
     pub is_gone: Option<bool>,
 }
@@ -264,189 +263,5 @@ pub(super) fn is_version_kept(watched: &ResourceType, answer: &Catalog, kept: &C
         && kept.resolve(&watched.api_version(), kind).is_some()
 }
 
-/// Which of these versions are proved to be gone.
-pub(super) async fn gone_versions(api: &Api, missing: BTreeSet<GroupVersion>) -> BTreeSet<GroupVersion> {
-    let mut gone = BTreeSet::new();
-    for (group, version) in missing {
-        let definition = Definition::ApiService { group: group.clone(), version: version.clone() };
-        // An error says nothing.
-        if api.is_defined(&definition).await.is_ok_and(|is_defined| !is_defined) {
-            gone.insert((group, version));
-        }
-    }
-    gone
-}
-
-/// Asks for what defines these types.
-pub(super) async fn weigh(api: &Api, questions: Vec<Question>) -> Vec<Weighed> {
-    let mut all = Vec::new();
-    for (resource, definition) in questions {
-        let is_gone = match &definition {
-            _ if mutation::is(Mutation::RetireAtOnce) => Some(true),
-            None => None,
-            Some(definition) => match api.is_defined(definition).await {
-                Ok(is_defined) => Some(!is_defined),
-                Err(error) => {
-                    let resource = &resource.group_resource;
-                    tracing::warn!(%resource, %error, "type is not served any more, and nobody says whether it is gone; it is kept");
-                    None
-                }
-            },
-        };
-        all.push(Weighed { resource, definition, is_gone });
-    }
-    all
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use kube_gc_core::object::{Scope, ServedKind};
-
-    fn widgets() -> Arc<ResourceType> {
-        Arc::new(ResourceType {
-            group_resource: GroupResource::parse("widgets.example.com"),
-            version: "v1".into(),
-            kind: "Widget".into(),
-            scope: Scope::Namespaced,
-        })
-    }
-
-    fn with_widgets() -> Catalog {
-        let mut builder = Catalog::builder();
-        builder.add(ServedKind { version: "v1".into(), resource: widgets() });
-        builder.build()
-    }
-
-    /// What is missing, and whether it is gone from now on.
-    struct Looks {
-        unserved: Unserved,
-        catalog: Arc<Catalog>,
-        now: Instant,
-    }
-
-    impl Looks {
-        fn new() -> Self {
-            Self { unserved: Unserved::default(), catalog: Arc::new(with_widgets()), now: Instant::now() }
-        }
-
-        fn without(&mut self, is_complete: bool, is_gone: bool) -> bool {
-            let name = widgets().group_resource.clone();
-            let answer = Answer {
-                catalog: &Catalog::default(),
-                before: &self.catalog,
-                missing: vec![widgets()],
-                gone: is_gone.then_some(name).into_iter().collect(),
-                gone_versions: BTreeSet::new(),
-                is_complete,
-            };
-            let (catalog, gone) = self.unserved.answered(answer, self.now);
-            self.catalog = catalog;
-            let is_kept = self.catalog.resolve("example.com/v1", "Widget").is_some();
-            assert_eq!(is_kept, self.unserved.keeps(&widgets().group_resource));
-            assert_eq!(is_kept, gone.is_empty());
-            !is_kept
-        }
-
-        fn with(&mut self) {
-            let answer = Answer {
-                catalog: &with_widgets(),
-                before: &self.catalog,
-                missing: Vec::new(),
-                gone: BTreeSet::new(),
-                gone_versions: BTreeSet::new(),
-                is_complete: true,
-            };
-            assert!(self.unserved.answered(answer, self.now).1.is_empty());
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_type_is_kept_until_it_has_been_missing_for_long() {
-        let mut looks = Looks::new();
-        assert!(!looks.without(true, false));
-        let said = looks.unserved.failing();
-        assert_eq!(
-            (&*said[0].failure.group, said[0].failure.version.as_deref()),
-            ("example.com", Some("v1"))
-        );
-        assert!(said[0].failure.error.contains("widgets"), "{}", said[0].failure.error);
-        looks.now += GONE_AFTER;
-        assert!(!looks.without(true, false), "the clock alone proves nothing");
-        assert!(looks.without(true, false));
-        assert!(looks.unserved.failing().is_empty());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_with_it_begins_the_time_anew_and_an_incomplete_one_does_not_count() {
-        let mut looks = Looks::new();
-        assert!(!looks.without(true, false));
-        looks.with();
-        looks.now += GONE_AFTER;
-        for _ in 0..10 {
-            assert!(!looks.without(true, false));
-        }
-        looks.now += GONE_AFTER;
-        assert!(!looks.without(false, false), "a part of the API did not answer");
-        assert!(looks.without(true, false));
-    }
-
-    /// What names an owner through it is unresolved from then on, as before it was served.
-    #[tokio::test(start_paused = true)]
-    async fn a_version_that_is_gone_is_not_kept() {
-        let mut looks = Looks::new();
-        let versions = missing_versions(&looks.catalog, &Catalog::default());
-        assert_eq!(versions, BTreeSet::from([("example.com".into(), "v1".into())]));
-        let answer = Answer {
-            catalog: &Catalog::default(),
-            before: &looks.catalog,
-            missing: Vec::new(),
-            gone: BTreeSet::new(),
-            gone_versions: versions,
-            is_complete: true,
-        };
-        let (catalog, _) = looks.unserved.answered(answer, looks.now);
-        assert!(catalog.resolve("example.com/v1", "Widget").is_none());
-    }
-
-    /// Rule 2.9.
-    #[tokio::test(start_paused = true)]
-    async fn a_type_whose_definition_is_gone_is_gone() {
-        let mut looks = Looks::new();
-        let api_service = Definition::ApiService { group: "example.com".into(), version: "v1".into() };
-        assert_eq!(looks.unserved.definition(&widgets()), Some(api_service));
-        looks.unserved.defined(widgets().group_resource.clone());
-        let crd = Definition::Crd(widgets().group_resource.clone());
-        assert_eq!(looks.unserved.definition(&widgets()), Some(crd));
-        assert!(!looks.without(true, false));
-        assert!(looks.without(true, true));
-    }
-
-    #[test]
-    fn a_version_that_is_left_out_as_a_whole_is_watched_on() {
-        let named = |version: &str, name: &str, kind: &str| {
-            let resource = ResourceType {
-                group_resource: GroupResource::parse(name),
-                version: version.into(),
-                kind: kind.into(),
-                scope: Scope::Namespaced,
-            };
-            ServedKind { version: version.into(), resource: Arc::new(resource) }
-        };
-        let catalog = |kinds: Vec<ServedKind>| {
-            let mut builder = Catalog::builder();
-            for kind in kinds {
-                builder.add(kind);
-            }
-            builder.build()
-        };
-        let older = || named("v1beta1", "widgets.example.com", "Widget");
-        let without = catalog(vec![older()]);
-        let with_others = catalog(vec![older(), named("v1", "gadgets.example.com", "Gadget")]);
-        let kept = with_widgets();
-        assert!(is_version_kept(&widgets(), &without, &kept));
-        assert!(!is_version_kept(&widgets(), &with_others, &kept), "the version is shown, without the kind");
-        assert!(!is_version_kept(&widgets(), &without, &without), "it is known to be gone");
-        assert!(!is_version_kept(&widgets(), &kept, &kept), "another reason to begin anew");
-    }
-}
+mod tests;

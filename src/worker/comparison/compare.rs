@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::Comparison;
 use super::ledger::{Afresh, Next, Tally};
 use super::prediction::Subject;
-use crate::actors::discovery::{DiscoveryStatus, Phase};
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
+use crate::actors::lifecycle::Phase;
 use crate::actors::pool::{Outcome, Place, Work as _};
 use crate::actors::registry::Registry;
 use crate::actors::supervision::task;
@@ -52,7 +52,7 @@ pub struct Means {
     /// Which types are synced.
     pub registry: Registry,
     /// Whether anything can be relied on.
-    pub discovery: watch::Receiver<DiscoveryStatus>,
+    pub phase: watch::Receiver<Phase>,
     /// Who decides.
     pub deciders: Deciders,
 }
@@ -71,7 +71,7 @@ async fn settle(comparison: &Comparison, means: &Means) {
         // A decision may be due earlier than what is waited for.
         let _ = timeout(wait, comparison.0.heard.notified()).await;
         sleep(PAUSE).await;
-        if means.discovery.borrow().phase != Phase::Collecting {
+        if *means.phase.borrow() != Phase::Collecting {
             sleep(NOT_COLLECTING).await;
             continue;
         }

@@ -1,0 +1,132 @@
+//! What follows from an answer of the API server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use tokio::time::Instant;
+
+use super::unserved::{self, Answer, GroupVersion};
+use super::{Discovery, definitions, failing};
+use crate::actors::messages::WakeUnresolved;
+use crate::api::{Discovered, GroupFailure};
+use crate::telemetry::record;
+use kube_gc_core::object::{GroupResource, ResourceType};
+
+impl Discovery {
+    /// Asks for what defines the types that are missing: nothing follows from that
+    /// alone.
+    pub(super) fn check_missing(&mut self, discovered: Discovered, ctx: &mut Context<Self>) {
+        let missing = self.missing_in(&discovered);
+        let number = self.context.api.restore_fence().acknowledged();
+        let questions = self.unserved.questions(&missing, number);
+        let versions = unserved::missing_versions(&self.catalog, &discovered.catalog);
+        let api = self.context.api.clone();
+        let weigh = async move {
+            (definitions::weigh(&api, questions).await, definitions::gone_versions(&api, versions).await)
+        };
+        ctx.spawn(weigh.into_actor(self).map(move |(weighed, versions), discovery, ctx| {
+            if discovery.suspended {
+                return discovery.discovery_ended(None, ctx);
+            }
+            let is_missing = |resource: &ResourceType| {
+                missing.iter().any(|missing| missing.group_resource == resource.group_resource)
+            };
+            let proved = weighed.iter().filter(|weighed| weighed.is_gone == Some(true));
+            let gone = proved
+                .filter(|weighed| is_missing(&weighed.resource))
+                .map(|weighed| weighed.resource.group_resource.clone())
+                .collect();
+            for resource in discovery.unserved.weighed(weighed, number) {
+                discovery.type_is_gone_still(resource, ctx);
+            }
+            discovery.apply(discovered, Absences { missing, gone, versions }, ctx);
+        }));
+    }
+
+    /// The types that were followed and that an answer does not offer any more.
+    fn missing_in(&self, discovered: &Discovered) -> Vec<Arc<ResourceType>> {
+        let offered: BTreeSet<_> =
+            discovered.watchable.iter().map(|watchable| &watchable.resource.group_resource).collect();
+        let monitored = self.monitors.values().map(|running| &running.resource);
+        let known: BTreeMap<_, _> = self
+            .unserved
+            .types()
+            .chain(monitored)
+            .map(|resource| (&resource.group_resource, resource))
+            .collect();
+        let missing = known.into_iter().filter(|(name, _)| !offered.contains(name));
+        missing.map(|(_, resource)| Arc::clone(resource)).collect()
+    }
+
+    /// First the catalog reaches every partition, then monitors begin: what they
+    /// bring must resolve.
+    fn apply(&mut self, discovered: Discovered, absences: Absences, ctx: &mut Context<Self>) {
+        let Absences { missing, gone, versions: gone_versions } = absences;
+        let discovered = Arc::new(discovered);
+        let before = self.discovered.replace(Arc::clone(&discovered));
+        let catalog_before = before.as_ref().map(|before| &*before.catalog);
+        let wait = self.pending.discovered(catalog_before, &discovered.catalog);
+        let is_complete = discovered.failures.is_empty();
+        let answer = Answer {
+            catalog: &discovered.catalog,
+            before: &self.catalog,
+            missing,
+            gone,
+            gone_versions,
+            is_complete,
+        };
+        let (catalog, gone) = self.unserved.answered(answer, Instant::now());
+        let changed = before.is_none() || self.catalog != catalog;
+        self.catalog = Arc::clone(&catalog);
+        for failure in &discovered.failures {
+            record::discovery_error();
+            let GroupFailure { group, error, .. } = failure;
+            let is_known = self.status.borrow().failing.iter().any(|known| known.is_about(failure));
+            // One line when it begins; in an outage of everything, one for all groups.
+            if is_known || self.context.api.is_unreachable() {
+                tracing::debug!(%group, %error, "group could not be discovered; its monitors are kept");
+            } else {
+                tracing::warn!(%group, %error, "group could not be discovered; its monitors are kept");
+            }
+        }
+        self.status.send_modify(|status| {
+            status.discovered = true;
+            status.last_error = None;
+            let mut failing = failing::after(&status.failing, &discovered.failures, SystemTime::now());
+            failing.extend(self.unserved.failing());
+            failing::recorded(&status.failing, &failing);
+            status.failing = failing;
+        });
+        let graph = self.context.graph.clone();
+        let tell = async move {
+            if changed {
+                // An error context that the graph, and with it the process, is ending.
+                let _ = graph.use_catalog(&catalog).await;
+            }
+        };
+        ctx.spawn(tell.into_actor(self).map(move |(), discovery, ctx| {
+            if !discovery.suspended {
+                discovery.types_left(&gone, ctx);
+                discovery.reconcile(ctx);
+                if changed {
+                    for pool in &discovery.context.pools {
+                        pool.unresolved.do_send(WakeUnresolved);
+                    }
+                }
+            }
+            discovery.discovery_ended(wait, ctx);
+        }));
+    }
+}
+
+/// What an answer does not show any more.
+struct Absences {
+    /// Types that were followed.
+    missing: Vec<Arc<ResourceType>>,
+    /// Those of them that are proved to be gone.
+    gone: BTreeSet<GroupResource>,
+    /// Versions that are.
+    versions: BTreeSet<GroupVersion>,
+}

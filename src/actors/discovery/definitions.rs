@@ -1,0 +1,41 @@
+//! Asks the API server whether the definition of a type still exists.
+
+use std::collections::BTreeSet;
+
+use super::unserved::{GroupVersion, Question, Weighed};
+use crate::api::{Api, Definition};
+use kube_gc_core::mutation::{self, Mutation};
+
+/// Which of these versions are proved to be gone.
+pub(super) async fn gone_versions(api: &Api, missing: BTreeSet<GroupVersion>) -> BTreeSet<GroupVersion> {
+    let mut gone = BTreeSet::new();
+    for (group, version) in missing {
+        let definition = Definition::ApiService { group: group.clone(), version: version.clone() };
+        // An error says nothing.
+        if api.is_defined(&definition).await.is_ok_and(|is_defined| !is_defined) {
+            gone.insert((group, version));
+        }
+    }
+    gone
+}
+
+/// Asks for what defines these types.
+pub(super) async fn weigh(api: &Api, questions: Vec<Question>) -> Vec<Weighed> {
+    let mut all = Vec::new();
+    for (resource, definition) in questions {
+        let is_gone = match &definition {
+            _ if mutation::is(Mutation::RetireAtOnce) => Some(true),
+            None => None,
+            Some(definition) => match api.is_defined(definition).await {
+                Ok(is_defined) => Some(!is_defined),
+                Err(error) => {
+                    let resource = &resource.group_resource;
+                    tracing::warn!(%resource, %error, "type is not served any more, and nobody says whether it is gone; it is kept");
+                    None
+                }
+            },
+        };
+        all.push(Weighed { resource, definition, is_gone });
+    }
+    all
+}

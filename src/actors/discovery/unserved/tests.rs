@@ -1,0 +1,146 @@
+use super::*;
+use kube_gc_core::object::{Scope, ServedKind};
+
+fn widgets() -> Arc<ResourceType> {
+    Arc::new(ResourceType {
+        group_resource: GroupResource::parse("widgets.example.com"),
+        version: "v1".into(),
+        kind: "Widget".into(),
+        scope: Scope::Namespaced,
+    })
+}
+
+fn with_widgets() -> Catalog {
+    let mut builder = Catalog::builder();
+    builder.add(ServedKind { version: "v1".into(), resource: widgets() });
+    builder.build()
+}
+
+/// What is missing, and whether it is gone from now on.
+struct Looks {
+    unserved: Unserved,
+    catalog: Arc<Catalog>,
+    now: Instant,
+}
+
+impl Looks {
+    fn new() -> Self {
+        Self { unserved: Unserved::default(), catalog: Arc::new(with_widgets()), now: Instant::now() }
+    }
+
+    fn without(&mut self, is_complete: bool, is_gone: bool) -> bool {
+        let name = widgets().group_resource.clone();
+        let answer = Answer {
+            catalog: &Catalog::default(),
+            before: &self.catalog,
+            missing: vec![widgets()],
+            gone: is_gone.then_some(name).into_iter().collect(),
+            gone_versions: BTreeSet::new(),
+            is_complete,
+        };
+        let (catalog, gone) = self.unserved.answered(answer, self.now);
+        self.catalog = catalog;
+        let is_kept = self.catalog.resolve("example.com/v1", "Widget").is_some();
+        assert_eq!(is_kept, self.unserved.keeps(&widgets().group_resource));
+        assert_eq!(is_kept, gone.is_empty());
+        !is_kept
+    }
+
+    fn with(&mut self) {
+        let answer = Answer {
+            catalog: &with_widgets(),
+            before: &self.catalog,
+            missing: Vec::new(),
+            gone: BTreeSet::new(),
+            gone_versions: BTreeSet::new(),
+            is_complete: true,
+        };
+        assert!(self.unserved.answered(answer, self.now).1.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_is_kept_until_it_has_been_missing_for_long() {
+    let mut looks = Looks::new();
+    assert!(!looks.without(true, false));
+    let said = looks.unserved.failing();
+    assert_eq!((&*said[0].failure.group, said[0].failure.version.as_deref()), ("example.com", Some("v1")));
+    assert!(said[0].failure.error.contains("widgets"), "{}", said[0].failure.error);
+    looks.now += GONE_AFTER;
+    assert!(!looks.without(true, false), "the clock alone proves nothing");
+    assert!(looks.without(true, false));
+    assert!(looks.unserved.failing().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_with_it_begins_the_time_anew_and_an_incomplete_one_does_not_count() {
+    let mut looks = Looks::new();
+    assert!(!looks.without(true, false));
+    looks.with();
+    looks.now += GONE_AFTER;
+    for _ in 0..10 {
+        assert!(!looks.without(true, false));
+    }
+    looks.now += GONE_AFTER;
+    assert!(!looks.without(false, false), "a part of the API did not answer");
+    assert!(looks.without(true, false));
+}
+
+/// What names an owner through it is unresolved from then on, as before it was served.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_gone_is_not_kept() {
+    let mut looks = Looks::new();
+    let versions = missing_versions(&looks.catalog, &Catalog::default());
+    assert_eq!(versions, BTreeSet::from([("example.com".into(), "v1".into())]));
+    let answer = Answer {
+        catalog: &Catalog::default(),
+        before: &looks.catalog,
+        missing: Vec::new(),
+        gone: BTreeSet::new(),
+        gone_versions: versions,
+        is_complete: true,
+    };
+    let (catalog, _) = looks.unserved.answered(answer, looks.now);
+    assert!(catalog.resolve("example.com/v1", "Widget").is_none());
+}
+
+/// Rule 2.9.
+#[tokio::test(start_paused = true)]
+async fn a_type_whose_definition_is_gone_is_gone() {
+    let mut looks = Looks::new();
+    let api_service = Definition::ApiService { group: "example.com".into(), version: "v1".into() };
+    assert_eq!(looks.unserved.definition(&widgets()), Some(api_service));
+    looks.unserved.defined(widgets().group_resource.clone());
+    let crd = Definition::Crd(widgets().group_resource.clone());
+    assert_eq!(looks.unserved.definition(&widgets()), Some(crd));
+    assert!(!looks.without(true, false));
+    assert!(looks.without(true, true));
+}
+
+#[test]
+fn a_version_that_is_left_out_as_a_whole_is_watched_on() {
+    let named = |version: &str, name: &str, kind: &str| {
+        let resource = ResourceType {
+            group_resource: GroupResource::parse(name),
+            version: version.into(),
+            kind: kind.into(),
+            scope: Scope::Namespaced,
+        };
+        ServedKind { version: version.into(), resource: Arc::new(resource) }
+    };
+    let catalog = |kinds: Vec<ServedKind>| {
+        let mut builder = Catalog::builder();
+        for kind in kinds {
+            builder.add(kind);
+        }
+        builder.build()
+    };
+    let older = || named("v1beta1", "widgets.example.com", "Widget");
+    let without = catalog(vec![older()]);
+    let with_others = catalog(vec![older(), named("v1", "gadgets.example.com", "Gadget")]);
+    let kept = with_widgets();
+    assert!(is_version_kept(&widgets(), &without, &kept));
+    assert!(!is_version_kept(&widgets(), &with_others, &kept), "the version is shown, without the kind");
+    assert!(!is_version_kept(&widgets(), &without, &without), "it is known to be gone");
+    assert!(!is_version_kept(&widgets(), &kept, &kept), "another reason to begin anew");
+}

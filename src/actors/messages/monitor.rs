@@ -1,0 +1,13 @@
+//! Messages to a monitor.
+
+use actix::Message;
+
+/// The type is no longer served: end with the watch, in 30 s at the latest.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Drain;
+
+/// End at once. Answered when its watch is closed.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Stop;
