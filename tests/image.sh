@@ -44,5 +44,8 @@ printf 'image: %s, %s bytes, and nothing else\n' "$("$directory/rootfs/kube-gc" 
 # The plain overlay, the probes, and of the policies what takes less than a thousand objects.
 # The rest of them, and restarts, would take minutes: `make test` plays all with the same
 # Deployment, and a binary that is not static.
-tests=(the_plain the_probes policies --skip thousand --skip in_the_middle)
-KUBE_GC_BINARY=$directory/rootfs/kube-gc "${CARGO:-cargo}" test --locked --test deployment -- "${tests[@]}"
+tests=(
+  deployed::deployment::rights::the_plain deployed::deployment::manifests::the_probes
+  deployed::conformance::policies --skip thousand --skip in_the_middle
+)
+KUBE_GC_BINARY=$directory/rootfs/kube-gc "${CARGO:-cargo}" test --locked --test scenarios -- "${tests[@]}"

@@ -97,18 +97,28 @@ fn no_image_is_made_of_a_binary_that_needs_a_c_library() -> Result<()> {
 /// why.
 #[test]
 fn what_is_tested_on_the_real_server_is_tested_on_the_embedded_one() -> Result<()> {
-    for suite in ["conformance", "faults"] {
-        let modules = |root: &str| -> Result<BTreeSet<String>> {
-            let root = read(&format!("tests/{suite}/{root}.rs"))?;
-            let names = root.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
-            Ok(names.map(str::to_owned).collect())
-        };
-        let embedded = read(&format!("tests/{suite}/embedded.rs"))?;
-        // What only those use that are left out goes with them.
-        let shared = ["user"];
-        for left_out in modules("main")?.difference(&modules("embedded")?) {
-            let explained = embedded.contains(&format!("//! - `{left_out}`: "));
-            ensure!(explained || shared.contains(&left_out.as_str()), "{suite}: {left_out} is left out");
+    let scenarios = read("tests/scenarios.rs")?;
+    let lists = |environments: &[&str]| -> BTreeSet<&str> {
+        let lanes = scenarios.lines().filter_map(|line| line.trim().strip_prefix("Lane::new("));
+        let lanes = lanes.filter(|lane| environments.iter().any(|name| lane.starts_with(name)));
+        let lists = lanes.filter_map(|lane| lane.split_once("&[")?.1.split_once(']'));
+        lists.flat_map(|(lists, _)| lists.split(", ")).collect()
+    };
+    let (real, embedded) = (lists(&["Real"]), lists(&["newest", "old"]));
+    ensure!(
+        real.contains("POLICIES") && embedded.contains("faults::ON_ANY_SERVER"),
+        "{real:?}, {embedded:?}"
+    );
+    // These are about the process, and about what a real server has.
+    let others = ["hostile::ON_A_REAL_SERVER", "http::ALL", "leader::ALL", "run::ALL"];
+    for list in real.difference(&embedded).filter(|list| !others.contains(list)) {
+        let suite = list.strip_suffix("::ON_A_REAL_SERVER").with_context(|| format!("{list} is left out"))?;
+        let text = read(&format!("tests/{suite}/mod.rs"))?;
+        let (_, left_out) = text.split_once("ON_A_REAL_SERVER: &[Module] = &[").context("no list")?;
+        let (left_out, _) = left_out.split_once(']').context("no end of the list")?;
+        for module in left_out.split([',', '\n']).filter_map(|name| name.trim().strip_suffix("::SCENARIOS")) {
+            let explained = text.contains(&format!("//! - `{module}`: "));
+            ensure!(explained, "{suite}: {module} is left out");
         }
     }
     Ok(())

@@ -3,10 +3,15 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::policies::ring;
-use crate::stage::{FOREGROUND, ORPHAN, Stage, own, terminating_with};
+use crate::conformance::policies::ring;
+use crate::conformance::stage::{FOREGROUND, ORPHAN, Stage, own, terminating_with};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Collector, Obj, Options, Policy};
+
+kube_gc_testkit::scenarios! {
+    what_nobody_does_is_told_and_counted_once,
+    what_the_other_collector_hangs_on_is_a_disagreement,
+}
 
 /// A dry run that does not wait for long.
 async fn impatient(stage: &Stage) -> Result<Collector> {
@@ -60,7 +65,6 @@ async fn disputes(collector: &Collector, expected: &[(&Obj, &str)]) -> Result<()
 }
 
 /// Where nobody else collects, everything that is to be done is a disagreement.
-#[tokio::test]
 async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -125,7 +129,6 @@ async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
 
 /// What Kubernetes' own collector never finishes: objects that are deleted in the
 /// foreground and wait for each other, or for themselves.
-#[tokio::test]
 async fn what_the_other_collector_hangs_on_is_a_disagreement() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

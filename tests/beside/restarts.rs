@@ -3,11 +3,14 @@
 
 use anyhow::{Result, ensure};
 
-use crate::stage::{Stage, clear, configmaps, crowd, many, midway};
+use crate::conformance::stage::{Stage, clear, configmaps, crowd, many, midway};
 use kube_gc_testkit::Policy;
 
+kube_gc_testkit::scenarios! {
+    a_dry_run_that_begins_in_the_middle_of_a_deletion_agrees,
+}
+
 /// A second dry run goes on where the first was killed, and agrees.
-#[tokio::test]
 async fn a_dry_run_that_begins_in_the_middle_of_a_deletion_agrees() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

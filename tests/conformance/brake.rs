@@ -7,10 +7,15 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 
-use crate::outcome::Rest;
-use crate::stage::{MERGE_PATCH, Stage, configmaps, terminating_with};
+use crate::conformance::outcome::Rest;
+use crate::conformance::stage::{MERGE_PATCH, Stage, configmaps, terminating_with};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed,
+    no_more_than_its_share_of_a_type_goes_and_a_restart_resumes,
+}
 
 /// How many objects the type has that is removed, and how much each of them owns.
 const OBJECTS: usize = 300;
@@ -135,7 +140,6 @@ async fn leads(collector: &Collector) -> Result<()> {
 
 /// A CRD is deleted whose objects own many. As many of these go as are allowed, and the
 /// rest waits for a person; nothing of it is lost, and all else goes on.
-#[tokio::test]
 async fn of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -243,7 +247,6 @@ async fn goes_on(cluster: &Cluster, collector: &Collector, ns: &Ns) -> Result<()
 }
 
 /// A part of a type's objects, of those that there were.
-#[tokio::test]
 async fn no_more_than_its_share_of_a_type_goes_and_a_restart_resumes() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

@@ -2,10 +2,18 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::outcome::{Order, Outcome, Rest, reference, uids, unused_uid};
-use crate::stage::{Stage, lives_with};
+use crate::conformance::outcome::{Order, Outcome, Rest, reference, uids, unused_uid};
+use crate::conformance::stage::{Stage, lives_with};
 use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::{Cluster, Crd, Ns, Obj, Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    a_namespace_owns_objects_in_other_namespaces,
+    a_node_owns_objects_in_namespaces,
+    a_custom_resource_of_the_cluster_owns_objects_in_namespaces,
+    a_namespace_does_not_own_what_is_in_it,
+    an_owner_that_no_longer_waits_is_a_reason_to_look_again,
+}
 
 /// In how many namespaces an owner has dependents.
 const NAMESPACES: usize = 10;
@@ -174,27 +182,23 @@ async fn in_both_orders(kind: Kind) -> Result<()> {
 }
 
 /// A Namespace owns objects in ten others, under all policies (rule 1.3).
-#[tokio::test]
 async fn a_namespace_owns_objects_in_other_namespaces() -> Result<()> {
     in_both_orders(Kind::Namespace).await
 }
 
 /// A Node owns objects in ten namespaces, under all policies (rule 1.3).
-#[tokio::test]
 async fn a_node_owns_objects_in_namespaces() -> Result<()> {
     in_both_orders(Kind::Node).await
 }
 
 /// A cluster-scoped custom resource owns objects in ten namespaces, under all policies
 /// (rules 1.3 and 3.23).
-#[tokio::test]
 async fn a_custom_resource_of_the_cluster_owns_objects_in_namespaces() -> Result<()> {
     in_both_orders(Kind::Custom).await
 }
 
 /// A namespace does not own the objects in it (rule 1.3). Another controller empties a
 /// namespace that is deleted.
-#[tokio::test]
 async fn a_namespace_does_not_own_what_is_in_it() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -214,7 +218,6 @@ async fn a_namespace_does_not_own_what_is_in_it() -> Result<()> {
 /// decided when somebody else's finalizer holds the owner, which makes it solid again
 /// (rule 3.16). Fails if only the dependents that wait with the owner are queued: the
 /// reference to the absent owner stays.
-#[tokio::test]
 async fn an_owner_that_no_longer_waits_is_a_reason_to_look_again() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

@@ -5,9 +5,15 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ApiResource;
 
-use crate::policies_orphan::released;
-use crate::stage::{Stage, clear, configmaps, crowd};
+use crate::conformance::policies_orphan::released;
+use crate::conformance::stage::{Stage, clear, configmaps, crowd};
 use kube_gc_testkit::{Collector, Ns, Options, Policy, RequestCounts};
+
+kube_gc_testkit::scenarios! {
+    a_background_deletion_costs_one_request_for_each_dependent,
+    a_foreground_deletion_costs_one_request_for_each_dependent,
+    orphaning_costs_one_patch_for_each_dependent_and_no_memory,
+}
 
 /// What every owner here has of dependents.
 const DEPENDENTS: usize = 5000;
@@ -107,7 +113,6 @@ async fn cost_of(
 }
 
 /// At most 1.02 requests for each collected object, and no GET (rule 4.30).
-#[tokio::test]
 async fn a_background_deletion_costs_one_request_for_each_dependent() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -120,7 +125,6 @@ async fn a_background_deletion_costs_one_request_for_each_dependent() -> Result<
 }
 
 /// The same in the foreground, plus a handful (rule 4.30).
-#[tokio::test]
 async fn a_foreground_deletion_costs_one_request_for_each_dependent() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -134,7 +138,6 @@ async fn a_foreground_deletion_costs_one_request_for_each_dependent() -> Result<
 
 /// At most 1.02 PATCHes for each dependent, and memory that does not grow with their
 /// number (rule 5.3).
-#[tokio::test]
 async fn orphaning_costs_one_patch_for_each_dependent_and_no_memory() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

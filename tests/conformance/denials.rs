@@ -7,11 +7,22 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
-use crate::outcome::{Outcome, reported_as_failing, uids};
-use crate::stage::{FOREGROUND, HOLD, MERGE_PATCH, ORPHAN, Stage, lives_with, terminating_with, untouched};
-use crate::user::User;
+use crate::conformance::outcome::{Outcome, reported_as_failing, uids};
+use crate::conformance::stage::{
+    FOREGROUND, HOLD, MERGE_PATCH, ORPHAN, Stage, lives_with, terminating_with, untouched,
+};
+use crate::conformance::user::User;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Verdict, Webhook};
+
+kube_gc_testkit::scenarios! {
+    what_a_webhook_denies_is_done_once_it_is_allowed,
+    what_a_webhook_denies_without_a_code_is_done_once_it_is_allowed,
+    what_a_role_does_not_allow_is_done_once_it_does,
+    a_webhooks_denial_has_the_same_words_for_every_write,
+    what_no_role_allows_is_forbidden_in_the_same_words_for_every_request,
+    a_dependent_that_no_watch_has_shown_lives,
+}
 
 /// Failures are tried again soon.
 const SOON: &str = "[retry]\nmax = \"300ms\"\n";
@@ -155,7 +166,6 @@ async fn a_webhook_denies(verdict: &Verdict, message: &str) -> Result<()> {
 }
 
 /// A validating webhook denies writes with the code that most webhooks use (rule 9.5).
-#[tokio::test]
 async fn what_a_webhook_denies_is_done_once_it_is_allowed() -> Result<()> {
     const MESSAGE: &str = "not before the audit";
     a_webhook_denies(&Verdict::No(MESSAGE, Some(403)), MESSAGE).await
@@ -163,7 +173,6 @@ async fn what_a_webhook_denies_is_done_once_it_is_allowed() -> Result<()> {
 
 /// A validating webhook denies writes without a code, and the API server answers 400
 /// (rule 9.5).
-#[tokio::test]
 async fn what_a_webhook_denies_without_a_code_is_done_once_it_is_allowed() -> Result<()> {
     const MESSAGE: &str = "not on a friday";
     a_webhook_denies(&Verdict::No(MESSAGE, None), MESSAGE).await
@@ -191,7 +200,6 @@ async fn known(user: &User, path: &str) -> Result<Cluster> {
 }
 
 /// RBAC denies writes (rule 9.5).
-#[tokio::test]
 async fn what_a_role_does_not_allow_is_done_once_it_does() -> Result<()> {
     const MESSAGE: &str = "is forbidden: User";
     let stage = Stage::set().await?;
@@ -235,7 +243,6 @@ async fn refusal(cluster: &Cluster, (method, path): (&str, &str), body: Option<V
 }
 
 /// The collector passes on the words of the webhook, for every kind of write (rule 9.5).
-#[tokio::test]
 async fn a_webhooks_denial_has_the_same_words_for_every_write() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -280,7 +287,6 @@ async fn a_webhooks_denial_has_the_same_words_for_every_write() -> Result<()> {
 }
 
 /// The collector passes on the words of the authorizer (rule 9.5).
-#[tokio::test]
 async fn what_no_role_allows_is_forbidden_in_the_same_words_for_every_request() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -329,7 +335,6 @@ async fn what_no_role_allows_is_forbidden_in_the_same_words_for_every_request() 
 /// A dependent lives if it was created before its owner was orphaned, even though its
 /// watch is certain to be late: the collector may list Secrets, but not watch them
 /// (rule 5.5).
-#[tokio::test]
 async fn a_dependent_that_no_watch_has_shown_lives() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

@@ -14,7 +14,7 @@ use kube::Resource as _;
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::conformance::stage::Stage;
 use kube_gc_testkit::cluster::{is_status, poll};
 use kube_gc_testkit::{Cluster, Collector, Obj, Policy};
 

@@ -6,13 +6,21 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use serde_json::json;
 
-use crate::stage::{
+use crate::conformance::stage::{
     HOLD, ORPHAN, Scene, Stage, clear, configmaps, crowd, lives_with, many, own, play, terminating_with,
     untouched,
 };
 use kube_gc_testkit::cluster::is_status;
 use kube_gc_testkit::controller_manager::{Weakness, fails_at};
 use kube_gc_testkit::{Cluster, Obj, Policy};
+
+kube_gc_testkit::scenarios! {
+    background_deletion_takes_what_nobody_else_owns,
+    background_deletion_takes_a_thousand_dependents,
+    a_ring_of_blocking_objects_goes_without_hanging,
+    an_object_that_owns_itself_can_be_deleted_under_each_policy,
+    an_orphan_finalizer_in_a_chain_saves_what_comes_below,
+}
 
 /// A root with a chain five deep, a diamond, a dependent that somebody else
 /// owns too, and bystanders.
@@ -90,13 +98,11 @@ impl Scene for Family {
 /// Dependents that have no other owner are deleted, along a chain and through a diamond.
 /// A dependent with a second living owner keeps only that reference. An object without
 /// owners is untouched (rule 1.6).
-#[tokio::test]
 async fn background_deletion_takes_what_nobody_else_owns() -> Result<()> {
     play::<Family>().await
 }
 
 /// A fan-out of 1,000, of which some are listed and some are watched (rule 1.6).
-#[tokio::test]
 async fn background_deletion_takes_a_thousand_dependents() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -198,7 +204,6 @@ impl Scene for Rings {
 
 /// A cycle of three blocking objects stays until one of them, or all of them, are
 /// deleted. Then all are deleted and nothing hangs (rules 4.5 and 10.4).
-#[tokio::test]
 async fn a_ring_of_blocking_objects_goes_without_hanging() -> Result<()> {
     Box::pin(play::<Rings>()).await
 }
@@ -241,7 +246,6 @@ impl Scene for SelfOwners {
 
 /// An object that owns itself, blocking or not, stays until it is deleted, and can be
 /// deleted under each policy (rule 4.4).
-#[tokio::test]
 async fn an_object_that_owns_itself_can_be_deleted_under_each_policy() -> Result<()> {
     play::<SelfOwners>().await
 }
@@ -298,7 +302,6 @@ impl Scene for MixedChain {
 /// A is deleted in the background and B carries the finalizer `orphan`, so C lives,
 /// without references (rules 1.8 and 4.20). The same holds while another finalizer holds
 /// B.
-#[tokio::test]
 async fn an_orphan_finalizer_in_a_chain_saves_what_comes_below() -> Result<()> {
     play::<MixedChain>().await
 }

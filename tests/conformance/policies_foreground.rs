@@ -2,11 +2,20 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::stage::{
+use crate::conformance::stage::{
     FOREGROUND, HOLD, Scene, Stage, clear, configmaps, crowd, gone_since, lives_with, many, play,
     terminating_with, untouched,
 };
 use kube_gc_testkit::{Cluster, Ns, Obj, Policy};
+
+kube_gc_testkit::scenarios! {
+    a_blocking_dependent_holds_its_owner_until_it_goes_or_lets_go,
+    a_dependent_that_does_not_block_is_not_waited_for,
+    a_dependent_with_a_solid_owner_leaves_the_waiting_one,
+    foreground_deletion_goes_down_a_chain_and_comes_back_up,
+    an_object_can_be_deleted_in_foreground_twice,
+    the_owner_of_a_thousand_blocking_dependents_goes_last,
+}
 
 /// Sends a foreground deletion and returns the finalizers that its answer
 /// shows: what the API server made of it, before the collector could act.
@@ -65,7 +74,7 @@ impl Scene for WaysOut {
             match way_out {
                 WayOut::Goes => cluster.set_finalizers(holds, &[]).await?,
                 WayOut::DropsTheReference => cluster.set_owner_references(holds, &[]).await?,
-                WayOut::StopsBlocking => crate::stage::own(cluster, owner, holds, false).await?,
+                WayOut::StopsBlocking => crate::conformance::stage::own(cluster, owner, holds, false).await?,
             };
         }
         Ok(())
@@ -96,7 +105,6 @@ impl Scene for WaysOut {
 /// The owner stays, with a `deletionTimestamp`, as long as a blocking dependent with
 /// somebody else's finalizer holds it. It is released when the dependent is removed,
 /// drops the reference, or stops blocking (rules 1.7 and 10.4).
-#[tokio::test]
 async fn a_blocking_dependent_holds_its_owner_until_it_goes_or_lets_go() -> Result<()> {
     play::<WaysOut>().await
 }
@@ -148,7 +156,6 @@ impl Scene for NotBlocking {
 
 /// The owner does not wait for dependents whose `blockOwnerDeletion` is false or unset;
 /// they stay terminating (rule 4.2).
-#[tokio::test]
 async fn a_dependent_that_does_not_block_is_not_waited_for() -> Result<()> {
     play::<NotBlocking>().await
 }
@@ -214,7 +221,6 @@ impl Scene for SolidOwner {
 /// A dependent that also has a solid owner loses the waiting reference, lives, and does
 /// not block (rule 4.15). The same holds while another dependent blocks the waiting
 /// owner.
-#[tokio::test]
 async fn a_dependent_with_a_solid_owner_leaves_the_waiting_one() -> Result<()> {
     play::<SolidOwner>().await
 }
@@ -267,7 +273,6 @@ impl Scene for Chain {
 
 /// Each level of a chain is deleted in the foreground, and the leaves are removed first
 /// (rules 1.7 and 4.18).
-#[tokio::test]
 async fn foreground_deletion_goes_down_a_chain_and_comes_back_up() -> Result<()> {
     play::<Chain>().await
 }
@@ -329,13 +334,11 @@ impl Scene for Twice {
 /// Two foreground deletions in a row of an object that another finalizer holds:
 /// `foregroundDeletion` is removed each time, and each time the dependents are deleted,
 /// including one that was created in between (rule 3.13).
-#[tokio::test]
 async fn an_object_can_be_deleted_in_foreground_twice() -> Result<()> {
     play::<Twice>().await
 }
 
 /// The owner is removed after the last of a thousand blocking dependents (rule 1.7).
-#[tokio::test]
 async fn the_owner_of_a_thousand_blocking_dependents_goes_last() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

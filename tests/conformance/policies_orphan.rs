@@ -5,13 +5,23 @@ use futures::future::try_join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ServiceAccount;
 
-use crate::stage::{
+use crate::conformance::stage::{
     Breakable, FOREGROUND, HOLD, LASTING, ORPHAN, Scene, Stage, clear, configmaps, crowd, impatient,
     list_configmaps, lives_with, many, midway, play, seen, slow, terminating_with, untouched,
 };
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::controller_manager::{Weakness, fails_at};
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Policy};
+
+kube_gc_testkit::scenarios! {
+    orphaning_releases_the_dependents_and_the_owner_goes,
+    orphaning_releases_five_thousand_dependents,
+    a_dependent_created_right_before_the_deletion_lives,
+    a_type_that_cannot_list_does_not_hold_orphaning_up,
+    orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest,
+    a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest,
+    of_two_deletions_the_later_policy_holds,
+}
 
 /// Owners with 10 and with 100 dependents, and what else they own.
 pub struct Orphans {
@@ -86,13 +96,11 @@ impl Scene for Orphans {
 
 /// 10 and 100 dependents lose the reference and live. The owner is removed, or keeps
 /// nothing but its own finalizer (rules 1.8 and 5.1).
-#[tokio::test]
 async fn orphaning_releases_the_dependents_and_the_owner_goes() -> Result<()> {
     play::<Orphans>().await
 }
 
 /// The same with 5,000 dependents (rule 5.1).
-#[tokio::test]
 async fn orphaning_releases_five_thousand_dependents() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -133,7 +141,6 @@ async fn ownerless(cluster: &Cluster, ns: &Ns) -> Result<usize> {
 
 /// Dependents that were created before the DELETE was sent live (rule 5.5). Their watches
 /// race with the owner's: many owners, many types, no pause.
-#[tokio::test]
 async fn a_dependent_created_right_before_the_deletion_lives() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -168,7 +175,6 @@ async fn a_dependent_created_right_before_the_deletion_lives() -> Result<()> {
 /// A type that cannot be listed does not hold up orphaning, whether it is broken from the
 /// start or breaks later (rule 5.8). Its object, which appears after its owner is gone,
 /// loses the reference and lives.
-#[tokio::test]
 async fn a_type_that_cannot_list_does_not_hold_orphaning_up() -> Result<()> {
     if fails_at(Weakness::UnlistableType) {
         return Ok(());
@@ -226,7 +232,6 @@ async fn orphan_while_broken(
 
 /// A second DELETE requests orphaning in the middle of a foreground cascade of 5,000.
 /// From then on the dependents live (rule 1.9).
-#[tokio::test]
 async fn orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -256,7 +261,6 @@ async fn orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest() -> Res
 /// A second DELETE requests foreground deletion while 5,000 dependents are being
 /// orphaned. The released ones live, and the others are deleted before the owner
 /// (rule 1.9).
-#[tokio::test]
 async fn a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -289,7 +293,6 @@ async fn a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest() -> Re
 }
 
 /// Changes of policy with a certain outcome, because nobody acts in between (rule 1.9).
-#[tokio::test]
 async fn of_two_deletions_the_later_policy_holds() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

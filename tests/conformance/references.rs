@@ -8,13 +8,24 @@ use kube::api::ApiResource;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::outcome::{
+use crate::conformance::outcome::{
     Outcome, Rest, in_both_orders, reference, reference_but, reported_as_failing, uids, unused_uid,
     warned_about,
 };
-use crate::stage::Stage;
+use crate::conformance::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Obj, Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    dependents_of_an_owner_that_never_existed_go,
+    an_owners_uid_under_another_name_or_kind_is_no_owner,
+    an_owner_created_anew_has_no_dependents_of_the_old_one,
+    an_owner_in_another_namespace_is_none_and_stays_as_it_is,
+    dependents_that_are_seen_before_their_owner_are_told_apart,
+    many_unresolvable_references_delay_no_other_object,
+    an_object_of_the_cluster_with_an_owner_in_a_namespace_is_kept,
+    an_absent_owner_beside_an_unknown_one_changes_nothing,
+}
 
 /// How many unresolvable references one object has.
 const UNRESOLVABLE: usize = 25;
@@ -29,7 +40,6 @@ fn of_kind(owner: &Obj, kind: &str) -> Value {
 
 /// An owner that never existed owns nothing. A dependent that has another owner lives on
 /// with that one (rule 1.1).
-#[tokio::test]
 async fn dependents_of_an_owner_that_never_existed_go() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
         let ns = scene.cluster().namespace().await?;
@@ -62,7 +72,6 @@ async fn dependents_of_an_owner_that_never_existed_go() -> Result<()> {
 
 /// A reference with the right uid but a wrong name, or another kind, names nobody
 /// (rule 1.1).
-#[tokio::test]
 async fn an_owners_uid_under_another_name_or_kind_is_no_owner() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
         let ns = scene.cluster().namespace().await?;
@@ -88,7 +97,6 @@ async fn an_owners_uid_under_another_name_or_kind_is_no_owner() -> Result<()> {
 
 /// An owner that was re-created under its old name does not own the dependents of the old
 /// one (rule 1.1).
-#[tokio::test]
 async fn an_owner_created_anew_has_no_dependents_of_the_old_one() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
         let ns = scene.cluster().namespace().await?;
@@ -115,7 +123,6 @@ async fn an_owner_created_anew_has_no_dependents_of_the_old_one() -> Result<()> 
 /// A uid of another namespace is not an owner (rule 1.2). The dependent is deleted and a
 /// warning is recorded (rule 9.1), whatever kind its reference names. The object in the
 /// other namespace and its real dependents stay as they are.
-#[tokio::test]
 async fn an_owner_in_another_namespace_is_none_and_stays_as_it_is() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
         let here = scene.cluster().namespace().await?;
@@ -157,7 +164,6 @@ async fn an_owner_in_another_namespace_is_none_and_stays_as_it_is() -> Result<()
 /// The dependents are observed first, because the type of the owner is served later. What
 /// the wrong dependent makes the collector assume about the owner must not cost a right
 /// one its life (rule 1.2).
-#[tokio::test]
 async fn dependents_that_are_seen_before_their_owner_are_told_apart() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
         let here = scene.cluster().namespace().await?;
@@ -186,7 +192,6 @@ async fn dependents_that_are_seen_before_their_owner_are_told_apart() -> Result<
 
 /// An object that has references of unknown kinds beside the wrong one is kept, and
 /// delays no other object (rule 8.4).
-#[tokio::test]
 async fn many_unresolvable_references_delay_no_other_object() -> Result<()> {
     in_both_orders(Rest::Parked, async |scene| {
         let here = scene.cluster().namespace().await?;
@@ -219,7 +224,6 @@ async fn many_unresolvable_references_delay_no_other_object() -> Result<()> {
 
 /// A cluster-scoped object cannot have a namespaced owner. It is kept, reported, and not
 /// retried (rule 1.4).
-#[tokio::test]
 async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_is_kept() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -293,7 +297,6 @@ async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_is_kept() -> Resu
 }
 
 /// An object with one absent and one unresolved reference keeps both (rule 4.17).
-#[tokio::test]
 async fn an_absent_owner_beside_an_unknown_one_changes_nothing() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

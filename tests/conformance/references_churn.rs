@@ -9,9 +9,14 @@ use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::stage::{Stage, slow};
+use crate::conformance::stage::{Stage, slow};
 use kube_gc_testkit::cluster::{create_all, is_status, poll};
 use kube_gc_testkit::{Cluster, Obj, Policy};
+
+kube_gc_testkit::scenarios! {
+    churn_does_not_starve_collection(alone),
+    churn_does_not_starve_a_collector_that_is_slower(alone),
+}
 
 /// A hundred updates a second.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -91,9 +96,8 @@ impl Drop for Churn {
 
 /// Labels or a status that change a hundred times a second keep neither an object from
 /// being collected nor its owner from being removed (rule 4.27).
-#[tokio::test]
 async fn churn_does_not_starve_collection() -> Result<()> {
-    let stage = Stage::set_alone().await?;
+    let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let collector = stage.collector().await?;
     for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
@@ -146,9 +150,8 @@ async fn churn_does_not_starve_collection() -> Result<()> {
 
 /// Each request of the collector takes so long that the dependent has changed several
 /// times since it was read, so a version is never the current one (rule 4.27).
-#[tokio::test]
 async fn churn_does_not_starve_a_collector_that_is_slower() -> Result<()> {
-    let stage = Stage::set_alone().await?;
+    let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     // Before the DELETE goes by the uid alone, more time has passed than a confirmation that
     // the owner waits is good for.

@@ -3,15 +3,21 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::outcome::{
+use crate::conformance::outcome::{
     Outcome, Rest, in_both_orders, reference, reference_but, requests_for, uids, unused_uid,
 };
-use crate::stage::Stage;
+use crate::conformance::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Obj, Policy, Scope};
 
+kube_gc_testkit::scenarios! {
+    a_kind_in_lower_case_resolves,
+    duplicate_references_are_not_processed_for_ever,
+    of_two_references_with_one_uid_the_wrong_one_goes,
+    two_objects_with_one_uid_are_told_apart,
+}
+
 /// A kind in lower case resolves (rule 1.5).
-#[tokio::test]
 async fn a_kind_in_lower_case_resolves() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
         let cluster = scene.cluster();
@@ -82,7 +88,6 @@ async fn with_duplicates(stage: &Stage) -> Result<Outcome> {
 
 /// References with one uid and different names are not processed again and again, even if
 /// the object changes in other ways (rule 3.9).
-#[tokio::test]
 async fn duplicate_references_are_not_processed_for_ever() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -126,7 +131,6 @@ async fn duplicate_references_are_not_processed_for_ever() -> Result<()> {
 
 /// Of two references with one uid only the wrong one is removed; the right one stays as
 /// it was written (rule 6.3).
-#[tokio::test]
 async fn of_two_references_with_one_uid_the_wrong_one_goes() -> Result<()> {
     for custom in [false, true] {
         in_both_orders(Rest::Empty, async |scene| {
@@ -182,7 +186,6 @@ async fn of_two_references_with_one_uid_the_wrong_one_goes() -> Result<()> {
 
 /// Two objects of different types with one uid are two objects. Each is collected, and
 /// owns dependents, by itself. The collision is reported (rule 3.1).
-#[tokio::test]
 async fn two_objects_with_one_uid_are_told_apart() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

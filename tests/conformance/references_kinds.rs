@@ -6,12 +6,20 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::outcome::{
+use crate::conformance::outcome::{
     Outcome, Rest, Setting, in_both_orders, reference, reference_but, reported_as_failing, uids, unused_uid,
 };
-use crate::stage::Stage;
+use crate::conformance::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Cluster, Crd, Obj, Options, Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    dependents_of_an_unknown_kind_wait_for_it,
+    dependents_of_a_type_that_was_away_are_told_apart,
+    any_served_version_will_do_and_no_other,
+    objects_outlive_the_version_that_was_preferred,
+    objects_move_to_a_new_version,
+}
 
 /// Discovery looks when it is told to, and not of its own accord: what is decided
 /// at all is decided because the type's coming was noticed, however slow the
@@ -66,7 +74,6 @@ async fn noticed(scene: &Setting<'_>, object: &Obj, version: &str) -> Result<()>
 
 /// A dependent of an unknown kind is kept and reported (rule 4.11), and collected at once
 /// when the kind is served (rule 2.3).
-#[tokio::test]
 async fn dependents_of_an_unknown_kind_wait_for_it() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -128,7 +135,6 @@ async fn dependents_of_an_unknown_kind_wait_for_it() -> Result<()> {
 
 /// Nothing follows from the absence of a type. When it is served again, the dependents of
 /// its objects are kept and the others are deleted within two seconds (rule 2.12).
-#[tokio::test]
 async fn dependents_of_a_type_that_was_away_are_told_apart() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -181,7 +187,6 @@ async fn dependents_of_a_type_that_was_away_are_told_apart() -> Result<()> {
 
 /// A reference may name any served version. A dependent that names another version is
 /// kept and reported, even when its owner is gone (rule 1.5).
-#[tokio::test]
 async fn any_served_version_will_do_and_no_other() -> Result<()> {
     in_both_orders(Rest::Parked, async |scene| {
         let cluster = scene.cluster();
@@ -225,7 +230,6 @@ async fn any_served_version_will_do_and_no_other() -> Result<()> {
 /// The preferred version, which was the watched one, is dropped. Objects are owned and
 /// collected through the remaining version, and a dependent that names the dropped one is
 /// kept (rule 2.13).
-#[tokio::test]
 async fn objects_outlive_the_version_that_was_preferred() -> Result<()> {
     in_both_orders(Rest::Parked, async |scene| {
         let cluster = scene.cluster();
@@ -268,7 +272,6 @@ async fn objects_outlive_the_version_that_was_preferred() -> Result<()> {
 
 /// A new version is added and the old one is dropped after the objects were stored anew.
 /// They are owned, and own, through the new version (rule 2.13).
-#[tokio::test]
 async fn objects_move_to_a_new_version() -> Result<()> {
     in_both_orders(Rest::Parked, async |scene| {
         let cluster = scene.cluster();

@@ -5,10 +5,16 @@ use anyhow::{Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 
-use crate::outcome::Rest;
-use crate::stage::{Stage, slow};
+use crate::conformance::outcome::Rest;
+use crate::conformance::stage::{Stage, slow};
 use kube_gc_testkit::cluster::{create_all, is_status, poll};
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
+
+kube_gc_testkit::scenarios! {
+    an_owner_added_in_time_saves_an_object,
+    an_orphan_finalizer_added_in_time_is_honoured,
+    an_owner_added_after_the_unblocking_patch_saves_an_object,
+}
 
 /// How many objects a race is about.
 const RACED: usize = 200;
@@ -138,7 +144,6 @@ impl Score {
 
 /// A solid owner that is added at any moment before the DELETE takes effect saves the
 /// object (rule 4.25).
-#[tokio::test]
 async fn an_owner_added_in_time_saves_an_object() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -181,7 +186,6 @@ async fn an_owner_added_in_time_saves_an_object() -> Result<()> {
 
 /// A finalizer `orphan` that is added before the DELETE takes effect decides the fate of
 /// the dependents (rule 4.25).
-#[tokio::test]
 async fn an_orphan_finalizer_added_in_time_is_honoured() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -263,7 +267,6 @@ impl Circles {
 
 /// Before an object that may be part of a cycle is deleted, it stops blocking its owners.
 /// An owner that is added between that patch and the DELETE saves the object (rule 4.23).
-#[tokio::test]
 async fn an_owner_added_after_the_unblocking_patch_saves_an_object() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

@@ -4,10 +4,16 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ApiResource;
 
-use crate::outcome::{Outcome, Rest, Setting, in_both_orders, reference, uids, unused_uid};
-use crate::stage::Stage;
+use crate::conformance::outcome::{Outcome, Rest, Setting, in_both_orders, reference, uids, unused_uid};
+use crate::conformance::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, key};
 use kube_gc_testkit::{Cluster, Obj, Options, Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    custom_and_built_in_types_own_each_other,
+    patches_of_custom_resources_fall_back_on_415,
+    an_ignored_type_is_left_alone,
+}
 
 /// How many dependents are orphaned at a time.
 const MANY: usize = 60;
@@ -22,7 +28,6 @@ struct Type {
 
 /// Custom and built-in resources own each other, in namespaces and in the cluster scope,
 /// under all policies (rule 2.1).
-#[tokio::test]
 async fn custom_and_built_in_types_own_each_other() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
         let cluster = scene.cluster();
@@ -130,7 +135,6 @@ async fn orphan_many(
 
 /// Custom resources answer strategic merge patches with 415. The collector falls back to
 /// a JSON merge patch, and remembers it (rule 6.2).
-#[tokio::test]
 async fn patches_of_custom_resources_fall_back_on_415() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -194,7 +198,6 @@ impl Ignored {
 
 /// An ignored type is not listed and not watched, and its objects are not written to. A
 /// warning says that their deletions never end (rule 2.2).
-#[tokio::test]
 async fn an_ignored_type_is_left_alone() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

@@ -7,10 +7,15 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serde_json::{Value, json};
 
-use crate::outcome::{Order, Outcome, Rest, reference, reported_as_failing, unused_uid};
-use crate::stage::Stage;
+use crate::conformance::outcome::{Order, Outcome, Rest, reference, reported_as_failing, unused_uid};
+use crate::conformance::stage::Stage;
 use kube_gc_testkit::cluster::{is_status, poll};
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
+
+kube_gc_testkit::scenarios! {
+    an_api_that_is_down_from_the_start_holds_up_nobody,
+    an_api_that_comes_and_is_down_disturbs_nobody,
+}
 
 const GROUP: &str = "down.example.com";
 const PATH: &str = "/apis/down.example.com/v1";
@@ -126,14 +131,12 @@ async fn play(order: Order) -> Result<()> {
 
 /// An API that is down from the start delays no other. Its group is named with the
 /// server's words (rule 2.14).
-#[tokio::test]
 async fn an_api_that_is_down_from_the_start_holds_up_nobody() -> Result<()> {
     play(Order::ObjectsFirst).await
 }
 
 /// An API that is down is added while the collector runs. No other type is watched anew
 /// (rule 2.6).
-#[tokio::test]
 async fn an_api_that_comes_and_is_down_disturbs_nobody() -> Result<()> {
     play(Order::CollectorFirst).await
 }

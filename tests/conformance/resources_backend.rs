@@ -5,11 +5,16 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::outcome::{Order, Outcome, Rest, reference, reported_as_failing, uids, unused_uid};
-use crate::resources_aggregated::{begun, named, watched_by_now};
-use crate::stage::{FOREGROUND, Stage, terminating_with};
+use crate::conformance::outcome::{Order, Outcome, Rest, reference, reported_as_failing, uids, unused_uid};
+use crate::conformance::resources_aggregated::{begun, named, watched_by_now};
+use crate::conformance::stage::{FOREGROUND, Stage, terminating_with};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Backend, Collector, Ns, Obj, Options, Policy};
+
+kube_gc_testkit::scenarios! {
+    an_api_whose_backend_fails_and_returns_is_collected_when_it_is_back,
+    an_api_whose_backend_is_down_at_the_start_is_collected_when_it_is_back,
+}
 
 const GROUP: &str = "backend.example.com";
 /// While the backend is down.
@@ -225,14 +230,12 @@ async fn play(order: Order) -> Result<()> {
 /// The backend of an API fails while the collector runs, and returns. Objects that depend
 /// on it wait until then, and nothing alive is deleted, because nobody can tell whether
 /// an owner of that type is gone (rule 2.14).
-#[tokio::test]
 async fn an_api_whose_backend_fails_and_returns_is_collected_when_it_is_back() -> Result<()> {
     play(Order::CollectorFirst).await
 }
 
 /// The collector starts while the backend of an API is down, so it has never seen the
 /// objects (rule 2.14).
-#[tokio::test]
 async fn an_api_whose_backend_is_down_at_the_start_is_collected_when_it_is_back() -> Result<()> {
     play(Order::ObjectsFirst).await
 }

@@ -4,10 +4,15 @@ use anyhow::{Context as _, Result, ensure};
 use kube::api::ApiResource;
 use serde_json::Value;
 
-use crate::outcome::{Outcome, Rest, reference, uids, unused_uid};
-use crate::stage::{Breakable, Stage, impatient};
+use crate::conformance::outcome::{Outcome, Rest, reference, uids, unused_uid};
+use crate::conformance::stage::{Breakable, Stage, impatient};
 use kube_gc_testkit::cluster::{key, poll};
 use kube_gc_testkit::{Collector, Ns, Obj, Policy};
+
+kube_gc_testkit::scenarios! {
+    a_type_whose_definition_is_broken_from_the_start_holds_up_nobody,
+    a_type_whose_definition_breaks_and_is_repaired_holds_up_nobody,
+}
 
 const WIDGETS: &str = "widgets.example.com";
 
@@ -180,13 +185,11 @@ async fn repaired(broken_first: bool) -> Result<()> {
 
 /// The CRD names a webhook that does not exist when the collector starts. The type is
 /// collected when the CRD is repaired (rule 2.14).
-#[tokio::test]
 async fn a_type_whose_definition_is_broken_from_the_start_holds_up_nobody() -> Result<()> {
     repaired(true).await
 }
 
 /// The CRD is broken, and repaired, while the collector runs (rule 2.14).
-#[tokio::test]
 async fn a_type_whose_definition_breaks_and_is_repaired_holds_up_nobody() -> Result<()> {
     repaired(false).await
 }

@@ -2,10 +2,15 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::outcome::{Order, Outcome, Rest, reported_as_failing, uids};
-use crate::stage::{Stage, seen};
+use crate::conformance::outcome::{Order, Outcome, Rest, reported_as_failing, uids};
+use crate::conformance::stage::{Stage, seen};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Cluster, Collector, Crd, Ns, Obj, Scope};
+
+kube_gc_testkit::scenarios! {
+    dependents_of_a_removed_type_go_with_its_objects,
+    a_type_that_was_removed_unseen_leaves_its_dependents_until_it_is_back,
+}
 
 /// How many objects a type has when it is removed.
 const OBJECTS: usize = 20;
@@ -72,7 +77,6 @@ async fn remove(widgets: &Crd, collector: &Collector) -> Result<()> {
 
 /// When a CRD is deleted, its objects and their dependents are deleted (rule 2.10). The
 /// same happens after the CRD was created again.
-#[tokio::test]
 async fn dependents_of_a_removed_type_go_with_its_objects() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -121,7 +125,6 @@ async fn dependents_of_a_removed_type_go_with_its_objects() -> Result<()> {
 /// A type that was removed while no collector ran proves nothing. Its dependents are kept
 /// and reported, and deleted when the type is served again without its objects
 /// (rule 2.11).
-#[tokio::test]
 async fn a_type_that_was_removed_unseen_leaves_its_dependents_until_it_is_back() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

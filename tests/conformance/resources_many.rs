@@ -4,9 +4,13 @@ use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use crate::stage::Stage;
+use crate::conformance::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Cluster, Collector, Crd, Ns, Options, Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    nothing_is_left_of_types_that_have_gone,
+}
 
 const GROUP: &str = "many.example.com";
 /// How many types there are at a time.
@@ -118,7 +122,6 @@ async fn come_and_go(cluster: &Cluster, ns: &Ns, collector: &Collector, round: u
 
 /// 200 types are added and removed twice. No watch, task, node or memory is left behind
 /// (rule 2.17).
-#[tokio::test]
 async fn nothing_is_left_of_types_that_have_gone() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

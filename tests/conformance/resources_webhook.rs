@@ -4,11 +4,17 @@ use anyhow::Result;
 use kube::api::ApiResource;
 use serde_json::json;
 
-use crate::outcome::Rest;
-use crate::resources_broken::{Fallible, play};
-use crate::stage::{MERGE_PATCH, Stage};
+use crate::conformance::outcome::Rest;
+use crate::conformance::resources_broken::{Fallible, play};
+use crate::conformance::stage::{MERGE_PATCH, Stage};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Cluster, Crd, Scope, Verdict, Webhook};
+
+kube_gc_testkit::scenarios! {
+    a_type_that_cannot_be_converted_from_the_start_holds_up_nobody,
+    a_type_that_can_no_longer_be_converted_holds_up_nobody,
+    a_type_whose_webhook_is_broken_holds_up_nobody,
+}
 
 /// What the webhook says.
 const WORDS: &str = "no conversion today";
@@ -67,20 +73,17 @@ async fn converted(failure: Verdict, words: &str, broken_first: bool) -> Result<
 }
 
 /// The conversion webhook of a type fails when the collector starts (rule 2.14).
-#[tokio::test]
 async fn a_type_that_cannot_be_converted_from_the_start_holds_up_nobody() -> Result<()> {
     converted(Verdict::No(WORDS, None), WORDS, true).await
 }
 
 /// The conversion webhook of a type fails while the collector runs (rule 2.14). Nothing
 /// but the webhook changes, so no event tells the collector when it works again.
-#[tokio::test]
 async fn a_type_that_can_no_longer_be_converted_holds_up_nobody() -> Result<()> {
     converted(Verdict::No(WORDS, None), WORDS, false).await
 }
 
 /// The configuration of the webhook itself is broken (rule 2.14).
-#[tokio::test]
 async fn a_type_whose_webhook_is_broken_holds_up_nobody() -> Result<()> {
     converted(Verdict::Broken, "conversion webhook", true).await
 }

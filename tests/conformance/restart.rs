@@ -4,12 +4,30 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use crate::policies::{Family, MixedChain, Rings, SelfOwners};
-use crate::policies_foreground::{Chain, NotBlocking, SolidOwner, Twice, WaysOut};
-use crate::policies_orphan::{Orphans, released, unreleased};
-use crate::stage::{LASTING, Scene, Stage, clear, configmaps, crowd, midway, slow};
+use crate::conformance::policies::{Family, MixedChain, Rings, SelfOwners};
+use crate::conformance::policies_foreground::{Chain, NotBlocking, SolidOwner, Twice, WaysOut};
+use crate::conformance::policies_orphan::{Orphans, released, unreleased};
+use crate::conformance::stage::{LASTING, Scene, Stage, clear, configmaps, crowd, midway, slow};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Cluster, Collector, Obj, Options, Policy};
+
+kube_gc_testkit::scenarios! {
+    a_background_deletion_is_finished_after_restarts,
+    held_owners_are_set_free_after_restarts,
+    dependents_that_do_not_block_are_not_waited_for_after_restarts,
+    dependents_leave_a_waiting_owner_after_restarts,
+    a_foreground_chain_is_finished_after_restarts,
+    rings_are_taken_apart_after_restarts,
+    objects_that_own_themselves_go_after_restarts,
+    an_object_is_deleted_in_foreground_twice_after_restarts,
+    orphaning_is_finished_after_restarts,
+    an_orphan_finalizer_in_a_chain_is_honoured_after_restarts,
+    a_background_cascade_of_five_thousand_is_finished_after_restarts,
+    a_foreground_cascade_of_five_thousand_is_finished_after_restarts,
+    orphaning_five_thousand_is_finished_after_restarts,
+    orphaning_instead_of_a_foreground_deletion_is_honoured_after_a_restart,
+    a_foreground_deletion_instead_of_orphaning_is_honoured_after_a_restart,
+}
 
 /// How often a collector is interrupted in each step of a scenario, if the step
 /// has so much to do.
@@ -77,61 +95,51 @@ async fn interrupt_once<S: Scene>(stage: &Stage) -> Result<usize> {
 }
 
 /// In the middle of a background deletion (rules 1.6 and 8.12).
-#[tokio::test]
 async fn a_background_deletion_is_finished_after_restarts() -> Result<()> {
     interrupt::<Family>().await
 }
 
 /// While a blocking dependent holds its owner (rules 1.7, 8.12 and 10.4).
-#[tokio::test]
 async fn held_owners_are_set_free_after_restarts() -> Result<()> {
     interrupt::<WaysOut>().await
 }
 
 /// While dependents that do not block stay terminating (rules 4.2 and 8.12).
-#[tokio::test]
 async fn dependents_that_do_not_block_are_not_waited_for_after_restarts() -> Result<()> {
     interrupt::<NotBlocking>().await
 }
 
 /// While dependents leave a waiting owner (rules 4.15 and 8.12).
-#[tokio::test]
 async fn dependents_leave_a_waiting_owner_after_restarts() -> Result<()> {
     interrupt::<SolidOwner>().await
 }
 
 /// In the middle of the foreground deletion of a chain (rules 4.18 and 8.12).
-#[tokio::test]
 async fn a_foreground_chain_is_finished_after_restarts() -> Result<()> {
     interrupt::<Chain>().await
 }
 
 /// In the middle of the deletion of a cycle (rules 4.5 and 8.12).
-#[tokio::test]
 async fn rings_are_taken_apart_after_restarts() -> Result<()> {
     interrupt::<Rings>().await
 }
 
 /// In the middle of the deletion of objects that own themselves (rules 4.4 and 8.12).
-#[tokio::test]
 async fn objects_that_own_themselves_go_after_restarts() -> Result<()> {
     interrupt::<SelfOwners>().await
 }
 
 /// In the middle of two foreground deletions of one object (rules 3.13 and 8.12).
-#[tokio::test]
 async fn an_object_is_deleted_in_foreground_twice_after_restarts() -> Result<()> {
     interrupt::<Twice>().await
 }
 
 /// In the middle of orphaning (rules 5.1 and 8.12).
-#[tokio::test]
 async fn orphaning_is_finished_after_restarts() -> Result<()> {
     interrupt::<Orphans>().await
 }
 
 /// In the middle of a chain in which one object carries `orphan` (rules 4.20 and 8.12).
-#[tokio::test]
 async fn an_orphan_finalizer_in_a_chain_is_honoured_after_restarts() -> Result<()> {
     interrupt::<MixedChain>().await
 }
@@ -169,19 +177,16 @@ async fn interrupt_thousands(policy: Policy, live: usize) -> Result<()> {
 }
 
 /// In the middle of a background cascade of 5,000 (rules 8.12 and 10.2).
-#[tokio::test]
 async fn a_background_cascade_of_five_thousand_is_finished_after_restarts() -> Result<()> {
     interrupt_thousands(Policy::Background, 0).await
 }
 
 /// In the middle of a foreground cascade of 5,000 (rule 8.12).
-#[tokio::test]
 async fn a_foreground_cascade_of_five_thousand_is_finished_after_restarts() -> Result<()> {
     interrupt_thousands(Policy::Foreground, 0).await
 }
 
 /// In the middle of orphaning 5,000 dependents (rules 5.4 and 8.12).
-#[tokio::test]
 async fn orphaning_five_thousand_is_finished_after_restarts() -> Result<()> {
     interrupt_thousands(Policy::Orphan, 5000).await
 }
@@ -228,13 +233,11 @@ async fn interrupt_a_change_of_mind(first: Policy, second: Policy) -> Result<()>
 }
 
 /// After a foreground deletion was changed to orphaning (rules 1.9 and 8.12).
-#[tokio::test]
 async fn orphaning_instead_of_a_foreground_deletion_is_honoured_after_a_restart() -> Result<()> {
     interrupt_a_change_of_mind(Policy::Foreground, Policy::Orphan).await
 }
 
 /// After orphaning was changed to a foreground deletion (rules 5.13 and 8.12).
-#[tokio::test]
 async fn a_foreground_deletion_instead_of_orphaning_is_honoured_after_a_restart() -> Result<()> {
     interrupt_a_change_of_mind(Policy::Orphan, Policy::Foreground).await
 }

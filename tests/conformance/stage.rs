@@ -40,11 +40,6 @@ impl Stage {
         Self::set_on(Turn::take().await?).await
     }
 
-    /// The same while no other scenario is played.
-    pub async fn set_alone() -> Result<Self> {
-        Self::set_on(Turn::take_all().await?).await
-    }
-
     /// The same on a certain plane.
     pub async fn set_on(turn: Turn) -> Result<Self> {
         let plane = turn.plane();

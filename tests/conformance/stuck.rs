@@ -3,10 +3,14 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use crate::denials::is_asked;
-use crate::stage::{HOLD, Stage};
+use crate::conformance::denials::is_asked;
+use crate::conformance::stage::{HOLD, Stage};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Collector, Obj, Options, Policy, Verdict, Webhook};
+
+kube_gc_testkit::scenarios! {
+    what_cannot_be_finished_is_listed_until_it_is,
+}
 
 const MESSAGE: &str = "not before the audit";
 /// Marks what is to be denied.
@@ -53,7 +57,6 @@ async fn decisions(collector: &Collector, object: &Obj) -> Result<Vec<Value>> {
 /// A write that a webhook denies, an owner that somebody else's finalizer blocks, and a
 /// reference that can never be valid: each is listed with its reason, in the words of
 /// whoever gave it, until it is done (rules 9.6 and 10.6).
-#[tokio::test]
 async fn what_cannot_be_finished_is_listed_until_it_is() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

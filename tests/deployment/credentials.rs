@@ -6,10 +6,14 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::scenes::{Scene, Scenes};
+use crate::deployment::scenes::{Scene, Scenes};
 use kube_gc_testkit::ControlPlane;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::deployment::{Installation, NAME, Pod};
+
+kube_gc_testkit::scenarios! {
+    a_rotated_token_is_picked_up,
+}
 
 /// A file is read again at least once a minute, and work that was refused until then
 /// is tried again within twice that time.
@@ -17,7 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A token is bound to a Secret, and the API server forgets it with that: so it can
 /// be told whether the new one is used, without waiting until the old one has expired.
-#[tokio::test]
 async fn a_rotated_token_is_picked_up() -> Result<()> {
     // One of its own: this test sits and waits.
     let plane = ControlPlane::start()?;

@@ -12,6 +12,15 @@ use serde_json::json;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::deployment::{Installation, NAME, Pod, overlays, plane, repository};
 
+kube_gc_testkit::scenarios! {
+    every_overlay_can_be_applied_twice_and_has_all_its_objects,
+    no_component_replaces_the_operators_configuration,
+    the_pods_of_every_overlay_are_admitted_and_locked_up,
+    the_probes_ask_what_the_collector_answers,
+    another_configuration_is_another_template,
+    requests_of_the_collector_have_the_priority_of_controllers,
+}
+
 /// All that an overlay adds to what every installation has.
 const ADDED: [(&str, &[&str]); 5] = [
     ("plain", &[]),
@@ -47,7 +56,6 @@ async fn preferred(installation: &Installation<'_>, path: &str) -> Result<String
     Ok(path.replace("VERSION", version))
 }
 
-#[tokio::test]
 async fn every_overlay_can_be_applied_twice_and_has_all_its_objects() -> Result<()> {
     ensure!(overlays()? == ADDED.iter().map(|(name, _)| (*name).to_owned()).collect::<BTreeSet<_>>());
     for (overlay, added) in ADDED {
@@ -75,7 +83,6 @@ async fn every_overlay_can_be_applied_twice_and_has_all_its_objects() -> Result<
 
 /// An operator's own configuration goes with every component: kustomize applies components
 /// after the operator's generators, and one with a `config.toml` would replace it in silence.
-#[tokio::test]
 async fn no_component_replaces_the_operators_configuration() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let own = json!([{ "name": NAME, "namespace": NAME, "behavior": "merge",
@@ -93,7 +100,6 @@ async fn no_component_replaces_the_operators_configuration() -> Result<()> {
 }
 
 /// Its pods are created by no controller here: what one would send is sent.
-#[tokio::test]
 async fn the_pods_of_every_overlay_are_admitted_and_locked_up() -> Result<()> {
     for (overlay, _) in ADDED {
         let installation = Installation::of(plane()?, overlay).await?;
@@ -120,7 +126,6 @@ async fn the_pods_of_every_overlay_are_admitted_and_locked_up() -> Result<()> {
 
 /// The port and the paths of the probes, by which the kubelet would kill a collector
 /// that they do not fit.
-#[tokio::test]
 async fn the_probes_ask_what_the_collector_answers() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let spec = installation.deployment().await?["spec"]["template"]["spec"].clone();
@@ -144,7 +149,6 @@ async fn the_probes_ask_what_the_collector_answers() -> Result<()> {
 }
 
 /// A Deployment rolls when its template changes.
-#[tokio::test]
 async fn another_configuration_is_another_template() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let before = installation.config_name().await?;
@@ -164,7 +168,6 @@ async fn another_configuration_is_another_template() -> Result<()> {
 }
 
 /// The API server says by which FlowSchema it has classified a request.
-#[tokio::test]
 async fn requests_of_the_collector_have_the_priority_of_controllers() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let path =

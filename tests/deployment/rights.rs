@@ -5,10 +5,19 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::scenes::{Scene, Scenes};
+use crate::deployment::scenes::{Scene, Scenes};
 use kube_gc_testkit::Collector;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::deployment::{Installation, Pod, grants, plane, role_path};
+
+kube_gc_testkit::scenarios! {
+    the_plain_overlay_lets_it_do_everything,
+    the_overlay_for_high_availability_lets_it_do_everything,
+    the_overlay_for_the_prometheus_operator_lets_it_do_everything,
+    the_overlay_for_a_dry_run_decides_and_writes_nothing,
+    it_may_do_nothing_that_no_collector_does,
+    every_verb_of_the_role_is_needed,
+}
 
 const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
 
@@ -107,14 +116,12 @@ async fn everything_is_done_under(overlay: &str) -> Result<()> {
     collector.stop().await
 }
 
-#[tokio::test]
 async fn the_plain_overlay_lets_it_do_everything() -> Result<()> {
     everything_is_done_under("plain").await
 }
 
 /// Only a leader writes, so the role for the Lease is needed for any of it; and what
 /// may be made, but not renewed, is lost again.
-#[tokio::test]
 async fn the_overlay_for_high_availability_lets_it_do_everything() -> Result<()> {
     everything_is_done_under("high-availability").await?;
     let installation = Installation::of(plane()?, "high-availability").await?;
@@ -133,13 +140,11 @@ async fn the_overlay_for_high_availability_lets_it_do_everything() -> Result<()>
     collector.stop().await
 }
 
-#[tokio::test]
 async fn the_overlay_for_the_prometheus_operator_lets_it_do_everything() -> Result<()> {
     everything_is_done_under("prometheus-operator").await
 }
 
 /// Nothing is written in a dry run, and nothing could be.
-#[tokio::test]
 async fn the_overlay_for_a_dry_run_decides_and_writes_nothing() -> Result<()> {
     let installation = Installation::of(plane()?, "dry-run").await?;
     let cluster = &installation.cluster;
@@ -166,7 +171,6 @@ async fn the_overlay_for_a_dry_run_decides_and_writes_nothing() -> Result<()> {
     collector.stop().await
 }
 
-#[tokio::test]
 async fn it_may_do_nothing_that_no_collector_does() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let rbac = "rbac.authorization.k8s.io";
@@ -192,7 +196,6 @@ async fn it_may_do_nothing_that_no_collector_does() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
 async fn every_verb_of_the_role_is_needed() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let rules = installation.role().await?;

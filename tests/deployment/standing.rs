@@ -2,14 +2,18 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::policies::MixedChain;
-use crate::rights::grant;
-use crate::stage::{Scene as _, Stage};
+use crate::conformance::policies::MixedChain;
+use crate::conformance::stage::{Scene as _, Stage};
+use crate::deployment::rights::grant;
 use kube_gc_testkit::Options;
 use kube_gc_testkit::deployment::USER;
 
+kube_gc_testkit::scenarios! {
+    a_scenario_fails_where_the_role_lacks_a_verb,
+    a_scenario_with_a_wrong_configuration_fails,
+}
+
 /// None of them could fail for its role, were the collector that they start not its own.
-#[tokio::test]
 async fn a_scenario_fails_where_the_role_lacks_a_verb() -> Result<()> {
     for verb in ["delete", "patch"] {
         let stage = Stage::set().await?;
@@ -36,7 +40,6 @@ async fn a_scenario_fails_where_the_role_lacks_a_verb() -> Result<()> {
 
 /// What a scenario wants of the configuration is in the ConfigMap that the collector reads:
 /// what cannot be there does not let it start.
-#[tokio::test]
 async fn a_scenario_with_a_wrong_configuration_fails() -> Result<()> {
     let stage = Stage::set().await?;
     // The second is a table that the manifests have, too.

@@ -3,9 +3,21 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::stage::{Stage, requests};
+use crate::faults::stage::{Stage, requests};
 use kube_gc_testkit::proxy::{How, On, Reply, Verb};
 use kube_gc_testkit::{Collector, Obj, Options};
+
+kube_gc_testkit::scenarios! {
+    a_404_without_details_proves_nothing,
+    a_404_of_the_path_proves_nothing,
+    a_404_of_the_resource_proves_nothing,
+    a_404_of_the_namespace_proves_nothing,
+    a_404_of_another_group_proves_nothing,
+    a_404_of_another_name_proves_nothing,
+    an_object_without_a_uid_proves_nothing,
+    an_error_proves_nothing,
+    the_owners_own_404_and_another_uid_are_proof,
+}
 
 const SOON: &str = "[retry]\nmax = \"500ms\"\n";
 const UID: &str = "3b0a1c52-77aa-4d29-9a4f-0123456789ab";
@@ -47,26 +59,22 @@ async fn kept(stage: &Stage, dependent: &Obj) -> Result<()> {
 
 /// A 404 proves that an object is absent only if `Status.details` names the object
 /// (rule 1.11). Like the next seven, this fails if the code is enough.
-#[tokio::test]
 async fn a_404_without_details_proves_nothing() -> Result<()> {
     told(|_| Reply::status(404, "NotFound", "not found")).await
 }
 
 /// The path is not served (rule 1.12).
-#[tokio::test]
 async fn a_404_of_the_path_proves_nothing() -> Result<()> {
     told(|_| Reply::text(404, "404 page not found\n")).await
 }
 
 /// An API server answers like this for a path that it serves in another version
 /// (rule 1.12).
-#[tokio::test]
 async fn a_404_of_the_resource_proves_nothing() -> Result<()> {
     told(|_| Reply::status(404, "NotFound", "the server could not find the requested resource")).await
 }
 
 /// The 404 of the namespace (rule 1.11).
-#[tokio::test]
 async fn a_404_of_the_namespace_proves_nothing() -> Result<()> {
     told(|stage| {
         let details = json!({ "name": stage.ns.name(), "kind": "namespaces" });
@@ -76,7 +84,6 @@ async fn a_404_of_the_namespace_proves_nothing() -> Result<()> {
 }
 
 /// The right name and resource, but another group (rule 1.11).
-#[tokio::test]
 async fn a_404_of_another_group_proves_nothing() -> Result<()> {
     told(|_| {
         let details = json!({ "name": "ghost", "group": "example.com", "kind": "configmaps" });
@@ -86,7 +93,6 @@ async fn a_404_of_another_group_proves_nothing() -> Result<()> {
 }
 
 /// Another name (rule 1.11).
-#[tokio::test]
 async fn a_404_of_another_name_proves_nothing() -> Result<()> {
     told(|_| {
         let details = json!({ "name": "host", "kind": "configmaps" });
@@ -97,7 +103,6 @@ async fn a_404_of_another_name_proves_nothing() -> Result<()> {
 
 /// An answer without a uid proves nothing (rule 1.13). Here the "other uid" would be none
 /// at all.
-#[tokio::test]
 async fn an_object_without_a_uid_proves_nothing() -> Result<()> {
     told(|stage| {
         let metadata = json!({ "name": "ghost", "namespace": stage.ns.name() });
@@ -107,7 +112,6 @@ async fn an_object_without_a_uid_proves_nothing() -> Result<()> {
 }
 
 /// A look-up that fails leaves the reference unresolved (rule 4.11).
-#[tokio::test]
 async fn an_error_proves_nothing() -> Result<()> {
     told(|_| Reply::broken()).await?;
     told(|_| Reply::status(403, "Forbidden", "a refusal made by the test")).await
@@ -115,7 +119,6 @@ async fn an_error_proves_nothing() -> Result<()> {
 
 /// The object's own 404 and another uid are proof (rules 1.11 and 1.13). The counterpart
 /// of the other tests: fails if these answers are not accepted.
-#[tokio::test]
 async fn the_owners_own_404_and_another_uid_are_proof() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

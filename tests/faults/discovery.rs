@@ -3,10 +3,21 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
-use crate::stage::{Stage, never, requests};
+use crate::faults::stage::{Stage, never, requests};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{Cut, How, On, Reply, Request, Rule, Verb};
 use kube_gc_testkit::{Collector, Options, Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    a_group_that_cannot_be_discovered_keeps_its_monitors,
+    a_group_that_becomes_forbidden_keeps_its_monitors,
+    a_discovery_that_learns_nothing_of_named_groups_changes_nothing,
+    a_group_that_is_forbidden_does_not_stop_the_others,
+    a_group_that_is_down_does_not_stop_the_others,
+    an_owner_waits_for_what_blocks_it_through_a_version_not_discovered_yet,
+    a_cluster_scoped_owner_waits_for_what_blocks_it_through_a_version_not_discovered_yet,
+    a_type_that_came_in_a_gap_of_the_watch_is_found_by_the_list,
+}
 
 const WIDGETS: &str = "widgets.example.com";
 /// Discovery looks all the time.
@@ -66,19 +77,16 @@ async fn collected_all_the_same(path: &'static str, reply: Reply) -> Result<()> 
 
 /// A group whose discovery fails keeps its monitors (rule 2.5). Fails if such a group is
 /// taken for one that is no longer served.
-#[tokio::test]
 async fn a_group_that_cannot_be_discovered_keeps_its_monitors() -> Result<()> {
     collected_all_the_same("/apis/example.com/v1", unavailable()).await
 }
 
 /// The same when it is no longer allowed to be seen.
-#[tokio::test]
 async fn a_group_that_becomes_forbidden_keeps_its_monitors() -> Result<()> {
     collected_all_the_same("/apis/example.com/v1", forbidden()).await
 }
 
 /// Not even the names of the groups can be discovered (rule 2.4).
-#[tokio::test]
 async fn a_discovery_that_learns_nothing_of_named_groups_changes_nothing() -> Result<()> {
     collected_all_the_same("/apis", unavailable()).await
 }
@@ -133,13 +141,11 @@ async fn others_go_on(reply: Reply) -> Result<()> {
 }
 
 /// See [`others_go_on`].
-#[tokio::test]
 async fn a_group_that_is_forbidden_does_not_stop_the_others() -> Result<()> {
     others_go_on(forbidden()).await
 }
 
 /// See [`others_go_on`].
-#[tokio::test]
 async fn a_group_that_is_down_does_not_stop_the_others() -> Result<()> {
     others_go_on(unavailable()).await
 }
@@ -193,13 +199,11 @@ async fn waits_for_what_blocks_it(scope: Scope) -> Result<()> {
 }
 
 /// See [`waits_for_what_blocks_it`].
-#[tokio::test]
 async fn an_owner_waits_for_what_blocks_it_through_a_version_not_discovered_yet() -> Result<()> {
     waits_for_what_blocks_it(Scope::Namespaced).await
 }
 
 /// See [`waits_for_what_blocks_it`].
-#[tokio::test]
 async fn a_cluster_scoped_owner_waits_for_what_blocks_it_through_a_version_not_discovered_yet() -> Result<()>
 {
     waits_for_what_blocks_it(Scope::Cluster).await
@@ -208,7 +212,6 @@ async fn a_cluster_scoped_owner_waits_for_what_blocks_it_through_a_version_not_d
 /// A type that was added while the watch of CRDs had a gap is in no event, but in the
 /// list that closes the gap (rule 2.3). Fails if only events of CRDs trigger discovery:
 /// the type would be found at the next regular interval.
-#[tokio::test]
 async fn a_type_that_came_in_a_gap_of_the_watch_is_found_by_the_list() -> Result<()> {
     const CRDS: &str = "customresourcedefinitions.apiextensions.k8s.io";
     let stage = Stage::set().await?;

@@ -3,10 +3,16 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::stage::{Stage, never, requests};
+use crate::faults::stage::{Stage, never, requests};
 use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::proxy::{Cut, On, Request, Verb};
 use kube_gc_testkit::{Collector, Ns, Obj, Policy};
+
+kube_gc_testkit::scenarios! {
+    events_that_come_twice_change_nothing,
+    events_of_different_types_may_come_in_any_order,
+    a_watch_is_resumed_behind_a_gap_of_versions,
+}
 
 /// The types of which a family is.
 const TYPES: [&str; 3] = ["configmaps", "secrets", "pods"];
@@ -79,7 +85,6 @@ impl Family {
 
 /// Fails if an event that comes once more, with those that followed it, changes
 /// anything: an object that had gone comes back, or an owner that is gone is one.
-#[tokio::test]
 async fn events_that_come_twice_change_nothing() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -93,7 +98,6 @@ async fn events_that_come_twice_change_nothing() -> Result<()> {
 }
 
 /// Fails if anything depends on which of several types' events come first.
-#[tokio::test]
 async fn events_of_different_types_may_come_in_any_order() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -129,7 +133,6 @@ async fn events_of_different_types_may_come_in_any_order() -> Result<()> {
 /// A watch is resumed from where the last bookmark was, be that far ahead of the
 /// last event, and from the last event if there was none. Fails if what lies in
 /// between is lost, or listed.
-#[tokio::test]
 async fn a_watch_is_resumed_behind_a_gap_of_versions() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);

@@ -6,10 +6,17 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use tokio::time::{Instant, sleep_until};
 
-use crate::stage::Stage;
+use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::proxy::{On, Verb};
 use kube_gc_testkit::{Obj, Options, Policy};
+
+kube_gc_testkit::scenarios! {
+    one_look_at_an_owner_speaks_for_all_its_dependents,
+    dependents_live_that_are_decided_after_the_owner_was_deleted_with_orphan,
+    dependents_live_that_are_decided_a_second_after_it_even_if_its_watch_is_late,
+    an_owner_that_is_deleted_again_with_foreground_takes_its_dependents_along,
+}
 
 const DEPENDENTS: usize = 40;
 /// How long a live confirmation of an owner lasts.
@@ -25,7 +32,6 @@ async fn family(stage: &Stage) -> Result<(Obj, Vec<Obj>)> {
 
 /// A waiting owner is confirmed once for all its dependents, and again after a second or
 /// an event of the owner (rule 4.31). Fails if each dependent costs a read of its owner.
-#[tokio::test]
 async fn one_look_at_an_owner_speaks_for_all_its_dependents() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -53,7 +59,6 @@ async fn one_look_at_an_owner_speaks_for_all_its_dependents() -> Result<()> {
 /// and the collector has seen it. From then on that policy applies (rules 1.9, 4.32 and
 /// 8.1). Fails if dependents are decided by what was known when they were queued: more
 /// than the one would be deleted.
-#[tokio::test]
 async fn dependents_live_that_are_decided_after_the_owner_was_deleted_with_orphan() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector_with(Options::config("[workers]\ndelete = 1\n")).await?;
@@ -85,7 +90,6 @@ async fn dependents_live_that_are_decided_after_the_owner_was_deleted_with_orpha
 
 /// The same where the owner's watch is late, so that nothing but the live look
 /// can tell. Fails if a confirmation lasts until an event drops it.
-#[tokio::test]
 async fn dependents_live_that_are_decided_a_second_after_it_even_if_its_watch_is_late() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector_with(Options::config("[workers]\ndelete = 1\n")).await?;
@@ -120,7 +124,6 @@ async fn dependents_live_that_are_decided_a_second_after_it_even_if_its_watch_is
 /// The policy changes from Orphan to Foreground while the finalizer patch is under way
 /// (rule 5.13). Fails if that patch is not bound to what was read: the owner would be
 /// removed, and leave its dependents behind for ever.
-#[tokio::test]
 async fn an_owner_that_is_deleted_again_with_foreground_takes_its_dependents_along() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

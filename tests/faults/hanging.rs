@@ -2,10 +2,14 @@
 
 use anyhow::{Result, ensure};
 
-use crate::stage::{Stage, never};
+use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::proxy::{How, On, Reply, Verb};
 use kube_gc_testkit::{Collector, Obj, Options, Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    a_type_whose_look_ups_hang_holds_up_nobody,
+}
 
 const WIDGETS: &str = "widgets.example.com";
 /// How many objects wait for owners whose look-ups hang.
@@ -16,7 +20,6 @@ const WORKERS: usize = 8;
 /// A conversion webhook that hangs makes every GET of its type hang, too (rules 7.7 and
 /// 10.5). Fails if each object that waits for such an owner holds a worker until its own
 /// look-up is abandoned: they are all queued before the others.
-#[tokio::test]
 async fn a_type_whose_look_ups_hang_holds_up_nobody() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);

@@ -5,9 +5,13 @@ use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::config::Kubeconfig;
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::{Collector, ControlPlane, Options, Policy};
+
+kube_gc_testkit::scenarios! {
+    a_real_server_that_takes_two_writes_at_a_time_refuses_few,
+}
 
 /// How many objects go.
 const OBJECTS: usize = 2000;
@@ -19,7 +23,6 @@ const BEARS: usize = 2;
 /// The bound: at a server that frees a place when its answer is complete, one request in
 /// 16 windows of two would be refused. This one frees it a moment later, so the next
 /// request may come too early, and it refuses some that it would have taken.
-#[tokio::test]
 async fn a_real_server_that_takes_two_writes_at_a_time_refuses_few() -> Result<()> {
     let flags =
         ["--enable-priority-and-fairness=false", &format!("--max-mutating-requests-inflight={BEARS}")];
@@ -55,7 +58,7 @@ async fn a_real_server_that_takes_two_writes_at_a_time_refuses_few() -> Result<(
             .sum()
     };
     let (all, refused) = (requests(""), requests("429"));
-    println!("{all} requests, {refused} refused");
+    eprintln!("{all} requests, {refused} refused");
     ensure!(refused > 0.0, "nobody was refused, so nothing is tested");
     ensure!(
         refused <= 40.0 + f64::from(u32::try_from(OBJECTS)?) / 8.0,

@@ -3,10 +3,21 @@
 
 use anyhow::{Result, ensure};
 
-use crate::stage::Stage;
+use crate::faults::stage::Stage;
 use kube_gc_testkit::Policy;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{How, On, Reply, Verb};
+
+kube_gc_testkit::scenarios! {
+    a_dependent_whose_event_is_late_is_found_before_the_finalizer_goes,
+    a_late_dependent_of_a_cluster_scoped_owner_is_found_in_any_namespace,
+    a_dependent_that_turns_up_when_the_owner_is_gone_loses_its_reference,
+    a_dependent_that_is_seen_while_the_finalizer_goes_loses_its_reference,
+    what_was_orphaned_is_remembered_while_somebody_elses_finalizer_holds_it,
+    what_was_orphaned_is_remembered_when_the_watch_repeats_itself,
+    a_late_dependent_keeps_its_other_owner,
+    an_owner_that_is_itself_being_orphaned_is_put_off_and_not_forgotten,
+}
 
 /// A finalizer of somebody else.
 const HOLD: &str = "example.com/hold";
@@ -14,7 +25,6 @@ const HOLD: &str = "example.com/hold";
 /// The dependent was created before the DELETE was sent, and its watch event is late
 /// (rules 5.5 and 10.3). Fails without the confirming lists: the finalizer is removed,
 /// and the dependent is deleted when its event arrives.
-#[tokio::test]
 async fn a_dependent_whose_event_is_late_is_found_before_the_finalizer_goes() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -40,7 +50,6 @@ async fn a_dependent_whose_event_is_late_is_found_before_the_finalizer_goes() ->
 }
 
 /// The same for an owner without namespace, whose dependents live in many.
-#[tokio::test]
 async fn a_late_dependent_of_a_cluster_scoped_owner_is_found_in_any_namespace() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -66,7 +75,6 @@ async fn a_late_dependent_of_a_cluster_scoped_owner_is_found_in_any_namespace() 
 /// The orphaned identity is remembered (rules 5.11 and 10.3). The dependent is created
 /// after the round, is in no list, and is observed only when the owner is gone. Fails
 /// without that memory: the dependent would be deleted.
-#[tokio::test]
 async fn a_dependent_that_turns_up_when_the_owner_is_gone_loses_its_reference() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -95,7 +103,6 @@ async fn a_dependent_that_turns_up_when_the_owner_is_gone_loses_its_reference() 
 
 /// The same where the event of the dependent comes while the finalizer is on its
 /// way out.
-#[tokio::test]
 async fn a_dependent_that_is_seen_while_the_finalizer_goes_loses_its_reference() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -120,7 +127,6 @@ async fn a_dependent_that_is_seen_while_the_finalizer_goes_loses_its_reference()
 /// Another finalizer holds the owner when `orphan` is removed, and the owner is queued
 /// once more because of a new dependent (rule 5.11). Fails if the owner then counts as no
 /// longer orphaned: the dependent would be deleted when the owner is removed.
-#[tokio::test]
 async fn what_was_orphaned_is_remembered_while_somebody_elses_finalizer_holds_it() -> Result<()> {
     let stage = Stage::set().await?;
     let (ns, cluster) = (&stage.ns, &stage.cluster);
@@ -148,7 +154,6 @@ async fn what_was_orphaned_is_remembered_while_somebody_elses_finalizer_holds_it
 /// The watch repeats the last events of the owner after it is gone (rule 5.11). Fails if
 /// the owner is forgotten because it was seen again: the dependent, whose release has
 /// failed so far, would be deleted.
-#[tokio::test]
 async fn what_was_orphaned_is_remembered_when_the_watch_repeats_itself() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -184,7 +189,6 @@ async fn what_was_orphaned_is_remembered_when_the_watch_repeats_itself() -> Resu
 
 /// A late dependent that also has a solid owner loses only the reference to the orphaned
 /// one (rule 5.11). Fails if the round removes the other references, too.
-#[tokio::test]
 async fn a_late_dependent_keeps_its_other_owner() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -207,7 +211,6 @@ async fn a_late_dependent_keeps_its_other_owner() -> Result<()> {
 /// The event of the patch that releases the child has not arrived when the child's own
 /// dependents are released. Fails if the child is dropped for that reason: its finalizer
 /// would stay for ever, as nothing about the child changes any more.
-#[tokio::test]
 async fn an_owner_that_is_itself_being_orphaned_is_put_off_and_not_forgotten() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

@@ -3,10 +3,16 @@
 
 use anyhow::{Result, ensure};
 
-use crate::stage::{Stage, requests};
+use crate::faults::stage::{Stage, requests};
 use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::proxy::{On, Verb};
 use kube_gc_testkit::{Collector, Obj, Policy};
+
+kube_gc_testkit::scenarios! {
+    a_late_dependent_of_many_is_released_while_its_watch_stands_still,
+    a_late_dependent_of_many_that_turns_up_needs_no_other_round,
+    a_dependent_of_many_through_a_version_that_nobody_serves_is_released,
+}
 
 /// More than are taken from the graph at a time.
 const KNOWN: usize = 200;
@@ -48,7 +54,6 @@ impl Late {
 
 /// The watch stands still (rule 5.10). Fails if the finalizer is removed when the round
 /// has seen the late dependent and nobody has released it.
-#[tokio::test]
 async fn a_late_dependent_of_many_is_released_while_its_watch_stands_still() -> Result<()> {
     let scene = Late::set().await?;
     let (stage, ns) = (&scene.stage, &scene.stage.ns);
@@ -69,7 +74,6 @@ async fn a_late_dependent_of_many_is_released_while_its_watch_stands_still() -> 
 /// The same when the watch has shown it by the end of the round. Fails if only those are
 /// released that the graph had when the releases began, and if they are listed twice though
 /// the graph knows all of them.
-#[tokio::test]
 async fn a_late_dependent_of_many_that_turns_up_needs_no_other_round() -> Result<()> {
     let scene = Late::set().await?;
     let (stage, ns) = (&scene.stage, &scene.stage.ns);
@@ -96,7 +100,6 @@ async fn a_late_dependent_of_many_that_turns_up_needs_no_other_round() -> Result
 /// The round sees a reference through a version that is not served, which the graph does
 /// not resolve to the owner (rule 5.10). Fails if the graph is relied on to release it:
 /// the owner would be removed before its last reference.
-#[tokio::test]
 async fn a_dependent_of_many_through_a_version_that_nobody_serves_is_released() -> Result<()> {
     let scene = Late::set().await?;
     let (stage, ns) = (&scene.stage, &scene.stage.ns);

@@ -4,10 +4,17 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::stage::{Stage, requests};
+use crate::faults::stage::{Stage, requests};
 use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::proxy::{How, On, Reply, Request, Verb};
 use kube_gc_testkit::{Options, Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    orphaning_fifty_owners_at_once_costs_a_few_rounds,
+    a_round_lists_one_namespace_and_consistently,
+    a_round_that_cannot_list_a_synced_type_is_repeated,
+    a_type_that_is_discovered_during_a_round_is_looked_at,
+}
 
 const GIZMOS: &str = "gizmos.example.com";
 const OWNERS: usize = 50;
@@ -19,7 +26,6 @@ const ROUNDS: usize = 6;
 /// (rule 5.7). Fails if every owner costs a round of its own (50), and if only those
 /// owners share one that the workers happen to hold at the same time (10 or more, with 5
 /// workers).
-#[tokio::test]
 async fn orphaning_fifty_owners_at_once_costs_a_few_rounds() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -58,7 +64,6 @@ async fn orphaning_fifty_owners_at_once_costs_a_few_rounds() -> Result<()> {
 /// For a namespaced owner, a round lists its own namespace only, namespaced types only,
 /// and consistently (rule 5.6). Fails if a round reads from the API server's cache
 /// (`resourceVersion`), which may be as late as the watch.
-#[tokio::test]
 async fn a_round_lists_one_namespace_and_consistently() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -85,7 +90,6 @@ async fn a_round_lists_one_namespace_and_consistently() -> Result<()> {
 /// A list that fails keeps the finalizer if the monitor of the type is synced, because
 /// the type can hold late dependents (rule 5.8). Fails if the failed type is passed over:
 /// `late` would lose its owner and then be deleted.
-#[tokio::test]
 async fn a_round_that_cannot_list_a_synced_type_is_repeated() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -112,7 +116,6 @@ async fn a_round_that_cannot_list_a_synced_type_is_repeated() -> Result<()> {
 /// A type that is discovered while a round is under way is part of the round (rule 5.9).
 /// Its monitor has shown nothing yet, so nobody else knows of the dependent. Fails if a
 /// round lists only the types that were known when it began.
-#[tokio::test]
 async fn a_type_that_is_discovered_during_a_round_is_looked_at() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

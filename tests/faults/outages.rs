@@ -5,10 +5,16 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 
-use crate::stage::Stage;
+use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Cut, Exchange, On, Request, Verb};
 use kube_gc_testkit::{Collector, Obj, Options, Policy, Server};
+
+kube_gc_testkit::scenarios! {
+    a_cascade_outlives_the_api_server,
+    a_compaction_costs_every_type_one_list,
+    watches_may_be_cut_at_random_in_the_middle_of_a_cascade,
+}
 
 /// How many dependents the deleted owner has.
 const DEPENDENTS: usize = 5000;
@@ -78,7 +84,6 @@ impl Crowd {
 /// kube-apiserver is killed and restarted in the middle of a cascade, first alone and
 /// then together with etcd (rule 8.8). Answered requests hold, and unanswered ones are
 /// repeated. A type is listed only if its watch could not be resumed.
-#[tokio::test]
 async fn a_cascade_outlives_the_api_server() -> Result<()> {
     let stage = Stage::alone().await?;
     let plane = stage.plane()?;
@@ -106,7 +111,6 @@ async fn a_cascade_outlives_the_api_server() -> Result<()> {
 
 /// Every watch is answered with 410, because the history is compacted. Each type is
 /// listed once, and these lists contain what happened in between (rule 1.19).
-#[tokio::test]
 async fn a_compaction_costs_every_type_one_list() -> Result<()> {
     let stage = Stage::alone().await?;
     let (plane, ns) = (stage.plane()?, &stage.ns);
@@ -153,7 +157,6 @@ async fn a_compaction_costs_every_type_one_list() -> Result<()> {
 
 /// Watches are cut at random, one or all, cleanly or not, in the middle of a cascade. All
 /// are resumed, and none starts anew (rules 1.19 and 10.2).
-#[tokio::test]
 async fn watches_may_be_cut_at_random_in_the_middle_of_a_cascade() -> Result<()> {
     const CUTS: usize = 25;
     let stage = Stage::set().await?;

@@ -3,14 +3,20 @@
 
 use anyhow::{Result, ensure};
 
-use crate::stage::Stage;
+use crate::faults::stage::Stage;
 use kube_gc_testkit::proxy::Verb;
 use kube_gc_testkit::{Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    every_delete_names_the_object_and_the_version_decided_on,
+    deletes_of_a_foreground_deletion_name_object_and_version_too,
+    a_patch_after_a_verdict_names_the_version_decided_on,
+    patches_that_orphan_name_the_object_and_no_version,
+}
 
 /// A DELETE carries `uid` and `resourceVersion` (rule 4.21). Fails if either is missing.
 /// Nothing else changes the objects, so it also fails if another version than the one
 /// that the watch showed is sent.
-#[tokio::test]
 async fn every_delete_names_the_object_and_the_version_decided_on() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -41,7 +47,6 @@ async fn every_delete_names_the_object_and_the_version_decided_on() -> Result<()
 
 /// The same in the foreground, where a client deletes the owner and the collector only
 /// removes its finalizer (rule 4.21).
-#[tokio::test]
 async fn deletes_of_a_foreground_deletion_name_object_and_version_too() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -73,7 +78,6 @@ async fn deletes_of_a_foreground_deletion_name_object_and_version_too() -> Resul
 
 /// Every patch that follows from a decision carries the resource version that was decided
 /// on (rule 4.22). Fails if it is sent without one, or with the version of a later read.
-#[tokio::test]
 async fn a_patch_after_a_verdict_names_the_version_decided_on() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -108,7 +112,6 @@ async fn a_patch_after_a_verdict_names_the_version_decided_on() -> Result<()> {
 /// Patches that orphan carry the dependent's uid, so that another object of its name is
 /// left alone, and no version: whatever else changes about the dependent, it loses the
 /// reference (rule 5.2).
-#[tokio::test]
 async fn patches_that_orphan_name_the_object_and_no_version() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

@@ -2,15 +2,24 @@
 
 use anyhow::{Result, ensure};
 
-use crate::stage::Stage;
+use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{On, Verb};
 use kube_gc_testkit::{Collector, Obj, Policy};
 
+kube_gc_testkit::scenarios! {
+    an_owner_that_comes_between_decision_and_delete_saves_the_object,
+    an_owner_that_replaces_the_absent_one_saves_the_object,
+    an_orphan_finalizer_that_comes_between_decision_and_delete_is_honoured,
+    an_owner_that_comes_before_the_unblock_patch_saves_the_object,
+    an_owner_that_comes_after_the_unblock_patch_saves_the_object,
+    a_verdict_does_not_outlive_a_change_of_the_owners_policy,
+    a_solid_owner_is_confirmed_before_a_waiting_one_is_let_go,
+}
+
 /// A reference to a solid owner that is added between decision and DELETE saves the
 /// object (rules 4.25 and 10.1). Fails if the DELETE carries no resource version, or if
 /// the 409 is answered by the same DELETE again.
-#[tokio::test]
 async fn an_owner_that_comes_between_decision_and_delete_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -35,7 +44,6 @@ async fn an_owner_that_comes_between_decision_and_delete_saves_the_object() -> R
 }
 
 /// The same where no absent owner stays behind: the reference was corrected.
-#[tokio::test]
 async fn an_owner_that_replaces_the_absent_one_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -58,7 +66,6 @@ async fn an_owner_that_replaces_the_absent_one_saves_the_object() -> Result<()> 
 /// A background DELETE would remove a finalizer `orphan` that was added after the
 /// decision, so the policy is chosen again (rule 4.25). Fails if only the references, and
 /// not the finalizers too, are compared after the 409.
-#[tokio::test]
 async fn an_orphan_finalizer_that_comes_between_decision_and_delete_is_honoured() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -135,7 +142,6 @@ impl Circle {
 /// The patch that stops blocking carries the resource version that was decided on
 /// (rule 4.22). Fails if it does not and the DELETE takes the version that the patch
 /// returned.
-#[tokio::test]
 async fn an_owner_that_comes_before_the_unblock_patch_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -159,7 +165,6 @@ async fn an_owner_that_comes_before_the_unblock_patch_saves_the_object() -> Resu
 
 /// The DELETE after the patch that stops blocking carries the version that the patch
 /// returned (rule 4.23). Fails if it carries none.
-#[tokio::test]
 async fn an_owner_that_comes_after_the_unblock_patch_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -186,7 +191,6 @@ async fn an_owner_that_comes_after_the_unblock_patch_saves_the_object() -> Resul
 /// Right before each DELETE the owner must still be in foreground deletion (rule 4.32).
 /// The owner is deleted again, with Orphan, after `middle` was decided on and before its
 /// DELETE. Fails without that check: the version is right, and `middle` would be deleted.
-#[tokio::test]
 async fn a_verdict_does_not_outlive_a_change_of_the_owners_policy() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -228,7 +232,6 @@ async fn a_verdict_does_not_outlive_a_change_of_the_owners_policy() -> Result<()
 /// Here the solid owner is deleted in the foreground, too, and its watch has not shown
 /// it. Fails if the graph is trusted instead: the dependent would lose one owner, and be
 /// kept by the other until the event arrives.
-#[tokio::test]
 async fn a_solid_owner_is_confirmed_before_a_waiting_one_is_let_go() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

@@ -5,10 +5,22 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use crate::stage::Stage;
+use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{How, On, Reply, Rule, Verb};
 use kube_gc_testkit::{Collector, Obj, Options, Policy};
+
+kube_gc_testkit::scenarios! {
+    a_429_is_waited_out_by_its_object_alone,
+    writes_that_fail_are_repeated,
+    writes_that_fail_after_they_took_effect_do_no_harm,
+    writes_whose_answer_is_lost_do_no_harm,
+    writes_whose_answer_is_late_do_no_harm,
+    conflicts_with_nobody_pass,
+    conflicts_with_ourselves_pass,
+    reads_that_fail_are_repeated,
+    a_denied_delete_is_reported_and_done_once_it_is_allowed,
+}
 
 /// Failures are tried again soon, and an answer that does not come is not waited
 /// for for long.
@@ -16,7 +28,6 @@ const SOON: &str = "[retry]\nmax = \"300ms\"\n[client]\nrequest_timeout = \"2s\"
 
 /// `Retry-After` is obeyed, and other objects do not wait for it (rule 8.6). Fails if the
 /// object is retried earlier: the shortest time is checked, never the longest.
-#[tokio::test]
 async fn a_429_is_waited_out_by_its_object_alone() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -104,44 +115,37 @@ async fn spoiled(how: How, times: usize) -> Result<()> {
 
 /// Writes fail without taking effect. As in the tests that follow, every object is in the
 /// right state in the end (rule 6.11).
-#[tokio::test]
 async fn writes_that_fail_are_repeated() -> Result<()> {
     spoiled(How::Instead(Reply::broken()), 3).await
 }
 
 /// Fails if a 500 is taken for a write that had no effect, and the next one relies on
 /// that (rule 6.11).
-#[tokio::test]
 async fn writes_that_fail_after_they_took_effect_do_no_harm() -> Result<()> {
     spoiled(How::After(Reply::broken()), 1).await
 }
 
 /// The connection breaks after the write took effect (rule 6.11).
-#[tokio::test]
 async fn writes_whose_answer_is_lost_do_no_harm() -> Result<()> {
     spoiled(How::AnswerLost, 1).await
 }
 
 /// Fails if the collector waits for an answer for ever (rule 6.11).
-#[tokio::test]
 async fn writes_whose_answer_is_late_do_no_harm() -> Result<()> {
     spoiled(How::AnswerLate, 1).await
 }
 
 /// Every write is answered with 409 for a while, without a reason (rule 4.28).
-#[tokio::test]
 async fn conflicts_with_nobody_pass() -> Result<()> {
     spoiled(How::Instead(Reply::conflict()), 7).await
 }
 
 /// A 409 hides a DELETE that took effect (rule 6.11).
-#[tokio::test]
 async fn conflicts_with_ourselves_pass() -> Result<()> {
     spoiled(How::After(Reply::conflict()), 1).await
 }
 
 /// Reads fail, too (rule 4.11).
-#[tokio::test]
 async fn reads_that_fail_are_repeated() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector_with(Options::config(SOON)).await?;
@@ -155,7 +159,6 @@ async fn reads_that_fail_are_repeated() -> Result<()> {
 /// A denied write backs off, is named with the server's message in the log, the metrics
 /// and the debug API, delays nothing else, and is done once it is allowed (rules 9.5,
 /// 10.5 and 10.6).
-#[tokio::test]
 async fn a_denied_delete_is_reported_and_done_once_it_is_allowed() -> Result<()> {
     const MESSAGE: &str = "secrets \\\"denied\\\" is forbidden: the test says no";
     let stage = Stage::set().await?;

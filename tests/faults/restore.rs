@@ -2,10 +2,15 @@
 
 use anyhow::{Result, ensure};
 
-use crate::stage::{Stage, never};
+use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{How, On, Reply, Request, Verb};
 use kube_gc_testkit::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup,
+    nothing_is_written_to_a_restored_store_before_its_version_is_known,
+}
 
 /// Discovery looks only when it has a reason to.
 const NO_REGULAR_LOOK: &str = "[discovery]\ninterval = \"1h\"\n";
@@ -124,7 +129,6 @@ async fn is_owned_by(cluster: &Cluster, object: &Obj, owners: &[Obj]) -> Result<
 /// proved before (an owner absent, its dependents orphaned, a type gone) is believed
 /// afterwards, if the collector does not notice, or if it does not resume its work,
 /// including types that came back.
-#[tokio::test]
 async fn nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup() -> Result<()> {
     let plane = ControlPlane::start()?;
     let cluster = Cluster::new(plane.client().await?);
@@ -166,7 +170,6 @@ const SOON: &str = "[retry]\nmax = \"500ms\"\n[discovery]\ninterval = \"1h\"\n";
 /// tried again when the API server is back: as a rule before any monitor has looked.
 /// Here none can look for a while. Fails if what comes first is the DELETE: the owner
 /// is there again, and so are the dependent's uid and version.
-#[tokio::test]
 async fn nothing_is_written_to_a_restored_store_before_its_version_is_known() -> Result<()> {
     let stage = Stage::alone().await?;
     let (plane, ns) = (stage.plane()?, &stage.ns);

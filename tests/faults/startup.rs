@@ -3,10 +3,15 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use crate::stage::{Stage, never};
+use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{How, On, Reply, Verb};
 use kube_gc_testkit::{Collector, Options, Scope};
+
+kube_gc_testkit::scenarios! {
+    a_type_that_cannot_be_listed_from_the_start_holds_up_nobody,
+    the_workers_wait_until_every_type_was_listed,
+}
 
 const WIDGETS: &str = "widgets.example.com";
 /// The start is soon given up, and lists are tried again soon.
@@ -37,7 +42,6 @@ async fn unsynced(collector: &Collector) -> Result<f64> {
 /// (rules 2.14 and 2.16). It is named with the server's words, and its garbage is
 /// collected once it can be listed. Fails if the workers wait for it for ever, or if
 /// nobody tries again.
-#[tokio::test]
 async fn a_type_that_cannot_be_listed_from_the_start_holds_up_nobody() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
@@ -96,7 +100,6 @@ async fn a_type_that_cannot_be_listed_from_the_start_holds_up_nobody() -> Result
 /// Until every type was listed, the workers wait (rule 2.16). Fails if they begin while a
 /// type is still being listed: each of its objects that owns something would be looked
 /// up.
-#[tokio::test]
 async fn the_workers_wait_until_every_type_was_listed() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);

@@ -4,10 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::stage::Stage;
+use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Exchange, On, Request, Verb};
 use kube_gc_testkit::{Obj, Policy};
+
+kube_gc_testkit::scenarios! {
+    a_server_that_bears_little_is_asked_little_more_than_once_for_each_object,
+    a_server_that_refuses_everything_is_asked_once_a_second,
+}
 
 /// What the server bears at a time; the collector begins with 20 requests.
 const BEARS: usize = 4;
@@ -47,7 +52,6 @@ async fn families(stage: &Stage) -> Result<(Obj, Vec<Obj>, Obj, Vec<Obj>)> {
 /// the window fits; and then one request is refused for each climb, which takes 16 windows
 /// of four. Twice that is allowed, because requests that are sent together do not arrive
 /// together.
-#[tokio::test]
 async fn a_server_that_bears_little_is_asked_little_more_than_once_for_each_object() -> Result<()> {
     let stage = Stage::set().await?;
     let (takes, go, lets_go, stay) = families(&stage).await?;
@@ -62,7 +66,7 @@ async fn a_server_that_bears_little_is_asked_little_more_than_once_for_each_obje
     let all = refusals(&asked).count();
     let served = asked.len() - all;
     let late = refusals(asked.get(FITS_AFTER..).context("too few requests")?).count();
-    println!("{served} requests were served, {all} refused, {late} of these after the first {FITS_AFTER}");
+    eprintln!("{served} requests were served, {all} refused, {late} of these after the first {FITS_AFTER}");
     let of_climbs = 2 * served / (16 * BEARS);
     ensure!(all > 0, "nobody was refused, so nothing is tested");
     ensure!(all <= 20 + 10 + 5 + of_climbs, "{all} refusals for {served} requests");
@@ -86,7 +90,6 @@ async fn a_server_that_bears_little_is_asked_little_more_than_once_for_each_obje
 ///
 /// The bound: crowds of 20, 10, 5, 2 and 1; then one at a time, after pauses that grow
 /// from 50 ms to a second, the sixth of which is that long.
-#[tokio::test]
 async fn a_server_that_refuses_everything_is_asked_once_a_second() -> Result<()> {
     let stage = Stage::set().await?;
     let owner = stage.ns.configmap("owner").create().await?;
@@ -102,7 +105,7 @@ async fn a_server_that_refuses_everything_is_asked_once_a_second() -> Result<()>
     })
     .await?;
     let asked = about_objects(&stage, mark).len();
-    println!("{asked} requests were refused until one came in a second");
+    eprintln!("{asked} requests were refused until one came in a second");
     stage.proxy.bear_all();
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone(&go).await?;

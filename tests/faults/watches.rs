@@ -2,9 +2,19 @@
 
 use anyhow::{Result, ensure};
 
-use crate::stage::{Stage, requests};
+use crate::faults::stage::{Stage, requests};
 use kube_gc_testkit::proxy::{Cut, Hold, How, On, Reply, Request, Verb};
 use kube_gc_testkit::{Collector, Obj, Policy};
+
+kube_gc_testkit::scenarios! {
+    a_watch_that_ends_cleanly_is_resumed_without_a_list,
+    a_watch_that_breaks_is_resumed_without_a_list,
+    a_watch_that_cannot_be_resumed_at_once_is_resumed_later,
+    a_watch_that_is_answered_with_410_costs_one_list,
+    a_watch_that_ends_with_a_410_event_costs_one_list,
+    all_watches_may_break_in_the_middle_of_a_cascade,
+    a_list_that_fails_proves_nothing,
+}
 
 /// A collector whose watch of secrets has been ended, and what happened since.
 struct Gap {
@@ -94,20 +104,17 @@ impl Resumed {
 
 /// Nothing is lost, and nothing is listed (rule 1.19). Fails if a watch that ends starts
 /// anew.
-#[tokio::test]
 async fn a_watch_that_ends_cleanly_is_resumed_without_a_list() -> Result<()> {
     Gap::open(Cut::Cleanly).await?.resume(None).await?.without_a_list()
 }
 
 /// The same for a connection that breaks (rule 1.19).
-#[tokio::test]
 async fn a_watch_that_breaks_is_resumed_without_a_list() -> Result<()> {
     Gap::open(Cut::Abruptly).await?.resume(None).await?.without_a_list()
 }
 
 /// The first attempt to resume is answered with an error, and the second one uses the
 /// same version (rule 1.19).
-#[tokio::test]
 async fn a_watch_that_cannot_be_resumed_at_once_is_resumed_later() -> Result<()> {
     Gap::open(Cut::Abruptly).await?.resume(Some(How::Instead(Reply::broken()))).await?.without_a_list()
 }
@@ -115,14 +122,12 @@ async fn a_watch_that_cannot_be_resumed_at_once_is_resumed_later() -> Result<()>
 /// The version has expired, so this type is listed, and the objects that the list lacks
 /// are gone (rules 1.16 and 1.19). Fails if the graph keeps them, or if every type is
 /// listed.
-#[tokio::test]
 async fn a_watch_that_is_answered_with_410_costs_one_list() -> Result<()> {
     Gap::open(Cut::Cleanly).await?.resume(Some(How::Instead(Reply::expired()))).await?.with_one_list()
 }
 
 /// The same by an ERROR event in the middle of a watch: the list comes at once,
 /// and so is held in place of a watch.
-#[tokio::test]
 async fn a_watch_that_ends_with_a_410_event_costs_one_list() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -151,7 +156,6 @@ async fn a_watch_that_ends_with_a_410_event_costs_one_list() -> Result<()> {
 
 /// All watches break at once, in the middle of a cascade, several times. Nothing is
 /// listed, and no object that has an owner is deleted (rule 1.19).
-#[tokio::test]
 async fn all_watches_may_break_in_the_middle_of_a_cascade() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -192,7 +196,6 @@ async fn all_watches_may_break_in_the_middle_of_a_cascade() -> Result<()> {
 
 /// A list that breaks off says nothing about the objects that it did not reach
 /// (rule 1.18). Fails if these objects are taken for gone.
-#[tokio::test]
 async fn a_list_that_fails_proves_nothing() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

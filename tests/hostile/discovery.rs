@@ -3,10 +3,14 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{Cut, How, On, Reply, Request, Verb};
 use kube_gc_testkit::{Options, Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    a_type_that_discovery_leaves_out_blocks_and_owns_as_before,
+}
 
 const WIDGETS: &str = "widgets.example.com";
 const ALL_WIDGETS: &str = "/apis/example.com/v1/widgets";
@@ -17,7 +21,6 @@ const ALWAYS: &str = "[discovery]\ninterval = \"100ms\"\n[retry]\nmax = \"300ms\
 /// or if its nodes leave: the owner's finalizer would be removed although a widget blocks
 /// it, the orphan deletion would miss a dependent, and the dependent of a living widget
 /// could be taken for garbage.
-#[tokio::test]
 async fn a_type_that_discovery_leaves_out_blocks_and_owns_as_before() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);

@@ -7,10 +7,17 @@ use futures::future::try_join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{On, Request, Verb};
 use kube_gc_testkit::{Collector, Ns, Obj, Options, Policy};
+
+kube_gc_testkit::scenarios! {
+    thousands_of_owners_of_a_kind_that_nobody_serves_cost_others_nothing,
+    each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_first,
+    living_owners_of_large_objects_are_not_looked_up_and_one_that_goes_is_noticed,
+    a_standby_takes_thousands_of_owners_in_and_does_nothing_about_them,
+}
 
 /// What the API server accepts on one object: about a megabyte.
 const REFERENCES: usize = 8000;
@@ -95,7 +102,6 @@ async fn tried(collector: &Collector, fat: &[Obj], times: u64) -> Result<()> {
     .await
 }
 
-#[tokio::test]
 async fn thousands_of_owners_of_a_kind_that_nobody_serves_cost_others_nothing() -> Result<()> {
     let stage = Stage::alone().await?;
     let config = format!("[leader]\nenabled = true\nnamespace = \"{}\"\n", stage.ns.name());
@@ -141,7 +147,6 @@ async fn thousands_of_owners_of_a_kind_that_nobody_serves_cost_others_nothing() 
     collector.stop().await
 }
 
-#[tokio::test]
 async fn each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_first() -> Result<()> {
     const ABSENT: usize = 1500;
     let stage = Stage::set().await?;
@@ -167,7 +172,6 @@ async fn each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_fir
     collector.stop().await
 }
 
-#[tokio::test]
 async fn living_owners_of_large_objects_are_not_looked_up_and_one_that_goes_is_noticed() -> Result<()> {
     const LIVING: usize = REFERENCES;
     let stage = Stage::set().await?;
@@ -193,7 +197,6 @@ async fn living_owners_of_large_objects_are_not_looked_up_and_one_that_goes_is_n
     collector.stop().await
 }
 
-#[tokio::test]
 async fn a_standby_takes_thousands_of_owners_in_and_does_nothing_about_them() -> Result<()> {
     let stage = Stage::alone().await?;
     // Somebody else leads for an hour.

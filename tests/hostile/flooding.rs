@@ -6,9 +6,13 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Collector, Options, Policy};
+
+kube_gc_testkit::scenarios! {
+    crafted_uids_cost_no_more_than_random_ones_and_keep_nobody_waiting(threaded),
+}
 
 /// Objects whose references are crafted, and references of each: as many as fit.
 const OBJECTS: u64 = 10;
@@ -16,7 +20,6 @@ const REFERENCES: u64 = 8_000;
 /// What waits is not tried again while this is looked at: that would cost the same for any uids.
 const ONCE: &str = "[retry]\nmin = \"10m\"\nmax = \"10m\"\n";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crafted_uids_cost_no_more_than_random_ones_and_keep_nobody_waiting() -> Result<()> {
     let stage = Stage::set().await?;
     let usual =
@@ -26,7 +29,7 @@ async fn crafted_uids_cost_no_more_than_random_ones_and_keep_nobody_waiting() ->
         ("ending", |number| format!("{:08x}-{:04x}-4000-c0ac-29b7c97c50dd", spread(number), number >> 8)),
     ] {
         let cost = cost(&stage, make).await?;
-        println!("{cost} ticks of CPU for uids with a common {family}, {usual} for random ones");
+        eprintln!("{cost} ticks of CPU for uids with a common {family}, {usual} for random ones");
         // A second is what a machine with much to do may add to either.
         ensure!(cost <= 2 * usual + 100, "{cost} ticks of CPU for a common {family}, {usual} usually");
     }

@@ -8,9 +8,15 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::client::{Client, Files, Pair};
+use crate::http::client::{Client, Files, Pair};
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::{Collector, ControlPlane, Options};
+use kube_gc_testkit::{Collector, Options, Turn};
+
+kube_gc_testkit::scenarios! {
+    probes_are_answered_whatever_number_of_idle_connections_one_address_opens,
+    probes_are_answered_whatever_number_of_idle_connections_many_addresses_open,
+    a_listener_with_tls_answers_whatever_number_of_idle_connections_there_is,
+}
 
 /// How many connections are opened where the limit of open files allows it.
 const CONNECTIONS: usize = 10_000;
@@ -139,10 +145,9 @@ async fn livez(collector: &Collector) -> Result<()> {
 /// Any pod that reaches the health port could have every replica killed by its own
 /// liveness probe: 100 connections on which nothing is sent took all places. Fails if
 /// the listener waits for a place before it accepts, and if it accepts without a bound.
-#[tokio::test]
 async fn probes_are_answered_whatever_number_of_idle_connections_one_address_opens() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let collector = Collector::start(plane, Options::default()).await?;
     collector.ready().await?;
     let open = async |_, sent| silent(Ipv4Addr::LOCALHOST, collector.health_address(), sent).await;
@@ -151,10 +156,9 @@ async fn probes_are_answered_whatever_number_of_idle_connections_one_address_ope
 }
 
 /// The same from 1,000 addresses.
-#[tokio::test]
 async fn probes_are_answered_whatever_number_of_idle_connections_many_addresses_open() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let collector = Collector::start(plane, Options::default()).await?;
     collector.ready().await?;
     let open = async |number: usize, sent| {
@@ -167,10 +171,9 @@ async fn probes_are_answered_whatever_number_of_idle_connections_many_addresses_
 
 /// The same at a listener with TLS, where a connection is idle until its first request,
 /// be there a handshake or not.
-#[tokio::test]
 async fn a_listener_with_tls_answers_whatever_number_of_idle_connections_there_is() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let pair = Pair::new()?;
     let (files, client) = (Files::new(&pair)?, Client::trusting(&[&pair])?);
     let collector = Collector::start(plane, Options::config(files.config("debug"))).await?;

@@ -2,10 +2,14 @@
 
 use anyhow::{Result, ensure};
 
-use crate::stage::Stage;
+use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::proxy::Verb;
 use kube_gc_testkit::{Obj, Options, Policy};
+
+kube_gc_testkit::scenarios! {
+    dependents_whose_delete_waits_for_its_turn_are_kept_by_a_second_delete_with_orphan,
+}
 
 /// How many dependents there are: most wait for their turns when the owner is deleted again.
 const DEPENDENTS: usize = 6;
@@ -13,7 +17,6 @@ const DEPENDENTS: usize = 6;
 /// An owner is deleted in the foreground by mistake. While the DELETEs of its dependents wait
 /// for the rate limiter, it is deleted again, with Orphan. Fails if the owner was looked at
 /// before that wait and not after it: every dependent that waited goes.
-#[tokio::test]
 async fn dependents_whose_delete_waits_for_its_turn_are_kept_by_a_second_delete_with_orphan() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);

@@ -5,10 +5,15 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use tokio::time::{Instant, sleep};
 
-use crate::stage::Stage;
+use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Away, Exchange, Verb};
 use kube_gc_testkit::{Collector, Ns, Obj, Options, Policy, Server};
+
+kube_gc_testkit::scenarios! {
+    an_outage_costs_few_probes_and_few_lines_and_is_over_at_once,
+    a_killed_api_server_is_one_outage_in_the_log,
+}
 
 /// How many dependents the deleted owner has.
 const DEPENDENTS: usize = 5000;
@@ -74,7 +79,6 @@ fn time_of_sample(deletes: &[Exchange]) -> Result<Duration> {
 
 /// Fails if each key, each type and discovery find out by themselves that nobody is there,
 /// each with a line for each try, or go on waiting when somebody is there again.
-#[tokio::test]
 async fn an_outage_costs_few_probes_and_few_lines_and_is_over_at_once() -> Result<()> {
     let stage = Stage::alone().await?;
     let collector = stage.collector().await?;
@@ -97,7 +101,7 @@ async fn an_outage_costs_few_probes_and_few_lines_and_is_over_at_once() -> Resul
     }
     let minutes = began.elapsed().as_secs_f64() / 60.0;
     let said = lines_of_outage(&collector, before);
-    println!("{} lines in {minutes:.1} min", said.len());
+    eprintln!("{} lines in {minutes:.1} min", said.len());
     let grown = memory(&collector).await? - memory_before;
     ensure!(grown <= 32e6, "{grown} bytes more");
     let gone = stage.proxy.all(&deletes).iter().filter(|delete| delete.status == Some(200)).count();
@@ -113,8 +117,8 @@ async fn an_outage_costs_few_probes_and_few_lines_and_is_over_at_once() -> Resul
     let after = stage.proxy.since(mark, &deletes);
     let (first, sample) = (after.first().context("a DELETE")?, after.get(SAMPLE - 1).context("a sample")?);
     let (first, sample) = (first.arrived - back, sample.arrived - back);
-    println!("{SAMPLE} DELETEs took {usual:?} before; {sample:?} after the return, the first one {first:?}");
-    println!("all types were synced {synced:?} after the return");
+    eprintln!("{SAMPLE} DELETEs took {usual:?} before; {sample:?} after the return, the first one {first:?}");
+    eprintln!("all types were synced {synced:?} after the return");
     ensure!(said.len() <= LINES, "{} lines: {said:#?}", said.len());
     // The other tests that run at the time change what the machine can do.
     ensure!(
@@ -128,7 +132,6 @@ async fn an_outage_costs_few_probes_and_few_lines_and_is_over_at_once() -> Resul
 
 /// The real API server is killed and started again; the collector speaks to it directly, by
 /// TLS and HTTP/2. It is synced with all types soon after the server says that it is ready.
-#[tokio::test]
 async fn a_killed_api_server_is_one_outage_in_the_log() -> Result<()> {
     let stage = Stage::alone().await?;
     let plane = stage.plane()?;
@@ -149,7 +152,7 @@ async fn a_killed_api_server_is_one_outage_in_the_log() -> Result<()> {
     collector.log_line("the API server can be reached again").await?;
     poll("all types to be synced", async || Ok(unsynced(&collector).await? == 0)).await?;
     let said = lines_of_outage(&collector, before);
-    println!("{} lines, all types synced {:?} after the server was ready", said.len(), back.elapsed());
+    eprintln!("{} lines, all types synced {:?} after the server was ready", said.len(), back.elapsed());
     ensure!(said.len() <= LINES, "{} lines: {said:#?}", said.len());
     ensure!(back.elapsed() <= Duration::from_secs(15), "{:?}", back.elapsed());
     stage.cluster.settled(&collector).await?;

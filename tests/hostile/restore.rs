@@ -6,6 +6,10 @@ use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{How, On, Proxy, Reply, Verb};
 use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Policy};
 
+kube_gc_testkit::scenarios! {
+    nothing_alive_is_deleted_after_a_restore_with_a_raised_version,
+}
+
 /// Discovery looks only when it has a reason to; failures are tried again soon.
 const CONFIG: &str = "[discovery]\ninterval = \"1h\"\n[retry]\nmax = \"500ms\"\n";
 /// So many versions are more than the API server itself writes when it starts.
@@ -65,7 +69,6 @@ impl Family {
 /// `etcdutl snapshot restore --bump-revision --mark-compacted` makes such a store
 /// (rule 1.23). Fails if what was proved absent before is believed afterwards: the DELETE
 /// of `pending`, which has failed until then, would succeed.
-#[tokio::test]
 async fn nothing_alive_is_deleted_after_a_restore_with_a_raised_version() -> Result<()> {
     let plane = ControlPlane::start()?;
     let cluster = Cluster::new(plane.client().await?);

@@ -2,11 +2,17 @@
 
 use anyhow::{Result, ensure};
 
-use crate::stage::{Stage, never};
+use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Exchange, On, Verb};
 use kube_gc_testkit::webhook::{Verdict, Webhook};
 use kube_gc_testkit::{Cluster, Ns, Policy};
+
+kube_gc_testkit::scenarios! {
+    a_webhook_that_hangs_for_deletions_of_one_namespace_holds_up_no_other,
+    a_webhook_that_hangs_for_patches_of_one_namespace_holds_up_no_other_orphaning,
+    a_webhook_that_fails_for_one_namespace_delays_no_other,
+}
 
 /// How much garbage there is where the webhook is asked.
 const GARBAGE: usize = 500;
@@ -61,7 +67,6 @@ async fn others_go(stage: &Stage, healthy: &Ns, hostile: &Ns, verb: Verb) -> Res
 
 /// Fails if the workers, or the places for requests under way, all wait for a webhook
 /// that is asked about the deletions of one namespace.
-#[tokio::test]
 async fn a_webhook_that_hangs_for_deletions_of_one_namespace_holds_up_no_other() -> Result<()> {
     let stage = Stage::alone().await?;
     let (cluster, healthy) = (&stage.cluster, &stage.ns);
@@ -85,7 +90,6 @@ async fn a_webhook_that_hangs_for_deletions_of_one_namespace_holds_up_no_other()
 
 /// The same for the patches by which dependents are released: their owner waits, and other
 /// owners are released and other garbage is collected.
-#[tokio::test]
 async fn a_webhook_that_hangs_for_patches_of_one_namespace_holds_up_no_other_orphaning() -> Result<()> {
     let stage = Stage::alone().await?;
     let (cluster, healthy) = (&stage.cluster, &stage.ns);
@@ -125,7 +129,6 @@ async fn a_webhook_that_hangs_for_patches_of_one_namespace_holds_up_no_other_orp
 
 /// A webhook that fails at once for one namespace: the objects there back off by
 /// themselves, and say so in the API server's words.
-#[tokio::test]
 async fn a_webhook_that_fails_for_one_namespace_delays_no_other() -> Result<()> {
     let stage = Stage::alone().await?;
     let (cluster, healthy) = (&stage.cluster, &stage.ns);

@@ -3,10 +3,14 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
-use crate::client::{Client, Files, Pair};
+use crate::http::client::{Client, Files, Pair};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::collector::parse_metrics;
-use kube_gc_testkit::{Cluster, Collector, ControlPlane, Options, Server};
+use kube_gc_testkit::{Cluster, Collector, Options, Server, Turn};
+
+kube_gc_testkit::scenarios! {
+    the_cluster_says_who_may_read_what,
+}
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
@@ -70,10 +74,9 @@ impl Accounts {
 }
 
 /// In a dry run, and as a standby would: reviews are no writes.
-#[tokio::test]
 async fn the_cluster_says_who_may_read_what() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let cluster = Cluster::new(plane.client().await?);
     let namespace = cluster.namespace().await?;
     let accounts = Accounts { namespace: namespace.name().to_owned(), cluster };

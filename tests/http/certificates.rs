@@ -4,14 +4,18 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Result, ensure};
 
-use crate::client::{Client, Files, Pair};
+use crate::http::client::{Client, Files, Pair};
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::{Collector, ControlPlane, Options};
+use kube_gc_testkit::{Collector, Options, Turn};
 
-#[tokio::test]
+kube_gc_testkit::scenarios! {
+    a_certificate_is_exchanged_while_connections_live_on,
+    files_that_cannot_be_used_are_an_error_at_the_start,
+}
+
 async fn a_certificate_is_exchanged_while_connections_live_on() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let (first, second) = (Pair::new()?, Pair::new()?);
     let files = Files::new(&first)?;
     let collector = Collector::start(plane, Options::config(files.config("health"))).await?;
@@ -43,8 +47,7 @@ async fn a_certificate_is_exchanged_while_connections_live_on() -> Result<()> {
 }
 
 /// No API server is needed to find that out.
-#[test]
-fn files_that_cannot_be_used_are_an_error_at_the_start() -> Result<()> {
+async fn files_that_cannot_be_used_are_an_error_at_the_start() -> Result<()> {
     let (one, other) = (Pair::new()?, Pair::new()?);
     let files = Files::new(&one)?;
     files.set_key(&other)?;

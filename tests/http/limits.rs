@@ -5,7 +5,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::{Collector, ControlPlane, Options};
+use kube_gc_testkit::{Collector, Options, Turn};
+
+kube_gc_testkit::scenarios! {
+    a_listener_that_is_asked_for_too_much_refuses_and_goes_on,
+}
 
 /// Connections that a listener has at a time.
 const CONNECTIONS: usize = 256;
@@ -21,10 +25,9 @@ async fn status(address: &str, request: &str) -> Result<String> {
     Ok(String::from_utf8(status.to_vec())?)
 }
 
-#[tokio::test]
 async fn a_listener_that_is_asked_for_too_much_refuses_and_goes_on() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let collector = Collector::start(plane, Options::default()).await?;
     let address = collector.debug_address();
     let long = format!("GET / HTTP/1.1\r\nHost: kube-gc\r\nA: {}\r\n\r\n", "x".repeat(64 << 10));

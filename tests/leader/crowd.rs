@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::replica::{Replica, Stage};
+use crate::leader::replica::{Replica, Stage};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{On, Verb};
 use kube_gc_testkit::{Obj, Policy};

@@ -12,7 +12,7 @@ use kube_gc::api::Clock;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::replica::Stage;
+use crate::leader::replica::Stage;
 use kube_gc_testkit::cluster::poll;
 
 /// Who held the lease from when on.

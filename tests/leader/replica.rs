@@ -3,10 +3,10 @@
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use crate::writes::Write;
+use crate::leader::writes::Write;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::Proxy;
-use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Options};
+use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Options, Turn};
 
 /// What each scenario has.
 pub struct Stage {
@@ -14,13 +14,13 @@ pub struct Stage {
     pub cluster: Cluster,
     /// Where the lease and the objects are.
     pub ns: Ns,
-    _turn: tokio::sync::MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Stage {
     pub async fn set() -> Result<Self> {
-        let plane = ControlPlane::shared()?;
-        let turn = plane.exclusive().await;
+        let turn = Turn::take().await?;
+        let plane = turn.plane();
         let cluster = Cluster::new(plane.client().await?);
         let ns = cluster.namespace().await?;
         Ok(Self { plane, cluster, ns, _turn: turn })

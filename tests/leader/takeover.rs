@@ -4,11 +4,21 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-use crate::crowd::{Crowd, DEPENDENTS};
-use crate::election::Election;
-use crate::replica::{Replica, Stage};
-use crate::writes::{judge, of};
+use crate::leader::crowd::{Crowd, DEPENDENTS};
+use crate::leader::election::Election;
+use crate::leader::replica::{Replica, Stage};
+use crate::leader::writes::{judge, of};
 use kube_gc_testkit::proxy::{Cut, How, On, Reply, Request, Verb};
+
+kube_gc_testkit::scenarios! {
+    a_leader_that_is_killed_in_mid_cascade_is_succeeded,
+    a_leader_that_wakes_up_after_its_lease_writes_nothing_and_stands_by,
+    a_leader_whose_requests_are_refused_stands_by_and_is_succeeded,
+    a_leader_whose_requests_are_not_answered_stands_by_and_is_succeeded,
+    a_leader_that_can_write_everything_but_its_lease_stops_before_another_begins,
+    a_leader_that_is_asked_to_end_gives_the_lease_back,
+    without_a_lease_nothing_is_written_and_it_says_why,
+}
 
 /// Two replicas, of which the first leads.
 async fn two(stage: &Stage) -> Result<(Replica, Replica)> {
@@ -35,7 +45,6 @@ fn was_warm(standby: &Replica, mark: usize) -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
 async fn a_leader_that_is_killed_in_mid_cascade_is_succeeded() -> Result<()> {
     let stage = Stage::set().await?;
     let election = Election::watch(&stage);
@@ -55,7 +64,6 @@ async fn a_leader_that_is_killed_in_mid_cascade_is_succeeded() -> Result<()> {
     other.collector.stop().await
 }
 
-#[tokio::test]
 async fn a_leader_that_wakes_up_after_its_lease_writes_nothing_and_stands_by() -> Result<()> {
     let stage = Stage::set().await?;
     let election = Election::watch(&stage);
@@ -137,18 +145,15 @@ async fn cut_off(scenario: &str, how: Option<How>) -> Result<()> {
     other.collector.stop().await
 }
 
-#[tokio::test]
 async fn a_leader_whose_requests_are_refused_stands_by_and_is_succeeded() -> Result<()> {
     cut_off("refused", Some(How::Instead(Reply::broken()))).await
 }
 
-#[tokio::test]
 async fn a_leader_whose_requests_are_not_answered_stands_by_and_is_succeeded() -> Result<()> {
     cut_off("unanswered", None).await
 }
 
 /// Nothing but its own clock keeps this one from writing.
-#[tokio::test]
 async fn a_leader_that_can_write_everything_but_its_lease_stops_before_another_begins() -> Result<()> {
     let stage = Stage::set().await?;
     let election = Election::watch(&stage);
@@ -171,7 +176,6 @@ async fn a_leader_that_can_write_everything_but_its_lease_stops_before_another_b
     other.collector.stop().await
 }
 
-#[tokio::test]
 async fn a_leader_that_is_asked_to_end_gives_the_lease_back() -> Result<()> {
     let stage = Stage::set().await?;
     let election = Election::watch(&stage);
@@ -191,7 +195,6 @@ async fn a_leader_that_is_asked_to_end_gives_the_lease_back() -> Result<()> {
     other.collector.stop().await
 }
 
-#[tokio::test]
 async fn without_a_lease_nothing_is_written_and_it_says_why() -> Result<()> {
     let stage = Stage::set().await?;
     let replica = stage.early_replica("one", "there-is-no-such-namespace").await?;

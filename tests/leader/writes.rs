@@ -5,8 +5,8 @@ use std::fmt;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use crate::election::Term;
-use crate::replica::Replica;
+use crate::leader::election::Term;
+use crate::leader::replica::Replica;
 
 /// How much later than the next replica the test may see that the lease was given back, in
 /// microseconds: each has it from a server that is busy.

@@ -138,12 +138,15 @@ fn tests() -> Result<BTreeMap<String, Vec<Test>>> {
         let text = std::fs::read_to_string(&path)?;
         let lines: Vec<_> = text.lines().map(str::trim).collect();
         let module = comment(lines.iter().filter(|line| line.starts_with("//!")));
+        let scenarios = scenarios(&lines);
         for (at, line) in lines.iter().enumerate() {
             let Some(name) = function(line) else { continue };
             let above = lines.iter().take(at).rev();
             let above: Vec<_> =
                 above.take_while(|line| line.starts_with("#[") || line.starts_with("//")).collect();
-            if above.iter().any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test")) {
+            let is_attribute =
+                |line: &&&str| line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+            if scenarios.contains(name) || above.iter().any(|line| is_attribute(&line)) {
                 let own = comment(above.into_iter().rev().filter(|line| line.starts_with("//")));
                 let test = Test { path: path.clone(), own, module: module.clone() };
                 tests.entry(name.to_owned()).or_default().push(test);
@@ -151,6 +154,13 @@ fn tests() -> Result<BTreeMap<String, Vec<Test>>> {
         }
     }
     Ok(tests)
+}
+
+/// The scenarios that a file registers.
+fn scenarios<'a>(lines: &[&'a str]) -> BTreeSet<&'a str> {
+    let block = lines.iter().skip_while(|line| **line != "kube_gc_testkit::scenarios! {").skip(1);
+    let names = block.take_while(|line| **line != "}");
+    names.filter_map(|line| line.split(['(', ',']).next()).collect()
 }
 
 /// The name of the function that begins in a line.

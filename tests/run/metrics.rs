@@ -11,7 +11,11 @@ use kube_gc::telemetry::names::{self, ALL, Kind, Metric};
 use serde_json::json;
 
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::{Cluster, Collector, ControlPlane, Options, Policy};
+use kube_gc_testkit::{Cluster, Collector, Options, Policy, Turn};
+
+kube_gc_testkit::scenarios! {
+    the_metrics_count_what_happens,
+}
 
 type Page = BTreeMap<String, f64>;
 
@@ -19,10 +23,9 @@ type Page = BTreeMap<String, f64>;
 const DEPENDENTS: usize = 10;
 
 /// Rule 9.3.
-#[tokio::test]
 async fn the_metrics_count_what_happens() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let cluster = Cluster::new(plane.client().await?);
     let collector = Collector::start(plane, Options::default()).await?;
     collector.ready().await?;

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::control_plane::ControlPlane;
 use super::deployment;
-use crate::target;
+use crate::{environment, target};
 
 mod idle;
 mod onlooker;
@@ -111,7 +111,9 @@ impl Log {
 
     fn tail(&self) -> String {
         let skipped = self.lines.len().saturating_sub(TAIL);
-        let mut tail = format!("--- the collector's log ({skipped} earlier lines left out) ---\n");
+        let whose = environment::running().map(|running| format!(" of {}", running.scenario));
+        let whose = whose.unwrap_or_default();
+        let mut tail = format!("--- the collector's log{whose} ({skipped} earlier lines left out) ---\n");
         for line in &self.lines[skipped..] {
             tail.push_str(line);
             tail.push('\n');

@@ -13,12 +13,12 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use tempfile::TempDir;
 
 use super::control_plane::ControlPlane;
+use crate::environment::{self, Environment};
 use crate::target;
 
-/// Whether in this binary it is the one that collects, and ours looks on: so it is by the
-/// binary's name.
+/// Whether it is the one that collects in this scenario, and ours looks on.
 pub fn collects() -> bool {
-    target::name() == "beside"
+    environment::current() == Environment::Beside
 }
 
 /// What it does not master, in release 1.20.
@@ -106,7 +106,7 @@ impl ControllerManager {
         Ok(manager)
     }
 
-    /// The one that collects on a plane for all tests of this binary, started by the first
+    /// The one that collects on a plane for all scenarios, started by the first
     /// that asks.
     pub fn on(plane: &ControlPlane) -> Result<&'static Self> {
         static ALL: Mutex<BTreeMap<String, &'static Shared>> = Mutex::new(BTreeMap::new());

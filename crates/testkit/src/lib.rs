@@ -1,6 +1,6 @@
 //! What the tests of this repository share: a control plane, real or embedded, the
-//! collector's own binary as a child process, a proxy between the two, and a client to
-//! write scenarios with.
+//! collector's own binary as a child process, a proxy between the two, a client to write
+//! scenarios with, and the harness that runs them.
 
 #![allow(
     missing_docs,
@@ -17,7 +17,9 @@ pub mod collector;
 pub mod control_plane;
 pub mod controller_manager;
 pub mod deployment;
+pub mod environment;
 pub mod etcd;
+pub mod harness;
 pub mod proxy;
 pub mod target;
 pub mod webhook;
@@ -27,4 +29,5 @@ pub use cluster::{Cluster, Crd, Ns, Obj, Policy, RequestCounts, Scope};
 pub use collector::{Collector, Options};
 pub use control_plane::{ControlPlane, Info, Server, Turn};
 pub use controller_manager::ControllerManager;
+pub use environment::Environment;
 pub use webhook::{Verdict, Webhook};

@@ -19,14 +19,3 @@ pub fn binary() -> PathBuf {
     let profile = test.ancestors().nth(2).expect("test binaries lie in <profile>/deps");
     profile.join("kube-gc")
 }
-
-/// The name of the test target. It decides what the scenarios run against.
-pub fn name() -> &'static str {
-    static NAME: OnceLock<String> = OnceLock::new();
-    NAME.get_or_init(|| {
-        let test = env::current_exe().expect("a process knows its own binary");
-        let stem = test.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        // Cargo adds a hash.
-        stem.rsplit_once('-').map_or_else(|| stem.clone(), |(name, _)| name.to_owned())
-    })
-}

@@ -19,7 +19,6 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::super::cluster::Obj;
 use super::{Info, lock};
-use crate::target;
 
 /// How long somebody else may use the address of a server that was shut.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -39,11 +38,11 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// One that shows itself as a release: as the usual one, if none is given.
-    pub(super) fn start(as_release: Option<Release>) -> Result<(Self, Info)> {
+    /// One that shows itself as a release.
+    pub(super) fn start(release: Release) -> Result<(Self, Info)> {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let settings = Settings {
-            release: as_release.unwrap_or_else(usual_release),
+            release,
             epoch: std::time::SystemTime::now(),
             // As on a bare API server: who deletes a namespace finalizes it.
             namespace_controller: false,
@@ -175,12 +174,6 @@ fn directory() -> Result<TempDir> {
         }
     }
     Ok(tempfile::Builder::new().prefix(&format!("{PREFIX}{}-", process::id())).tempdir()?)
-}
-
-/// The newest, where that makes no difference. Tests that spoil requests know
-/// those of plain discovery.
-fn usual_release() -> Release {
-    if target::name().starts_with("faults") { Release::V1_20 } else { Release::V1_36 }
 }
 
 /// Serves an address. Whoever calls may be within a runtime, and so must not block

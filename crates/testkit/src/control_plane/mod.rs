@@ -1,12 +1,11 @@
 //! The API server that scenarios run against: a real control plane or the
 //! embedded server, with the same surface.
 //!
-//! Which of them is decided here, by the name of the test binary: those that end in
-//! `_embedded` are the same tests with the other server.
+//! Which of them is the [environment](crate::environment)'s decision.
 
 mod in_process;
 mod script;
-mod turns;
+pub(crate) mod turns;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -22,14 +21,9 @@ use self::in_process::InProcess;
 use self::script::Script;
 use super::cluster::Obj;
 use super::etcd;
-use crate::target;
+use crate::environment::{self, Environment};
 
 pub use self::turns::Turn;
-
-/// Whether this binary's server is the embedded one.
-pub fn is_embedded() -> bool {
-    target::name().ends_with("_embedded")
-}
 
 /// What there is to know of a plane: what `serve.sh` says of itself.
 #[derive(Clone, Debug, Deserialize)]
@@ -91,13 +85,13 @@ impl ControlPlane {
     /// The first start of a real one on a machine may build the API server, which
     /// takes minutes; after that it takes about five seconds.
     pub fn start() -> Result<Self> {
-        if !is_embedded() {
-            return Self::start_with(None, &[]);
+        match environment::current() {
+            Environment::Embedded(release) => Self::start_embedded(release),
+            Environment::Real | Environment::Deployed | Environment::Beside => Self::start_with(None, &[]),
         }
-        Self::start_embedded(None)
     }
 
-    fn start_embedded(release: Option<Release>) -> Result<Self> {
+    fn start_embedded(release: Release) -> Result<Self> {
         let (server, info) = InProcess::start(release)?;
         Ok(Self { kind: Kind::Embedded(Arc::new(server)), info, turn: tokio::sync::Mutex::new(()) })
     }
@@ -109,9 +103,9 @@ impl ControlPlane {
         Ok(Self { kind: Kind::Real(Arc::new(Mutex::new(script))), info, turn: tokio::sync::Mutex::new(()) })
     }
 
-    /// The plane that all tests of this binary share, started by the first
-    /// that asks. Scenarios take turns on it: see [`exclusive`](Self::exclusive).
-    /// Binaries of many scenarios have more than one: see [`Turn`].
+    /// The plane that all tests of a binary without scenarios share, started by the first
+    /// that asks. They take turns on it: see [`exclusive`](Self::exclusive). Scenarios have
+    /// [`Turn`]s.
     pub fn shared() -> Result<&'static Self> {
         static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
         turns::started(&SHARED, Self::start)
@@ -277,6 +271,16 @@ impl ControlPlane {
 
     /// Stops it and waits until it is gone. Dropping does the same.
     pub fn stop(self) {}
+
+    /// Stops one that is never dropped.
+    pub(crate) fn end(&self) {
+        match &self.kind {
+            Kind::Real(script) => {
+                lock(script).end();
+            }
+            Kind::Embedded(embedded) => embedded.shut(),
+        }
+    }
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -84,7 +84,7 @@ impl Script {
     }
 
     /// Closes the pipe and waits for the script, which waits for the servers.
-    fn end(&mut self) -> String {
+    pub(super) fn end(&mut self) -> String {
         self.commands = None;
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {

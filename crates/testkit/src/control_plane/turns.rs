@@ -1,88 +1,100 @@
-//! Whose turn it is on a control plane that many tests share.
+//! Whose turn it is on the control planes that the scenarios of a lane share.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Result, anyhow};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::super::deployment;
-use super::{ControlPlane, Release, is_embedded};
+use super::{ControlPlane, Release};
+use crate::environment::{self, Environment, Running};
 
-/// How many planes there are to take turns on. On the embedded server a scenario mostly
-/// waits for the collector, and another one can work meanwhile: on another plane, since
-/// each collector looks after a whole cluster. A real server keeps the machine busy.
-fn planes() -> usize {
-    if is_embedded() { SHARED.len() } else { 1 }
+type Shared = OnceLock<Result<ControlPlane, String>>;
+
+/// The planes of a lane. Each collector looks after a whole cluster, so that two scenarios at
+/// the same time need two.
+#[derive(Debug)]
+struct Pool {
+    free: Mutex<Vec<&'static Shared>>,
+    turns: Arc<Semaphore>,
 }
 
-static SHARED: [OnceLock<Result<ControlPlane, String>>; 2] = [const { OnceLock::new() }; 2];
-static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-static TURNS: Semaphore = Semaphore::const_new(0);
+static ALL: Mutex<BTreeMap<(Environment, &str), &Pool>> = Mutex::new(BTreeMap::new());
 
-/// A plane for one scenario alone, until this is dropped. A test that panics passes it on
+impl Pool {
+    fn new(planes: usize) -> Self {
+        let free = (0..planes).map(|_| &*Box::leak(Box::default())).collect();
+        Self { free: Mutex::new(free), turns: Arc::new(Semaphore::new(planes)) }
+    }
+
+    /// The one of a lane of scenarios.
+    fn of(running: &Running) -> &'static Self {
+        let key = (running.environment, running.lane);
+        lock(&ALL).entry(key).or_insert_with(|| Box::leak(Box::new(Self::new(running.planes))))
+    }
+}
+
+/// A plane for one scenario alone, until this is dropped. A scenario that panics passes it on
 /// like any other.
 #[derive(Debug)]
 pub struct Turn {
     plane: &'static ControlPlane,
-    held: Held,
+    _held: Held,
 }
 
 #[derive(Debug)]
 enum Held {
-    /// One of those that serve any scenario.
-    Shared { index: usize, _permit: SemaphorePermit<'static> },
+    /// One of those that serve any scenario of the lane.
+    Shared { _back: Back, _permit: OwnedSemaphorePermit },
     /// The only one of its kind: for scenarios that need an old release, and where it is
     /// shared with the tests of the manifests.
     Single { _turn: tokio::sync::MutexGuard<'static, ()> },
 }
 
+/// Puts a plane back when the turn ends.
+#[derive(Debug)]
+struct Back {
+    pool: &'static Pool,
+    plane: &'static Shared,
+}
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        lock(&self.pool.free).push(self.plane);
+    }
+}
+
 impl Turn {
-    /// Waits for a plane; the first who asks start them.
+    /// Waits for a plane of the lane, and starts it if it has not been used.
     pub async fn take() -> Result<Self> {
-        Self::with_permits(1).await
-    }
-
-    /// The same while nobody else has one: for scenarios in which somebody has to be as
-    /// quick as they say.
-    pub async fn take_all() -> Result<Self> {
-        Self::with_permits(planes()).await
-    }
-
-    async fn with_permits(count: usize) -> Result<Self> {
-        static OPENED: OnceLock<()> = OnceLock::new();
-        if deployment::runs_the_collector() {
+        let running = environment::running().ok_or_else(|| anyhow!("only scenarios take turns"))?;
+        if running.environment == Environment::Deployed {
             return Self::single(deployment::plane()?).await;
         }
-        OPENED.get_or_init(|| {
-            // The first one first: a single scenario starts a single plane.
-            free().extend((0..planes()).rev());
-            TURNS.add_permits(planes());
-        });
-        let permit = TURNS.acquire_many(u32::try_from(count)?).await?;
-        let index = free().pop().ok_or_else(|| anyhow!("a turn without a plane"))?;
-        // From here on it is given back, whatever happens.
-        let held = Held::Shared { index, _permit: permit };
-        match started(&SHARED[index], ControlPlane::start) {
-            Ok(plane) => Ok(Self { plane, held }),
-            Err(error) => {
-                free().push(index);
-                Err(error)
-            }
-        }
+        let pool = Pool::of(&running);
+        let permit = Arc::clone(&pool.turns).acquire_owned().await?;
+        let plane = lock(&pool.free).pop().ok_or_else(|| anyhow!("a turn without a plane"))?;
+        let back = Back { pool, plane };
+        let plane = started(plane, ControlPlane::start)?;
+        // The permit follows, when the plane can be had.
+        Ok(Self { plane, _held: Held::Shared { _back: back, _permit: permit } })
     }
 
     /// The same on a plane of a release that serves objects in two groups: the embedded
     /// server shows itself as an old one for it. A real one is what it is.
     pub async fn of_old() -> Result<Self> {
-        static OLD: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
-        if !is_embedded() {
-            return Self::take().await;
+        static OLD: Shared = OnceLock::new();
+        match environment::current() {
+            Environment::Embedded(_) => {
+                Self::single(started(&OLD, || ControlPlane::start_embedded(Release::V1_20))?).await
+            }
+            _ => Self::take().await,
         }
-        Self::single(started(&OLD, || ControlPlane::start_embedded(Some(Release::V1_20)))?).await
     }
 
     async fn single(plane: &'static ControlPlane) -> Result<Self> {
-        Ok(Self { plane, held: Held::Single { _turn: plane.exclusive().await } })
+        Ok(Self { plane, _held: Held::Single { _turn: plane.exclusive().await } })
     }
 
     /// The plane.
@@ -91,23 +103,27 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
-    fn drop(&mut self) {
-        // The permit follows, when the plane can be had.
-        if let Held::Shared { index, .. } = &self.held {
-            free().push(*index);
-        }
+/// Stops the planes of a lane whose scenarios have all ended: servers cost processor time
+/// when nobody asks them for anything.
+pub(crate) fn end(environment: Environment, lane: &str) {
+    if environment == Environment::Deployed {
+        deployment::end();
+    }
+    let pool = lock(&ALL).get(&(environment, lane)).copied();
+    let planes = pool.map(|pool| lock(&pool.free).clone()).unwrap_or_default();
+    for plane in planes.into_iter().filter_map(OnceLock::get).flatten() {
+        plane.end();
     }
 }
 
-fn free() -> MutexGuard<'static, Vec<usize>> {
-    // A panic of another test says nothing about what the lock guards.
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic of another scenario says nothing about what the lock guards.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The plane that is kept here, started by the first that asks.
 pub(super) fn started(
-    plane: &'static OnceLock<Result<ControlPlane, String>>,
+    plane: &'static Shared,
     start: impl FnOnce() -> Result<ControlPlane>,
 ) -> Result<&'static ControlPlane> {
     plane

@@ -39,14 +39,22 @@ pub struct Installation<'a> {
     _turn: Option<MutexGuard<'a, ()>>,
 }
 
+static PLANE: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
+
 /// The control plane that all tests of the manifests share. It is as strict about owner
 /// references as API servers can be.
 pub fn plane() -> Result<&'static ControlPlane> {
-    static PLANE: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
     let strict = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
     let plane =
         PLANE.get_or_init(|| ControlPlane::start_with(None, &[strict]).map_err(|error| format!("{error:#}")));
     plane.as_ref().map_err(|error| anyhow!("no control plane: {error}"))
+}
+
+/// Stops it, if there is one.
+pub(crate) fn end() {
+    if let Some(Ok(plane)) = PLANE.get() {
+        plane.end();
+    }
 }
 
 /// A directory of the repository.

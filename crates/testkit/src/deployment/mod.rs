@@ -7,14 +7,14 @@ mod pod;
 mod rights;
 mod standing;
 
+pub(crate) use self::installation::end;
 pub use self::installation::{Installation, NAME, USER, grants, overlays, plane, repository, role_path};
 pub use self::pod::Pod;
 pub use self::standing::Standing;
 
-use crate::target;
+use crate::environment::{self, Environment};
 
-/// Whether in this binary it is the manifests that run the collector: so it is by the
-/// binary's name.
+/// Whether it is the manifests that run the collector in this scenario.
 pub fn runs_the_collector() -> bool {
-    target::name() == "deployment"
+    environment::current() == Environment::Deployed
 }

@@ -115,7 +115,7 @@ impl Pod {
     /// The binary; and for one that is not static, as tests usually have it, the
     /// libraries that it asks for.
     fn install_image(&self) -> Result<()> {
-        let binary = std::env::var_os("KUBE_GC_BINARY").map_or_else(|| target::binary(), PathBuf::from);
+        let binary = std::env::var_os("KUBE_GC_BINARY").map_or_else(target::binary, PathBuf::from);
         self.install(&binary, Path::new("kube-gc"))?;
         let libraries = Command::new("ldd").arg(&binary).output().context("ldd is needed")?;
         let libraries = String::from_utf8(libraries.stdout)?;

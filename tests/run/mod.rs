@@ -1,24 +1,41 @@
 //! `kube-gc run` itself: how it ends, what it says when it cannot work, and
 //! what its pages show.
 
-#[path = "run/metrics.rs"]
 mod metrics;
-#[path = "conformance/user.rs"]
-mod user;
+mod supervision;
 
 use std::path::Path;
 use std::time::Duration;
 
+use crate::conformance::user::User;
 use anyhow::{Context as _, Result, ensure};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::collector::GRAPH_THREADS;
+use kube_gc_testkit::harness::Module;
 use kube_gc_testkit::proxy::{On, Proxy, Verb};
-use kube_gc_testkit::{Cluster, Collector, ControlPlane, Options, Policy};
+use kube_gc_testkit::{Cluster, Collector, Options, Policy, Turn};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::process::Command;
 use tokio::time::timeout;
-use user::User;
+
+kube_gc_testkit::scenarios! {
+    a_port_in_use_is_named,
+    it_ends_cleanly_when_asked_to,
+    a_wrong_configuration_is_refused,
+    a_kubeconfig_that_cannot_be_used_is_refused,
+    a_server_that_cannot_be_reached_is_named,
+    wrong_credentials_are_refused,
+    a_user_who_may_list_nothing_is_told_so,
+    a_dry_run_decides_and_writes_nothing,
+    the_probes_answer,
+    the_monitors_are_listed,
+    the_graph_runs_where_it_is_told_to,
+    the_graph_is_shown,
+}
+
+/// All of them.
+pub const ALL: &[Module] = &[SCENARIOS, metrics::SCENARIOS, supervision::SCENARIOS];
 
 /// A run that ended by itself.
 struct Ended {
@@ -74,10 +91,9 @@ fn path(file: &NamedTempFile) -> Result<&str> {
 }
 
 /// Somebody else listens on its port: exit code 10, and which address it is.
-#[tokio::test]
 async fn a_port_in_use_is_named() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let kubeconfig = plane.kubeconfig().to_str().context("not UTF-8")?;
     let occupied = std::net::TcpListener::bind("127.0.0.1:0")?;
     let address = occupied.local_addr()?.to_string();
@@ -86,10 +102,9 @@ async fn a_port_in_use_is_named() -> Result<()> {
 }
 
 /// On SIGTERM and SIGINT it ends with exit code 0.
-#[tokio::test]
 async fn it_ends_cleanly_when_asked_to() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     for signal in ["TERM", "INT"] {
         let collector = Collector::start(plane, Options::default()).await?;
         collector.ready().await?;
@@ -105,7 +120,6 @@ async fn it_ends_cleanly_when_asked_to() -> Result<()> {
 }
 
 /// A configuration that is wrong: exit code 2, and what is wrong where.
-#[tokio::test]
 async fn a_wrong_configuration_is_refused() -> Result<()> {
     let unknown = file("[workers]\ndelet = 3\n")?;
     let ended = run(&["--config", path(&unknown)?]).await?;
@@ -125,21 +139,20 @@ async fn a_wrong_configuration_is_refused() -> Result<()> {
 }
 
 /// A kubeconfig that cannot be used: exit code 3, and why.
-#[tokio::test]
 async fn a_kubeconfig_that_cannot_be_used_is_refused() -> Result<()> {
     run_as(Path::new("/no/such/kubeconfig")).await?.expect(3, &["/no/such/kubeconfig"])?;
 
     let malformed = file("clusters: [{name: x, cluster: {server: ")?;
     run_as(malformed.path()).await?.expect(3, &[path(&malformed)?])?;
 
-    let plane = ControlPlane::shared()?;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let kubeconfig = plane.kubeconfig().to_str().context("not UTF-8")?;
     let ended = run(&["--kubeconfig", kubeconfig, "--context", "elsewhere"]).await?;
     ended.expect(3, &["elsewhere"])
 }
 
 /// Nobody answers: exit code 4, and where it looked.
-#[tokio::test]
 async fn a_server_that_cannot_be_reached_is_named() -> Result<()> {
     let nobody = file(
         &json!({
@@ -156,19 +169,17 @@ async fn a_server_that_cannot_be_reached_is_named() -> Result<()> {
 }
 
 /// The server does not know who this is: exit code 5.
-#[tokio::test]
 async fn wrong_credentials_are_refused() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let stranger = User::with_token(plane, "nobody")?;
     run_as(stranger.kubeconfig()).await?.expect(5, &["401"])
 }
 
 /// The server knows who this is and lets nothing be listed: exit code 6.
-#[tokio::test]
 async fn a_user_who_may_list_nothing_is_told_so() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let cluster = Cluster::new(plane.client().await?);
     let ns = cluster.namespace().await?;
     let user = User::create(plane, &cluster, &ns, json!([])).await?;
@@ -176,10 +187,9 @@ async fn a_user_who_may_list_nothing_is_told_so() -> Result<()> {
 }
 
 /// `--dry-run` decides, reports, and writes nothing (rule 6.9).
-#[tokio::test]
 async fn a_dry_run_decides_and_writes_nothing() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let cluster = Cluster::new(plane.client().await?);
     let ns = cluster.namespace().await?;
 
@@ -229,10 +239,9 @@ async fn a_dry_run_decides_and_writes_nothing() -> Result<()> {
 }
 
 /// The probes.
-#[tokio::test]
 async fn the_probes_answer() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let collector = Collector::start(plane, Options::default()).await?;
     ensure!(collector.get("/livez").await?.status == 200);
     let early = collector.get("/readyz").await?;
@@ -248,10 +257,9 @@ async fn the_probes_answer() -> Result<()> {
 }
 
 /// `/debug/monitors`: an array with exactly these fields.
-#[tokio::test]
 async fn the_monitors_are_listed() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let collector = Collector::start(plane, Options::default()).await?;
     collector.ready().await?;
     let answer = collector.get_debug("/debug/monitors").await?.json()?;
@@ -275,10 +283,9 @@ async fn the_monitors_are_listed() -> Result<()> {
 }
 
 /// The partitions of the graph have threads of their own, or none, as it is set.
-#[tokio::test]
 async fn the_graph_runs_where_it_is_told_to() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     // One more than there are partitions: for cluster-scoped objects.
     for (threads, of_the_graph) in [("own", 3), ("shared", 0)] {
         let mut options = Options::env(GRAPH_THREADS, threads);
@@ -296,10 +303,9 @@ async fn the_graph_runs_where_it_is_told_to() -> Result<()> {
 }
 
 /// `/debug/graph`: DOT, JSON, and the connected component of given uids (rule 9.4).
-#[tokio::test]
 async fn the_graph_is_shown() -> Result<()> {
-    let plane = ControlPlane::shared()?;
-    let _turn = plane.exclusive().await;
+    let turn = Turn::take().await?;
+    let plane = turn.plane();
     let cluster = Cluster::new(plane.client().await?);
     let ns = cluster.namespace().await?;
     let owner = ns.configmap("owner").create().await?;

@@ -11,3 +11,8 @@ mod election;
 mod replica;
 mod takeover;
 mod writes;
+
+use kube_gc_testkit::harness::Module;
+
+/// All of them.
+pub const ALL: &[Module] = &[takeover::SCENARIOS];

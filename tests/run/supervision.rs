@@ -1,13 +1,6 @@
 //! An object that cannot be dealt with delays nothing else, and hides from
 //! nobody (`What may never break`, 5 and 6).
 
-#[path = "conformance/outcome.rs"]
-#[allow(dead_code)]
-mod outcome;
-#[path = "conformance/stage.rs"]
-#[allow(dead_code)]
-mod stage;
-
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -17,10 +10,15 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::time::Instant;
 
+use crate::conformance::outcome::{reference, reported_as_failing, unused_uid};
+use crate::conformance::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, is_status, poll};
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Turn};
-use outcome::{reference, reported_as_failing, unused_uid};
-use stage::Stage;
+
+kube_gc_testkit::scenarios! {
+    objects_that_may_not_be_deleted_delay_nothing_else,
+    objects_that_admission_refuses_delay_nothing_else,
+}
 
 /// The user that the collector runs as, and the role that it has.
 const USER: &str = "kube-gc-test";
@@ -142,7 +140,6 @@ async fn waiting(collector: &Collector) -> Result<f64> {
 /// The API server refuses to delete some objects to the collector. They are
 /// tried again and again, named with the server's reason, and gone once it is
 /// allowed; meanwhile all else goes, next to them and elsewhere.
-#[tokio::test]
 async fn objects_that_may_not_be_deleted_delay_nothing_else() -> Result<()> {
     let stage = set_stage().await?;
     let cluster = &stage.cluster;
@@ -184,7 +181,6 @@ async fn objects_that_may_not_be_deleted_delay_nothing_else() -> Result<()> {
 /// A webhook, here one that nobody answers, keeps the API server from taking
 /// writes of the collector: neither a deletion nor the removal of a finalizer
 /// goes through. Only these objects wait for it.
-#[tokio::test]
 async fn objects_that_admission_refuses_delay_nothing_else() -> Result<()> {
     let stage = set_stage().await?;
     let cluster = &stage.cluster;

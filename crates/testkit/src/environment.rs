@@ -1,0 +1,66 @@
+//! What a scenario runs against.
+
+use std::cell::RefCell;
+use std::fmt::{self, Display};
+
+use kube_gc_apiserver::Release;
+
+/// What a scenario runs against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Environment {
+    /// A real API server. The collector is a process that a kubeconfig leads there.
+    Real,
+    /// The embedded API server, as one of its releases. The collector is the same.
+    Embedded(Release),
+    /// A real API server on which the manifests of `deploy/` run the collector.
+    Deployed,
+    /// A real API server on which kube-controller-manager collects and the collector is a dry
+    /// run.
+    Beside,
+}
+
+impl Environment {
+    /// The first part of its scenarios' names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Embedded(_) => "embedded",
+            Self::Deployed => "deployed",
+            Self::Beside => "beside",
+        }
+    }
+}
+
+impl Display for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The scenario that this thread runs. Tests of binaries without the [harness](crate::harness)
+/// have none.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub scenario: String,
+    pub environment: Environment,
+    pub lane: &'static str,
+    pub planes: usize,
+}
+
+thread_local! {
+    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+}
+
+/// Says which scenario this thread runs from now on.
+pub(crate) fn enter(running: Running) {
+    RUNNING.set(Some(running));
+}
+
+pub(crate) fn running() -> Option<Running> {
+    RUNNING.with_borrow(Clone::clone)
+}
+
+/// The environment of this thread's scenario; a real API server outside of scenarios.
+pub fn current() -> Environment {
+    running().map_or(Environment::Real, |running| running.environment)
+}

@@ -1,0 +1,72 @@
+//! The command line.
+
+use std::num::NonZero;
+use std::thread::available_parallelism;
+
+use clap::Parser;
+
+/// Runs scenarios.
+#[derive(Debug, Parser)]
+pub(super) struct Arguments {
+    /// Only scenarios whose names contain one of these
+    filters: Vec<String>,
+    /// No scenarios whose names contain this; may be repeated
+    #[arg(long)]
+    skip: Vec<String>,
+    /// Only scenarios whose names are equal to a filter or to what is skipped
+    #[arg(long)]
+    exact: bool,
+    /// Lists the scenarios, and runs none
+    #[arg(long)]
+    pub(super) list: bool,
+    /// How many scenarios run at the same time [default: one more than there are cores]
+    #[arg(long, env = "RUST_TEST_THREADS")]
+    test_threads: Option<NonZero<usize>>,
+    /// Has no effect: output is always shown
+    #[arg(long)]
+    nocapture: bool,
+    /// Has no effect: output is always shown
+    #[arg(long)]
+    show_output: bool,
+    /// Has no effect
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl Arguments {
+    pub(super) fn selects(&self, name: &str) -> bool {
+        let matches = |text: &String| if self.exact { name == text } else { name.contains(text.as_str()) };
+        (self.filters.is_empty() || self.filters.iter().any(matches)) && !self.skip.iter().any(matches)
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        // Scenarios wait for others more often than they compute.
+        let usual = || available_parallelism().map_or(1, NonZero::get) + 1;
+        self.test_threads.map_or_else(usual, NonZero::get)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selected(arguments: &[&str]) -> Vec<&'static str> {
+        let arguments = Arguments::parse_from(["scenarios"].iter().chain(arguments));
+        let all = ["real::policies::ring", "embedded::policies::ring", "embedded::policies::ring_twice"];
+        all.into_iter().filter(|name| arguments.selects(name)).collect()
+    }
+
+    #[test]
+    fn filters_add_up_and_what_is_skipped_is_left_out() {
+        assert_eq!(selected(&[]).len(), 3);
+        assert_eq!(selected(&["embedded::", "real::"]).len(), 3);
+        assert_eq!(selected(&["policies", "--skip", "embedded"]), ["real::policies::ring"]);
+        assert_eq!(selected(&["--exact", "embedded::policies::ring"]), ["embedded::policies::ring"]);
+        assert_eq!(selected(&["nothing"]), [""; 0]);
+    }
+
+    #[test]
+    fn the_number_of_threads_can_be_given() {
+        assert_eq!(Arguments::parse_from(["scenarios", "--test-threads", "7"]).threads(), 7);
+    }
+}

@@ -1,0 +1,251 @@
+//! Runs scenarios, each of which is compiled once, in several environments.
+//!
+//! A test binary without libtest's harness lists them as [`Lane`]s. The name of a scenario is
+//! its environment, its module and its function: `embedded::conformance::policies::ring`. The
+//! command line is libtest's, as far as anybody uses it.
+//!
+//! A scenario that is in no list is dead code, which the compiler reports.
+
+mod arguments;
+mod schedule;
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use clap::Parser as _;
+use futures::future::LocalBoxFuture;
+use tokio::runtime::Builder;
+
+use self::arguments::Arguments;
+use self::schedule::Schedule;
+use crate::control_plane::turns;
+use crate::environment::{self, Environment, Running};
+
+/// One scenario.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    name: &'static str,
+    play: fn() -> LocalBoxFuture<'static, Result<()>>,
+    alone: bool,
+    threads: usize,
+}
+
+impl Scenario {
+    /// One that runs on one thread, beside scenarios of other lanes.
+    pub const fn new(name: &'static str, play: fn() -> LocalBoxFuture<'static, Result<()>>) -> Self {
+        Self { name, play, alone: false, threads: 1 }
+    }
+
+    /// The same, while no other scenario runs: for those that depend on being quick.
+    #[must_use]
+    pub const fn alone(self) -> Self {
+        Self { alone: true, ..self }
+    }
+
+    /// The same, with two more threads for what it spawns.
+    #[must_use]
+    pub const fn threaded(self) -> Self {
+        Self { threads: 2, ..self }
+    }
+}
+
+/// The scenarios of a module.
+#[derive(Clone, Copy, Debug)]
+pub struct Module {
+    /// Its path, with the name of the crate.
+    pub path: &'static str,
+    /// Its scenarios.
+    pub scenarios: &'static [Scenario],
+}
+
+/// Registers the scenarios of a module: functions without arguments that are
+/// `async` and return a `Result`. Whoever runs them finds them in `SCENARIOS`.
+///
+/// ```
+/// use kube_gc_testkit::scenarios;
+///
+/// scenarios! {
+///     nothing_happens,
+///     nothing_happens_quickly(alone),
+/// }
+///
+/// async fn nothing_happens() -> anyhow::Result<()> {
+///     Ok(())
+/// }
+///
+/// async fn nothing_happens_quickly() -> anyhow::Result<()> {
+///     Ok(())
+/// }
+/// # fn main() { assert_eq!(SCENARIOS.scenarios.len(), 2); }
+/// ```
+#[macro_export]
+macro_rules! scenarios {
+    ($($name:ident $(($how:ident))?),+ $(,)?) => {
+        /// The scenarios of this module.
+        pub const SCENARIOS: $crate::harness::Module = $crate::harness::Module {
+            path: ::core::module_path!(),
+            scenarios: &[$(
+                $crate::harness::Scenario::new(::core::stringify!($name), || ::std::boxed::Box::pin($name()))
+                    $(.$how())?
+            ),+],
+        };
+    };
+}
+
+/// Scenarios that take turns on control planes of their own.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    environment: Environment,
+    name: &'static str,
+    planes: usize,
+    modules: Vec<Module>,
+}
+
+impl Lane {
+    /// The scenarios of these modules, one after the other on one control plane.
+    pub fn new(environment: Environment, name: &'static str, modules: &[&[Module]]) -> Self {
+        Self { environment, name, planes: 1, modules: modules.concat() }
+    }
+
+    /// The same on so many control planes at the same time.
+    #[must_use]
+    pub fn on(self, planes: usize) -> Self {
+        Self { planes, ..self }
+    }
+
+    fn trials(&self) -> impl Iterator<Item = Trial> {
+        self.modules.iter().flat_map(move |module| {
+            let path = module.path.split_once("::").map_or(module.path, |(_, path)| path);
+            module.scenarios.iter().map(move |scenario| Trial {
+                running: Running {
+                    scenario: format!("{}::{path}::{}", self.environment, scenario.name),
+                    environment: self.environment,
+                    lane: self.name,
+                    planes: self.planes,
+                },
+                scenario: *scenario,
+            })
+        })
+    }
+}
+
+/// A scenario in its environment.
+#[derive(Clone, Debug)]
+struct Trial {
+    running: Running,
+    scenario: Scenario,
+}
+
+/// How a trial ended.
+struct Ended {
+    lane: usize,
+    name: String,
+    outcome: Result<()>,
+    took: Duration,
+}
+
+/// Runs what the command line selects; the exit code is libtest's. When there is a
+/// choice, scenarios of earlier lanes go first.
+pub fn main(lanes: &[Lane]) -> ExitCode {
+    let arguments = Arguments::parse();
+    let selected: Vec<(usize, Vec<Trial>)> = lanes
+        .iter()
+        .map(|lane| {
+            let chosen = lane.trials().filter(|trial| arguments.selects(&trial.running.scenario));
+            (lane.planes, chosen.collect())
+        })
+        .collect();
+    if arguments.list {
+        let mut count = 0;
+        for trial in selected.iter().flat_map(|(_, trials)| trials) {
+            println!("{}: test", trial.running.scenario);
+            count += 1;
+        }
+        println!("\n{count} tests, 0 benchmarks");
+        return ExitCode::SUCCESS;
+    }
+    run(lanes, Schedule::new(selected, arguments.threads()))
+}
+
+fn run(lanes: &[Lane], mut schedule: Schedule) -> ExitCode {
+    let begun = Instant::now();
+    let all: usize = lanes.iter().map(|lane| lane.trials().count()).sum();
+    let count = schedule.left();
+    println!("\nrunning {count} tests");
+    let (sender, endings) = mpsc::channel();
+    let mut failed = Vec::new();
+    while schedule.left() > 0 {
+        while let Some((lane, trial)) = schedule.next() {
+            start(lane, trial, &sender);
+        }
+        let Ok(Ended { lane, name, outcome, took }) = endings.recv() else { break };
+        if schedule.ended(lane) {
+            let Lane { environment, name, .. } = lanes[lane];
+            // That takes a moment, for which nobody has to wait.
+            thread::spawn(move || turns::end(environment, name));
+        }
+        let seconds = took.as_secs_f64();
+        match outcome {
+            Ok(()) => println!("test {name} ... ok ({seconds:.1} s)"),
+            Err(error) => {
+                println!("test {name} ... FAILED ({seconds:.1} s)\n{name}: {error:?}");
+                failed.push((name, error));
+            }
+        }
+    }
+    // Once more, where they are found.
+    for (name, error) in &failed {
+        println!("\n---- {name} ----\n{error:?}");
+    }
+    if !failed.is_empty() {
+        println!("\nfailures:");
+        for (name, _) in &failed {
+            println!("    {name}");
+        }
+    }
+    let result = if failed.is_empty() { "ok" } else { "FAILED" };
+    println!(
+        "\ntest result: {result}. {} passed; {} failed; 0 ignored; 0 measured; {} filtered out; finished in {:.2}s\n",
+        count - failed.len(),
+        failed.len(),
+        all - count,
+        begun.elapsed().as_secs_f64()
+    );
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(101) }
+}
+
+/// Runs a trial on a thread of its own, which panics name.
+fn start(lane: usize, trial: Trial, sender: &Sender<Ended>) {
+    let name = trial.running.scenario.clone();
+    let report = sender.clone();
+    let begun = Instant::now();
+    let thread = thread::Builder::new().name(name.clone()).spawn(move || {
+        let name = trial.running.scenario.clone();
+        environment::enter(trial.running);
+        let outcome = catch_unwind(AssertUnwindSafe(|| play(&trial.scenario)));
+        let outcome = outcome.unwrap_or_else(|panic| Err(anyhow!("panicked: {}", message(panic.as_ref()))));
+        let _ = report.send(Ended { lane, name, outcome, took: begun.elapsed() });
+    });
+    if let Err(error) = thread {
+        let outcome = Err(anyhow!("no thread for it: {error}"));
+        let _ = sender.send(Ended { lane, name, outcome, took: begun.elapsed() });
+    }
+}
+
+fn play(scenario: &Scenario) -> Result<()> {
+    let mut builder = match scenario.threads {
+        1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder.worker_threads(scenario.threads).enable_all().build()?.block_on((scenario.play)())
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it does not say why")
+}

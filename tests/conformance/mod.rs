@@ -1,0 +1,63 @@
+//! What a client of the API server sees of the collector.
+//!
+//! Some scenarios need what only a real server has. What the embedded one has in place of it:
+//! for webhooks and roles its guards, for an old release that serves Ingresses in two groups
+//! itself as one.
+
+pub mod outcome;
+pub mod stage;
+pub mod user;
+
+mod brake;
+mod cluster_scoped;
+mod counts;
+mod denials;
+pub mod policies;
+mod policies_foreground;
+mod policies_orphan;
+mod references;
+mod references_aliases;
+mod references_churn;
+mod references_identity;
+mod references_kinds;
+mod references_races;
+mod resources;
+mod resources_aggregated;
+mod resources_backend;
+mod resources_broken;
+mod resources_crd;
+mod resources_many;
+mod resources_webhook;
+mod restart;
+mod stuck;
+
+use kube_gc_testkit::harness::Module;
+
+/// What happens to dependents, by the policy of each deletion.
+pub const POLICIES: &[Module] =
+    &[policies::SCENARIOS, policies_foreground::SCENARIOS, policies_orphan::SCENARIOS];
+
+/// The same where the collector is restarted in the middle.
+pub const RESTARTS: &[Module] = &[restart::SCENARIOS];
+
+/// The others.
+pub const OTHERS: &[Module] = &[
+    brake::SCENARIOS,
+    cluster_scoped::SCENARIOS,
+    counts::SCENARIOS,
+    denials::SCENARIOS,
+    references::SCENARIOS,
+    references_aliases::SCENARIOS,
+    references_churn::SCENARIOS,
+    references_identity::SCENARIOS,
+    references_kinds::SCENARIOS,
+    references_races::SCENARIOS,
+    resources::SCENARIOS,
+    resources_aggregated::SCENARIOS,
+    resources_backend::SCENARIOS,
+    resources_broken::SCENARIOS,
+    resources_crd::SCENARIOS,
+    resources_many::SCENARIOS,
+    resources_webhook::SCENARIOS,
+    stuck::SCENARIOS,
+];

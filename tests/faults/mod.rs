@@ -1,0 +1,60 @@
+//! What the collector does when the API server refuses, fails, is late, or when
+//! clients change the world between a decision and its effect.
+//!
+//! Each scenario puts a [proxy](kube_gc_testkit::proxy) between the collector and the API
+//! server, by which it sees every request, and holds or spoils those that it
+//! names. Waiting is for conditions, never for time.
+//!
+//! Left out on the embedded server:
+//!
+//! - `inflight`: what is wrong there is a limit that kube-apiserver is started with.
+
+mod absence;
+mod bookmarks;
+mod conflicts;
+mod discovery;
+mod disorder;
+mod foreground;
+mod hanging;
+mod inflight;
+mod orphan_late;
+mod orphan_many;
+mod orphan_rounds;
+mod outages;
+mod patches;
+mod preconditions;
+mod races;
+mod refusals;
+mod restore;
+pub mod stage;
+mod startup;
+mod throttling;
+mod watches;
+
+use kube_gc_testkit::harness::Module;
+
+/// The scenarios that any API server can play.
+pub const ON_ANY_SERVER: &[Module] = &[
+    absence::SCENARIOS,
+    bookmarks::SCENARIOS,
+    conflicts::SCENARIOS,
+    discovery::SCENARIOS,
+    disorder::SCENARIOS,
+    foreground::SCENARIOS,
+    hanging::SCENARIOS,
+    orphan_late::SCENARIOS,
+    orphan_many::SCENARIOS,
+    orphan_rounds::SCENARIOS,
+    outages::SCENARIOS,
+    patches::SCENARIOS,
+    preconditions::SCENARIOS,
+    races::SCENARIOS,
+    refusals::SCENARIOS,
+    restore::SCENARIOS,
+    startup::SCENARIOS,
+    throttling::SCENARIOS,
+    watches::SCENARIOS,
+];
+
+/// The scenarios that need a real one.
+pub const ON_A_REAL_SERVER: &[Module] = &[inflight::SCENARIOS];

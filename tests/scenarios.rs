@@ -1,0 +1,41 @@
+//! What can be seen of the collector from outside, as scenarios: each is compiled once and runs
+//! in one or more [environments](kube_gc_testkit::environment).
+//!
+//! `cargo test --test scenarios -- embedded::conformance::policies` runs those whose names
+//! contain that; `--list` lists all names.
+
+mod beside;
+mod conformance;
+mod deployment;
+mod faults;
+mod hostile;
+mod http;
+mod leader;
+mod run;
+
+use std::process::ExitCode;
+
+use kube_gc_apiserver::Release;
+use kube_gc_testkit::Environment;
+use kube_gc_testkit::harness::{self, Lane};
+
+fn main() -> ExitCode {
+    use Environment::{Beside, Deployed, Embedded, Real};
+    use conformance::{OTHERS, POLICIES, RESTARTS};
+
+    // Where that makes no difference, the embedded server is the newest release. Faults that
+    // spoil requests know those of plain discovery.
+    let newest = Embedded(Release::V1_36);
+    let old = Embedded(Release::V1_20);
+    // The longest first.
+    harness::main(&[
+        Lane::new(Real, "conformance", &[POLICIES, RESTARTS, OTHERS]),
+        Lane::new(Real, "hostile", &[hostile::ON_A_REAL_SERVER, hostile::ON_ANY_SERVER]),
+        Lane::new(Real, "faults", &[faults::ON_ANY_SERVER, faults::ON_A_REAL_SERVER]),
+        Lane::new(Deployed, "deployment", &[deployment::ALL, POLICIES, RESTARTS]),
+        Lane::new(Real, "process", &[leader::ALL, run::ALL, http::ALL]),
+        Lane::new(Beside, "beside", &[beside::ALL, POLICIES]),
+        Lane::new(newest, "conformance", &[POLICIES, RESTARTS, OTHERS]).on(2),
+        Lane::new(old, "faults", &[faults::ON_ANY_SERVER, hostile::ON_ANY_SERVER]).on(2),
+    ])
+}
