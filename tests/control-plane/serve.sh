@@ -196,8 +196,8 @@ alive() { kill -0 "${pid[$1]}" 2>/dev/null; }
 run() {
   local name=$1
   shift
-  # Not etcd's and the API server's: ETCD_* and the like would be read by them.
-  env -i PATH="$PATH" HOME="$dir" TMPDIR="$dir" "${with_us[@]}" "$bin/$name" "$@" \
+  # Nothing else: ETCD_* and the like would be read by them.
+  env -i PATH="$PATH" HOME="$dir" TMPDIR="$dir" ${GOGC:+GOGC="$GOGC"} "${with_us[@]}" "$bin/$name" "$@" \
     </dev/null >>"$name.log" 2>&1 &
   pid[$name]=$!
 }
