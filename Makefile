@@ -2,7 +2,7 @@
 # can also be typed; nothing needs more than Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-encoding bench-e2e bench-scale ci clean prerequisites control-plane
+.PHONY: help demo run check test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-encoding bench-e2e bench-scale ci clean prerequisites control-plane
 
 CARGO ?= cargo
 
@@ -14,6 +14,12 @@ demo: prerequisites ## show it: an API server, a shop and the collector in one p
 
 run: prerequisites control-plane ## show it: a real API server, a sample, a deletion, the cascade (ARGS=--foreground, --stay)
 	tests/control-plane/run-sample.sh $(ARGS)
+
+check: prerequisites ## before each commit: formatting, clippy, unit tests, the policies on the embedded server
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets --locked -- -D warnings
+	$(CARGO) test --locked --lib
+	$(CARGO) test --locked --test scenarios -- embedded::conformance::policies
 
 test: prerequisites ## all tests, against a real API server too
 	@tests/control-plane/ensure.sh kube-controller-manager >/dev/null
