@@ -41,7 +41,7 @@ fn files(directory: &Path, ending: &str) -> Result<Vec<PathBuf>> {
 #[test]
 fn the_readme_states_the_rust_version_of_the_manifest() -> Result<()> {
     let manifest: toml::Table = read("Cargo.toml")?.parse()?;
-    let version = manifest["package"]["rust-version"].as_str().context("no rust-version")?;
+    let version = manifest["workspace"]["package"]["rust-version"].as_str().context("no rust-version")?;
     ensure!(
         read("README.md")?.contains(&format!("Rust {version} or newer")),
         "the README does not say {version}"
