@@ -152,7 +152,7 @@ impl Feed {
         let resource = &self.resource.group_resource;
         match step {
             Step::Init { resource_version } => {
-                self.lanes.put(WatchEvent::Init { resource_version }, at);
+                self.batches.put(WatchEvent::Init { resource_version }, at);
             }
             Step::InitApply(items) => {
                 self.notice_listed_types(&items);
@@ -161,7 +161,7 @@ impl Feed {
                 }
             }
             Step::InitDone { resource_version } => {
-                self.lanes.put(WatchEvent::InitDone { resource_version: resource_version.clone() }, at);
+                self.batches.put(WatchEvent::InitDone { resource_version: resource_version.clone() }, at);
                 self.progress.list_ended(resource_version);
                 self.trouble.over(resource);
             }
@@ -173,7 +173,7 @@ impl Feed {
                     if version.is_some() {
                         self.progress.received = version.cloned();
                     }
-                    self.lanes.put(event, at);
+                    self.batches.put(event, at);
                 }
             }
             // All is quiet: whatever went wrong is over. Who waits for this version to

@@ -249,9 +249,9 @@ async fn nothing_is_written_past_the_gate() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_said() {
-    let hindrance = |server: &str, protocol| hindrance(&kube::Config::new(server.parse().unwrap()), protocol);
-    assert_eq!(hindrance("https://127.0.0.1:1", WatchProtocol::Http2), None);
-    assert!(hindrance("http://127.0.0.1:1", WatchProtocol::Http2).unwrap().contains("without TLS"));
-    assert!(hindrance("https://127.0.0.1:1", WatchProtocol::Http1).unwrap().contains("set so"));
+fn the_reason_for_http1_is_named() {
+    let reason = |server: &str, protocol| http1_reason(&kube::Config::new(server.parse().unwrap()), protocol);
+    assert_eq!(reason("https://127.0.0.1:1", WatchProtocol::Http2), None);
+    assert!(reason("http://127.0.0.1:1", WatchProtocol::Http2).unwrap().contains("without TLS"));
+    assert!(reason("https://127.0.0.1:1", WatchProtocol::Http1).unwrap().contains("set so"));
 }
