@@ -52,7 +52,7 @@ pub enum FinalizerRemoval {
 const LIST: &str = "finalizers";
 
 impl Api {
-    /// Removes a finalizer from an object that is being deleted (semantics, section 6). Reads
+    /// Removes a finalizer from an object that is being deleted (rule 6.6). Reads
     /// the object live, and sends a JSON merge patch with its uid and resource version and with
     /// the other finalizers verbatim. Tries up to five times if it conflicts with other writers.
     /// Never patches an object that was re-created under the same name.

@@ -6,8 +6,8 @@ use dashmap::{DashMap, Entry};
 
 use kube_gc_core::object::{GroupResource, ResourceVersion};
 
-/// The last resource version seen of every type: no list may go back behind it (semantics,
-/// section 1). It outlives each [`ListWatch`](super::ListWatch). Clones share one state.
+/// The last resource version seen of every type: no list may be older (rule 1.15).
+/// It outlives each [`ListWatch`](super::ListWatch). Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct HighWater(Arc<DashMap<GroupResource, ResourceVersion>>);
 

@@ -53,7 +53,7 @@ pub(super) struct ReadObject {
 
 impl Api {
     /// Reads an object live: a GET without `resourceVersion`, so that no cache answers.
-    /// Proves absence (semantics, section 1).
+    /// Proves absence (rules 1.11 to 1.14).
     ///
     /// # Errors
     ///

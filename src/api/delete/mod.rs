@@ -27,7 +27,7 @@ pub enum Deleted {
 
 impl Api {
     /// Deletes an object if it still has this uid and, when one is given, this resource version,
-    /// so that only the version that was decided on is deleted (semantics, section 4).
+    /// so that only the version that was decided on is deleted (rule 4.21).
     ///
     /// # Errors
     ///

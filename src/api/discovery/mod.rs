@@ -48,7 +48,7 @@ impl Discovered {
 }
 
 impl Api {
-    /// Discovers the served types (semantics, section 2): in two requests if the server supports
+    /// Discovers the served types (rules 2.1 and 2.5): in two requests if the server supports
     /// aggregated discovery, otherwise in one per group version. What `previous` knew of a group
     /// version that cannot be discovered is kept.
     ///

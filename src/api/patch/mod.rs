@@ -91,7 +91,7 @@ impl Api {
         if is_read { 2 } else { 1 }
     }
 
-    /// Removes owner references from a dependent (semantics, section 6).
+    /// Removes owner references from a dependent (rules 6.1 to 6.3).
     ///
     /// Sends a strategic merge patch with the uid, and with the resource version when one is
     /// given. For types that do not accept it (415, remembered per type) and for exact
