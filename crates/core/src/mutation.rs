@@ -15,7 +15,6 @@ macro_rules! mutations {
         }
 
         impl Mutation {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
             /// What the mistake is, in a sentence.

@@ -82,21 +82,9 @@ pub enum Fate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// So many within a minute.
-    Rate {
-        /// As set.
-        limit: u64,
-    },
+    Rate { limit: u64 },
     /// So many of a resource type's objects.
-    Share {
-        /// The type.
-        resource: GroupResource,
-        /// How many were deleted.
-        deleted: u64,
-        /// How many there were.
-        of: u64,
-        /// As set.
-        share: Share,
-    },
+    Share { resource: GroupResource, deleted: u64, of: u64, share: Share },
     /// Objects of more types than can be counted.
     Types,
 }

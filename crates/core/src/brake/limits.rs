@@ -25,7 +25,6 @@ impl Limits {
 pub struct Share {
     /// How many of a hundred.
     pub percent: NonZeroU32,
-    /// How long the window is.
     pub window: Duration,
     /// So many are allowed in any case: a third of three objects is one.
     pub floor: u32,

@@ -1,5 +1,4 @@
-//! References: attaching dependents to owners and detaching them (rules 3.3 to 3.6 and
-//! 3.9 to 3.12).
+//! Attaches dependents to owners and detaches them (rules 3.3 to 3.6 and 3.9 to 3.12).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -13,32 +12,33 @@ use super::node::{Edge, EdgeId, NodeId, Presence, Target};
 use super::types::TypeId;
 use super::{Effects, Partition, Report, Sharding};
 
-/// Which of a dependent's references are meant.
+/// Which of a dependent's references an update replaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Extent<'a> {
     /// All.
     All,
-    /// Those to one owner, whose type the sender of a link has resolved.
+    /// Those to one owner, whose type the sender of a link resolved.
     Link { uid: &'a Uid, owner: TypeId },
 }
 
-/// Most objects have one owner, and hardly any have more than two: no allocation.
+/// Most objects have one owner and few have more than two, so this rarely allocates.
 type Few<T> = SmallVec<[T; 2]>;
 
-/// An edge that was just made.
+/// An edge that was just created.
 struct Attached {
     edge: EdgeId,
-    /// Its owner node was made for it.
+    /// Whether its owner node was created for it.
     new_owner: bool,
 }
 
 impl Partition {
-    /// Makes these the references of a dependent and follows the rules for what
-    /// was added, tightened and removed. Returns whether anything differed.
+    /// Sets the references of a dependent and applies the rules for those that were added,
+    /// became blocking or were removed. Returns whether anything differed.
     ///
-    /// References are compared as a multiset, so duplicates never look added
-    /// again and again (kubernetes#108373). The caller has taken the dependent
-    /// out of its owners' counters ([`subtract_from_owners`](Self::subtract_from_owners)) and puts it back.
+    /// References are compared as a multiset, so that duplicates do not look new each time
+    /// (kubernetes#108373). The caller calls
+    /// [`subtract_from_owners`](Self::subtract_from_owners) before and
+    /// [`add_to_owners`](Self::add_to_owners) afterwards.
     pub(super) fn set_references(
         &mut self,
         dependent: NodeId,
@@ -98,8 +98,8 @@ impl Partition {
         true
     }
 
-    /// Frees an owner node that lost a dependent, if it was only a stub. Never
-    /// the dependent itself: its caller still works on it.
+    /// Frees an owner node that lost a dependent, if it is an unused stub. Never frees the
+    /// dependent itself, which the caller still uses.
     pub(super) fn collect_owner(&mut self, owner: NodeId, dependent: NodeId) {
         if owner != dependent {
             self.collect(owner);
@@ -118,8 +118,8 @@ impl Partition {
         Attached { edge: self.store.insert_edge(dependent, owner, reference_type, reference), new_owner }
     }
 
-    /// What a reference's type resolves to. The type that this finds, or makes,
-    /// gets a node from the caller.
+    /// What a reference's type resolves to. If this creates a type, the caller has to give it a
+    /// node.
     pub(super) fn resolve(&mut self, reference_type: ReferenceTypeId) -> Target {
         match self.store.reference_types.get(reference_type).resolved.clone() {
             Some(resource) => Target::Served(self.store.types.find_or_insert(&resource)),
@@ -127,7 +127,7 @@ impl Partition {
         }
     }
 
-    /// The owner node of a reference, made if there is none.
+    /// Finds or creates the owner node of a reference. Also returns whether it is new.
     pub(super) fn owner_node(
         &mut self,
         dependent: NodeId,
@@ -154,31 +154,32 @@ impl Partition {
         (self.store.create(uid, target, namespace.as_ref(), name, presence), true)
     }
 
-    /// Whether an edge is a cluster-scoped dependent's reference to a namespaced kind.
+    /// Whether a cluster-scoped dependent refers to a namespaced kind.
     pub(super) fn is_invalid_scope(&self, edge: EdgeId) -> bool {
         let Edge { dependent, owner, .. } = self.store.edges[edge];
         self.store.nodes[dependent].namespace.is_none()
             && self.store.resource_of(owner).is_some_and(|resource| resource.scope == Scope::Namespaced)
     }
 
-    /// What follows from a new edge of a dependent that is [large](Self::is_large) or not.
+    /// Applies the rules for a new edge. `is_large` says whether the dependent is
+    /// [large](Self::is_large).
     pub(super) fn edge_added(&mut self, edge: EdgeId, new_owner: bool, is_large: bool, out: &mut Effects) {
         let Edge { dependent, owner, .. } = self.store.edges[edge];
         if self.is_invalid_scope(edge) {
             let reference = self.store.reference(edge);
             out.reports.push(Report::InvalidScope { dependent: self.store.identity(dependent), reference });
-            // Nothing will be done, but a worker can ask who has the owner's uid, and
-            // warn of the namespace.
+            // The object stays, but a worker can look for the owner's uid in other namespaces and
+            // warn about a mismatch.
             self.queue(dependent, out);
             self.invalid_scope_candidates.insert(dependent);
             return;
         }
         match self.store.nodes[owner].presence {
-            // Partition 0 follows the rules when the link arrives.
+            // Partition 0 applies the rules when the link arrives.
             Presence::Remote => {}
-            // A worker names what cannot be decided; the catalog wakes it again.
+            // A worker parks it as unresolved; the next catalog queues it again.
             Presence::Unresolved => self.queue(dependent, out),
-            // Its worker verifies the owner, or that of its large dependent does.
+            // A worker verifies the owner, unless a large dependent verifies its own owners.
             Presence::Virtual if new_owner => self.queue(if is_large { dependent } else { owner }, out),
             Presence::Virtual => {
                 if !self.store.matches(edge) || !self.is_served(owner) {
@@ -201,7 +202,7 @@ impl Partition {
         }
     }
 
-    /// An edge that starts to hold up an owner is like a late dependent.
+    /// An edge that becomes blocking is like a dependent that was added late.
     fn became_blocking(&self, edge: EdgeId, out: &mut Effects) {
         let Edge { dependent, owner, .. } = self.store.edges[edge];
         if self.progress.contains_key(&owner) {
@@ -220,8 +221,8 @@ impl Partition {
         }
     }
 
-    /// Queues the dependents that do not match an owner which was just observed
-    /// or changed its coordinates.
+    /// Queues the dependents whose references do not match an owner that was just observed, or
+    /// that changed its namespace or name.
     pub(super) fn queue_mismatched_dependents(&self, owner: NodeId, out: &mut Effects) {
         for edge in self.store.dependents(owner).filter(|&edge| !self.store.matches(edge)) {
             if !self.is_invalid_scope(edge) {
@@ -230,8 +231,8 @@ impl Partition {
         }
     }
 
-    /// Whether a reference needs no look: its owner is observed by a synced
-    /// monitor with matching coordinates and does not make it wait.
+    /// Whether a reference is solid without a look-up: a synced monitor shows exactly the owner
+    /// that it names, and the owner is not deleting dependents.
     pub(super) fn is_known_solid(&self, edge: EdgeId) -> bool {
         let owner = self.store.edges[edge].owner;
         let node = &self.store.nodes[owner];
@@ -241,7 +242,7 @@ impl Partition {
             && self.store.is_synced(owner)
     }
 
-    /// Whether a reference means this identity.
+    /// Whether a reference names this identity.
     pub(super) fn refers_to(&self, edge: EdgeId, identity: &Identity) -> bool {
         self.store.reference_name(edge) == &*identity.name
             && self.store.owner_namespace(edge) == identity.namespace.as_ref()
@@ -280,16 +281,16 @@ impl Partition {
 
 /// How a dependent's edges and its new references correspond.
 struct Matching {
-    /// For each reference its edge, if it has one.
+    /// The edge of each reference, if it has one.
     placed: Few<Option<EdgeId>>,
-    /// Edges that only change in their flags, and the references they become.
+    /// Edges that differ in their flags only, with the references that they become.
     changed: Few<(EdgeId, usize)>,
     removed: Few<EdgeId>,
-    /// References without an edge, in order.
+    /// The references without an edge, in order.
     added: Few<usize>,
 }
 
-/// Orders by what comes before the flags; the derived order agrees with it.
+/// Compares everything but the flags. The derived order of references agrees with it.
 fn same_but_for_flags(a: &OwnerReference, b: &OwnerReference) -> Ordering {
     fn key(reference: &OwnerReference) -> (&str, &str, &str, &Uid) {
         let OwnerReference { api_version, kind, name, uid, .. } = reference;
@@ -300,7 +301,7 @@ fn same_but_for_flags(a: &OwnerReference, b: &OwnerReference) -> Ordering {
 
 type Pairs = (Vec<(EdgeId, usize)>, Vec<(OwnerReference, EdgeId)>, Vec<usize>);
 
-/// Pairs equal elements of two sorted lists; returns the pairs and what is left.
+/// Pairs equal elements of two sorted lists. Returns the pairs and the rest of each list.
 fn pair(
     edges: Vec<(OwnerReference, EdgeId)>,
     indices: Vec<usize>,

@@ -1,15 +1,13 @@
 //! Kinds that are added, removed and moved (rules 2.8 to 2.13).
 //!
-//! A reference keeps what its `apiVersion` and `kind` resolved to a little
-//! longer than the catalog does, in three cases:
+//! In three cases a reference keeps its resolved type after the catalog has dropped it:
 //!
-//! - While a monitor of the type still runs. It is being drained, and the last
-//!   deletions of a deleted CRD's objects are still on their way: without the
-//!   edges they would wake nobody.
-//! - If the owner was proved absent. It will not come back, whatever becomes of
-//!   its type, and its dependents are to be collected.
-//! - If the owner lives in partition 0 and its type is gone altogether. What was
-//!   proved about it is known there.
+//! - A monitor of the type is still being drained. The last deletions of a deleted CRD's objects
+//!   are still on their way, and need the edges to queue dependents.
+//! - The owner was proved absent. Its dependents have to be collected, whatever happens to its
+//!   type.
+//! - The owner lives in partition 0 and its type is gone. Partition 0 knows what was proved
+//!   about the owner.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,9 +23,9 @@ use super::types::TypeId;
 use super::{Effects, Epoch, IntakeOutcome, Partition, Sharding};
 
 impl Partition {
-    /// Replaces the catalog. References that resolve now are attached, those
-    /// whose kind or version vanished become unresolved; their dependents are
-    /// queued. Owners that wait to be verified are queued if their type is new.
+    /// Replaces the catalog. References that resolve now are attached to their owners, and those
+    /// whose kind or version disappeared become unresolved; the dependents are queued. Unverified
+    /// owners are queued if their type is new.
     pub fn set_catalog(&mut self, catalog: Arc<Catalog>, out: &mut Effects) {
         let before = std::mem::replace(&mut self.catalog, catalog);
         let catalog = Arc::clone(&self.catalog);
@@ -39,7 +37,7 @@ impl Partition {
             if before.resource(group_resource).is_none() {
                 appeared.push(id);
             }
-            // Another scope makes it another type; its monitor begins anew.
+            // A type with another scope is another type, and gets a new monitor.
             if resource.scope == entry.resource.scope {
                 entry.resource = Arc::clone(resource);
             }
@@ -62,9 +60,8 @@ impl Partition {
         self.retarget(&changed, out);
     }
 
-    /// The monitor of a type has been drained, and nobody knows whether the type is gone.
-    /// What was seen of it stays: it names owners, and blocks them. But it says of no
-    /// owner any more that it exists.
+    /// The monitor of a type has been drained, and it is unknown whether the type is gone. The
+    /// nodes stay, and still name and block owners, but no longer prove that an owner exists.
     pub(super) fn type_unserved(
         &mut self,
         resource: &ResourceType,
@@ -135,14 +132,13 @@ impl Partition {
         }
         self.retarget(&changed, out);
         if let Some(type_id) = self.store.types.find(group_resource) {
-            // Still resolved: served, but not to be watched. Or linked from elsewhere.
+            // It still resolves: it is served but cannot be watched, or other partitions link to it.
             self.queue_undecided(type_id, out);
         }
         IntakeOutcome::Applied
     }
 
-    /// Queues the virtual nodes of a type, and the dependents of those that live
-    /// in partition 0.
+    /// Queues the virtual nodes of a type, and the dependents of its remote nodes.
     fn queue_undecided(&self, type_id: TypeId, out: &mut Effects) {
         for &id in &self.store.types.entries[type_id].nodes {
             match self.store.nodes[id].presence {
@@ -153,7 +149,7 @@ impl Partition {
         }
     }
 
-    /// Whether a reference's type keeps its old resolution for now.
+    /// Whether a reference keeps its old type, as described above.
     fn is_kept(&self, old: Option<&Arc<ResourceType>>, new: Option<&Arc<ResourceType>>) -> bool {
         let Some(old) = old else { return false };
         let served = |group_resource: &GroupResource| {
@@ -170,8 +166,8 @@ impl Partition {
         watched || remote
     }
 
-    /// Moves the references of these types to the owner nodes that they resolve
-    /// to now. Links are left alone: their sender resolves them.
+    /// Moves references of these types to the owner nodes that they resolve to now, except for
+    /// links, which the sender resolves.
     fn retarget(&mut self, changed: &[ReferenceTypeId], out: &mut Effects) {
         if changed.is_empty() {
             return;
@@ -191,8 +187,8 @@ impl Partition {
             .iter()
             .map(|&id| (id, self.subtract_from_owners(id), self.remote_owners(id)))
             .collect();
-        // First away from where they are, all of them: a type that came back with
-        // another scope has the same key, and needs new nodes.
+        // First detach all of them: a type that came back with another scope has the same key
+        // and needs new nodes.
         for &edge in &edges {
             let reference_type = self.store.edges[edge].reference_type;
             self.move_edge(edge, Target::Unresolved(reference_type));
@@ -223,7 +219,7 @@ impl Partition {
         !(same_type(now, wanted) || (proved && wanted.is_none()))
     }
 
-    /// Moves an edge; returns whether the owner node was made for it.
+    /// Moves an edge. Returns whether its owner node is new.
     fn move_edge(&mut self, edge: EdgeId, target: Target) -> bool {
         let Edge { dependent, owner: from, .. } = self.store.edges[edge];
         let uid = self.store.nodes[from].uid.clone();

@@ -15,14 +15,14 @@ use super::{Effects, Link, Partition, PeerMessage, Sharding};
 pub(super) type RemoteOwners = SmallVec<[(NodeId, Key); 1]>;
 
 impl Partition {
-    /// A node's remote owners, each once. None for an alias: its object is
-    /// linked under its primary name.
+    /// A node's remote owners, without duplicates. An alias has none: the primary sends the
+    /// links.
     pub(super) fn remote_owners(&self, dependent: NodeId) -> RemoteOwners {
         let mut owners = RemoteOwners::new();
         if self.id == Sharding::CLUSTER || self.is_alias(dependent) {
             return owners;
         }
-        // A few, or thousands: each is looked for among the others once.
+        // There may be thousands: a set keeps this linear.
         let mut seen = BTreeSet::new();
         for (owner, _) in self.remote_references(dependent) {
             if seen.insert(owner) {
@@ -32,13 +32,13 @@ impl Partition {
         owners
     }
 
-    /// A node's references to owners in partition 0, and these owners.
+    /// A node's references to owners in partition 0, with the owners.
     fn remote_references(&self, dependent: NodeId) -> impl Iterator<Item = (NodeId, EdgeId)> {
         let owned = self.store.owners(dependent).map(|edge| (self.store.edges[edge].owner, edge));
         owned.filter(|&(owner, _)| self.store.nodes[owner].presence == Presence::Remote)
     }
 
-    /// Tells partition 0 all that it must know of a dependent.
+    /// Sends partition 0 the links of a dependent.
     pub(super) fn send_links(&self, dependent: NodeId, out: &mut Effects) {
         if self.id == Sharding::CLUSTER || self.is_alias(dependent) {
             return;
@@ -67,13 +67,13 @@ impl Partition {
         }
     }
 
-    /// Takes back the links of a node to owners that it had and has no longer.
+    /// Withdraws a node's links to owners that it no longer has.
     pub(super) fn unlink_lost(&self, dependent: NodeId, before: RemoteOwners, out: &mut Effects) {
         if before.is_empty() {
             return;
         }
         let now = self.remote_owners(dependent);
-        // Nearly always, and then nothing is lost.
+        // The common case.
         if now == before {
             return;
         }
@@ -86,7 +86,7 @@ impl Partition {
         }
     }
 
-    /// Takes back all links of a node: it goes, or is an alias from now on.
+    /// Withdraws all links of a node that is going, or that has become an alias.
     pub(super) fn unlink_all(&self, dependent: NodeId, out: &mut Effects) {
         if self.id == Sharding::CLUSTER {
             return;
@@ -99,7 +99,7 @@ impl Partition {
         }
     }
 
-    /// Takes back all links to an owner.
+    /// Withdraws all links to an owner.
     pub(super) fn unlink_dependents(&self, owner: NodeId, out: &mut Effects) {
         for edge in self.store.dependents(owner) {
             self.send_unlink(self.store.edges[edge].dependent, self.store.key(owner), out);
@@ -111,7 +111,7 @@ impl Partition {
         out.peers.push((Sharding::CLUSTER, PeerMessage::Unlink { dependent, owner }));
     }
 
-    /// Applies a link: the same rules as for a dependent that lives here.
+    /// Applies a link. The rules are those for a dependent that lives here.
     pub(super) fn link(&mut self, link: &Link, out: &mut Effects) {
         let type_id = self.store.types.find_or_insert(&link.resource);
         let target = Target::Served(type_id);
@@ -120,9 +120,9 @@ impl Partition {
         });
         match self.store.nodes[id].presence {
             Presence::Linked => {}
-            // Named by a cluster-scoped dependent before.
+            // A cluster-scoped dependent named it before.
             Presence::InvalidScope => self.store.set_presence(id, Presence::Linked),
-            // Its type changed its scope; its own monitor knows better.
+            // Its type changed scope: this partition's own monitor is the better source.
             _ => return,
         }
         let touched = self.subtract_from_owners(id);
@@ -140,7 +140,7 @@ impl Partition {
         self.collect(id);
     }
 
-    /// Takes a link back.
+    /// Applies the withdrawal of a link.
     pub(super) fn unlink(&mut self, dependent: &Key, owner: &Key, out: &mut Effects) {
         let Some(id) = self.store.find_key(dependent) else { return };
         let Some(owner_type) = self.store.types.find(&owner.resource.group_resource) else { return };

@@ -1,17 +1,16 @@
-//! Foreground deletions that wait for each other in a circle.
+//! Cycles of foreground deletions that wait for each other.
 //!
-//! The graph that is searched has the objects which are deleting dependents, and an arrow from
-//! each to those that block it. Looking through it for each object that asks would take n²
-//! steps for a chain of n, so what one search finds out about all that it passes is kept, for
-//! as long as it holds. Search and memory:
+//! The nodes of the searched graph are the objects that are deleting dependents. Each has an
+//! arc to those that block it. A search per query would take n² steps for a chain of n, so the
+//! results of a search are cached for every node that it visits:
 //!
-//! - A search goes through everything that can be reached and is not known yet (Tarjan's
-//!   strongly connected components). Whoever is in a component of its own is in no cycle.
-//! - A new arrow closes a cycle only if the object that it leads to can reach itself. That is
-//!   looked for in both directions at the same time, and is known when either has come to an
-//!   end. Where a cascade goes down a chain one of them ends at once, and so it does where a
-//!   tenant deletes the chain from its end upwards.
-//! - What is in a cycle is known until anything about a member of one changes.
+//! - A search visits everything that is reachable and not cached (Tarjan's strongly connected
+//!   components). A node in a component of its own is acyclic.
+//! - A new arc closes a cycle only if its target can reach itself. That is searched in both
+//!   directions at once and is decided when either search ends. One of them ends immediately
+//!   when a cascade goes down a chain, and also when a tenant deletes a chain from its end
+//!   upwards.
+//! - Cyclic nodes are cached until anything about one of them changes.
 
 use hashbrown::hash_map::Entry;
 
@@ -21,7 +20,7 @@ use super::Partition;
 use super::keyed::{KeyedMap, KeyedSet};
 use super::node::{NodeId, Role};
 
-/// What searches have found out, of nodes whose progress is counted.
+/// The cached results, for nodes whose progress is counted.
 #[derive(Debug)]
 pub(super) struct Cycles {
     acyclic: KeyedSet<NodeId>,
@@ -33,7 +32,7 @@ impl Cycles {
         Self { acyclic: KeyedSet::with_hasher(hasher), cyclic: KeyedSet::with_hasher(hasher) }
     }
 
-    /// A node changes, or is no longer deleting dependents.
+    /// A node changes.
     pub(super) fn changes(&mut self, id: NodeId) {
         if self.cyclic.contains(&id) {
             self.cyclic.clear();
@@ -62,23 +61,23 @@ impl Cycles {
 
 /// A node that a search has reached.
 struct Reached {
-    /// When.
+    /// The order in which the search reached it.
     number: usize,
-    /// The earliest that can be reached from it, as far as is known.
+    /// The least number that is known to be reachable from it.
     lowest: usize,
-    /// Its component is not complete yet.
+    /// Whether its component is incomplete.
     open: bool,
 }
 
-/// A node whose successors are being followed.
+/// A node on the search path, with the successors that are still to be visited.
 struct Step {
     node: NodeId,
     ahead: Vec<NodeId>,
 }
 
 impl Partition {
-    /// Whether a node blocks itself through others, over blocking references
-    /// between nodes that are all deleting dependents.
+    /// Whether a node is in a cycle of blocking references between nodes that are all deleting
+    /// dependents.
     pub(super) fn is_in_cycle(&mut self, start: NodeId) -> bool {
         if !self.cycles.knows(start) {
             self.search(start);
@@ -86,7 +85,7 @@ impl Partition {
         self.cycles.cyclic.contains(&start)
     }
 
-    /// Those that block a node and are deleting dependents themselves.
+    /// The objects that block a node and are deleting dependents themselves.
     fn successors(&self, id: NodeId) -> Vec<NodeId> {
         self.counted_dependents(id)
             .filter(|&edge| self.store.edges[edge].blocking && self.dependent_deletes_dependents(edge))
@@ -110,7 +109,7 @@ impl Partition {
             let node = *node;
             if let Some(to) = ahead.pop() {
                 if self.cycles.knows(to) {
-                    // Whoever it leads to is known, and was not reached from there.
+                    // Everything reachable from it is cached and does not lead back here.
                     continue;
                 }
                 match reached.entry(to) {
@@ -142,7 +141,7 @@ impl Partition {
     }
 
     fn record_component(&mut self, component: &[NodeId]) {
-        // One that was told by another partition is not counted here, and has no successors.
+        // A linked node of another partition has no counters here, and no successors.
         let counted = component.iter().filter(|id| self.progress.contains_key(*id));
         if component.len() > 1 {
             self.cycles.cyclic.extend(counted);
@@ -151,7 +150,7 @@ impl Partition {
         }
     }
 
-    /// Arrows may have come that lead to a node, or from it.
+    /// Arcs to or from a node may have been added.
     pub(super) fn may_close_cycle(&mut self, id: NodeId) {
         if self.cycles.is_empty() {
             return;
@@ -163,7 +162,8 @@ impl Partition {
         }
     }
 
-    /// Looks in both directions. An object that is served twice may for all that this says.
+    /// Searches in both directions. Answers yes for an object that is served twice, without a
+    /// search.
     fn may_reach_itself(&self, id: NodeId) -> bool {
         let set = || KeyedSet::with_hasher(self.store.node_hasher);
         let (mut forward, mut backward) = (vec![id], vec![id]);
@@ -204,7 +204,7 @@ fn lower(reached: &mut KeyedMap<NodeId, Reached>, node: NodeId, to: usize) {
 
 #[cfg(any(test, feature = "test-util"))]
 impl Partition {
-    /// Panics unless what is kept is what a look at everything finds.
+    /// Panics unless the cache agrees with a full search.
     pub(super) fn check_cycles(&self) {
         for id in self.progress.keys().copied() {
             if self.cycles.knows(id) {

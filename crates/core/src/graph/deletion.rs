@@ -10,21 +10,20 @@ use super::node::{EdgeId, NodeId, Presence, Role, Target};
 use super::types::TypeId;
 use super::{DeletesProve, Effects, Generation, Partition};
 
-/// What became of the verdict on an identity.
+/// The effect of a verdict on an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verification {
-    /// It is in the graph; the key is done with.
+    /// The verdict is in the graph, and the key is done.
     Applied,
-    /// The node is virtual still, perhaps with another identity: look again
-    /// after a backoff.
+    /// The node is still virtual, perhaps with another identity: retry with backoff.
     Retry,
-    /// The node has changed since the verdict began. The verdict was discarded
-    /// and the key queued again.
+    /// The node changed while the verdict was reached. The verdict is discarded and the key is
+    /// queued again.
     Stale,
 }
 
 impl Partition {
-    /// A watch saw an object's deletion.
+    /// Applies a DELETED event.
     pub(super) fn deleted(
         &mut self,
         type_id: TypeId,
@@ -39,7 +38,7 @@ impl Partition {
         match self.store.nodes[id].presence {
             Presence::Observed if is_in_doubt => self.object_gone_unproved(id, out),
             Presence::Observed => self.object_gone(id, deletes_prove, out),
-            // The object came and went before it was ever seen here.
+            // The object was created and deleted before it was seen here.
             Presence::Virtual if deletes_prove == DeletesProve::Absence => {
                 let gone = Identity {
                     resource: Arc::clone(self.store.resource(id)),
@@ -55,8 +54,8 @@ impl Partition {
         }
     }
 
-    /// An observed object is gone: it leaves its owners, and its dependents are
-    /// queued if that is certain. If it is not, the node is to be verified.
+    /// An observed object is gone. It is detached from its owners. If the deletion is proved its
+    /// dependents are queued, otherwise the node is queued for verification.
     pub(super) fn object_gone(&mut self, id: NodeId, deletes_prove: DeletesProve, out: &mut Effects) {
         self.demote_to_virtual(id, out);
         if self.store.nodes[id].first_dependent.is_none() {
@@ -70,8 +69,7 @@ impl Partition {
         }
     }
 
-    /// Takes away all that makes a node an observed object; what is left is
-    /// virtual. Wakes the owners that waited for it.
+    /// Turns an observed node into a virtual one, and queues the owners that it blocked.
     pub(super) fn demote_to_virtual(&mut self, id: NodeId, out: &mut Effects) {
         let touched = self.subtract_from_owners(id);
         self.unlink_all(id, out);
@@ -98,8 +96,8 @@ impl Partition {
         }
     }
 
-    /// A worker proved an identity absent, having begun on this generation of its node
-    /// (rules 3.17 to 3.20).
+    /// Applies a worker's proof that an identity is absent, if the node still has the generation
+    /// that the worker began with (rules 3.17 to 3.20).
     pub fn absence_proved(
         &mut self,
         identity: &Identity,
@@ -129,8 +127,8 @@ impl Partition {
         }
     }
 
-    /// A virtual node's identity could not be looked up. The next of the
-    /// identities that its dependents name is tried, after a backoff.
+    /// A virtual node's identity could not be looked up. After a backoff, the next of the
+    /// identities that its dependents name is tried.
     pub fn not_resolved(
         &mut self,
         identity: &Identity,
@@ -147,7 +145,7 @@ impl Partition {
             return Verification::Applied;
         }
         if !self.is_served(id) {
-            // Each of them is undecided, and says so. The catalog wakes the owner.
+            // The dependents are parked as unresolved. The next catalog queues the owner.
             self.queue_dependents(id, out);
             return Verification::Applied;
         }
@@ -182,9 +180,8 @@ impl Partition {
         }
     }
 
-    /// Gives a virtual node the next of the identities that its dependents name:
-    /// ordered, and after the last the first again. Kind, group and uid are the
-    /// same for all, so namespace and name order them.
+    /// Gives a virtual node the next of the identities that its dependents name, in order, and
+    /// the first after the last. They differ in namespace and name only.
     fn rotate(&mut self, id: NodeId) {
         type Coordinates<'a> = (Option<&'a Namespace>, &'a str);
         let current: Coordinates<'_> = (self.store.namespace(id), self.store.name(id));

@@ -1,10 +1,9 @@
-//! What deletions that a monitor has seen are worth after watches have broken.
+//! What is still proved after watches broke.
 //!
-//! A store can be restored from a backup while watches are broken, and uids come back
-//! with it. So nothing that was proved absent before counts any more: such owners are
-//! verified again. And a deletion may have been read from a watch before it broke and
-//! arrive here afterwards: only what happened after the version at which the store was
-//! found to be is proof again.
+//! While watches are broken, the store can be restored from a backup, which brings uids back.
+//! Therefore earlier proofs of absence no longer count, and such owners are verified again.
+//! A deletion that was read before the watch broke may also arrive afterwards. Deletions are
+//! proof again from the version on at which the store was found after the disturbance.
 
 use crate::mutation::{self, Mutation};
 use crate::object::{Disturbance, Key, ResourceVersion};
@@ -14,8 +13,7 @@ use super::types::TypeId;
 use super::{DeletesProve, Effects, Partition};
 
 impl Partition {
-    /// What a deletion seen at this version is worth, if it would be worth so much
-    /// without any disturbance.
+    /// What a deletion at this version proves, given what it would prove without a disturbance.
     pub(super) fn proof_of_delete(
         &self,
         deletes_prove: DeletesProve,
@@ -28,8 +26,8 @@ impl Partition {
         }
     }
 
-    /// Watches broke. Absences that were proved before are to be proved again, and no
-    /// event is expected of what was written before.
+    /// Watches broke. Absences have to be proved again, and events of earlier writes are no
+    /// longer awaited.
     pub fn disturbed(&mut self, disturbance: Disturbance, out: &mut Effects) {
         let is_new = disturbance.number > self.disturbance.number;
         if !is_new && disturbance.number < self.disturbance.number {
@@ -44,14 +42,13 @@ impl Partition {
         }
     }
 
-    /// The latest disturbance that it was told of.
+    /// The number of the latest disturbance.
     #[must_use]
     pub const fn disturbance(&self) -> u64 {
         self.disturbance.number
     }
 
-    /// A verdict on a node was reached before the latest disturbance: it is void, and
-    /// another one is to be reached.
+    /// Queues a key again because its verdict was reached before the latest disturbance.
     pub fn requeue(&self, key: &Key, out: &mut Effects) {
         if let Some(id) = self.store.find_key(key) {
             self.queue(id, out);
@@ -68,8 +65,8 @@ impl Partition {
         }
     }
 
-    /// An observed object was seen to go, before watches broke or perhaps so: nothing
-    /// follows from that until it is verified.
+    /// An observed object was deleted, perhaps before watches broke: nothing follows until the
+    /// absence is verified.
     pub(super) fn object_gone_unproved(&mut self, id: NodeId, out: &mut Effects) {
         let has_dependents = self.store.nodes[id].first_dependent.is_some();
         self.object_gone(id, DeletesProve::Nothing, out);
@@ -78,8 +75,8 @@ impl Partition {
         }
     }
 
-    /// A type is gone, and was proved to be since watches broke. So nothing has brought
-    /// back those of its objects that were gone before; nobody else could say that any more.
+    /// A type is proved to be gone since watches broke. So its objects that were gone before
+    /// have not come back, and no look-up could prove that any more.
     pub(super) fn confirm_absences(&mut self, type_id: TypeId, out: &mut Effects) {
         let of_type = |id: &NodeId| self.store.nodes[*id].target() == Target::Served(type_id);
         let mut gone: Vec<NodeId> = self.store.formerly_absent.iter().copied().filter(of_type).collect();

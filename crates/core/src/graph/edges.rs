@@ -1,4 +1,4 @@
-//! Owner references: how they hang between nodes, and what they say.
+//! Owner references: the lists that they form between nodes, and their contents.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::intern::{ReferenceType, ReferenceTypeId};
 use super::node::{Edge, EdgeId, NodeId};
 use super::store::Store;
 
-/// In tests, counts how many references are looked at.
+/// In tests, counts the references that a search visits.
 fn counted(edges: impl Iterator<Item = EdgeId>) -> impl Iterator<Item = EdgeId> {
     edges.inspect(|_| {
         #[cfg(test)]
@@ -17,7 +17,7 @@ fn counted(edges: impl Iterator<Item = EdgeId>) -> impl Iterator<Item = EdgeId> 
 }
 
 impl Store {
-    /// The references of a node, in order.
+    /// A node's own references, in order.
     pub(super) fn owners(&self, id: NodeId) -> impl Iterator<Item = EdgeId> {
         counted(std::iter::successors(self.nodes[id].first_owner, |&edge| self.edges[edge].next_owner))
     }
@@ -28,7 +28,7 @@ impl Store {
         counted(std::iter::successors(first, |&edge| self.edges[edge].next_dependent))
     }
 
-    /// Finds or makes the shared text of a reference's type; the caller owns one use of it.
+    /// Finds or creates the shared `apiVersion` and kind of a reference. The caller owns one use.
     pub(super) fn acquire_reference_type(
         &mut self,
         reference: &OwnerReference,
@@ -42,9 +42,9 @@ impl Store {
         )
     }
 
-    /// Makes the edge of a reference, among its owner's dependents but not yet
-    /// among its dependent's references ([`set_owners`](Self::set_owners)). Takes
-    /// over the caller's use of the reference type.
+    /// Creates the edge of a reference and adds it to the owner's dependents. The caller adds it
+    /// to the dependent's references ([`set_owners`](Self::set_owners)). Takes over the caller's
+    /// use of the reference type.
     pub(super) fn insert_edge(
         &mut self,
         dependent: NodeId,
@@ -78,7 +78,7 @@ impl Store {
         self.set_name(edge, owner, &name);
     }
 
-    /// Frees an edge that is no longer among its dependent's references.
+    /// Frees an edge that is no longer in its dependent's list of references.
     pub(super) fn remove_edge(&mut self, edge: EdgeId) {
         self.unlink_dependent(edge);
         self.own_names.remove(&edge);
@@ -87,7 +87,7 @@ impl Store {
         }
     }
 
-    /// Makes these edges the references of a node, in this order.
+    /// Sets the references of a node, in this order.
     pub(super) fn set_owners(&mut self, dependent: NodeId, edges: impl DoubleEndedIterator<Item = EdgeId>) {
         let mut next = None;
         for edge in edges.rev() {
@@ -132,14 +132,14 @@ impl Store {
         }
     }
 
-    /// The name that a reference was written with.
+    /// The owner's name, as the reference gives it.
     pub(super) fn reference_name(&self, edge: EdgeId) -> &str {
         let Edge { own_name, owner, .. } = self.edges[edge];
         let own = if own_name { self.own_names.get(&edge).map(|name| &**name) } else { None };
         own.unwrap_or_else(|| self.name(owner))
     }
 
-    /// A reference as it was written.
+    /// The reference that an edge stands for, as in the object's metadata.
     pub(super) fn reference(&self, edge: EdgeId) -> OwnerReference {
         let Edge { owner, reference_type, blocking, controller, .. } = self.edges[edge];
         let ReferenceType { api_version, kind, .. } = self.reference_types.get(reference_type);
@@ -153,7 +153,7 @@ impl Store {
         }
     }
 
-    /// Whether an edge is exactly this reference.
+    /// Whether an edge stands for exactly this reference.
     pub(super) fn is_reference(&self, edge: EdgeId, reference: &OwnerReference) -> bool {
         let Edge { owner, reference_type, blocking, controller, .. } = self.edges[edge];
         let ReferenceType { api_version, kind, .. } = self.reference_types.get(reference_type);
@@ -165,8 +165,8 @@ impl Store {
             && *self.reference_name(edge) == *reference.name
     }
 
-    /// The namespace in which a reference looks for its owner: the dependent's,
-    /// unless the owner's kind has none.
+    /// The namespace of the owner that a reference names: the dependent's, unless the owner's
+    /// kind is cluster-scoped.
     pub(super) fn owner_namespace(&self, edge: EdgeId) -> Option<&Namespace> {
         let Edge { dependent, owner, .. } = self.edges[edge];
         match self.resource_of(owner) {
@@ -175,7 +175,7 @@ impl Store {
         }
     }
 
-    /// The identity that a resolved reference means.
+    /// The identity that a resolved reference names.
     pub(super) fn owner_identity(&self, edge: EdgeId) -> Identity {
         let owner = self.edges[edge].owner;
         Identity {
@@ -186,8 +186,8 @@ impl Store {
         }
     }
 
-    /// Whether the owner node's coordinates are those that the reference means:
-    /// same name, and the owner cluster-scoped or in the dependent's namespace.
+    /// Whether the owner node is what the reference names: it has the same name, and is
+    /// cluster-scoped or in the dependent's namespace.
     pub(super) fn matches(&self, edge: EdgeId) -> bool {
         let Edge { own_name, owner, .. } = self.edges[edge];
         !own_name && self.same_namespace(edge, owner)

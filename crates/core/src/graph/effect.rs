@@ -1,4 +1,4 @@
-//! What a partition wants done.
+//! The output of a partition.
 
 use std::ops::Range;
 
@@ -6,35 +6,33 @@ use crate::object::{Identity, Key, OwnerReference};
 
 use super::{PartitionId, PeerMessage};
 
-/// Everything that followed from the calls since the last
-/// [`clear`](Effects::clear), in order. The caller forwards it; the graph itself
-/// does nothing to the outside.
+/// Everything that followed from the calls since the last [`clear`](Effects::clear), in order.
+/// The caller carries it out.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Keys for the delete pool.
     pub delete: Vec<Key>,
-    /// Which of these follow from an owner's deletion: they are its dependents.
+    /// The ranges of `delete` that are dependents queued because their owner was deleted.
     pub cascaded: Vec<Range<usize>>,
     /// Keys for the orphan pool.
     pub orphan: Vec<Key>,
-    /// Identities proved absent by a delete that proves it; to be remembered.
+    /// Identities that were proved absent, for the absent-owner cache to remember.
     pub absent: Vec<Identity>,
-    /// Identities that were thought absent and showed up alive (a store restored
-    /// from a backup brings uids back); to be forgotten by every cache.
+    /// Identities that were thought absent and exist (a restored store brings uids back), for
+    /// every cache to forget.
     pub present: Vec<Identity>,
-    /// Identities that a list shows alive and that were not there before: owners
-    /// among them whose dependents were orphaned are back, and that is over.
+    /// Identities that a list shows and that were not in the graph before. For owners among
+    /// them, an earlier orphaning of their dependents no longer counts.
     pub revived: Vec<Identity>,
-    /// The store was restored from a backup; what proves it.
+    /// The proof that the store was restored from a backup.
     pub restored: Option<String>,
     /// Messages to other partitions.
     pub peers: Vec<(PartitionId, PeerMessage)>,
-    /// What people should know.
     pub reports: Vec<Report>,
 }
 
 impl Effects {
-    /// Empties all lists and keeps their room.
+    /// Empties all lists and keeps their capacity.
     pub fn clear(&mut self) {
         let Self { delete, cascaded, orphan, absent, present, revived, restored, peers, reports } = self;
         delete.clear();
@@ -50,8 +48,7 @@ impl Effects {
 }
 
 impl Effects {
-    /// The keys for the delete pool from here on are those of dependents whose owner
-    /// is gone or deletes them.
+    /// Marks the keys in `delete` from `start` on as dependents of a deleted owner.
     pub(super) fn cascade_from(&mut self, start: usize) {
         let end = self.delete.len();
         match self.cascaded.last_mut() {
@@ -62,30 +59,15 @@ impl Effects {
     }
 }
 
-/// Something that a person should hear of.
+/// Something that a user should know, for an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// The reference names an observed, namespaced owner that lives in another
-    /// namespace: event `OwnerRefInvalidNamespace` on the dependent.
-    NamespaceMismatch {
-        /// The dependent.
-        dependent: Identity,
-        /// The reference, as written.
-        reference: OwnerReference,
-    },
+    /// The reference names an observed owner in another namespace: event
+    /// `OwnerRefInvalidNamespace` on the dependent.
+    NamespaceMismatch { dependent: Identity, reference: OwnerReference },
     /// Two resources show different objects with one uid (kubernetes#116632).
     /// One object served under two resources is an alias and is not reported.
-    UidCollision {
-        /// The node that was there.
-        first: Identity,
-        /// The newcomer.
-        second: Identity,
-    },
+    UidCollision { first: Identity, second: Identity },
     /// A cluster-scoped dependent names an owner of a namespaced kind.
-    InvalidScope {
-        /// The dependent.
-        dependent: Identity,
-        /// The reference, as written.
-        reference: OwnerReference,
-    },
+    InvalidScope { dependent: Identity, reference: OwnerReference },
 }

@@ -1,4 +1,4 @@
-//! What comes into a partition.
+//! The input of a partition.
 
 use std::sync::Arc;
 
@@ -6,59 +6,44 @@ use crate::object::{
     DeletionState, Key, Namespace, ObjectFacts, OwnerReference, ResourceType, ResourceVersion,
 };
 
-/// One run of a monitor. Grows over the life of the process and over all types,
-/// so a batch of a monitor that has been stopped is told from its successor's.
+/// One run of a monitor. Epochs grow over the life of the process and over all types, which
+/// tells the batches of a stopped monitor from those of its successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
 
-/// Whether a delete seen by a watch, or an object missing from a list, proves
-/// that the object is gone.
+/// Whether a DELETED event, or an object missing from a list, proves that the object is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeletesProve {
-    /// Served by the API server itself: a delete event or list diff is proof.
+    /// The API server serves the type itself: they are proof.
     Absence,
-    /// Served by an aggregated API, which may show what it likes: each owner
-    /// that seems gone is looked up before anything follows from it.
+    /// An aggregated API server serves the type and may show anything: an owner that seems gone
+    /// is looked up before anything follows from it.
     Nothing,
 }
 
-/// What a partition is told by monitors and by discovery.
+/// What monitors and discovery tell a partition.
 #[derive(Clone, Debug)]
 pub enum Intake {
-    /// A monitor begins. Batches of other epochs for this type are discarded
-    /// from now on; so are batches of a type that has no monitor.
-    MonitorStarted {
-        /// The type that it watches.
-        resource: Arc<ResourceType>,
-        /// Its epoch.
-        epoch: Epoch,
-        /// What its deletes are worth.
-        deletes_prove: DeletesProve,
-    },
+    /// A monitor begins. From now on, batches of other epochs for this type are discarded.
+    /// Batches of a type that has no monitor always are.
+    MonitorStarted { resource: Arc<ResourceType>, epoch: Epoch, deletes_prove: DeletesProve },
     /// Watch events, in the order in which the API server sent them.
-    Events {
-        /// The watched type.
-        resource: Arc<ResourceType>,
-        /// The monitor's epoch.
-        epoch: Epoch,
-        events: Vec<WatchEvent>,
-    },
-    /// Discovery does not show the type any more, and its monitor has been drained.
-    /// That proves nothing: its nodes stay, and nobody is known to be there.
+    Events { resource: Arc<ResourceType>, epoch: Epoch, events: Vec<WatchEvent> },
+    /// Discovery no longer shows the type, and its monitor has been drained. That proves
+    /// nothing: the nodes stay, but no longer prove that their objects exist.
     TypeUnserved {
-        /// The type.
         resource: Arc<ResourceType>,
         /// The epoch of the monitor that ended; ignored if another one runs.
         epoch: Epoch,
     },
-    /// The type is proved to be gone and its monitor has been drained. Its nodes
-    /// leave without being taken for deleted; references to it become unresolved.
+    /// The type is proved to be gone and its monitor has been drained. Its nodes are removed,
+    /// which does not count as a deletion; references to them become unresolved.
     TypeRemoved {
-        /// The type.
         resource: Arc<ResourceType>,
         /// The epoch of the monitor that ended; ignored if another one runs.
         epoch: Epoch,
-        /// The latest disturbance when that was proved; `None`: nothing proves it.
+        /// The latest [`Disturbance`](crate::object::Disturbance) when that was proved. `None` if
+        /// nothing proves it.
         proved_under: Option<u64>,
     },
 }
@@ -82,10 +67,7 @@ pub enum WatchEvent {
     Delete(ObjectFacts),
     /// The list is complete. A node that was not in it is gone, unless the node's version is
     /// greater than the list's: such an object was created after the list was taken.
-    InitDone {
-        /// The list's version.
-        resource_version: Option<ResourceVersion>,
-    },
+    InitDone { resource_version: Option<ResourceVersion> },
 }
 
 impl WatchEvent {
@@ -99,41 +81,35 @@ impl WatchEvent {
     }
 }
 
-/// What one partition tells another. Sent again whenever a fact in it changes;
-/// applying one twice changes nothing.
+/// What one partition tells another. It is sent again whenever a fact in it changes, and is
+/// idempotent.
 #[derive(Clone, Debug)]
 pub enum PeerMessage {
-    /// "This dependent of mine refers to that owner of yours."
+    /// A dependent of the sender refers to an owner of the receiver.
     Link(Link),
-    /// "It no longer does", or "it is gone".
+    /// The dependent no longer refers to the owner, or is gone.
     Unlink {
-        /// The dependent.
         dependent: Key,
-        /// The owner; its `namespace` is `None`.
+        /// Its `namespace` is `None`.
         owner: Key,
     },
 }
 
-/// All that the partition of a cluster-scoped owner must know of a dependent
-/// that lives in another partition.
+/// What the partition of a cluster-scoped owner has to know about a dependent in another
+/// partition.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// The owner's type, through the catalog that resolved the reference.
+    /// The owner, with the type that the sender's catalog resolved.
     pub owner: Key,
-    /// The dependent's type.
     pub resource: Arc<ResourceType>,
-    /// The dependent's namespace.
     pub namespace: Namespace,
-    /// The dependent's name.
     pub name: Box<str>,
-    /// The dependent's uid.
     pub uid: crate::object::Uid,
-    /// How far the dependent's own deletion has come.
     pub deletion: DeletionState,
-    /// Whether another of the dependent's references has the same uid, be it to
-    /// this owner or to another kind.
+    /// Whether another of the dependent's references has the same uid, to this owner or to one
+    /// of another kind.
     pub shares_uid: bool,
-    /// Every reference of the dependent to this owner, as written. More than one
-    /// when duplicates differ in a field.
+    /// Every reference of the dependent to this owner. There are several if duplicates differ in
+    /// a field.
     pub references: Vec<OwnerReference>,
 }

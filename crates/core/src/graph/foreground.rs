@@ -1,9 +1,8 @@
-//! How far foreground deletions are, counted as things change.
+//! The progress of foreground deletions, counted incrementally.
 //!
-//! A node that is deleting dependents is woken when the last dependent that
-//! blocks it goes, and when the last of these starts deleting dependents itself
-//! (a possible cycle). Waking it with every one of n dependents would make a
-//! cascade cost n² looks.
+//! A node that is deleting dependents is queued when its last blocking dependent goes, and when
+//! the last of them starts deleting dependents itself (a possible cycle). Queueing it for each
+//! of n dependents would make a cascade cost n² evaluations.
 
 use smallvec::SmallVec;
 
@@ -14,25 +13,25 @@ use crate::mutation::{self, Mutation};
 /// The references that block a node which is deleting dependents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// All of them.
     pub(super) blocking: u32,
-    /// Those whose dependent is not itself deleting dependents.
+    /// How many of the blocking dependents are not deleting dependents themselves.
     pub(super) active: u32,
 }
 
-/// Of more owners than this, one may be named twice until they are woken: to search all of
-/// them for each of thousands of references would take their square.
+/// Up to this many entries, [`Touched`] is kept free of duplicates by searching it. A search
+/// for each of thousands of references would be quadratic, so longer ones are sorted once.
 const FEW: usize = 16;
 
-/// The owners whose counters a change of a dependent may move, with what they were.
+/// Owners whose counters a change to a dependent may affect, with their counters before it.
 pub(super) type Touched = SmallVec<[(NodeId, Progress); 2]>;
 
 impl Partition {
-    /// Whether the dependent of an edge counts as one. An alias does not: the
-    /// object counts under its primary name. Nor does the owner itself. Nor does
-    /// an object in another namespace, whose reference is invalid: whether it
-    /// shares this partition is chance, and one namespace must not be able to
-    /// hold up a deletion in another.
+    /// Whether an edge makes its object a dependent. Three kinds do not:
+    ///
+    /// - those of an alias: the object counts through its primary;
+    /// - those of an object to itself;
+    /// - those across namespaces, which are invalid. Which namespaces share a partition is
+    ///   arbitrary, and one namespace must not be able to block a deletion in another.
     pub(super) fn counts_as_dependent(&self, edge: EdgeId) -> bool {
         let Edge { dependent, owner, .. } = self.store.edges[edge];
         !self.is_alias(dependent)
@@ -40,7 +39,7 @@ impl Partition {
             && self.store.same_namespace(edge, owner)
     }
 
-    /// Whether an edge holds up its owner's foreground deletion.
+    /// Whether an edge blocks its owner's foreground deletion.
     pub(super) fn blocks(&self, edge: EdgeId) -> bool {
         self.store.edges[edge].blocking && self.counts_as_dependent(edge)
     }
@@ -58,8 +57,8 @@ impl Partition {
         !self.store.nodes[self.store.edges[edge].dependent].is_deleting_dependents()
     }
 
-    /// Counts anew what blocks an object that is deleting dependents by any of
-    /// its views, and stops counting for one that is not.
+    /// Recounts what blocks an object if any of its views is deleting dependents, and drops its
+    /// counters otherwise.
     pub(super) fn recount(&mut self, owner: NodeId) {
         let group = self.group(owner);
         let deleting = group.iter().any(|&member| self.store.nodes[member].is_deleting_dependents());
@@ -75,7 +74,7 @@ impl Partition {
         }
     }
 
-    /// Takes a dependent out of its owners' counters, before it changes.
+    /// Subtracts a dependent from its owners' counters, before it changes.
     pub(super) fn subtract_from_owners(&mut self, dependent: NodeId) -> Touched {
         let mut touched = Touched::new();
         if !self.progress.is_empty() {
@@ -85,8 +84,7 @@ impl Partition {
         touched
     }
 
-    /// Puts a dependent back after the change and wakes the owners for whom that
-    /// was the change they waited for.
+    /// Adds a dependent back after the change, and queues the owners that were waiting for it.
     pub(super) fn add_to_owners(&mut self, dependent: NodeId, mut touched: Touched, out: &mut Effects) {
         if !self.progress.is_empty() {
             self.adjust(dependent, &mut touched, |count, by| *count += by);
@@ -95,10 +93,10 @@ impl Partition {
         self.wake(touched, out);
     }
 
-    /// Wakes the owners that no longer wait for anything but each other.
+    /// Queues the owners that nothing blocks any more, or only objects that are deleting dependents.
     pub(super) fn wake(&self, mut touched: Touched, out: &mut Effects) {
         if touched.len() > FEW {
-            // The first of each says what was before.
+            // The sort is stable: the first entry of each owner has its counters before the change.
             touched.sort_by_key(|&(owner, _)| owner);
             touched.dedup_by_key(|&mut (owner, _)| owner);
         }

@@ -1,14 +1,14 @@
-//! Finds slots by a hash of what is in them.
+//! Finds arena slots by a hash of their contents.
 
 use hashbrown::HashTable;
 
 use super::arena::{Id, is_sparse};
 
-/// How many tables there are. A table that grows or shrinks is made anew as a whole, and
-/// everything waits for that: with a million nodes in one, for a tenth of a second.
+/// The number of tables. A table is rehashed as a whole when it grows or shrinks. With a
+/// million nodes in a single table, everything would wait for a tenth of a second.
 const TABLES: usize = 64;
 
-/// A hash table, in parts that grow and shrink on their own.
+/// A hash table in parts that grow and shrink independently.
 #[derive(Debug)]
 pub(super) struct Index<T>(Vec<HashTable<Id<T>>>);
 
@@ -18,10 +18,10 @@ impl<T> Default for Index<T> {
     }
 }
 
-/// Which part: by bits in the middle of the hash, since the tables use both ends of it.
+/// Selects the part by bits in the middle of the hash, because the tables use both ends.
 ///
-/// The last part has twice the share of the first, so that they double their room one after
-/// another. If all did at once, more than half of the room would stand empty after it.
+/// The last part gets twice the share of the first, so that the parts double their capacity one
+/// after another. If all did at once, more than half of the capacity would be unused then.
 const fn part(hash: u64) -> usize {
     let middle = (hash >> 24) as usize;
     let (one, other) = (middle % TABLES, middle / TABLES % TABLES);
@@ -39,7 +39,7 @@ impl<T> Index<T> {
         self.0[part(hash)].find(hash, is).copied()
     }
 
-    /// Those that may have this hash, and all that have it.
+    /// All slots with this hash, and perhaps some others.
     pub(super) fn with_hash(&self, hash: u64) -> impl Iterator<Item = Id<T>> {
         self.0[part(hash)].iter_hash(hash).copied().inspect(|_| {
             #[cfg(test)]
@@ -47,12 +47,11 @@ impl<T> Index<T> {
         })
     }
 
-    /// Adds a slot; `hash_of` tells the hash of any that is inside.
+    /// Adds a slot. `hash_of` gives the hash of any slot in the table.
     pub(super) fn insert(&mut self, hash: u64, id: Id<T>, hash_of: impl Fn(&Id<T>) -> u64) {
         self.0[part(hash)].insert_unique(hash, id, hash_of);
     }
 
-    /// Takes a slot out.
     pub(super) fn remove(&mut self, hash: u64, id: Id<T>, hash_of: impl Fn(&Id<T>) -> u64) {
         let table = &mut self.0[part(hash)];
         let is = |&other: &Id<T>| {
@@ -73,7 +72,7 @@ impl<T> Index<T> {
         self.0.iter().map(HashTable::len).sum()
     }
 
-    /// What it takes up.
+    /// The memory in use.
     pub(super) fn bytes(&self) -> usize {
         self.0.iter().map(HashTable::allocation_size).sum()
     }

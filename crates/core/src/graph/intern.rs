@@ -1,4 +1,4 @@
-//! What many nodes and edges share, stored once and freed with its last user.
+//! Interned values: stored once for many nodes and edges, and freed with the last use.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct Shared<T> {
     uses: u32,
 }
 
-/// Values stored once each, counted, and freed with their last use.
+/// Reference-counted values, each stored once.
 #[derive(Debug)]
 pub(super) struct Interner<T> {
     entries: Arena<Shared<T>>,
@@ -41,8 +41,8 @@ impl<T> Interner<T> {
 }
 
 impl<T: Interned> Interner<T> {
-    /// Counts one more use of the value with this hash that `is` recognises,
-    /// made by `make` if it is new.
+    /// Counts one more use of the value with this hash that satisfies `is`, created by `make` if
+    /// there is none.
     pub(super) fn acquire(
         &mut self,
         hash: u64,
@@ -59,7 +59,7 @@ impl<T: Interned> Interner<T> {
         id
     }
 
-    /// Counts one use less.
+    /// Drops one use.
     pub(super) fn release(&mut self, id: Id<Shared<T>>) {
         let shared = &mut self.entries[id];
         shared.uses -= 1;
@@ -72,7 +72,7 @@ impl<T: Interned> Interner<T> {
         }
     }
 
-    /// The value with this hash that `is` recognises, if somebody uses it.
+    /// The value with this hash that satisfies `is`.
     pub(super) fn find(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<Id<Shared<T>>> {
         let is = |&id: &Id<Shared<T>>| {
             #[cfg(test)]
@@ -86,7 +86,7 @@ impl<T: Interned> Interner<T> {
         &self.entries[id].value
     }
 
-    /// For the parts of a value that do not identify it.
+    /// The caller may change only what does not identify the value.
     pub(super) fn get_mut(&mut self, id: Id<Shared<T>>) -> &mut T {
         &mut self.entries[id].value
     }

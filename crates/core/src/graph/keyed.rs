@@ -4,12 +4,12 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::object::{HashSeed, Keyed};
 
-/// A map with a hasher that nobody outside can compute. No decision depends on its order.
+/// A map with a secret hash key. No decision depends on its order.
 pub(super) type KeyedMap<K, V> = HashMap<K, V, Keyed>;
-/// A set with such a hasher.
+/// A set with a secret hash key. No decision depends on its order.
 pub(super) type KeyedSet<K> = HashSet<K, Keyed>;
 
-/// What a table of the graph is for: each has a hash of its own.
+/// What a table of the graph is for. Each purpose has a hash function of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
     Partitions = 1,

@@ -1,9 +1,9 @@
 //! Objects that name very many owners.
 //!
-//! The API server accepts some 10,000 owner references on one object. Each owner that no
-//! monitor shows would be a key of its own in the delete pool, to be looked up by itself:
-//! one object would put 10,000 keys into the queue. Such an object verifies its owners
-//! itself instead, a few at a time, and stands in the queue once.
+//! The API server accepts about 10,000 owner references on one object. Each owner that no
+//! monitor shows is normally a key of its own in the delete pool, so one object could queue
+//! 10,000 keys. The worker of a large object verifies the owners itself, a few at a time, and
+//! the object is queued once.
 
 use super::node::{Edge, EdgeId, NodeId, Presence};
 use super::{Effects, Partition};
@@ -11,18 +11,17 @@ use super::{Effects, Partition};
 /// An object with more owner references than this is a large one.
 pub const LARGE: usize = 64;
 
-/// So many dependents of an owner are looked at to find out who verifies it.
+/// How many dependents of an owner are checked to find out who verifies it.
 const LOOKED_AT: usize = 16;
 
 impl Partition {
-    /// Whether an object names more than [`LARGE`] owners. Costs no more than that.
+    /// Whether an object names more than [`LARGE`] owners. Visits no more than that.
     pub(super) fn is_large(&self, id: NodeId) -> bool {
         self.store.owners(id).nth(LARGE).is_some()
     }
 
-    /// A dependent has joined those of an owner that is still to be verified. As long as
-    /// these were large ones, the owner is in no queue itself, and they may go before they
-    /// come to it.
+    /// An owner that has to be verified got another dependent. If all others are large, the
+    /// owner is not queued itself, and they may be deleted before they verify it.
     pub(super) fn dependent_joined(&self, edge: EdgeId, is_large: bool, out: &mut Effects) {
         let Edge { dependent, owner, .. } = self.store.edges[edge];
         if is_large {
@@ -35,15 +34,14 @@ impl Partition {
         }
     }
 
-    /// Whether all dependents of an owner are large ones, which verify it. Where it has many,
-    /// it is verified by itself.
+    /// Whether an owner has few dependents and all are large, so that they verify it.
     pub(super) fn is_verified_by_large(&self, owner: NodeId) -> bool {
         let mut dependents = self.store.dependents(owner).map(|edge| self.store.edges[edge].dependent);
         let mut few = dependents.by_ref().take(LOOKED_AT).peekable();
         few.peek().is_some() && few.all(|dependent| self.is_large(dependent)) && dependents.next().is_none()
     }
 
-    /// An object was large and is so no more: its owners are verified as those of any other.
+    /// An object is no longer large: its owners are queued for verification.
     pub(super) fn no_longer_large(&self, dependent: NodeId, out: &mut Effects) {
         for edge in self.store.owners(dependent) {
             let owner = self.store.edges[edge].owner;

@@ -1,4 +1,22 @@
-//! The graph of owners and dependents: pure, no I/O, no clock, no actors.
+//! The graph of owners and dependents.
+//!
+//! A [`Partition`] is the entry point. It takes [`Intake`] from monitors and discovery, and
+//! [`PeerMessage`]s from other partitions. It answers with [`Effects`]: keys to work on,
+//! messages and reports. Workers ask it for a [`Snapshot`] of the object that they work on.
+//!
+//! The data is in `store` (nodes, found by `index`, in an `arena`), `edges` (owner references),
+//! `types` and `intern` (what many nodes share). The other files are the rules, each a part of
+//! `impl Partition`:
+//!
+//! | Files | Rules |
+//! |---|---|
+//! | `observe`, `relist`, `deletion`, `attach` | what follows from an object, a list, a deletion, a reference |
+//! | `foreground`, `cycles` | progress of foreground deletions, and those that wait for each other |
+//! | `catalog` | resource types that appear, disappear and change |
+//! | `cross_partition`, `sharding` | owners in partition 0 with dependents elsewhere |
+//! | `shared_uid`, `large` | objects served under two resources; objects with very many owners |
+//! | `disturbance` | what is no longer proved after watches broke |
+//! | `query`, `scan`, `stuck`, `dump` | what workers and people ask |
 
 mod arena;
 mod attach;
@@ -52,6 +70,6 @@ pub use snapshot::{
 pub use store::MemoryUsage;
 pub use stuck::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
 
-/// Which partition.
+/// The number of a partition; 0 has the cluster-scoped objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PartitionId(pub u16);

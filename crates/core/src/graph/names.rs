@@ -1,9 +1,9 @@
-//! The names of nodes: those of a chunk of the arena in one piece of text.
+//! The names of nodes. All names of an arena chunk share one allocation.
 //!
-//! An allocation for each name costs a pointer, a length, and what the allocator adds and
-//! rounds up; all that together is about as long as a name.
+//! An allocation per name would cost a pointer, a length and the allocator's overhead, together
+//! about as much as the name itself.
 
-/// Where a node's name is, among those of its chunk.
+/// The position of a node's name in the text of its chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Name {
     start: u32,
@@ -26,14 +26,14 @@ impl Name {
 #[derive(Debug, Default)]
 struct Page {
     text: String,
-    /// How much of the text is no name any more.
+    /// The bytes of removed names.
     unused: usize,
 }
 
-/// Text grows by at least so much: a whole page has about 4,000 bytes.
+/// The least growth of a text. A full page has about 4,000 bytes.
 const MIN_GROWTH: usize = 128;
-/// A new page has room for as much as the one before, since names of one type follow each
-/// other; but not for more than this.
+/// A new page reserves as much as the previous one uses, because names of one type follow each
+/// other, up to this limit.
 const MAX_FIRST_GROWTH: usize = 64 * MIN_GROWTH;
 
 impl Page {
@@ -41,7 +41,7 @@ impl Page {
         self.text.len() - self.unused
     }
 
-    /// Writes the text anew, without what is unused and with room for so much more.
+    /// Rewrites the text without the removed names, with this much spare capacity.
     fn compact<'a>(&mut self, names: impl Iterator<Item = &'a mut Name>, room: usize) {
         let used = self.used();
         let old = std::mem::replace(self, Self { text: String::with_capacity(used + room), unused: 0 });
@@ -62,12 +62,11 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// A name on the page of this chunk.
     pub(super) fn get(&self, chunk: usize, name: Name) -> &str {
         self.pages.get(chunk).map_or("", |page| &page.text[name.range()])
     }
 
-    /// Adds a name to the page of a chunk whose nodes have these names.
+    /// Adds a name to a chunk. `others` are the names of the chunk's nodes.
     pub(super) fn insert<'a>(
         &mut self,
         chunk: usize,
@@ -95,7 +94,7 @@ impl Names {
         name
     }
 
-    /// Takes a name away; these are those that the other nodes of the chunk have.
+    /// Removes a name from a chunk. `others` are the names of the chunk's remaining nodes.
     pub(super) fn remove<'a>(
         &mut self,
         chunk: usize,
@@ -111,13 +110,13 @@ impl Names {
         }
     }
 
-    /// How long all names are together.
+    /// The length of all names.
     #[cfg(any(test, feature = "test-util"))]
     pub(super) const fn used(&self) -> usize {
         self.used
     }
 
-    /// What they take up.
+    /// The memory in use.
     pub(super) fn bytes(&self) -> usize {
         self.pages.capacity() * size_of::<Page>()
             + self.pages.iter().map(|page| page.text.capacity()).sum::<usize>()

@@ -1,4 +1,4 @@
-//! Nodes and edges, small: a large cluster has a million of each.
+//! Nodes and edges. They are small because a large cluster has a million of each.
 
 use crate::object::{DeletionState, Finalizers, Uid};
 
@@ -10,7 +10,7 @@ use super::types::TypeId;
 pub(super) type NodeId = Id<Node>;
 pub(super) type EdgeId = Id<Edge>;
 
-/// The version of a node, as far as it is a number that fits.
+/// The version of a node, if it is a number that fits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Version(pub(super) u64);
 
@@ -29,50 +29,50 @@ impl Version {
 pub(super) enum Presence {
     /// A monitor shows it.
     Observed,
-    /// Some dependent names it and no monitor shows it: to be verified.
+    /// Some dependent names it and no monitor shows it: it has to be verified.
     Virtual,
-    /// Proved absent, and still named by a dependent. So an absence is remembered
-    /// here exactly as long as it is needed.
+    /// Proved absent, and still named by a dependent. The node remembers the absence for
+    /// exactly as long as it matters.
     Absent,
-    /// A cluster-scoped owner, seen from a namespaced partition: coordinates and
-    /// edges only, the node itself lives in partition 0.
+    /// In a namespaced partition: a stub of a cluster-scoped owner, whose node lives in
+    /// partition 0.
     Remote,
-    /// An owner whose kind does not resolve: nobody knows what it is.
+    /// An owner whose `apiVersion` and kind do not resolve.
     Unresolved,
-    /// In partition 0: a namespaced kind that a cluster-scoped dependent names.
+    /// In partition 0: an owner of a namespaced kind, named by a cluster-scoped dependent.
     InvalidScope,
-    /// In partition 0: a dependent that lives elsewhere, known by its links.
+    /// In partition 0: a dependent that lives in another partition and is known by its links.
     Linked,
 }
 
-/// What a node is in relation to other nodes with its uid.
+/// The role of a node among the nodes with its uid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// No other resource shows this object.
     Single,
-    /// Several resources show this object; it is handled under this one.
+    /// Several resources show this object; work is done on this node.
     Primary,
-    /// Another resource's view of an object that is handled there.
+    /// Another view of an object whose primary is elsewhere.
     Alias,
 }
 
 /// The type of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeType {
-    /// A type that is or was served, and the node's place in the type's list.
+    /// A type that is or was served, and the node's position in the type's list.
     Served { id: TypeId, position: u32 },
-    /// None: the `apiVersion` and `kind` of the reference, which did not resolve.
+    /// The `apiVersion` and kind of a reference, which did not resolve.
     Unresolved(ReferenceTypeId),
 }
 
-/// With a uid, the key of a node.
+/// Together with a uid, the key of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Served(TypeId),
     Unresolved(ReferenceTypeId),
 }
 
-/// An object, or what some reference takes for one.
+/// An object, or a stub of one that a reference names.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) uid: Uid,
@@ -80,18 +80,18 @@ pub(super) struct Node {
     pub(super) version: Version,
     pub(super) namespace: Option<NamespaceId>,
     pub(super) node_type: NodeType,
-    /// The first of its references, in the order in which they were written.
+    /// The first of its own references, in their written order.
     pub(super) first_owner: Option<EdgeId>,
-    /// One of its dependents.
+    /// The first edge in the list of its dependents.
     pub(super) first_dependent: Option<EdgeId>,
     pub(super) generation: u32,
     pub(super) presence: Presence,
     pub(super) deletion: DeletionState,
     pub(super) finalizers: Finalizers,
     pub(super) role: Role,
-    /// Shown by the list that is running, or since.
+    /// Seen since the current list began.
     pub(super) listed: bool,
-    /// Of a linked node: another reference has the uid of the one that is linked.
+    /// For a linked node: another reference of the dependent has the same uid as the linked one.
     pub(super) shares_uid: bool,
 }
 
@@ -103,7 +103,7 @@ impl Node {
         }
     }
 
-    /// Whether its kind leads to no type; what does is another node.
+    /// Whether its kind does not resolve to a type.
     pub(super) const fn is_unresolved(&self) -> bool {
         matches!(self.node_type, NodeType::Unresolved(_))
     }
@@ -117,8 +117,8 @@ impl Node {
     }
 }
 
-/// One owner reference. Its uid is the owner node's; its name too, unless the
-/// store keeps another one for it.
+/// One owner reference. Its uid is that of the owner node. So is its name, unless the store
+/// keeps another one in `own_names`.
 #[derive(Debug)]
 pub(super) struct Edge {
     pub(super) dependent: NodeId,
@@ -132,7 +132,7 @@ pub(super) struct Edge {
     pub(super) previous_dependent: Option<EdgeId>,
     pub(super) blocking: bool,
     pub(super) controller: bool,
-    /// The reference's name is not the owner node's.
+    /// The reference has another name than the owner node.
     pub(super) own_name: bool,
 }
 

@@ -1,4 +1,4 @@
-//! An object as a monitor shows it: new, known, or changed.
+//! Objects that a monitor shows: new, known or changed.
 
 use crate::mutation::{self, Mutation};
 use crate::object::{DeletionState, ObjectFacts, ResourceVersion};
@@ -9,20 +9,20 @@ use super::types::{Listing, TypeId};
 use super::{Effects, Partition};
 
 impl Partition {
-    /// A list or a watch showed an object.
+    /// Applies an object that a list or a watch showed.
     pub(super) fn apply(&mut self, type_id: TypeId, facts: &ObjectFacts, out: &mut Effects) {
         match self.store.find(&facts.uid, Target::Served(type_id)) {
             Some(id) if self.store.nodes[id].is_observed() => {
                 let was = self.store.version(id);
                 self.update(id, facts, out);
-                // A list shows the last of what happened, and hides what came between: a
-                // finalizer that we took off may have come back. Whoever was done with
-                // the node relied on an event that never comes.
+                // A list shows the latest state and hides what happened in between. For
+                // example, a finalizer that we removed may be back. Earlier work on the node
+                // relied on events that will never arrive.
                 if self.store.types.entries[type_id].is_listing() && self.store.version(id) != was {
                     self.derive_work(id, out);
                     if self.store.nodes[id].is_deleting_dependents() {
-                        // And its owner may have been solid for a while: whoever was kept for
-                        // that is to go after all.
+                        // The owner may have been solid for a while, and dependents that were
+                        // kept for that reason have to be evaluated again.
                         self.queue_live_dependents(id, out);
                     }
                 }
@@ -41,7 +41,7 @@ impl Partition {
         let was = self.store.nodes[id].presence;
         let guess = (was == Presence::Absent).then(|| self.store.identity(id));
         if was == Presence::Remote {
-            // The type was cluster-scoped and came back namespaced.
+            // The type was cluster-scoped and is namespaced now.
             self.unlink_dependents(id, out);
         }
         self.store.relocate(id, facts.namespace.as_ref(), &facts.name);
@@ -67,8 +67,8 @@ impl Partition {
         self.send_links(id, out);
     }
 
-    /// An observed node is shown again: compared with the node, not with the
-    /// event before, because an update may come without the one that preceded it.
+    /// Updates an observed node. The object is compared with the node and not with the previous
+    /// event, because events may be skipped.
     fn update(&mut self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) {
         self.store.nodes[id].listed = true;
         let (known, shown) = (&self.store.version(id), &facts.resource_version);
@@ -108,7 +108,7 @@ impl Partition {
             self.queue_mismatched_dependents(id, out);
         }
         self.deletion_state_changed(id, was, out);
-        // A dependent that was parked for an invalid reference would stay so for ever.
+        // Otherwise a dependent that was parked for an invalid reference would stay parked.
         let returned = was.is_being_deleted() && !deletion.is_being_deleted();
         if (rewritten || moved || returned) && !self.store.owners(id).all(|edge| self.is_settled(edge)) {
             self.queue(id, out);
@@ -117,19 +117,18 @@ impl Partition {
         self.send_links(id, out);
     }
 
-    /// An object is shown at a lower version than its node has. Whether the node goes
-    /// back to that.
+    /// Whether a node accepts a lower version than it has.
     fn accepts_older_version(&self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) -> bool {
         let NodeType::Served { id: type_id, .. } = self.store.nodes[id].node_type else { return false };
         let entry = &self.store.types.entries[type_id];
         if !self.store.versions_order(id) {
             return true;
         }
-        // A watch repeats itself, and a list may turn out to be old.
+        // Watches repeat events, and a list may be older than the node.
         if entry.listing() != Listing::UpToDate || mutation::is(Mutation::TrustNodesOverLists) {
             return false;
         }
-        // Versions of an object only grow: this one has been brought back.
+        // The versions of an object only grow, so the store was restored.
         out.restored.get_or_insert_with(|| {
             let (resource, known) = (&entry.resource.group_resource, self.store.version(id));
             let version = |version: Option<&ResourceVersion>| version.map(ToString::to_string);
@@ -148,14 +147,13 @@ impl Partition {
             && references.next().is_none()
     }
 
-    /// Whether nothing could come of looking at a reference.
+    /// Whether evaluating a reference cannot change anything.
     pub(super) fn is_settled(&self, edge: EdgeId) -> bool {
         self.is_known_solid(edge) || self.is_invalid_scope(edge)
     }
 
-    /// What follows when a node's deletion has come this far and had only come to
-    /// `was`. States, not transitions of single fields, so that a second
-    /// foreground deletion works like the first (kubernetes#115570).
+    /// Applies the rules for a change of the deletion state. They compare states and not single
+    /// fields, so that a second foreground deletion works like the first (kubernetes#115570).
     fn deletion_state_changed(&mut self, id: NodeId, was: DeletionState, out: &mut Effects) {
         let now = self.store.nodes[id].deletion;
         if now == was {
@@ -170,7 +168,7 @@ impl Partition {
                 self.queue(id, out);
             }
             DeletionState::Orphaning => self.queue_orphaning(id, out),
-            // Whoever waited for it, and was not deleted with it, has a solid owner now.
+            // Dependents that were waiting and were not deleted have a solid owner now.
             DeletionState::Live | DeletionState::Terminating if was == DeletionState::DeletingDependents => {
                 for member in self.group(id) {
                     self.queue_live_dependents(member, out);
@@ -180,7 +178,7 @@ impl Partition {
         }
     }
 
-    /// Derives the work that a node itself stands for.
+    /// Queues a node if its state requires work.
     pub(super) fn derive_work(&self, id: NodeId, out: &mut Effects) {
         let node = &self.store.nodes[id];
         let doubtful = || {
@@ -188,7 +186,7 @@ impl Partition {
             self.store.owners(id).any(|edge| !remote(edge) && !self.is_settled(edge))
         };
         match node.presence {
-            // Its dependents come to it.
+            // Its dependents verify it.
             Presence::Virtual if self.is_verified_by_large(id) => {}
             Presence::Virtual => self.queue(id, out),
             Presence::Observed if self.is_alias(id) => {}
@@ -207,12 +205,12 @@ impl Partition {
         }
     }
 
-    /// Derives all work anew (rule 8.10): every virtual node, every node that is deleting
-    /// dependents or orphaning, every dependent with a reference that is not known to be
-    /// solid. For the moment when the write gate opens.
+    /// Derives all work from the graph, for the moment when the write gate opens (rule 8.10).
+    /// Queues every virtual node, every node that is deleting dependents or orphaning, and every
+    /// dependent with a reference that is not known to be solid.
     ///
-    /// References to owners in partition 0 are judged there, so every partition
-    /// must be asked.
+    /// Partition 0 evaluates the references to its owners, so the caller has to call this on
+    /// every partition.
     pub fn rederive(&self, out: &mut Effects) {
         for (id, _) in self.store.nodes.iter() {
             self.derive_work(id, out);

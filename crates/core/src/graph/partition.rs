@@ -1,4 +1,4 @@
-//! A partition of the graph: its entry points.
+//! The entry points of a partition, and the state that its rules share.
 
 use std::sync::Arc;
 
@@ -16,79 +16,72 @@ use super::{DeletesProve, Effects, Epoch, Intake, PartitionId, PeerMessage, Shar
 
 /// One part of the graph of owners and dependents.
 ///
-/// Pure: what happens comes in through [`intake`](Self::intake) and
-/// [`receive`](Self::receive), what is to be done goes out as [`Effects`], and
-/// workers ask for a [`Snapshot`](super::Snapshot) at the moment they decide.
-/// The same calls in the same order always have the same effects in the same order.
+/// Input arrives through [`intake`](Self::intake) and [`receive`](Self::receive), and output
+/// leaves as [`Effects`]. Workers take a [`Snapshot`](super::Snapshot) at the moment when they
+/// decide. The same calls in the same order always have the same effects in the same order.
 #[derive(Debug)]
 pub struct Partition {
     pub(super) id: PartitionId,
     pub(super) sharding: Sharding,
     pub(super) catalog: Arc<Catalog>,
     pub(super) store: Store,
-    /// How far each observed node that is deleting dependents is. Only these
-    /// need counters, and they are few.
+    /// The counters of the observed nodes that are deleting dependents. They are few.
     pub(super) progress: KeyedMap<NodeId, Progress>,
-    /// Which of them wait for each other in a circle, as far as anybody has asked.
+    /// Which of them are in cycles, as far as queries found out.
     pub(super) cycles: Cycles,
-    /// Writes whose event has not arrived yet.
+    /// Our own writes whose events have not arrived.
     pub(super) expected: KeyedMap<NodeId, Expectation>,
-    /// Nodes that had a reference of invalid scope when somebody last looked, or
-    /// have got one since.
+    /// Nodes that had a reference of invalid scope at the last query, or have got one since.
     pub(super) invalid_scope_candidates: KeyedSet<NodeId>,
-    /// What was found waiting when somebody last looked.
+    /// The nodes that were stuck at the last query.
     pub(super) noticed: KeyedMap<NodeId, Noticed>,
-    /// The latest time that watches broke.
+    /// The latest break of the watches.
     pub(super) disturbance: Disturbance,
 }
 
-/// A write of ours whose event has not arrived yet.
+/// One of our own writes whose event has not arrived.
 #[derive(Debug)]
 pub(super) struct Expectation {
     change: ExpectedChange,
-    /// Whether a worker wanted to decide on the node meanwhile: it is queued
-    /// again when the event comes.
+    /// Whether a worker wanted to evaluate the node in the meantime. Then it is queued again when
+    /// the event arrives.
     pub(super) asked: bool,
 }
 
-/// What became of an [`Intake`].
+/// The result of an [`Intake`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntakeOutcome {
-    /// It is in the graph.
     Applied,
-    /// It came from a monitor that does not run any more and was discarded.
+    /// It came from a monitor that no longer runs, and was discarded.
     Stale,
 }
 
-/// What a successful write will show as an event.
+/// What the event of a successful write will show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpectedChange {
-    /// The object goes.
+    /// The object is gone.
     Removed,
-    /// The object gets this version.
+    /// The object has this version.
     Version(ResourceVersion),
 }
 
 /// The size of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// All nodes, also the virtual ones and other stubs.
+    /// All nodes, stubs included.
     pub nodes: usize,
-    /// Owners that are named and neither observed nor proved absent.
+    /// Owners that are neither observed nor proved absent.
     pub virtual_nodes: usize,
-    /// Owner references.
     pub edges: usize,
-    /// Those of them whose kind leads to no type that is served.
+    /// Owner references whose kind does not resolve.
     pub unresolved: usize,
-    /// The memory taken up, nearly.
+    /// The approximate memory in use.
     pub bytes: usize,
-    /// Nodes that a worker has written and whose event has not arrived. For the
-    /// idle probe.
+    /// Writes whose events have not arrived, for the idle probe.
     pub unseen_writes: usize,
 }
 
 impl Partition {
-    /// An empty partition.
     #[must_use]
     pub fn new(id: PartitionId, sharding: Sharding, catalog: Arc<Catalog>) -> Self {
         let store = Store::new(sharding.seed());
@@ -107,13 +100,12 @@ impl Partition {
         }
     }
 
-    /// Which partition this is.
     #[must_use]
     pub const fn id(&self) -> PartitionId {
         self.id
     }
 
-    /// Applies what a monitor or discovery tells.
+    /// Applies what a monitor or discovery reports.
     pub fn intake(&mut self, intake: Intake, out: &mut Effects) -> IntakeOutcome {
         match intake {
             Intake::MonitorStarted { resource, epoch, deletes_prove } => {
@@ -127,7 +119,7 @@ impl Partition {
         }
     }
 
-    /// Applies what another partition tells.
+    /// Applies a message of another partition.
     pub fn receive(&mut self, message: PeerMessage, out: &mut Effects) {
         match message {
             PeerMessage::Link(link) => self.link(&link, out),
@@ -150,7 +142,7 @@ impl Partition {
         }
         entry.resource = Arc::clone(resource);
         entry.unserved = false;
-        // Versions that another server gave are no measure for the next one's.
+        // Versions of different servers cannot be compared.
         let before = entry.versions_of.replace(deletes_prove);
         let is_foreign = before.is_some_and(|before| before != deletes_prove);
         entry.monitor =
@@ -177,7 +169,7 @@ impl Partition {
             return IntakeOutcome::Stale;
         };
         for events in events.chunks(AT_ONCE) {
-            // One that is alone has been read for by whoever had several of these.
+            // The caller prefetches for batches of one event.
             if events.len() > 1 {
                 self.prefetch(events.iter());
             }
@@ -197,31 +189,31 @@ impl Partition {
         IntakeOutcome::Applied
     }
 
-    /// Whether a monitor of this type runs and has shown a complete list. Until
-    /// then an observed node of the type says nothing about what exists.
+    /// Whether a monitor of this type runs and has completed a list. Until then an observed node
+    /// of the type does not prove that its object exists.
     #[must_use]
     pub fn is_synced(&self, group_resource: &GroupResource) -> bool {
         let types = &self.store.types;
         types.find(group_resource).is_some_and(|id| types.entries[id].is_synced())
     }
 
-    /// Forgets everything: the store was restored from a backup, so that versions
-    /// went back and uids may return. Monitors start afresh.
+    /// Forgets everything, because the store was restored from a backup: versions went back and
+    /// uids may return. The caller restarts the monitors.
     pub fn reset(&mut self) {
         let disturbance = std::mem::take(&mut self.disturbance);
         *self = Self { disturbance, ..Self::new(self.id, self.sharding, Arc::clone(&self.catalog)) };
     }
 
-    /// Notes that a worker's write succeeded and its event has not been seen yet.
-    /// Nothing is noted if the node is already as the write left it, or gone.
+    /// Records that a worker's write succeeded and that its event is awaited, unless the node is
+    /// already as the write left it, or gone.
     ///
-    /// Until the event comes the node is not decided on again: what is known of it
-    /// is outdated for certain, and a second DELETE or patch would only be refused.
+    /// Until the event arrives the node is not evaluated: it is certainly outdated, and the API
+    /// server would only reject a second DELETE or patch.
     pub fn expect_event(&mut self, key: &Key, change: &ExpectedChange) {
         let Some(id) = self.store.find_key(key).filter(|&id| self.store.nodes[id].is_observed()) else {
             return;
         };
-        // Nobody would show an event.
+        // No event would arrive.
         if !self.store.is_monitored(id) {
             return;
         }
@@ -232,22 +224,22 @@ impl Partition {
         if shows {
             return;
         }
-        // An object served twice goes under all its names, and each watch says so in
-        // its own time: the view that takes over must not be deleted once more.
-        // (Versions of the views need not be comparable.)
+        // An object that is served twice is gone from all its views, but each watch reports that
+        // separately. The view that becomes primary must not be deleted a second time. (Versions
+        // of different views need not be comparable.)
         let views = if *change == ExpectedChange::Removed { self.group(id) } else { smallvec::smallvec![id] };
         for view in views {
-            // Whoever was put off for an earlier write waits for this one.
+            // Work that awaits the event of an earlier write awaits this one.
             let asked = self.expected.get(&view).is_some_and(|earlier| earlier.asked);
             self.expected.insert(view, Expectation { change: change.clone(), asked });
         }
     }
 
-    /// Called with every event of a node that has a newer version than it had.
+    /// Called for every event that gives a node another version.
     pub(super) fn note_event(&mut self, id: NodeId, out: &mut Effects) {
         let Some(expectation) = self.expected.get(&id) else { return };
         let pending = match (&expectation.change, self.store.version(id)) {
-            // Versions that cannot be compared, or mean nothing: any event will do.
+            // If versions cannot be compared, any event counts.
             (ExpectedChange::Version(version), Some(seen)) => {
                 version.is_after(&seen) && self.store.versions_order(id)
             }
@@ -258,13 +250,12 @@ impl Partition {
         }
     }
 
-    /// Whether a write of ours to a node has not been seen yet; if so, the node is
-    /// queued again when it has.
+    /// Whether the event of our own write to a node is awaited. If so, the node is queued again
+    /// when the event arrives.
     pub(super) fn awaits_event(&mut self, id: NodeId) -> bool {
         self.expected.get_mut(&id).map(|expectation| expectation.asked = true).is_some()
     }
 
-    /// The size of the partition.
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats {
@@ -277,30 +268,29 @@ impl Partition {
         }
     }
 
-    /// What this partition takes up.
     #[must_use]
     pub fn memory_usage(&self) -> MemoryUsage {
         self.store.memory_usage()
     }
 
-    /// How many objects of a type are here.
+    /// The number of objects of a type in this partition.
     #[must_use]
     pub fn population(&self, group_resource: &GroupResource) -> usize {
         let types = &self.store.types;
         types.find(group_resource).map_or(0, |id| types.entries[id].observed)
     }
 
-    /// Queues a node for the delete pool, under its primary name if it has several.
+    /// Queues a node's primary for the delete pool.
     pub(super) fn queue(&self, id: NodeId, out: &mut Effects) {
         let id = self.primary(id);
-        // One object that names thousands of owners is queued for each of them.
+        // An object that names thousands of owners is queued for each, one after another.
         let is_last = |last: &Key| last.uid == self.store.nodes[id].uid && *last == self.store.key(id);
         if !out.delete.last().is_some_and(is_last) {
             out.delete.push(self.store.key(id));
         }
     }
 
-    /// Queues a node for the orphan pool.
+    /// Queues a node's primary for the orphan pool.
     pub(super) fn queue_orphaning(&self, id: NodeId, out: &mut Effects) {
         out.orphan.push(self.store.key(self.primary(id)));
     }
@@ -312,7 +302,7 @@ impl Partition {
         }
     }
 
-    /// Queues every dependent of a node that is gone or deletes them.
+    /// Queues every dependent of a node that is gone or is deleting dependents.
     pub(super) fn queue_cascade(&self, id: NodeId, out: &mut Effects) {
         let start = out.delete.len();
         self.queue_dependents(id, out);
@@ -329,14 +319,14 @@ impl Partition {
         }
     }
 
-    /// Frees a node that nothing needs any more.
+    /// Frees a stub that no edge needs any more.
     pub(super) fn collect(&mut self, id: NodeId) {
         let node = &self.store.nodes[id];
         match (node.presence, node.first_owner, node.first_dependent) {
             (Presence::Observed, ..) => {}
             (_, None, None) => self.store.free(id),
             (Presence::Linked, None, Some(_)) => {
-                // What the last link said is no longer kept up to date.
+                // Without links, nobody keeps these up to date.
                 self.store.set_presence(id, Presence::InvalidScope);
                 let node = &mut self.store.nodes[id];
                 node.deletion = DeletionState::Live;

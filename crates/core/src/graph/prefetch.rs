@@ -1,9 +1,8 @@
-//! Reading ahead: what a batch of changes needs, before the first of them is dealt with.
+//! Prefetching: loads what a batch of events needs into the processor's cache.
 //!
-//! With a million objects nothing is in a processor's cache, and from an event to the name of
-//! its object's owner is a chain of half a dozen reads, each of which has to wait for the one
-//! before. The chains of several events know nothing of each other: walked side by side, step by
-//! step, they wait together.
+//! With a million objects nothing is in the cache. From an event to the name of its object's
+//! owner is a chain of half a dozen dependent loads. The chains of different events are
+//! independent, so walking them in step overlaps their cache misses.
 
 use std::hint::black_box;
 
@@ -12,16 +11,16 @@ use smallvec::SmallVec;
 use super::node::NodeId;
 use super::{Partition, WatchEvent};
 
-/// So many changes are read for at a time: all that they need stays in the nearest cache until
-/// they have been dealt with, some ten lines of 64 bytes each.
+/// The number of events to prefetch for at a time. Each needs about ten cache lines of 64
+/// bytes, so everything stays in the first-level cache until it is used.
 pub(super) const AT_ONCE: usize = 32;
 
 type Batch<T> = SmallVec<[T; AT_ONCE]>;
 
 impl Partition {
-    /// Reads what dealing with these changes will read, most likely. It changes nothing, and
-    /// nothing depends on it. [`intake`](Self::intake) does it for changes that come together;
-    /// for those that come one by one, whoever has several can.
+    /// Loads what these events will most likely need. This changes nothing, and nothing depends
+    /// on it. [`intake`](Self::intake) prefetches for the events of one batch; a caller that has
+    /// several batches of one event each can prefetch for all of them.
     pub fn prefetch<'a>(&self, events: impl Iterator<Item = &'a WatchEvent>) {
         let store = &self.store;
         let nodes: Batch<NodeId> = events
@@ -30,7 +29,7 @@ impl Partition {
                 WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => None,
             })
             .collect();
-        // Alone, it would be waited for as long.
+        // The misses of a single event have nothing to overlap with.
         if nodes.len() < 2 {
             return;
         }

@@ -1,4 +1,4 @@
-//! What workers ask.
+//! Queries of workers and of read-only observers.
 
 use std::collections::BTreeSet;
 
@@ -12,28 +12,30 @@ use super::{
     ReferenceSnapshot, Snapshot, VirtualSnapshot,
 };
 
-/// An observed object, without what is known of its owners.
+/// An observed object, without what is known about its owners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedObject {
-    /// How far its deletion has come.
     pub deletion: DeletionState,
-    /// Its own garbage collector finalizers.
     pub finalizers: Finalizers,
-    /// Its references, in order.
     pub references: Vec<OwnerReference>,
 }
 
 impl Partition {
-    /// The state of a key's node, for a worker that decides on it now.
+    /// The state of a key's node, for a worker that evaluates it now.
     ///
-    /// For a node that is deleting dependents this also queues what blocks it
-    /// and is not deleting dependents itself.
+    /// This also queues work:
+    ///
+    /// - for a node that is deleting dependents, the blocking dependents that are not;
+    /// - for an alias, the primary;
+    /// - for a node whose last write has not been seen, the node, when the event arrives.
+    ///
+    /// [`observed_object`](Self::observed_object) queues nothing.
     pub fn snapshot_and_queue(&mut self, key: &Key, out: &mut Effects) -> Snapshot {
         let Some(id) = self.store.find_key(key) else { return Snapshot::Gone };
         let presence = self.store.nodes[id].presence;
         match presence {
             Presence::Observed if self.is_alias(id) => {
-                // Queued before the primary view of the object showed up.
+                // It was queued before the primary appeared.
                 self.queue(id, out);
                 Snapshot::Gone
             }
@@ -51,8 +53,8 @@ impl Partition {
         }
     }
 
-    /// The same, unless it is an object that names very many owners: `None`, and nothing is
-    /// done. Costs no more than what a [small](super::LARGE) object takes.
+    /// The same, or `None` without any effect if the object names more owners than
+    /// [`LARGE`](super::LARGE).
     pub fn snapshot_and_queue_small(&mut self, key: &Key, out: &mut Effects) -> Option<Snapshot> {
         let is_large = |id: NodeId| self.store.nodes[id].presence == Presence::Observed && self.is_large(id);
         if self.store.find_key(key).is_some_and(is_large) {
@@ -83,7 +85,7 @@ impl Partition {
             deletion: node.deletion,
             finalizers: node.finalizers,
             has_dependents: self.counted_dependents(id).next().is_some(),
-            // Without references nothing is decided by it, and it may take a look at many.
+            // Nobody asks if there are no references, and it may mean a search of many edges.
             has_dependent_deleting_dependents: !references.is_empty()
                 && self.counted_dependents(id).any(|edge| self.dependent_deletes_dependents(edge)),
             references,
@@ -115,9 +117,9 @@ impl Partition {
         }
     }
 
-    /// Whether a dependent in this partition blocks the owner with this uid through
-    /// an `apiVersion` whose kinds could not be read so far. Such a reference
-    /// hangs on no owner until it resolves, and holds it all the same.
+    /// Whether a dependent in this partition blocks the owner with this uid through an
+    /// `apiVersion` whose kinds discovery could not read so far. Such a reference is not
+    /// attached to the owner's node until it resolves, and blocks the owner all the same.
     #[must_use]
     pub fn is_blocked_through_unread(&self, owner: &Uid) -> bool {
         if !self.catalog.has_unread() {
@@ -167,7 +169,7 @@ impl Partition {
         }
     }
 
-    /// Whether another of the dependent's references has this one's uid.
+    /// Whether another of the dependent's references has the same uid.
     pub(super) fn shares_uid(&self, edge: EdgeId) -> bool {
         let dependent = self.store.edges[edge].dependent;
         let uid = |edge: EdgeId| &self.store.nodes[self.store.edges[edge].owner].uid;
@@ -175,7 +177,7 @@ impl Partition {
             || self.store.owners(dependent).any(|other| other != edge && uid(other) == uid(edge))
     }
 
-    /// The uids that more than one of a dependent's references has.
+    /// The uids that occur in several of a dependent's references.
     pub(super) fn shared_uids(&self, dependent: NodeId) -> KeyedSet<&Uid> {
         let mut shared = KeyedSet::with_hasher(self.store.node_hasher);
         let mut seen = KeyedSet::with_hasher(self.store.node_hasher);
@@ -187,8 +189,8 @@ impl Partition {
         shared
     }
 
-    /// Whether deciding on a key may have waited for owners of a type: one of its owners is of
-    /// it, or it is such an owner itself. So is one that is not here any more, and done with.
+    /// Whether a key may have been parked for a type: it is of that type, or one of its owners
+    /// is. A key without a node always counts, since its evaluation costs nothing.
     #[must_use]
     pub fn is_concerned(&self, key: &Key, by: &GroupResource) -> bool {
         let is = |id: NodeId| self.store.resource_of(id).is_some_and(|own| own.group_resource == *by);
@@ -196,8 +198,8 @@ impl Partition {
         is(id) || self.store.owners(id).any(|edge| is(self.store.edges[edge].owner))
     }
 
-    /// The identity of a key's node: what was observed or, of an owner that is to be
-    /// verified, what is guessed.
+    /// The identity of a key's node: the observed one or, for an owner that has to be verified,
+    /// the one that a reference names.
     #[must_use]
     pub fn identify(&self, key: &Key) -> Option<Identity> {
         self.store.find_key(key).map(|id| self.store.identity(id))

@@ -1,4 +1,4 @@
-//! Lists: an object that one does not show may be gone (rules 1.16 and 1.17).
+//! Relists: an object that a list does not contain may be gone (rules 1.16 and 1.17).
 
 use std::cmp::Ordering;
 
@@ -21,9 +21,8 @@ impl Partition {
         }
     }
 
-    /// A list is complete. Nodes that it did not show are gone, by uid, unless
-    /// their own version is greater: an object that was created after the list's
-    /// version is not in it, and is alive.
+    /// A list is complete. A node whose uid was not in it is gone, unless the node's version
+    /// is greater than the list's: such an object was created after the list was taken.
     pub(super) fn list_ended(
         &mut self,
         type_id: TypeId,
@@ -38,7 +37,7 @@ impl Partition {
                 monitor.synced = true;
                 std::mem::take(&mut monitor.is_foreign)
             }
-            // An end without a beginning says nothing.
+            // An end without a beginning proves nothing.
             _ => return,
         };
         entry.was_listed = true;
@@ -56,7 +55,7 @@ impl Partition {
             }
             let order = self.store.version(id).zip(version).and_then(|(a, b)| a.partial_cmp(b));
             match order {
-                // Created after the list's version; unless the versions mean nothing.
+                // Created after the list, if versions are ordered at all.
                 Some(Ordering::Greater)
                     if deletes_prove == DeletesProve::Absence && !mutation::is(Mutation::TrustOldList) => {}
                 Some(_) if worth != deletes_prove => self.object_gone_unproved(id, out),

@@ -1,11 +1,11 @@
-//! The resource versions of nodes: numbers of eight bytes, nearly all of them.
+//! The resource versions of nodes. Nearly all are numbers and take eight bytes in the node.
 
 use crate::object::{Keyed, ResourceVersion};
 
 use super::keyed::KeyedMap;
 use super::node::{NodeId, Version};
 
-/// The versions that are no numbers: some aggregated API servers have such.
+/// The versions that are not numbers, as some aggregated API servers have them.
 #[derive(Debug)]
 pub(super) struct Versions(KeyedMap<NodeId, ResourceVersion>);
 
@@ -23,7 +23,7 @@ impl Versions {
         }
     }
 
-    /// Gives a node another version, or none.
+    /// Sets or clears the version of a node.
     pub(super) fn set(&mut self, id: NodeId, version: &mut Version, new: Option<&ResourceVersion>) {
         if version.is_apart() {
             self.0.remove(&id);
@@ -40,7 +40,7 @@ impl Versions {
         };
     }
 
-    /// What the map takes up; what is in there is somewhere else, and rare.
+    /// The size of the map, without the rare texts in it.
     pub(super) fn bytes(&self) -> usize {
         self.0.allocation_size()
     }

@@ -1,4 +1,4 @@
-//! An owner's dependents, page by page.
+//! Reads an owner's dependents page by page.
 
 use std::collections::BTreeSet;
 
@@ -9,27 +9,25 @@ use super::node::{EdgeId, NodeId, Role};
 use super::snapshot::Mark;
 use super::{Bookmark, DependentView, Partition};
 
-/// How many references a page looks at for each dependent that it may show: an object can
-/// name one owner thousands of times, and is shown once.
+/// How many references a page visits per dependent that it may return. An object can name one
+/// owner thousands of times, and is returned once.
 const REFERENCES_PER_DEPENDENT: usize = 64;
 
 /// Where the next page of an owner's dependents begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scan {
-    /// Moves on if this reference goes.
+    /// Advanced when this reference is removed.
     pub(super) next: Option<EdgeId>,
-    /// How many pages were shown.
     pages: u32,
 }
 
 impl Partition {
-    /// A page of an object's dependents, under whatever name they refer to it,
-    /// each once, and the bookmark of the next page if there may be one.
+    /// A page of an object's dependents without duplicates, through any of its views, and the
+    /// bookmark of the next page if there may be one.
     ///
-    /// What is there from the first page to the last is shown, whatever comes and
-    /// goes in between. Takes memory for one page only, and all pages together cost as
-    /// much as there are references to the object. Of two that read at the same time, one
-    /// begins anew.
+    /// Every dependent that exists from the first page to the last is returned. All pages
+    /// together take time linear in the number of references to the object, and memory for one
+    /// page. If two callers read at the same time, one of them starts over.
     pub fn dependents(
         &mut self,
         owner: &Key,
@@ -73,8 +71,8 @@ impl Partition {
         (page, Some(Bookmark(Mark::Pages(pages))))
     }
 
-    /// The same for an object that is served twice: rare, and nobody makes it so who may
-    /// only create objects. Each page looks at all dependents.
+    /// The same for an object that is served twice. Each page visits all dependents; this is
+    /// rare, and a user who may only create objects cannot cause it.
     fn dependents_of_group(
         &self,
         id: NodeId,
@@ -100,7 +98,7 @@ impl Partition {
         (page.into_iter().filter_map(view).collect(), next)
     }
 
-    /// The first of a dependent's references to an owner, if they count.
+    /// The first of a dependent's references to an owner that [counts](Self::counts_as_dependent).
     fn first_reference(&self, dependent: NodeId, owner: NodeId) -> Option<EdgeId> {
         let is = |&edge: &EdgeId| {
             self.same_object(self.store.edges[edge].owner, owner) && self.counts_as_dependent(edge)

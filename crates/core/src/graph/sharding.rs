@@ -8,10 +8,10 @@ use crate::object::{HashSeed, Namespace};
 use super::PartitionId;
 use super::keyed::Purpose;
 
-/// How namespaces are spread over partitions.
+/// How objects are distributed over partitions.
 ///
-/// Cluster-scoped objects live in partition 0, all others in one of 1..=n by
-/// their namespace: owner and dependent are then nearly always together.
+/// Cluster-scoped objects live in partition 0, all others in one of 1..=n, chosen by a hash of
+/// the namespace. So an owner and its dependent are nearly always in the same partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharding {
     namespaced: NonZeroU16,
@@ -22,23 +22,23 @@ impl Sharding {
     /// The partition of cluster-scoped objects.
     pub const CLUSTER: PartitionId = PartitionId(0);
 
-    /// A sharding with this many partitions for namespaced objects. Which namespace goes
-    /// where depends on the seed, so that nobody can choose a name that shares a
-    /// partition, and its thread, with somebody else's. So do the tables of the partitions.
+    /// Shards namespaced objects over this many partitions. The partition of a namespace depends
+    /// on the seed, so that a tenant cannot choose a name that shares a partition, and its
+    /// thread, with a victim. The partitions' hash tables use the same seed.
     #[must_use]
     pub const fn new(namespaced: NonZeroU16, seed: HashSeed) -> Self {
         Self { namespaced, seed }
     }
 
-    /// What the tables of the partitions are keyed by.
+    /// The seed of the partitions' hash tables.
     pub(super) const fn seed(&self) -> HashSeed {
         self.seed
     }
 
-    /// The number of partitions, with that of the cluster-scoped objects.
+    /// The number of partitions, partition 0 included.
     #[must_use]
     pub const fn count(&self) -> u16 {
-        // At the very limit the last partition is left out.
+        // At the maximum, one partition is left out.
         self.namespaced.get().saturating_add(1)
     }
 

@@ -1,9 +1,10 @@
 //! Nodes that share a uid.
 //!
-//! The same uid, namespace, name and kind under two resources is one object
-//! served twice (Ingress on old servers): it counts once as dependent and is
-//! handled under its primary name, the least group and resource. Any other
-//! shared uid is a collision (kubernetes#116632): both are handled on their own.
+//! Two resources that show the same uid, namespace, name and kind serve one object twice
+//! (Ingress on old servers). It counts as one dependent. Of its nodes, the one with the least
+//! group and resource is primary and the others are aliases; work is done on the primary.
+//! Any other shared uid is a collision (kubernetes#116632): both objects are handled
+//! separately.
 
 use super::foreground::Touched;
 use super::node::{EdgeId, NodeId, Role};
@@ -17,7 +18,7 @@ impl Partition {
         self.store.nodes[id].role == Role::Alias
     }
 
-    /// Whether two nodes show one object.
+    /// Whether two nodes are views of one object.
     pub(super) fn same_object(&self, a: NodeId, b: NodeId) -> bool {
         let grouped = |id: NodeId| self.store.nodes[id].role != Role::Single;
         a == b || (grouped(a) && grouped(b) && self.look_the_same(a, b))
@@ -31,7 +32,7 @@ impl Partition {
             && self.store.resource(a).kind == self.store.resource(b).kind
     }
 
-    /// The nodes that show the same object, the primary one first.
+    /// All views of an object, the primary first.
     pub(super) fn group(&self, id: NodeId) -> Few {
         if self.store.nodes[id].role == Role::Single {
             return Few::from_slice(&[id]);
@@ -41,18 +42,19 @@ impl Partition {
         group
     }
 
-    /// Whether any view of an object shows that its deletion has come this far: they are watched apart, and one may lag behind.
+    /// Whether any view of an object has this deletion state. The views have separate watches,
+    /// and one may lag behind.
     pub(super) fn any_view_is(&self, id: NodeId, deletion: DeletionState) -> bool {
         self.group(id).into_iter().any(|member| self.store.nodes[member].deletion == deletion)
     }
 
-    /// The node under which an object is handled.
+    /// The node that work on an object is queued under.
     pub(super) fn primary(&self, id: NodeId) -> NodeId {
         if self.is_alias(id) { self.group(id).first().copied().unwrap_or(id) } else { id }
     }
 
-    /// The references to an object, whatever resource they name it through,
-    /// without those of dependents that do not count.
+    /// The references to any view of an object, from dependents that
+    /// [count](Self::counts_as_dependent).
     pub(super) fn counted_dependents(&self, id: NodeId) -> impl Iterator<Item = EdgeId> {
         self.group(id)
             .into_iter()
@@ -60,7 +62,7 @@ impl Partition {
             .filter(|&edge| self.counts_as_dependent(edge))
     }
 
-    /// The role that the observed nodes of its uid give a node.
+    /// The role of a node, derived from the observed nodes with its uid.
     pub(super) fn role_of(&self, id: NodeId) -> Role {
         if !self.store.nodes[id].is_observed() {
             return Role::Single;
@@ -74,11 +76,11 @@ impl Partition {
         }
     }
 
-    /// Sets the roles of a uid's nodes anew after one of them came, went or
-    /// changed its identity.
+    /// Recomputes the roles of a uid's nodes after one of them appeared, disappeared or changed
+    /// its identity.
     pub(super) fn update_roles(&mut self, uid: &Uid, out: &mut Effects) {
         let members = self.store.observed_with(uid);
-        // Nearly always.
+        // The common case.
         if let [only] = *members
             && self.store.nodes[only].role == Role::Single
         {
@@ -101,15 +103,15 @@ impl Partition {
         for (id, touched) in touched {
             self.add_to_owners(id, touched, out);
         }
-        // What blocks a member may have changed too: a reference between members
-        // is one of the object to itself.
+        // What blocks a member may have changed too: a reference between members is a reference
+        // of the object to itself, and does not count.
         for &id in &members {
             let before = self.progress.get(&id).copied();
             self.recount(id);
             self.wake(before.into_iter().map(|before| (id, before)).collect(), out);
         }
         for (id, was) in changed {
-            // For what another view is doing, its dependents are late ones.
+            // Its dependents missed what another view has started.
             if self.any_view_is(id, DeletionState::Orphaning) {
                 self.queue_orphaning(id, out);
             }
@@ -120,8 +122,8 @@ impl Partition {
             if self.is_alias(id) {
                 self.unlink_all(id, out);
             } else if was == Role::Alias {
-                // Keys queued under the former primary name lead nowhere now, and
-                // its references did not count before.
+                // Keys that were queued under the former primary find nothing now, and this
+                // node's references did not count before.
                 let edges: Vec<EdgeId> = self.store.owners(id).collect();
                 let is_large = self.is_large(id);
                 for edge in edges {
@@ -133,7 +135,7 @@ impl Partition {
         }
     }
 
-    /// Reports the objects that share a newcomer's uid and are not the same object.
+    /// Reports every different object that shares a new node's uid.
     pub(super) fn report_collisions(&self, newcomer: NodeId, out: &mut Effects) {
         let others = self.store.observed_with(&self.store.nodes[newcomer].uid);
         for other in others.into_iter().filter(|&other| !self.look_the_same(other, newcomer)) {

@@ -1,85 +1,78 @@
-//! What a worker is given to decide on.
+//! What a worker decides on.
 
 use crate::object::{DeletionState, Finalizers, Identity, OwnerReference, ResourceVersion};
 
-/// Counts the changes of one node itself (presence, identity, references,
-/// finalizers, deletion), not of its dependents. A verdict reached on one
-/// generation does not hold for the next.
+/// Counts the changes to a node itself (presence, identity, references, finalizers, deletion),
+/// not to its dependents. A verdict on one generation does not hold for the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Generation(pub u32);
 
-/// The state of a key's node at the moment when a worker looks.
+/// The state of a key's node at the moment when a worker asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Snapshot {
-    /// No node: nothing to decide.
+    /// There is no node, and nothing to decide.
     Gone,
-    /// A write of ours to it has not come back as an event. What is known of it is
-    /// outdated; it is queued again when the event comes.
+    /// The event of our own last write has not arrived, so the node is outdated. It is queued
+    /// again when the event arrives.
     AwaitsEvent,
-    /// Some dependent names it and no monitor shows it: to be verified.
+    /// Some dependent names it and no monitor shows it: it has to be verified.
     Virtual(VirtualSnapshot),
     /// An observed object.
     Object(Box<ObjectSnapshot>),
 }
 
-/// An owner that is to be verified.
+/// An owner that has to be verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtualSnapshot {
-    /// Where to look: a guess from one of the references.
+    /// Where to look it up. References may disagree; this is what one of them says.
     pub identity: Identity,
-    /// What the answer will be bound to.
+    /// The answer is valid for this generation only.
     pub generation: Generation,
 }
 
-/// An observed object with all that a decision about it needs.
+/// An observed object, with everything that a decision about it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectSnapshot {
-    /// The object.
     pub identity: Identity,
-    /// The version that was last seen; bound into every write that follows.
+    /// The version that was last seen. Every write that follows is conditional on it.
     pub resource_version: Option<ResourceVersion>,
-    /// The node's generation.
     pub generation: Generation,
     /// How far its own deletion has come.
     pub deletion: DeletionState,
-    /// Its own garbage collector finalizers.
     pub finalizers: Finalizers,
-    /// Its references, in order, each with what this partition knows of the owner.
+    /// Its references in order, each with what this partition knows about the owner.
     pub references: Vec<ReferenceSnapshot>,
-    /// Whether anything names it as owner (over all its aliases; itself not counted).
+    /// Whether another object names it as owner, through any of its views.
     pub has_dependents: bool,
-    /// Whether one of these dependents is deleting dependents: a possible cycle.
+    /// Whether one of these dependents is deleting dependents itself: a possible cycle.
     pub has_dependent_deleting_dependents: bool,
-    /// How far its foreground deletion is; meaningful while `deletion` is
-    /// [`DeletionState::DeletingDependents`].
+    /// Meaningful while `deletion` is [`DeletionState::DeletingDependents`].
     pub foreground: ForegroundProgress,
 }
 
-/// How far a foreground deletion is.
+/// The progress of a foreground deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForegroundProgress {
-    /// No dependent blocks it: the finalizer may go.
+    /// No dependent blocks it: the finalizer may be removed.
     Unblocked,
-    /// No dependent is known to block it. But what part of the API serves could not
-    /// be read, and one that names it through that part hangs on no node yet:
-    /// all partitions have to be asked
+    /// No dependent is known to block it. But discovery could not read part of the API, and a
+    /// reference through that part is not resolved to this node yet. All partitions have to be
+    /// asked
     /// ([`Partition::is_blocked_through_unread`](super::Partition::is_blocked_through_unread)).
     PerhapsBlocked,
-    /// This many dependents block it; those that were not yet deleting
-    /// dependents themselves have been queued.
+    /// This many dependents block it. Those that are not deleting dependents themselves have
+    /// been queued.
     Blocked(usize),
-    /// Every blocking dependent is itself deleting dependents, and the node
-    /// reaches itself over blocking edges between such nodes: nothing will ever
-    /// move unless one of them stops blocking.
+    /// Every blocking dependent is itself deleting dependents, and the node is in a cycle of
+    /// blocking references between such nodes. Nothing will happen until one of them stops
+    /// blocking.
     Deadlocked,
 }
 
-/// One reference and what is known about its owner.
+/// A reference and what is known about its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferenceSnapshot {
-    /// The reference, as written.
     pub reference: OwnerReference,
-    /// The owner.
     pub owner: OwnerView,
 }
 
@@ -93,19 +86,17 @@ pub enum OwnerView {
     /// The owner is cluster-scoped and lives in another partition: ask there
     /// ([`Partition::owner_state`](super::Partition::owner_state)).
     Remote(Identity),
-    /// The reference names this identity, and the node of that uid and resource
-    /// in this partition says so much about it.
+    /// The owner would be in this partition.
     Local {
-        /// The identity that the reference means: its own name, and the
-        /// dependent's namespace unless the kind is cluster-scoped.
+        /// The identity that the reference names: its uid, kind and name, and the dependent's
+        /// namespace unless the kind is cluster-scoped.
         identity: Identity,
-        /// What is known.
         state: OwnerState,
     },
 }
 
 impl OwnerView {
-    /// The identity that the reference means, where its kind resolves.
+    /// The identity that the reference names, if its kind resolves.
     #[must_use]
     pub const fn identity(&self) -> Option<&Identity> {
         match self {
@@ -115,51 +106,47 @@ impl OwnerView {
     }
 }
 
-/// What the graph knows about one identity.
+/// What the graph knows about an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnerState {
-    /// A synced monitor shows exactly this identity: it exists. Should the view
-    /// be stale, the owner's delete event follows and queues its dependents.
+    /// A synced monitor shows exactly this identity: it exists. If the view is stale, the
+    /// owner's DELETED event follows and queues its dependents.
     Observed {
         /// The version that was last seen.
         resource_version: Option<ResourceVersion>,
-        /// How far its deletion has come. `DeletingDependents` makes its
-        /// dependents wait; it is confirmed live before anything follows.
+        /// `DeletingDependents` is confirmed by a live read before anything follows from it.
         deletion: DeletionState,
     },
     /// Exactly this identity was proved absent.
     Absent,
-    /// Nothing that counts: no node, an unverified one, a monitor that is not
-    /// synced, or a node with another name or namespace.
+    /// Nothing is known: there is no node, or it is unverified, or its monitor is not synced, or
+    /// it has another name or namespace.
     Unknown,
 }
 
-/// Names one dependent of an owner for the orphan pool.
+/// A dependent of an owner, for the orphan pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DependentView {
-    /// The dependent.
     pub identity: Identity,
-    /// Its reference to the owner; the first, if there are several.
+    /// Its first reference to the owner.
     pub reference: OwnerReference,
-    /// Whether other references share this one's uid (then only a JSON merge
-    /// patch removes the right entry).
+    /// Whether other references have the same uid. Then only a JSON merge patch removes the
+    /// right entry.
     pub shares_uid: bool,
 }
 
-/// Where a page of dependents ended; the next one starts after it. Stays valid
-/// while dependents come and go in between.
+/// Where the next page of dependents starts. It stays valid while dependents come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bookmark(pub(super) Mark);
 
-/// What a [`Bookmark`] stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// So many pages of a scan were shown; the owner's node knows where the next one begins.
+    /// The number of pages that were read. The store remembers where the next one begins.
     Pages(u32),
-    /// The greatest node that was shown.
+    /// The greatest node that was read.
     Node(u32),
 }
 
-/// Where a page of places ended; the next one starts after it.
+/// A slot number. The next page starts after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(pub u32);

@@ -1,5 +1,5 @@
-//! Nodes and edges; how these hang together is in `edges.rs`. Keeps the structure consistent and
-//! knows no rule of garbage collection.
+//! The data of a partition: nodes here, edges in `edges`. The store keeps the structure
+//! consistent and knows no rule of garbage collection.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::resource_versions::Versions;
 use super::scan::Scan;
 use super::types::Types;
 
-/// A few nodes; hardly ever more than one.
+/// A few nodes; rarely more than one.
 pub(super) type Few = SmallVec<[NodeId; 2]>;
 
 /// The data of a partition.
@@ -31,45 +31,44 @@ pub(super) struct Store {
     names: Names,
     versions: Versions,
     pub(super) edges: Arena<Edge>,
-    /// Where each node is found: by the hash of its key.
+    /// Finds nodes by [`index_hash`].
     index: Index<Node>,
     uid_hasher: UidHasher,
-    /// For maps and sets of nodes.
+    /// The hasher of maps and sets of nodes.
     pub(super) node_hasher: Keyed,
-    /// Names of references that differ from their owner node's: rare.
+    /// Names of references that differ from their owner node's. Rare.
     pub(super) own_names: KeyedMap<EdgeId, Box<str>>,
-    /// Owners whose dependents are being read page by page.
+    /// Owners whose dependents a worker reads page by page.
     pub(super) scans: KeyedMap<NodeId, Scan>,
     pub(super) namespaces: Interner<Namespace>,
     pub(super) reference_types: Interner<ReferenceType>,
     pub(super) types: Types,
     virtual_nodes: usize,
-    /// The nodes that were proved absent: few, and to be found at once.
+    /// The nodes that were proved absent. Few, and found without a search.
     absent: KeyedSet<NodeId>,
-    /// Virtual ones that were proved absent, or seen to go, and watches have broken since.
+    /// Virtual nodes that were proved absent or seen to be deleted before watches broke.
     pub(super) formerly_absent: KeyedSet<NodeId>,
-    /// Edges to owners whose kind leads to no type.
+    /// The number of edges to owners whose kind does not resolve.
     pub(super) unresolved_edges: usize,
-    /// Source of generations. One for all nodes: a node that was freed and made
-    /// anew must not come back to a generation that some verdict still carries.
+    /// The last generation that was given out. It is shared by all nodes, so that a node which
+    /// was freed and created again never gets a generation that some verdict still carries.
     clock: u32,
 }
 
-/// The bytes of a partition, by what they are for. Counts what is allocated, also where it
-/// stands empty; leaves out what types, namespaces and kinds have once, for all their objects.
+/// The memory of a partition in bytes, by purpose: everything allocated, spare capacity
+/// included, except what exists once per type, namespace or kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUsage {
-    /// Objects: uid, version, state, coordinates.
+    /// Objects: uid, version, state, namespace.
     pub nodes: usize,
     /// Their names.
     pub names: usize,
-    /// Owner references, each of them in the lists of its owner and its dependent.
     pub edges: usize,
-    /// What finds objects by their uid.
+    /// Finds objects by their uid.
     pub index: usize,
     /// The objects of each type.
     pub lists: usize,
-    /// What only some references and objects have.
+    /// What only some references and objects need.
     pub rest: usize,
 }
 
@@ -82,10 +81,10 @@ impl MemoryUsage {
     }
 }
 
-/// Where a node is found in the index: by its uid alone if it is observed, so that all
-/// objects with a uid can be found, and these have uids that an API server gave them. What
-/// references name is found by its uid and its type: one uid can be named with any number of
-/// kinds, and each must not be searched for among all of them.
+/// The hash of a node in the index. An observed node is hashed by its uid alone, so that one
+/// search finds all objects with a uid; API servers make uids, so these are few. A stub is hashed
+/// by uid and type: references can name one uid with any number of kinds, and a search for one
+/// must not pass over all of them.
 fn index_hash(hasher: &UidHasher, node: &Node) -> u64 {
     if node.is_observed() { hasher.hash(&node.uid) } else { stub_hash(hasher, &node.uid, node.target()) }
 }
@@ -126,7 +125,7 @@ impl Store {
         self.index.find(self.uid_hasher.hash(uid), is).or_else(|| self.find_stub(uid, target))
     }
 
-    /// What references name by this uid and type, and no monitor shows.
+    /// The stub with this uid and type.
     fn find_stub(&self, uid: &Uid, target: Target) -> Option<NodeId> {
         let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target() == target;
         self.index.find(stub_hash(&self.uid_hasher, uid, target), is)
@@ -138,13 +137,13 @@ impl Store {
         self.find(&key.uid, Target::Served(target))
     }
 
-    /// What is most likely the object with a uid. The node itself is not read.
+    /// Most likely the object with a uid. Does not read the node.
     pub(super) fn first_with(&self, uid: &Uid) -> Option<NodeId> {
         self.index.with_hash(self.uid_hasher.hash(uid)).next()
     }
 
-    /// The nodes with a uid: the objects, and what references name. Costs as much as there
-    /// are types and kinds: for people who ask.
+    /// All nodes with a uid, stubs included. The cost grows with the number of types and kinds:
+    /// for debug pages only.
     pub(super) fn with_uid(&self, uid: &Uid) -> impl Iterator<Item = NodeId> {
         let types = self.types.entries.iter().map(|(id, _)| Target::Served(id));
         let unresolved = self.reference_types.iter().map(|(id, _)| Target::Unresolved(id));
@@ -162,15 +161,15 @@ impl Store {
         found
     }
 
-    /// What references name by this uid, and by an `apiVersion` and kind that do not resolve.
+    /// The stub with this uid, `apiVersion` and kind, which do not resolve.
     pub(super) fn find_unresolved(&self, uid: &Uid, api_version: &str, kind: &str) -> Option<NodeId> {
         let hash = ReferenceType::hash_parts(self.reference_types.hasher(), api_version, kind);
         let is = |other: &ReferenceType| *other.api_version == *api_version && *other.kind == *kind;
         self.find_stub(uid, Target::Unresolved(self.reference_types.find(hash, is)?))
     }
 
-    /// The nodes that stand for this uid under an `apiVersion`, one of these, and a kind that
-    /// do not resolve. Costs as much as there are such kinds.
+    /// The unresolved stubs with this uid whose `apiVersion` satisfies a condition. The cost
+    /// grows with the number of unresolved kinds.
     pub(super) fn unresolved_with(
         &self,
         uid: &Uid,
@@ -180,7 +179,7 @@ impl Store {
         kinds.filter_map(|(id, _)| self.find_stub(uid, Target::Unresolved(id)))
     }
 
-    /// A node is found elsewhere from now on: it was, or is to be, observed.
+    /// Changes a node in a way that may change its [`index_hash`].
     fn reindex(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
         let Self { nodes, index, uid_hasher, .. } = self;
         let before = index_hash(uid_hasher, &nodes[id]);
@@ -225,7 +224,7 @@ impl Store {
         self.add_name(id, name);
         if let NodeType::Served { id: type_id, position } = &mut self.nodes[id].node_type {
             let list = &mut self.types.entries[*type_id].nodes;
-            // Not more than there are slots, whose numbers are 32 bits wide.
+            // There are no more nodes than slots, and slot numbers have 32 bits.
             *position = list.len() as u32;
             grow_by_an_eighth(list);
             list.push(id);
@@ -258,7 +257,7 @@ impl Store {
             let list = &mut self.types.entries[type_id].nodes;
             list.swap_remove(position as usize);
             if is_sparse(list.len(), list.capacity()) {
-                // Four bytes a node: copied in no time.
+                // Four bytes a node: a copy is cheap.
                 list.shrink_to(list.len() * 2);
             }
             if let Some(&moved) = list.get(position as usize) {
@@ -269,7 +268,7 @@ impl Store {
         }
     }
 
-    /// Changes why a node is here; a new generation begins.
+    /// Changes the presence of a node, which begins a new generation.
     pub(super) fn set_presence(&mut self, id: NodeId, presence: Presence) {
         let was = self.nodes[id].presence;
         if (was == Presence::Observed) == (presence == Presence::Observed) {
@@ -295,7 +294,7 @@ impl Store {
         self.bump(id);
     }
 
-    /// Begins a new generation of a node: verdicts on the old one no longer hold.
+    /// Begins a new generation of a node. Verdicts on the old one no longer hold.
     pub(super) fn bump(&mut self, id: NodeId) {
         self.nodes[id].generation = self.tick();
     }
@@ -305,8 +304,7 @@ impl Store {
         self.clock
     }
 
-    /// Gives a node other coordinates. References to it keep the name that they
-    /// were written with.
+    /// Changes the namespace and name of a node. References to it keep their own name.
     pub(super) fn relocate(&mut self, id: NodeId, namespace: Option<&Namespace>, name: &str) {
         if self.namespace(id) != namespace {
             let new = namespace.map(|namespace| self.acquire_namespace(namespace));
@@ -328,14 +326,14 @@ impl Store {
         }
     }
 
-    /// Names a node that has no name.
+    /// Stores the name of a node that has none.
     fn add_name(&mut self, id: NodeId, name: &str) {
         let Self { nodes, names, .. } = self;
         let name = names.insert(id.chunk(), name, nodes.chunk_mut(id).map(|node| &mut node.name));
         nodes[id].name = name;
     }
 
-    /// Forgets a name that no node has any more.
+    /// Frees a name that no node uses any more.
     fn remove_name(&mut self, id: NodeId, name: Name) {
         let Self { nodes, names, .. } = self;
         names.remove(id.chunk(), name, nodes.chunk_mut(id).map(|node| &mut node.name));
@@ -401,7 +399,7 @@ impl Store {
         }
     }
 
-    /// What all this takes up, nearly: without what few or large objects have once.
+    /// The memory in use, without small amounts that exist once per type or namespace.
     pub(super) fn memory_usage(&self) -> MemoryUsage {
         let lists = self.types.entries.iter().map(|(_, entry)| entry.nodes.capacity() * size_of::<NodeId>());
         MemoryUsage {
@@ -422,7 +420,7 @@ impl Store {
         self.virtual_nodes
     }
 
-    /// The nodes that were proved absent, in no order.
+    /// The nodes that were proved absent, in no particular order.
     pub(super) fn absent(&self) -> impl Iterator<Item = NodeId> {
         self.absent.iter().copied()
     }
@@ -433,8 +431,8 @@ impl Store {
         self.types.entries[type_id].monitor.is_some()
     }
 
-    /// Whether the versions of a node's type say what came first. Those that an
-    /// aggregated API gives may be anything.
+    /// Whether resource versions of a node's type are ordered. Those of an aggregated API may be
+    /// arbitrary.
     pub(super) fn versions_order(&self, id: NodeId) -> bool {
         let NodeType::Served { id: type_id, .. } = self.nodes[id].node_type else { return false };
         let monitor = self.types.entries[type_id].monitor.as_ref();

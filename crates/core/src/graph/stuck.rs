@@ -1,8 +1,7 @@
-//! Objects that cannot be finished and are in no queue: nothing is to be done
-//! about them until something else happens.
+//! Stuck objects: unfinished, and in no queue, because something else has to happen first.
 //!
-//! Asked for from time to time, with the time as an argument. Costs as much as
-//! there are such objects, not as there are objects.
+//! Callers ask from time to time and pass the time in. The cost depends on the number of stuck
+//! objects, not on the number of objects.
 
 use std::time::Duration;
 
@@ -14,66 +13,63 @@ use super::Partition;
 use super::keyed::{KeyedMap, KeyedSet};
 use super::node::{Node, NodeId, Presence};
 
-/// How many of the dependents that block an object are named.
+/// How many blocking dependents are listed for one object.
 const NAMED: usize = 3;
 
-/// What keeps an object from being finished.
+/// Why an object is stuck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StuckCause {
-    /// It is being deleted in the foreground, and dependents block it.
+    /// Dependents block its foreground deletion.
     Blocked,
-    /// A cluster-scoped object names an owner of a namespaced kind.
+    /// It is cluster-scoped and names an owner of a namespaced kind.
     InvalidScope,
-    /// It was written and is to be decided on, and the event of the write has not
-    /// come.
+    /// It has to be evaluated, and the event of our own last write has not arrived.
     UnseenWrite,
 }
 
 impl StuckCause {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Blocked, Self::InvalidScope, Self::UnseenWrite];
 }
 
-/// How long something has been so, on a clock of the caller's.
+/// A node that was stuck at the last query, and since when by the caller's clock.
 #[derive(Clone, Debug)]
 pub(super) struct Noticed {
-    /// Slots are used again.
+    /// Tells the object from another one that reuses its slot.
     uid: Uid,
     cause: StuckCause,
     since: Duration,
 }
 
-/// Which objects are asked for.
+/// Which stuck objects a caller asks for.
 #[derive(Clone, Debug, Default)]
 pub struct StuckFilter {
-    /// At most so many are named, those that wait longest; all are counted.
+    /// How many objects to return, those stuck longest first. All are counted.
     pub limit: usize,
-    /// Only those in this namespace.
+    /// Only objects in this namespace.
     pub namespace: Option<Namespace>,
-    /// Only those of this type.
+    /// Only objects of this type.
     pub resource: Option<GroupResource>,
-    /// Only those that wait for this are named.
+    /// Only return objects that are stuck for this cause. All are counted.
     pub only: Option<StuckCause>,
-    /// An unseen write is not worth mentioning before it has been one for so long.
+    /// Ignore unseen writes that are younger than this.
     pub patience: Duration,
 }
 
-/// How many objects wait, and for how long the first of them has.
+/// How many objects are stuck, and for how long the first of them has been.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StuckCount {
-    /// How many.
     pub count: usize,
-    /// How long; zero when there are none.
+    /// Zero when there are none.
     pub oldest: Duration,
 }
 
 impl StuckCount {
-    /// One more.
+    /// Counts one more object.
     pub fn add(&mut self, waited: Duration) {
         self.merge(Self { count: 1, oldest: waited });
     }
 
-    /// As many more.
+    /// Adds the objects of another partition or pool.
     pub fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.oldest = self.oldest.max(other.oldest);
@@ -83,46 +79,33 @@ impl StuckCount {
 /// The answer to a [`StuckFilter`].
 #[derive(Clone, Debug, Default)]
 pub struct StuckObjects {
-    /// How many there are.
+    /// All causes.
     pub counts: Vec<(StuckCause, StuckCount)>,
-    /// Those that were asked for, the longest wait first.
+    /// Those that the filter asks for, the longest stuck first.
     pub objects: Vec<StuckObject>,
 }
 
-/// One object that cannot be finished.
+/// One stuck object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckObject {
-    /// The object.
     pub object: Identity,
-    /// For how long, as far as anybody has looked.
+    /// Since the first query that found it stuck.
     pub waited: Duration,
-    /// Why.
     pub detail: StuckDetail,
 }
 
-/// What an object waits for.
+/// What an object is stuck on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StuckDetail {
-    /// Dependents that block it.
-    Blocked {
-        /// How many.
-        count: usize,
-        /// Some of them.
-        some: Vec<Identity>,
-    },
-    /// References that can never be right.
-    InvalidScope {
-        /// How many.
-        count: usize,
-        /// The first of them.
-        some: Vec<OwnerReference>,
-    },
-    /// The event of a write.
+    /// Dependents block it; `some` are examples.
+    Blocked { count: usize, some: Vec<Identity> },
+    /// References that can never become valid; `some` are the first.
+    InvalidScope { count: usize, some: Vec<OwnerReference> },
+    /// The event of our own write has not arrived.
     UnseenWrite,
 }
 
 impl StuckDetail {
-    /// In one word.
     #[must_use]
     pub const fn cause(&self) -> StuckCause {
         match self {
@@ -134,8 +117,8 @@ impl StuckDetail {
 }
 
 impl Partition {
-    /// Says what waits at this time. An object waits since the first time when that
-    /// was noticed here.
+    /// The stuck objects at this time. An object counts as stuck since the first query that
+    /// found it so.
     pub fn stuck_objects(&mut self, now: Duration, filter: &StuckFilter) -> StuckObjects {
         self.notice(now);
         let mut answer = StuckObjects::default();
@@ -194,7 +177,7 @@ impl Partition {
         self.noticed = noticed;
     }
 
-    /// Whether a node that had an invalid reference has one still.
+    /// Whether a node still has a reference of invalid scope.
     fn has_invalid_scope_reference(&self, id: NodeId) -> bool {
         self.store.nodes.get(id).is_some_and(Node::is_observed)
             && self.store.owners(id).any(|edge| self.is_invalid_scope(edge))
@@ -202,7 +185,7 @@ impl Partition {
 
     fn stuck_cause(&self, id: NodeId) -> Option<StuckCause> {
         let node = self.store.nodes.get(id).filter(|node| node.is_observed())?;
-        // What is shown twice is handled once.
+        // The primary counts.
         if self.is_alias(id) {
             return None;
         }
@@ -212,7 +195,7 @@ impl Partition {
         if self.expected.get(&id).is_some_and(|expectation| expectation.asked) {
             return Some(StuckCause::UnseenWrite);
         }
-        // With an unresolved reference next to it, a queue has the object.
+        // An object with an unresolved reference is parked in a queue.
         let parked = |edge| self.store.nodes[self.store.edges[edge].owner].presence == Presence::Unresolved;
         let invalid = !node.deletion.is_being_deleted()
             && !self.store.owners(id).any(parked)

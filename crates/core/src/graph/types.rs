@@ -11,28 +11,27 @@ use super::{DeletesProve, Epoch};
 
 pub(super) type TypeId = Id<TypeEntry>;
 
-/// What a partition knows of the monitor that watches a type.
+/// What a partition knows about the monitor of a type.
 #[derive(Debug)]
 pub(super) struct MonitorState {
     pub(super) epoch: Epoch,
     pub(super) deletes_prove: DeletesProve,
-    /// A list has ended in this epoch: the nodes of the type are what there is.
+    /// A list was completed in this epoch: the nodes of the type are all its objects.
     pub(super) synced: bool,
-    /// What is shown now.
     pub(super) listing: Listing,
-    /// Another server showed the nodes that are there: until the first list has
-    /// ended, their versions are no measure for its own.
+    /// Another server showed the existing nodes. Until the first list is complete, their
+    /// versions cannot be compared with this server's.
     pub(super) is_foreign: bool,
 }
 
-/// Whether a list is being shown, and which.
+/// Whether a list is in progress, and how recent it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listing {
-    /// None: what is shown are events.
+    /// No list: events are from the watch.
     None,
-    /// One that may turn out to be older than what was seen.
+    /// A list that may be older than what was seen.
     OfUnknownVersion,
-    /// One that is not older than anything that was seen of the type.
+    /// A list that is at least as recent as everything that was seen of the type.
     UpToDate,
 }
 
@@ -41,15 +40,15 @@ pub(super) enum Listing {
 pub(super) struct TypeEntry {
     pub(super) resource: Arc<ResourceType>,
     pub(super) monitor: Option<MonitorState>,
-    /// The nodes of the type; each knows its place.
+    /// The nodes of the type. Each knows its position in this list.
     pub(super) nodes: Vec<NodeId>,
-    /// How many of them are observed.
+    /// The number of observed nodes.
     pub(super) observed: usize,
-    /// Who gave the nodes' versions: the worth of deletes of the latest monitor.
+    /// Which kind of server gave the nodes their versions, by the latest monitor.
     pub(super) versions_of: Option<DeletesProve>,
-    /// A list of the type has ended before.
+    /// A list of the type was completed before.
     pub(super) was_listed: bool,
-    /// Discovery does not show it any more, and it is not known to be gone.
+    /// Discovery no longer shows the type, and it is not proved to be gone.
     pub(super) unserved: bool,
 }
 
@@ -58,12 +57,11 @@ impl TypeEntry {
         self.monitor.as_ref().is_some_and(|monitor| monitor.synced)
     }
 
-    /// Whether what is shown now is a list, and no watch.
+    /// Whether a list is in progress.
     pub(super) fn is_listing(&self) -> bool {
         self.listing() != Listing::None
     }
 
-    /// Which list is shown now, if any.
     pub(super) fn listing(&self) -> Listing {
         self.monitor.as_ref().map_or(Listing::None, |monitor| monitor.listing)
     }
@@ -103,8 +101,8 @@ impl Types {
         id
     }
 
-    /// Frees a type that has neither nodes nor a monitor: 200 CRDs that come and
-    /// go leave nothing behind.
+    /// Frees a type that has neither nodes nor a monitor, so that CRDs which come and go leave
+    /// nothing behind.
     pub(super) fn release(&mut self, id: TypeId) {
         let entry = &self.entries[id];
         if entry.nodes.is_empty() && entry.monitor.is_none() {

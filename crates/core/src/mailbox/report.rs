@@ -25,7 +25,6 @@ pub enum Added {
 /// A key to work on. [`Mailbox::finish`](super::Mailbox::finish) must follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job<K> {
-    /// The key.
     pub key: K,
     /// How many times in a row it has failed before.
     pub failures: u32,
@@ -62,7 +61,6 @@ pub enum Completion<R> {
     /// until it is [woken](super::Mailbox::wake) or added. No attempt is counted, and an
     /// error of its own is kept.
     Defer {
-        /// How long.
         after: Duration,
         /// Why, for metrics and [`Mailbox::wake`](super::Mailbox::wake).
         reason: R,
@@ -74,7 +72,6 @@ pub enum Completion<R> {
     RetryAfter {
         /// Not before this time has passed, whatever is added or woken meanwhile.
         after: Duration,
-        /// Why.
         reason: R,
         /// What happened, for people.
         error: Arc<str>,
@@ -109,7 +106,6 @@ pub struct Stats<R> {
 /// A key that keeps failing, for a debug page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing<'a, K, R> {
-    /// The key.
     pub key: &'a K,
     /// How many times in a row.
     pub attempts: u32,

@@ -13,7 +13,6 @@ const MICROS: u64 = 1000;
 pub struct Time(u64);
 
 impl Time {
-    /// The origin.
     pub const ZERO: Self = Self(0);
 
     /// So long after the origin; what is finer than a microsecond is dropped.

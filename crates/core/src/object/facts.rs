@@ -6,9 +6,7 @@ use super::{Namespace, OwnerReference, ResourceVersion, Uid};
 /// Foreign finalizers are other controllers' business.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Finalizers {
-    /// `foregroundDeletion`.
     pub foreground: bool,
-    /// `orphan`.
     pub orphan: bool,
 }
 
@@ -54,7 +52,6 @@ pub struct ObjectFacts {
     pub uid: Uid,
     /// The namespace; `None` for cluster-scoped objects.
     pub namespace: Option<Namespace>,
-    /// The name.
     pub name: Box<str>,
     /// The resource version; some aggregated APIs give none.
     pub resource_version: Option<ResourceVersion>,
@@ -67,7 +64,6 @@ pub struct ObjectFacts {
 }
 
 impl ObjectFacts {
-    /// How far its deletion has come.
     #[must_use]
     pub const fn deletion_state(&self) -> DeletionState {
         DeletionState::derive(self.being_deleted, self.finalizers)

@@ -138,7 +138,6 @@ pub struct KeyedHasher {
     state: [u64; 4],
     /// Bytes that do not make eight yet, the first one lowest.
     pending: u64,
-    /// How many.
     filled: u32,
     /// How many bytes there were in all.
     length: u64,

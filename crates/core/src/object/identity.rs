@@ -21,7 +21,6 @@ impl Namespace {
         if text.is_empty() { None } else { Some(Self(text.into())) }
     }
 
-    /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -42,13 +41,10 @@ impl fmt::Display for Namespace {
 /// the version that requests use is not part of it.
 #[derive(Clone)]
 pub struct Identity {
-    /// The resource type.
     pub resource: Arc<ResourceType>,
     /// The namespace; `None` for cluster-scoped types.
     pub namespace: Option<Namespace>,
-    /// The name.
     pub name: Box<str>,
-    /// The uid.
     pub uid: Uid,
 }
 
@@ -121,9 +117,7 @@ impl Serialize for Identity {
 /// go stale. A uid alone would not do: two resources can show one uid.
 #[derive(Clone)]
 pub struct Key {
-    /// The uid.
     pub uid: Uid,
-    /// The resource type.
     pub resource: Arc<ResourceType>,
     /// Chooses the graph partition and the queue's fairness lane. Part of equality:
     /// two partitions can have a node for one uid, if dependents in two namespaces

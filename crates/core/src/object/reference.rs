@@ -17,9 +17,7 @@ pub struct OwnerReference {
     pub api_version: Arc<str>,
     /// The owner's kind; may be written in all lower case.
     pub kind: Arc<str>,
-    /// The owner's name.
     pub name: Arc<str>,
-    /// The owner's uid.
     pub uid: Uid,
     /// Whether this is the managing controller.
     pub controller: bool,

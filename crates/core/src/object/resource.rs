@@ -59,7 +59,6 @@ impl Serialize for GroupResource {
 pub enum Scope {
     /// One per cluster and name; no namespace.
     Cluster,
-    /// In a namespace.
     Namespaced,
 }
 
@@ -67,7 +66,6 @@ pub enum Scope {
 /// that requests use, its kind and its scope. Shared by `Arc`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceType {
-    /// Group and plural name.
     pub group_resource: GroupResource,
     /// The version used in requests (the preferred one that can be watched).
     pub version: Box<str>,

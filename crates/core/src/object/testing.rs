@@ -33,7 +33,6 @@ pub mod crafted {
     /// The name of a family, and its uids by number.
     pub type Family = (&'static str, fn(u64) -> String);
 
-    /// All families.
     pub const FAMILIES: [Family; 5] = [
         ("the first half is a constant of the former hash", |number| {
             uuid(0x082e_fa98_ec4e_6c89, spread(number))

@@ -36,7 +36,6 @@ pub enum Decision {
     },
     /// Delete the object, bound to its uid and the version that was decided on.
     Delete {
-        /// With this policy.
         policy: PropagationPolicy,
         /// Patch all own blocking references to non-blocking first: one of the
         /// dependents is deleting dependents, so this may close a ring in which
@@ -141,11 +140,8 @@ fn indices(classes: &[ReferenceClass], wanted: impl Fn(ReferenceClass) -> bool) 
 /// and names every reference with its class.
 #[derive(Clone, Copy, Debug)]
 pub struct Explanation<'a> {
-    /// The object.
     pub item: &'a ObjectSnapshot,
-    /// The classes of its references.
     pub classes: &'a [ReferenceClass],
-    /// What was decided.
     pub decision: &'a Decision,
 }
 

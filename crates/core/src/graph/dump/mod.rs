@@ -1,8 +1,8 @@
-//! The graph as plain data, for people: the debug API and its pictures.
+//! The graph as plain data, for the debug pages.
 //!
-//! A large graph is never put together in one place. Partitions are asked for
-//! pages of nodes and of edges, and what one of them only knows from
-//! hearsay is left to the one that knows best, so that each object is shown once.
+//! A large graph is never assembled in memory. Callers read pages of nodes and edges from each
+//! partition. Several partitions may know an object; the one with the best source shows it, so
+//! that it appears once.
 
 mod pages;
 mod text;
@@ -19,11 +19,9 @@ use super::node::{Edge, NodeId, NodeType, Presence};
 pub use pages::{EdgePage, Neighborhood, NodePage};
 pub use text::{DumpFormat, DumpWriter};
 
-/// Names a node in a dump: its uid and its type, because two resources may show
-/// one uid.
+/// Identifies a node in a dump by uid and type, because two resources may show one uid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DumpId {
-    /// The uid.
     pub uid: Uid,
     /// `resource.group`, or `apiVersion/kind` if that does not resolve.
     pub resource: Box<str>,
@@ -41,7 +39,7 @@ impl Serialize for DumpId {
     }
 }
 
-/// Where a partition has a node from; the best source wins.
+/// How a partition knows a node, the best source first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
     Observed,
@@ -57,31 +55,27 @@ pub struct DumpNode {
     source: Source,
     /// `Kind namespace/name`.
     pub label: String,
-    /// The API group.
     pub group: String,
     /// The version that requests use.
     pub version: String,
-    /// The kind.
     pub kind: String,
     /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// The name.
     pub name: String,
-    /// The uid.
     pub uid: Uid,
-    /// Proved absent, or of a kind that nobody serves, or invalid: not in the graph as an object.
+    /// Not an object in the graph: proved absent, of a kind that is not served, or invalid.
     pub missing: bool,
     /// Has a deletion timestamp.
     pub being_deleted: bool,
     /// Is being deleted in the foreground.
     pub deleting_dependents: bool,
-    /// Named by a dependent, and not observed.
+    /// Named by a dependent and not observed.
     #[serde(rename = "virtual")]
     pub is_virtual: bool,
 }
 
 impl DumpNode {
-    /// Whether its own monitor shows it, so that no partition can know better.
+    /// Whether a monitor shows it, so that no other partition has a better source.
     #[must_use]
     pub fn is_observed(&self) -> bool {
         self.source == Source::Observed
@@ -92,27 +86,22 @@ impl DumpNode {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DumpEdge {
-    /// The dependent.
     pub child: DumpId,
-    /// The owner.
     pub owner: DumpId,
-    /// Whether it holds up a foreground deletion.
+    /// Whether it blocks a foreground deletion of the owner.
     pub blocking: bool,
     /// Whether the owner is the managing controller.
     pub controller: bool,
 }
 
-/// A part of the graph that fits into memory: nodes and edges, in a fixed order.
+/// A part of the graph that fits into memory, in a fixed order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dump {
-    /// The nodes.
     pub nodes: BTreeMap<DumpId, DumpNode>,
-    /// The edges.
     pub edges: BTreeSet<DumpEdge>,
 }
 
 impl Dump {
-    /// The whole of it as text.
     #[must_use]
     pub fn written(&self, language: DumpFormat) -> String {
         let mut text = String::new();
@@ -125,7 +114,7 @@ impl Dump {
 }
 
 impl Partition {
-    /// Whether a node has an edge here. What has none, and it is most objects, is not shown.
+    /// Whether a node has an edge here. Dumps leave out nodes without edges, which most are.
     pub(super) fn is_connected(&self, id: NodeId) -> bool {
         let node = &self.store.nodes[id];
         node.first_owner.is_some() || node.first_dependent.is_some()

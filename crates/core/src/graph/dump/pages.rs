@@ -1,4 +1,4 @@
-//! What a partition shows of the graph at a time.
+//! Pages of nodes and edges.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::{DumpEdge, DumpId, DumpNode};
 /// Some of a partition's nodes.
 #[derive(Debug, Default)]
 pub struct NodePage {
-    /// The nodes that have an edge.
+    /// Nodes that have an edge.
     pub nodes: Vec<(DumpId, DumpNode)>,
     /// Where the next page starts; `None` after the last one.
     pub next: Option<Cursor>,
@@ -26,22 +26,21 @@ pub struct EdgePage {
     pub next: Option<Cursor>,
 }
 
-/// What a partition knows of some nodes.
+/// Some nodes and what they are connected with.
 #[derive(Debug, Default)]
 pub struct Neighborhood {
-    /// Those of them that have edges in this partition.
+    /// The nodes that have edges in this partition.
     pub nodes: Vec<(DumpId, DumpNode)>,
-    /// Their edges, in either direction. One that joins two of them is there twice.
+    /// Their edges in either direction. An edge between two of the nodes occurs twice.
     pub edges: Vec<DumpEdge>,
 }
 
 impl Partition {
-    /// A page of the nodes that have an edge. Looks at so many places at most, so
-    /// that the partition is soon back at its work; a page may be empty though
-    /// others follow.
+    /// A page of the nodes that have an edge. Visits at most this many slots, so that the
+    /// partition soon returns to its work. An empty page may have successors.
     ///
-    /// Not the picture of one moment: what comes and goes from the first page to
-    /// the last is shown or not.
+    /// The pages are not a consistent snapshot: a node that appears or disappears between the
+    /// first page and the last may be returned or not.
     #[must_use]
     pub fn page_of_nodes(&self, after: Option<Cursor>, places: usize) -> NodePage {
         let mut page = NodePage::default();
@@ -55,9 +54,8 @@ impl Partition {
         page
     }
 
-    /// A page of edges, which looks at as many places; it has more edges than
-    /// that only by those of one object. What another partition has told is
-    /// left to that one.
+    /// A page of edges. Visits at most this many slots and ends after the object that brings it
+    /// to this many edges. Leaves out linked dependents, which their own partition shows.
     #[must_use]
     pub fn page_of_edges(&self, after: Option<Cursor>, places: usize) -> EdgePage {
         let mut page = EdgePage::default();
@@ -66,7 +64,7 @@ impl Partition {
             if node.presence == Presence::Linked {
                 continue;
             }
-            // Two references of one object may look the same here.
+            // Two references of one object may look the same in a dump.
             page.edges.extend(self.edges_of(id).collect::<BTreeSet<_>>());
             if page.edges.len() >= places {
                 page.next = Some(Cursor(id.number()));
@@ -86,8 +84,8 @@ impl Partition {
         self.store.owners(id).map(|edge| self.dump_edge(&self.store.edges[edge]))
     }
 
-    /// For each of the nodes that another partition shows whether this one shows it
-    /// better. Of two that know as much, the first one has it.
+    /// For each node that another partition shows, whether this partition has a better source.
+    /// Between equal sources the first partition wins.
     #[must_use]
     pub fn shows_better(&self, asker: PartitionId, shown: &[(DumpId, DumpNode)]) -> Vec<bool> {
         let better = |(id, node): &(DumpId, DumpNode)| {
@@ -105,7 +103,7 @@ impl Partition {
         found.map(|id| (self.dump_id(id), self.dump_node(id))).collect()
     }
 
-    /// These nodes, as far as they have edges here, and what they are connected with.
+    /// These nodes, if they have edges here, and their edges.
     #[must_use]
     pub fn neighborhood(&self, ids: &[DumpId]) -> Neighborhood {
         let mut around = Neighborhood::default();
@@ -118,12 +116,12 @@ impl Partition {
         around
     }
 
-    /// The nodes with this name, without looking at whatever else has the uid.
+    /// The nodes with this id, without a search of all nodes with the uid.
     fn named<'a>(&'a self, DumpId { uid, resource }: &'a DumpId) -> impl Iterator<Item = NodeId> + 'a {
         let types = &self.store.types;
         let served = types.find(&GroupResource::parse(resource)).map(Target::Served);
         let served = served.and_then(|target| self.store.find(uid, target));
-        // One slash or two: an `apiVersion` may have one.
+        // `apiVersion/kind` has one or two slashes.
         let slashes = resource.match_indices('/').take(2);
         let unresolved = slashes.filter_map(|(slash, _)| {
             let (api_version, kind) = (&resource[..slash], &resource[slash + 1..]);

@@ -1,4 +1,4 @@
-//! The graph as text, written bit by bit.
+//! Writes the graph as text, incrementally.
 
 use std::fmt::Write as _;
 
@@ -6,17 +6,17 @@ use serde::Serialize;
 
 use super::{DumpEdge, DumpId, DumpNode};
 
-/// What the graph is written in.
+/// The format of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DumpFormat {
-    /// Graphviz' language, edges from child to owner.
+    /// Graphviz, with edges from child to owner.
     Dot,
-    /// An object with `nodes`, each with its `id`, and `edges`.
+    /// A JSON object with `nodes`, each with its `id`, and `edges`.
     Json,
 }
 
-/// Writes a graph: first all nodes, then all edges, then the end. Remembers no
-/// more of them than how far it is.
+/// Writes a graph: first all nodes, then all edges, then the end. It remembers only its
+/// position.
 #[derive(Clone, Copy, Debug)]
 pub struct DumpWriter {
     language: DumpFormat,
@@ -112,7 +112,7 @@ struct Named<'a> {
 }
 
 fn json(value: &impl Serialize, text: &mut String) {
-    // Plain data with text for keys: there is nothing that could not be written.
+    // Plain data with strings as keys always serializes.
     if let Ok(written) = serde_json::to_string(value) {
         text.push_str(&written);
     }
@@ -142,8 +142,8 @@ fn dot_node(id: &DumpId, node: &DumpNode, text: &mut String) {
     );
 }
 
-/// A quoted DOT string. References are written by anybody, so that names in them
-/// may hold anything; only quotes, backslashes and line ends mean something in DOT.
+/// A quoted DOT string. Users write references, so their names may contain anything. Only
+/// quotes, backslashes and line ends are special in DOT.
 fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
