@@ -1,4 +1,4 @@
-//! Numbered slots for nodes and edges.
+//! An arena of numbered slots, for nodes and edges.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
-/// The number of a slot. Four bytes, also as an `Option`, where a pointer takes
-/// eight; typed, so that a node's number is never taken for an edge's.
+/// The number of a slot. It takes four bytes, also as an `Option`, where a pointer takes eight.
+/// It is typed, so that a node's number cannot be used as an edge's.
 pub(super) struct Id<T> {
     raw: NonZeroU32,
     marker: PhantomData<fn() -> T>,
@@ -26,12 +26,12 @@ impl<T> Id<T> {
         self.raw.get() as usize - 1
     }
 
-    /// Which chunk the slot is in.
+    /// The chunk of the slot.
     pub(super) const fn chunk(self) -> usize {
         self.index() / CHUNK
     }
 
-    /// Where it is in there.
+    /// The offset in its chunk.
     const fn offset(self) -> usize {
         self.index() % CHUNK
     }
@@ -89,22 +89,22 @@ enum Entry<T> {
     Free(Option<Id<T>>),
 }
 
-/// So many slots are allocated, and given back, at a time. Less than what a monitor hands
-/// over at once: those objects are in a row, often of one namespace, and go together.
+/// How many slots are allocated and freed at a time. This is less than a monitor's batch, whose
+/// objects are in consecutive slots, often have one namespace, and are often deleted together.
 const CHUNK: usize = 128;
 
-/// Slots in chunks, reused: the same calls always give the same numbers, which the
+/// Reusable slots in chunks. The same calls always return the same numbers, which the
 /// deterministic simulation relies on.
 ///
-/// Nothing is ever moved, so that growing takes no longer with a million slots than with a
-/// thousand, and a chunk goes when the last of its slots is freed.
+/// Values never move, so growth takes as long for a million slots as for a thousand. A chunk is
+/// freed with the last of its slots.
 #[derive(Debug)]
 pub(super) struct Arena<T> {
-    /// A chunk without slots takes no memory.
+    /// A freed chunk is an empty vector.
     chunks: Vec<Vec<Entry<T>>>,
-    /// What is free in each of them.
+    /// The state of each chunk.
     states: Vec<ChunkState<T>>,
-    /// The chunk that is being filled.
+    /// The chunk that new values go to.
     current: usize,
     /// The other chunks that have free slots.
     with_free_slots: BTreeSet<usize>,
@@ -113,9 +113,8 @@ pub(super) struct Arena<T> {
 
 #[derive(Debug)]
 struct ChunkState<T> {
-    /// How many slots are in use.
     used: usize,
-    /// The slot that was freed last, if it is free.
+    /// The head of the list of free slots.
     free: Option<Id<T>>,
 }
 
@@ -139,14 +138,14 @@ impl<T> Arena<T> {
         self.used
     }
 
-    /// What the slots take up, used or not.
+    /// The memory in use, free slots included.
     pub(super) fn bytes(&self) -> usize {
         let slots: usize = self.chunks.iter().map(|chunk| chunk.capacity() * Self::SLOT).sum();
         let chunks = self.chunks.capacity() * size_of::<Vec<Entry<T>>>();
         slots + chunks + self.states.capacity() * size_of::<ChunkState<T>>()
     }
 
-    /// All that is in the chunk of a slot.
+    /// All values in the chunk of a slot.
     pub(super) fn chunk_mut(&mut self, id: Id<T>) -> impl Iterator<Item = &mut T> {
         let entries = self.chunks.get_mut(id.chunk()).map(Vec::as_mut_slice).unwrap_or_default();
         entries.iter_mut().filter_map(|entry| match entry {
@@ -170,7 +169,7 @@ impl<T> Arena<T> {
             return id;
         }
         let id = Id::from_index(self.current * CHUNK + chunk.len());
-        // The very first chunk grows as it is needed: many arenas have a few slots only.
+        // The first chunk grows as needed, because many arenas have a few slots only.
         if chunk.is_empty() && self.current > 0 {
             chunk.reserve_exact(CHUNK);
         }
@@ -187,7 +186,7 @@ impl<T> Arena<T> {
         }
     }
 
-    /// Frees a slot and returns what was in it.
+    /// Frees a slot and returns its value.
     pub(super) fn remove(&mut self, id: Id<T>) -> Option<T> {
         let index = id.chunk();
         let slot = self.chunks.get_mut(index)?.get_mut(id.offset())?;
@@ -213,12 +212,12 @@ impl<T> Arena<T> {
         }
     }
 
-    /// Everything, by ascending number.
+    /// All values, by ascending number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
         self.chunks.iter().enumerate().flat_map(|(index, chunk)| used(index * CHUNK, chunk))
     }
 
-    /// What is in so many slots after this number, by ascending number.
+    /// The values in the given number of slots after this one, by ascending number.
     pub(super) fn iter_from(&self, after: u32, slots: usize) -> impl Iterator<Item = (Id<T>, &T)> {
         let (start, end) = (after as usize, (after as usize).saturating_add(slots));
         let chunks = self.chunks.iter().enumerate().skip(start / CHUNK);
@@ -237,7 +236,7 @@ impl<T> Arena<T> {
         last.is_some_and(|(index, chunk)| index * CHUNK + chunk.len() > number as usize)
     }
 
-    /// What is in a slot that may have been freed meanwhile.
+    /// The value in a slot that may have been freed in the meantime.
     pub(super) fn get(&self, id: Id<T>) -> Option<&T> {
         match self.chunks.get(id.chunk())?.get(id.offset())? {
             Entry::Used(value) => Some(value),
@@ -245,7 +244,8 @@ impl<T> Arena<T> {
         }
     }
 
-    /// The numbers in use, ascending. Copied out: for callers that change things on the way.
+    /// The numbers in use, ascending, as a copy for callers that change the arena while they
+    /// iterate.
     pub(super) fn ids(&self) -> Vec<Id<T>> {
         self.iter().map(|(id, _)| id).collect()
     }
@@ -279,7 +279,7 @@ impl<T> Arena<T> {
     }
 }
 
-/// What is used of consecutive slots.
+/// The values in consecutive slots.
 fn used<T>(first: usize, entries: &[Entry<T>]) -> impl Iterator<Item = (Id<T>, &T)> {
     entries.iter().enumerate().filter_map(move |(index, entry)| match entry {
         Entry::Used(value) => Some((Id::from_index(first + index), value)),
@@ -295,8 +295,8 @@ pub(super) fn grow_by_an_eighth<T>(entries: &mut Vec<T>) {
     }
 }
 
-/// Whether something is worth shrinking to twice its content. A few places are kept, or
-/// what comes and goes would allocate each time.
+/// Whether a collection should shrink to twice its length. Small ones keep their capacity, so
+/// that elements which come and go do not allocate each time.
 pub(super) const fn is_sparse(length: usize, capacity: usize) -> bool {
     capacity > 64 && length < capacity / 4
 }

@@ -1,21 +1,19 @@
-//! How long a key that failed has to wait.
+//! Exponential backoff.
 
 use std::time::Duration;
 
-/// Exponential backoff per key: the first failure waits `min`, every further one
-/// twice as long, up to `max`. No jitter: the keys share one client and one set
-/// of workers, which spread their requests anyway, and a simulation can be
-/// replayed.
+/// Exponential backoff per key: `min` after the first failure, doubled after each further one,
+/// up to `max`. There is no jitter. The keys share one client and one set of workers, which
+/// spread the requests, and simulations can be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// The first delay; at least a millisecond counts.
+    /// The first delay, at least a millisecond.
     pub min: Duration,
-    /// The longest delay.
     pub max: Duration,
 }
 
 impl Backoff {
-    /// The delay after so many failures in a row.
+    /// The delay after this many consecutive failures.
     #[must_use]
     pub fn delay(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1);

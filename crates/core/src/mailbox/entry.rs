@@ -1,4 +1,4 @@
-//! The keys inside and what is known of each.
+//! The entries of the mailbox: keys and their state.
 
 use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU64;
@@ -12,22 +12,20 @@ use super::list::{Linked, Links, Slot, is_sparse, swap_remove};
 use super::wheel::Timed;
 use super::{Failing, Time};
 
-/// One key.
 #[derive(Debug)]
 pub(super) struct Entry<K, R> {
     pub(super) key: K,
     pub(super) state: State,
     /// Since when it has been in this state.
     pub(super) since: Time,
-    /// Since when there has been a cause for it, if that is to be known.
+    /// When its trigger occurred, if that is measured.
     pub(super) trigger: Trigger,
     /// Its failures since it was last done.
     pub(super) failure: Option<Box<Failure<R>>>,
     links: Links,
 }
 
-/// The moment of a trigger, or none, in the space of a moment: a microsecond after the
-/// origin of time nothing has a cause yet.
+/// The time of a trigger, or none, in the size of a time. Zero becomes one microsecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Trigger(Option<NonZeroU64>);
 
@@ -40,22 +38,22 @@ impl Trigger {
         self.0.take().map(|micros| Time::from_micros(micros.get()))
     }
 
-    /// Of two causes, the first counts.
+    /// Of two triggers, the first counts.
     pub(super) fn add(&mut self, other: Self) {
         self.0 = [self.0, other.0].into_iter().flatten().min();
     }
 }
 
-/// Where a key is. Each state is one list.
+/// The state of a key. Each state has its own lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// In its flow.
     Ready,
-    /// With a worker.
+    /// A worker processes it.
     Running {
         then: AfterRun,
-        /// A wake-up came meanwhile, which the worker may have been too early to
-        /// profit from: a retry is not delayed.
+        /// It was woken in the meantime. The worker may have been too early to see why, so a
+        /// retry is not delayed.
         woken: bool,
     },
     /// In the timer wheel.
@@ -71,22 +69,22 @@ pub(super) enum Delay {
     RetryAfter,
 }
 
-/// What happens to a running key once its work ends.
+/// What happens to a running key when its work ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterRun {
-    /// As its completion says.
+    /// What its completion says.
     AsCompleted,
-    /// It was added meanwhile: it runs again.
+    /// It was added in the meantime and runs again.
     RunAgain,
-    /// It was forgotten meanwhile: it leaves.
+    /// It was dropped in the meantime and leaves.
     Leave,
 }
 
-/// The failures of a key in a row.
+/// The consecutive failures of a key.
 #[derive(Debug)]
 pub(super) struct Failure<R> {
     pub(super) attempts: u32,
-    /// Those of them that make the backoff longer.
+    /// How many of the attempts lengthen the backoff.
     pub(super) backoffs: u32,
     pub(super) since: Time,
     pub(super) reason: R,
@@ -126,8 +124,7 @@ impl<K, R> Timed for Entry<K, R> {
     }
 }
 
-/// All entries, found by key. The hasher is only ever used to look up: no order depends
-/// on it.
+/// All entries, found by key. No order depends on the hasher.
 #[derive(Debug)]
 pub(super) struct Store<K, R> {
     pub(super) entries: Vec<Entry<K, R>>,
@@ -168,8 +165,8 @@ impl<K: Eq + Hash, R> Store<K, R> {
         slot
     }
 
-    /// Removes a key that is on no list. True: another entry is now at `slot`,
-    /// and its list has to be told.
+    /// Removes a key that is on no list. Returns whether another entry moved to `slot`; then the
+    /// caller has to update that entry's list.
     #[must_use]
     pub(super) fn remove(&mut self, slot: Slot) -> bool {
         let last = (self.entries.len() - 1) as Slot;

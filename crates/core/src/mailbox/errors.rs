@@ -1,28 +1,28 @@
-//! The errors of keys that fail, bounded in bytes.
+//! The error texts of failing keys, in bounded memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use crate::text::{LONGEST, excerpt};
 
-/// How many bytes of errors one mailbox keeps. Each is no longer than [`LONGEST`], and one
-/// that many keys share is kept once.
+/// The limit for all error texts of a mailbox. Each has at most [`LONGEST`] bytes, and a text
+/// that many keys share is stored once.
 pub const MAX_ERROR_BYTES: usize = 8 << 20;
 
-/// Stands for an error that there is no room for.
+/// Replaces an error text beyond the limit.
 static NOT_KEPT: LazyLock<Arc<str>> =
     LazyLock::new(|| "this error is not kept: too many objects fail, each with another one".into());
 
-/// Errors, each text once.
+/// Reference-counted error texts.
 #[derive(Debug, Default)]
 pub(super) struct Errors {
-    /// How many keys have each.
+    /// The number of keys that have each text.
     uses: HashMap<Arc<str>, usize>,
     bytes: usize,
 }
 
 impl Errors {
-    /// Keeps an error for one more key: as much of it as is shown.
+    /// Stores an error for one more key, truncated to what is shown.
     pub(super) fn keep(&mut self, error: Arc<str>) -> Arc<str> {
         let error = if error.len() > LONGEST { excerpt(&error, LONGEST).to_string().into() } else { error };
         if let Some((kept, _)) = self.uses.get_key_value(&error) {
@@ -38,9 +38,9 @@ impl Errors {
         error
     }
 
-    /// A key does not have it any more.
+    /// Drops the error of one key.
     pub(super) fn release(&mut self, error: &Arc<str>) {
-        // What was not kept is not counted.
+        // A replaced text is not counted.
         if let Some(uses) = self.uses.get_mut(error) {
             *uses -= 1;
             if *uses == 0 {
@@ -50,12 +50,10 @@ impl Errors {
         }
     }
 
-    /// No key has any.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// How many bytes are kept.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! The ready keys, fair between namespaces.
+//! The ready keys, fairly queued by namespace.
 
 use std::hash::BuildHasher;
 
@@ -10,10 +10,10 @@ use super::Time;
 use super::entry::Entry;
 use super::list::{Linked, Links, List, Slot, is_sparse, swap_remove};
 
-/// Says which flow a key queues in. Flows take turns, so a namespace with 10,000
-/// keys does not hold up one with ten.
+/// A key that belongs to a flow, as in API Priority and Fairness. Flows take turns, so that a
+/// namespace with 10,000 keys does not delay one with ten.
 pub trait FlowKey {
-    /// The namespace; all cluster-scoped objects share one flow.
+    /// The namespace. All cluster-scoped objects share one flow.
     fn flow(&self) -> Option<&Namespace>;
 }
 
@@ -23,7 +23,7 @@ impl FlowKey for Key {
     }
 }
 
-/// The keys of one namespace, first come, first served.
+/// The ready keys of one namespace, first in, first out.
 #[derive(Debug)]
 struct Flow {
     namespace: Option<Namespace>,
@@ -37,14 +37,13 @@ impl Linked for Flow {
     }
 }
 
-/// All flows with something ready. A flow comes with its first key and goes with
-/// its last.
+/// All flows that have ready keys. A flow exists from its first key to its last.
 #[derive(Debug)]
 pub(super) struct Flows {
     queues: Vec<Flow>,
     index: HashTable<Slot>,
     hasher: Keyed,
-    /// The order of the turns.
+    /// The order in which flows are served.
     turns: List,
     ready: usize,
 }
@@ -54,18 +53,15 @@ impl Flows {
         Self { queues: Vec::new(), index: HashTable::new(), hasher, turns: List::default(), ready: 0 }
     }
 
-    /// How many keys are ready.
     pub(super) const fn ready(&self) -> usize {
         self.ready
     }
 
-    /// How many flows have something ready.
     pub(super) fn len(&self) -> usize {
         self.queues.len()
     }
 
-    /// Queues an entry at the end of its flow. A flow that was empty gets its
-    /// turn after all others.
+    /// Adds an entry to the end of its flow. A new flow is served after all others.
     pub(super) fn push<K: FlowKey, R>(&mut self, entries: &mut [Entry<K, R>], slot: Slot) {
         let namespace = entries[slot as usize].key.flow();
         let flow = self.find(namespace).unwrap_or_else(|| self.open(namespace.cloned()));
@@ -73,7 +69,7 @@ impl Flows {
         self.ready += 1;
     }
 
-    /// Takes the first entry of the flow whose turn it is.
+    /// Removes the first entry of the next flow.
     pub(super) fn pop<K: FlowKey, R>(&mut self, entries: &mut [Entry<K, R>]) -> Option<Slot> {
         let flow = self.turns.pop_front(&mut self.queues)?;
         self.turns.push_back(&mut self.queues, flow);
@@ -82,21 +78,21 @@ impl Flows {
         Some(slot)
     }
 
-    /// Takes an entry out of its flow, wherever it is.
+    /// Removes an entry from any position in its flow.
     pub(super) fn remove<K: FlowKey, R>(&mut self, entries: &mut [Entry<K, R>], slot: Slot) {
         if let Some(flow) = self.find(entries[slot as usize].key.flow()) {
             self.take(entries, flow, slot);
         }
     }
 
-    /// A ready entry is now at `slot`.
+    /// Updates the links of a ready entry that moved to `slot`.
     pub(super) fn moved<K: FlowKey, R>(&mut self, entries: &mut [Entry<K, R>], slot: Slot) {
         if let Some(flow) = self.find(entries[slot as usize].key.flow()) {
             self.queues[flow as usize].keys.moved(entries, slot);
         }
     }
 
-    /// Since when the entry that waits longest has been ready.
+    /// Since when the oldest ready entry is ready.
     pub(super) fn oldest<K, R>(&self, entries: &[Entry<K, R>]) -> Option<Time> {
         let firsts = self.queues.iter().filter_map(|queue| queue.keys.first());
         firsts.map(|slot| entries[slot as usize].since).min()

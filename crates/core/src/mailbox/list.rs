@@ -1,14 +1,13 @@
-//! Doubly linked lists over the slots of a vector: every key is on exactly one
-//! list, and leaves it from the middle at no cost.
+//! Doubly linked lists over the slots of a vector. Each node is on at most one list, and is
+//! removed from any position in constant time.
 
-/// The index of a node in its vector. 2^32 keys are out of reach: their graph
-/// would need terabytes.
+/// The index of a node in its vector. 2^32 keys cannot occur: their graph would need terabytes.
 pub(super) type Slot = u32;
 
 /// No slot.
 const NONE: Slot = Slot::MAX;
 
-/// The neighbours of a node on the one list that it is on.
+/// The neighbours of a node on its list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
     previous: Slot,
@@ -26,7 +25,7 @@ pub(super) trait Linked {
     fn links(&mut self) -> &mut Links;
 }
 
-/// A list. The nodes know their neighbours, the list its ends.
+/// The ends of a list. The nodes know their neighbours.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     first: Slot,
@@ -57,7 +56,7 @@ impl List {
         self.last = slot;
     }
 
-    /// Takes a node off the list, which must be the one that it is on.
+    /// Removes a node, which must be on this list.
     pub(super) fn remove<T: Linked>(&mut self, nodes: &mut [T], slot: Slot) {
         let Links { previous, next } = std::mem::take(links(nodes, slot));
         self.join(nodes, previous, next, next, previous);
@@ -69,14 +68,14 @@ impl List {
         Some(slot)
     }
 
-    /// Tells the list and the neighbours that a node of it is now at `slot`.
+    /// Updates the list and the neighbours of a node that moved to `slot`.
     pub(super) fn moved<T: Linked>(&mut self, nodes: &mut [T], slot: Slot) {
         let Links { previous, next } = *links(nodes, slot);
         self.join(nodes, previous, slot, next, slot);
     }
 
-    /// What follows `previous` is `after_previous`, what comes before `next` is
-    /// `before_next`; the ends of the list stand in for missing neighbours.
+    /// Makes `after_previous` follow `previous`, and `before_next` precede `next`. A missing
+    /// neighbour stands for an end of the list.
     fn join<T: Linked>(
         &mut self,
         nodes: &mut [T],
@@ -100,9 +99,9 @@ fn links<T: Linked>(nodes: &mut [T], slot: Slot) -> &mut Links {
     nodes[slot as usize].links()
 }
 
-/// Removes a node that is on no list. The vector stays dense: its last node
-/// moves into the gap, and the caller has to tell that node's list
-/// ([`List::moved`]) and index. Memory follows the number of nodes.
+/// Removes a node that is on no list. The last node moves into the gap, and the caller has to
+/// update that node's list ([`List::moved`]) and index. The memory shrinks with the number of
+/// nodes.
 pub(super) fn swap_remove<T>(nodes: &mut Vec<T>, slot: Slot) -> T {
     let node = nodes.swap_remove(slot as usize);
     if is_sparse(nodes.len(), nodes.capacity()) {
@@ -111,8 +110,8 @@ pub(super) fn swap_remove<T>(nodes: &mut Vec<T>, slot: Slot) -> T {
     node
 }
 
-/// Whether a table is worth shrinking to twice its content. A few slots are
-/// kept, or a queue with one key would allocate for each.
+/// Whether a table should shrink to twice its length. Small tables keep their capacity, so that
+/// a queue that alternates between no key and one does not allocate each time.
 pub(super) const fn is_sparse(length: usize, capacity: usize) -> bool {
     capacity > 64 && length < capacity / 4
 }

@@ -1,12 +1,12 @@
-//! The backoff mailbox: a work queue of keys with deduplication, retry and
-//! fairness between namespaces.
+//! The mailbox: a work queue of keys with deduplication, backoff and fairness between
+//! namespaces. It is not an actix mailbox.
 //!
-//! It holds keys, never snapshots: a worker reads the state at the moment it
-//! works. A key is in it once; one that is added while it is being worked on
-//! runs again afterwards. A key that fails waits for itself alone: there is no
-//! common retry budget that a failing set could use up. Plain data: no clock, no
-//! tasks, no locks; whatever drives it passes the time in and arms one timer for
-//! [`Mailbox::next_due`].
+//! It contains keys and no snapshots: a worker reads the state when it starts. Each key is in
+//! it at most once. A key that is added while a worker processes it runs again afterwards. Each
+//! key has its own backoff; failing keys share no retry budget that they could exhaust.
+//!
+//! The mailbox is plain data, without clock, tasks or locks. Its owner passes the time in and
+//! arms one timer for [`Mailbox::next_due`].
 
 mod backoff;
 mod entry;
@@ -43,8 +43,7 @@ use crate::object::HashSeed;
 
 /// A work queue of keys `K`, whose retries have reasons `R` (a small enum).
 ///
-/// Times that are passed in should not go back; one that does counts as the
-/// latest seen.
+/// Times that callers pass in should not go back. One that does counts as the latest seen.
 pub struct Mailbox<K, R> {
     backoff: Backoff,
     store: Store<K, R>,
@@ -61,8 +60,7 @@ pub struct Mailbox<K, R> {
 }
 
 impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
-    /// An empty mailbox. Keys and namespaces come from the cluster, so what finds them
-    /// depends on a seed that nobody outside knows.
+    /// Keys and namespaces come from the cluster, so the hash tables need a secret seed.
     #[must_use]
     pub fn new(backoff: Backoff, seed: HashSeed) -> Self {
         Self {
@@ -81,7 +79,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         }
     }
 
-    /// Queues a key, once. See [`Added`] for one that is inside already.
+    /// Queues a key. [`Added`] says what happens if it is in the mailbox already.
     pub fn add(&mut self, key: K, now: Time) -> Added {
         self.advance(now);
         let Some(slot) = self.store.find(&key) else {
@@ -108,8 +106,8 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         }
     }
 
-    /// Hands out the next key: flows take turns, and a flow's keys go in the
-    /// order in which they became ready.
+    /// Returns the next key. Flows take turns, and the keys of a flow are served in the order in
+    /// which they became ready.
     pub fn pop(&mut self, now: Time) -> Option<Job<K>> {
         self.advance(now);
         let slot = self.flows.pop(&mut self.store.entries)?;
@@ -124,8 +122,8 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         Some(Job { key: entry.key.clone(), failures, waited, triggered_at })
     }
 
-    /// Ends the work on a key and says how long it took; `None`, and nothing
-    /// changes, if it was not being worked on.
+    /// Ends the work on a key and returns how long it took. Returns `None` and changes nothing if
+    /// the key was not running.
     pub fn finish(&mut self, key: &K, completion: Completion<R>, now: Time) -> Option<Duration> {
         self.advance(now);
         let slot = self.store.find(key)?;
@@ -183,10 +181,9 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         Some(took)
     }
 
-    /// Queues at once every key that is delayed by backoff and for which
-    /// `which(key, reason)` holds, earliest due first; says how many. A key that
-    /// is being worked on is not delayed should it fail: its worker may have
-    /// looked just before whatever this call is about.
+    /// Queues every key that is delayed by backoff and for which `which(key, reason)` holds,
+    /// earliest due first, and returns how many. A running key is not delayed if it fails: its
+    /// worker may have read the state just before the change that this call is about.
     pub fn wake(&mut self, which: impl Fn(&K, R) -> bool, now: Time) -> usize {
         self.advance(now);
         let mut slots = Vec::new();
@@ -204,8 +201,8 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         self.enqueue_delayed(slots)
     }
 
-    /// The keys that [`wake`](Self::wake) would queue, for a caller who has to ask somebody
-    /// which of them. Those that are being worked on count as woken.
+    /// The keys that [`wake`](Self::wake) would queue, for a caller that has to ask elsewhere
+    /// which of them to wake. Running keys count as woken.
     pub fn parked(&mut self, which: impl Fn(&K, R) -> bool, now: Time) -> Vec<K> {
         self.advance(now);
         let mut keys = Vec::new();
@@ -223,7 +220,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         keys
     }
 
-    /// Queues a key at once if it is delayed by backoff for such a reason.
+    /// Queues a key if it is delayed by backoff and `which(reason)` holds.
     pub fn wake_one(&mut self, key: &K, which: impl Fn(R) -> bool, now: Time) -> bool {
         self.advance(now);
         let Some(slot) = self.store.find(key) else { return false };
@@ -237,8 +234,8 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         is_parked
     }
 
-    /// Queues every delayed key at once and forgets all failures: the gate has
-    /// opened, and what failed before failed for another time's reasons.
+    /// Queues every delayed key and forgets all failures: the write gate has opened, and earlier
+    /// failures say nothing about the present.
     pub fn clear_backoff(&mut self, now: Time) {
         self.advance(now);
         let delayed = (0..).zip(&self.store.entries).filter_map(|(slot, entry)| match entry.state {
@@ -254,7 +251,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         self.errors.clear();
     }
 
-    /// The ready keys count as queued now: before, there was nobody to take them.
+    /// Restarts the waiting time of all ready keys, because no worker took keys before.
     pub fn wait_from_now(&mut self, now: Time) {
         self.advance(now);
         for entry in &mut self.store.entries {
@@ -264,8 +261,8 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         }
     }
 
-    /// Drops a key, whatever its state; one that is being worked on leaves when
-    /// its work ends, unless it is added again before. False: it was not inside.
+    /// Drops a key in any state. A running key leaves when its work ends, unless it is added again
+    /// before. Returns whether the key was in the mailbox.
     pub fn forget(&mut self, key: &K) -> bool {
         let Some(slot) = self.store.find(key) else { return false };
         match &mut self.store[slot].state {
@@ -281,8 +278,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         true
     }
 
-    /// Queues every key whose delay is over. All methods that are given the time
-    /// do so first.
+    /// Queues every key whose delay is over. All methods that take the time do this first.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         while let Some(slot) = self.wheel.pop(&mut self.store.entries, self.now.as_millis()) {
@@ -291,39 +287,37 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         }
     }
 
-    /// When to call [`advance`](Self::advance) or [`pop`](Self::pop) next: no
-    /// delay is over before. It may be earlier than the next delay's end, a few
-    /// times for a delay that is long.
+    /// When to call [`advance`](Self::advance) or [`pop`](Self::pop) next. No delay ends before.
+    /// It may be earlier than the end of the next delay, several times for a long one.
     #[must_use]
     pub fn next_due(&self) -> Option<Time> {
         self.wheel.next_due().map(Time::from_millis)
     }
 
-    /// How many keys are inside, in whatever state.
+    /// The number of keys, in any state.
     #[must_use]
     pub fn len(&self) -> usize {
         self.store.entries.len()
     }
 
-    /// True when there is no key inside.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.store.entries.is_empty()
     }
 
-    /// How many keys wait for a worker.
+    /// The number of keys that wait for a worker.
     #[must_use]
     pub const fn ready(&self) -> usize {
         self.flows.ready()
     }
 
-    /// How many keys are being worked on.
+    /// The number of running keys.
     #[must_use]
     pub const fn processing(&self) -> usize {
         self.processing
     }
 
-    /// The numbers for metrics and readiness. Costs as much as there are flows.
+    /// Numbers for metrics and readiness. The cost is linear in the number of flows.
     #[must_use]
     pub fn stats(&self) -> Stats<R> {
         let entries = &self.store.entries;
@@ -341,7 +335,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         }
     }
 
-    /// Every key that is being worked on, and since when.
+    /// Every running key, and since when it runs.
     pub fn running(&self) -> impl Iterator<Item = (&K, Time)> {
         let running = |entry: &&entry::Entry<K, R>| matches!(entry.state, State::Running { .. });
         self.store.entries.iter().filter(running).map(|entry| (&entry.key, entry.since))
@@ -352,25 +346,24 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         self.store.entries.iter().filter_map(entry::Entry::failing)
     }
 
-    /// What is known of a key's failures since it was last done; `None` if it has none.
+    /// A key's failures since it was last done, if any.
     pub fn failure_of(&self, key: &K) -> Option<Failing<'_, K, R>> {
         self.store[self.store.find(key)?].failing()
     }
 
-    /// Every key that has not failed since it was last done, and since when it has
-    /// been waiting for a worker or with one.
+    /// Every key that has not failed since it was last done, and since when it is in its state.
     pub fn unfailed(&self) -> impl Iterator<Item = (&K, Time)> {
         let unfailed = self.store.entries.iter().filter(|entry| entry.failure.is_none());
         unfailed.map(|entry| (&entry.key, entry.since))
     }
 
-    /// Puts an entry that is on no list into its flow.
+    /// Adds an entry that is on no list to its flow.
     fn enqueue(&mut self, slot: Slot) {
         self.adds_total += 1;
         self.enqueue_counted(slot);
     }
 
-    /// The same for one that was counted when it was added.
+    /// The same for an entry that was counted when it was added.
     fn enqueue_counted(&mut self, slot: Slot) {
         let entry = &mut self.store[slot];
         entry.state = State::Ready;
@@ -388,7 +381,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         slots.len()
     }
 
-    /// Puts an entry that is on no list into the wheel.
+    /// Adds an entry that is on no list to the wheel.
     fn delay(&mut self, slot: Slot, delay: Duration, kind: Delay) {
         let due = self.now + delay.max(Duration::from_millis(1));
         let entry = &mut self.store[slot];
@@ -406,7 +399,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         self.uncount(slot);
     }
 
-    /// An entry is delayed no more.
+    /// Updates the counts for an entry that is no longer delayed.
     fn uncount(&mut self, slot: Slot) {
         let Some(reason) = self.store[slot].failure.as_ref().map(|failure| failure.reason) else { return };
         if let Some(count) = self.delayed.get_mut(&reason) {
@@ -417,7 +410,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         }
     }
 
-    /// Records a failure; says how many so far make the backoff longer.
+    /// Records a failure. Returns how many failures so far lengthen the backoff.
     fn fail(&mut self, slot: Slot, reason: R, error: Arc<str>, backoffs: u32) -> u32 {
         self.retries_total += 1;
         let since = self.now;
@@ -444,7 +437,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
             Box::new(Failure { attempts: 0, backoffs: 0, since, reason, error: Arc::clone(&error) })
         });
         failure.reason = reason;
-        // Its own error says more of it than that of another key.
+        // Its own error is more useful than the reason for the deferral.
         if failure.attempts == 0 {
             failure.error = error;
         }

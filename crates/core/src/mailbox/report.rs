@@ -1,4 +1,4 @@
-//! What the mailbox is told and what it tells.
+//! Arguments and results of the mailbox's methods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use super::Time;
 
-/// What became of a key that was added.
+/// What [`Mailbox::add`](super::Mailbox::add) did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It is new and was queued.
+    /// The key is new and was queued.
     Queued,
     /// It was queued already.
     AlreadyQueued,
-    /// It is being worked on and will run again afterwards.
+    /// It is running and will run again afterwards.
     RunsAgain,
-    /// It was delayed by backoff and was queued at once; its failures still count.
+    /// It was delayed by backoff and was queued. Its failures still count.
     BackoffCutShort,
-    /// The API server asked for this key to be left alone for a while
-    /// ([`Completion::RetryAfter`]); it will run when that time is over.
+    /// The API server asked for a delay ([`Completion::RetryAfter`]), which is not over yet.
     RetryAfterPending,
 }
 
@@ -26,40 +25,40 @@ pub enum Added {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job<K> {
     pub key: K,
-    /// How many times in a row it has failed before.
+    /// Its consecutive failures so far.
     pub failures: u32,
-    /// How long it was queued.
+    /// How long it was ready.
     pub waited: Duration,
-    /// The first moment of its causes ([`Mailbox::note_trigger`](super::Mailbox::note_trigger)).
+    /// See [`Mailbox::note_trigger`](super::Mailbox::note_trigger).
     pub triggered_at: Option<Time>,
 }
 
 /// How the work on a key ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion<R> {
-    /// Done: its failures are forgotten.
+    /// It is done, and its failures are forgotten.
     Done,
-    /// It has to run again at once, behind the other keys of its flow; this is
-    /// no failure, and forgets none.
+    /// It runs again without delay, behind the other keys of its flow. This is no failure, and
+    /// earlier failures still count.
     Again,
-    /// It has to be tried again, after a delay that grows with every failure.
+    /// It is retried after a delay that grows with every failure.
     Retry {
         /// Why, for metrics and [`Mailbox::wake`](super::Mailbox::wake).
         reason: R,
         /// What happened, for people.
         error: Arc<str>,
     },
-    /// It waits for something that will [wake](super::Mailbox::wake) it, and is not tried
-    /// again before, but for once in the longest time that backoff comes to.
+    /// It waits until it is [woken](super::Mailbox::wake), and is retried otherwise after the
+    /// longest backoff.
     Park {
         /// Why, for metrics and [`Mailbox::wake`](super::Mailbox::wake).
         reason: R,
         /// What it waits for, for people.
         error: Arc<str>,
     },
-    /// It was not tried, for something that is no failure of its own: it waits so long, or
-    /// until it is [woken](super::Mailbox::wake) or added. No attempt is counted, and an
-    /// error of its own is kept.
+    /// It was not tried, for a reason that is not its own failure. It waits for the given time,
+    /// or until it is [woken](super::Mailbox::wake) or added. This counts as no attempt, and an
+    /// earlier error of its own is kept.
     Defer {
         after: Duration,
         /// Why, for metrics and [`Mailbox::wake`](super::Mailbox::wake).
@@ -67,10 +66,10 @@ pub enum Completion<R> {
         /// What it waits for, for people.
         error: Arc<str>,
     },
-    /// The API server told when to try again (429 with `Retry-After`). Counts as
-    /// a failure, and does not make later backoff longer.
+    /// The API server said when to retry (429 with `Retry-After`). This counts as a failure and
+    /// does not lengthen the backoff.
     RetryAfter {
-        /// Not before this time has passed, whatever is added or woken meanwhile.
+        /// The key is not retried earlier, even if it is added or woken.
         after: Duration,
         reason: R,
         /// What happened, for people.
@@ -78,36 +77,35 @@ pub enum Completion<R> {
     },
 }
 
-/// A mailbox in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats<R> {
     /// Keys that wait for a worker.
     pub ready: usize,
-    /// Keys that are being worked on.
+    /// Running keys.
     pub processing: usize,
-    /// Keys that wait for their time, by the reason of their last failure.
+    /// Delayed keys, by the reason of their last failure.
     pub delayed: BTreeMap<R, usize>,
     /// Keys that have failed since they were last done.
     pub failing: usize,
-    /// How many bytes the errors of these keys take up, each text counted once.
+    /// The bytes of these keys' error texts, each text counted once.
     pub error_bytes: usize,
-    /// Flows with something ready.
+    /// Flows with ready keys.
     pub flows: usize,
-    /// How often a key was queued, merged additions not counted.
+    /// How often a key was queued, without additions that were merged.
     pub adds_total: u64,
-    /// How often the work on a key ended with a retry.
+    /// How often work ended with a retry.
     pub retries_total: u64,
-    /// Since when the key that waits longest for a worker has been ready.
+    /// Since when the oldest ready key is ready.
     pub oldest_ready_since: Option<Time>,
-    /// Since when the key that is worked on longest has been.
+    /// Since when the longest running key runs.
     pub longest_running_since: Option<Time>,
 }
 
-/// A key that keeps failing, for a debug page.
+/// A failing key, for debug pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing<'a, K, R> {
     pub key: &'a K,
-    /// How many times in a row.
+    /// Consecutive attempts that failed.
     pub attempts: u32,
     /// When it first failed.
     pub since: Time,
@@ -115,6 +113,6 @@ pub struct Failing<'a, K, R> {
     pub reason: R,
     /// What happened last.
     pub error: &'a Arc<str>,
-    /// When it will be tried again; `None`: it is queued or being worked on.
+    /// `None` if the key is ready or running.
     pub next_retry: Option<Time>,
 }

@@ -1,4 +1,4 @@
-//! Since when there has been a cause for a key.
+//! When the trigger of a key occurred: the event from which its latency is measured.
 
 use std::hash::Hash;
 
@@ -6,22 +6,21 @@ use super::entry::Trigger;
 use super::{FlowKey, Mailbox, Time};
 
 impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
-    /// Notes when that came for which a key is inside; of several moments the first
-    /// counts. It leaves with the next [`Job`](super::Job) of the key. For a measure of
-    /// how late the work is: nothing follows from it.
+    /// Records when the trigger of a key occurred. Of several triggers the first counts. The next
+    /// [`Job`](super::Job) of the key carries it. It serves to measure latency only.
     pub fn note_trigger(&mut self, key: &K, at: Time) {
         if let Some(slot) = self.store.find(key) {
             self.store[slot].trigger.add(Trigger::at(at));
         }
     }
 
-    /// How often a key was queued, as in [`Stats`](super::Stats).
+    /// As in [`Stats`](super::Stats).
     #[must_use]
     pub const fn adds_total(&self) -> u64 {
         self.adds_total
     }
 
-    /// How often the work on a key ended with a retry, as in [`Stats`](super::Stats).
+    /// As in [`Stats`](super::Stats).
     #[must_use]
     pub const fn retries_total(&self) -> u64 {
         self.retries_total

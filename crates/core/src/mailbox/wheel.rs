@@ -1,10 +1,9 @@
-//! One timer for all delayed keys: a hierarchical timer wheel.
+//! A hierarchical timer wheel for all delayed keys.
 //!
-//! Time is written in digits of six bits. A node hangs in the slot of the
-//! highest digit in which its due time differs from the present, and comes down
-//! a level when the present reaches that digit. Inserting and cancelling cost
-//! the same however many nodes there are, and the wheel's own memory is fixed:
-//! eleven digits hold every 64-bit time, so nothing wraps and nothing overflows.
+//! Times are numbers with digits of six bits. A node is in the slot of the highest digit in
+//! which its due time differs from the present, and moves down a level when the present reaches
+//! that digit. Insertion and cancellation take constant time, and the wheel's own memory is
+//! fixed. Eleven digits cover every 64-bit time, so nothing wraps.
 
 use super::list::{Linked, List, Slot};
 
@@ -19,7 +18,7 @@ pub(super) trait Timed: Linked {
 
 #[derive(Clone, Copy, Debug)]
 struct Level {
-    /// One bit for each slot that is not empty.
+    /// One bit per slot, set if the slot is not empty.
     occupied: u64,
     slots: [List; SLOTS],
 }
@@ -27,7 +26,7 @@ struct Level {
 /// The wheel. Times are milliseconds.
 #[derive(Debug)]
 pub(super) struct Wheel {
-    /// The present; no node in the wheel is due before it.
+    /// No node in the wheel is due before this time.
     present: u64,
     levels: Box<[Level; LEVELS]>,
 }
@@ -40,8 +39,8 @@ impl Default for Wheel {
 }
 
 impl Wheel {
-    /// Hangs a node in. It must not be due before the present, which is the time
-    /// of the last [`pop`](Self::pop) that found nothing.
+    /// Adds a node. It must not be due before the present, which is the time of the last
+    /// [`pop`](Self::pop) that returned `None`.
     pub(super) fn insert<T: Timed>(&mut self, nodes: &mut [T], slot: Slot) {
         let (level, digit) = self.place(nodes, slot);
         let level = &mut self.levels[level];
@@ -49,7 +48,7 @@ impl Wheel {
         level.occupied |= 1 << digit;
     }
 
-    /// Takes a node out before its time.
+    /// Removes a node before it is due.
     pub(super) fn remove<T: Timed>(&mut self, nodes: &mut [T], slot: Slot) {
         let (level, digit) = self.place(nodes, slot);
         let level = &mut self.levels[level];
@@ -57,14 +56,14 @@ impl Wheel {
         level.occupied &= !(u64::from(level.slots[digit].is_empty()) << digit);
     }
 
-    /// A node of the wheel is now at `slot`.
+    /// Updates the links of a node that moved to `slot`.
     pub(super) fn moved<T: Timed>(&mut self, nodes: &mut [T], slot: Slot) {
         let (level, digit) = self.place(nodes, slot);
         self.levels[level].slots[digit].moved(nodes, slot);
     }
 
-    /// Takes out a node that is due by `now`, earliest first. Once it returns
-    /// `None`, the present is `now`.
+    /// Removes a node that is due by `now`, earliest first. When it returns `None`, the present is
+    /// `now`.
     pub(super) fn pop<T: Timed>(&mut self, nodes: &mut [T], now: u64) -> Option<Slot> {
         while let Some((level, digit, start)) = self.earliest().filter(|(.., start)| *start <= now) {
             self.present = self.present.max(start);
@@ -75,7 +74,7 @@ impl Wheel {
                 }
                 return first;
             }
-            // The present has reached this digit: the lower digits tell them apart.
+            // The present has reached this digit: redistribute the nodes by lower digits.
             let mut list = std::mem::take(&mut self.levels[level].slots[digit]);
             self.levels[level].occupied &= !(1 << digit);
             while let Some(slot) = list.pop_front(nodes) {
@@ -86,15 +85,15 @@ impl Wheel {
         None
     }
 
-    /// When to call [`pop`](Self::pop) next: no node is due before. For a node
-    /// that is far away it is the time at which it comes down a level.
+    /// When to call [`pop`](Self::pop) next. No node is due before. For a distant node this is the
+    /// time when it moves down a level.
     pub(super) fn next_due(&self) -> Option<u64> {
         self.earliest().map(|(.., start)| start)
     }
 
-    /// The slot with the earliest nodes, and the first time that it stands for.
+    /// The slot with the earliest nodes, and the first time that it covers.
     fn earliest(&self) -> Option<(usize, usize, u64)> {
-        // The lowest level comes first: a higher one begins where it ends.
+        // Lower levels are earlier: a higher level begins where the one below ends.
         let (level, occupied) = self
             .levels
             .iter()
@@ -107,8 +106,8 @@ impl Wheel {
         Some((level, digit as usize, (self.present & above) | (u64::from(digit) << shift)))
     }
 
-    /// The level and slot of a node. As the present never passes a slot that is
-    /// occupied, this finds a node again where it was put.
+    /// The level and slot of a node. The present never passes an occupied slot, so a node is found
+    /// where it was inserted.
     fn place<T: Timed>(&self, nodes: &[T], slot: Slot) -> (usize, usize) {
         let due = nodes[slot as usize].due();
         debug_assert!(due >= self.present);
