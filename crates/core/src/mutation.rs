@@ -1,11 +1,9 @@
-//! Mistakes to be made on purpose, so that the simulation can prove that it would
-//! find them.
+//! Deliberate mistakes, with which the simulation proves that it would find them.
 //!
-//! Each stands at the one place where it would be made. Only tests can choose one,
-//! by the feature `mutations`, and for one thread at a time; without the feature all
-//! of this is `false` at compile time.
+//! Each mistake is at the one line where somebody could make it. Tests choose one per thread with
+//! the feature `mutations`. Without the feature, [`is()`] is `false` at compile time.
 
-/// Declares the mutations, and the list of all.
+/// Declares the mutations and their list.
 macro_rules! mutations {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
         /// A mistake that a garbage collector might make.

@@ -1,33 +1,32 @@
 //! Bounded text for people.
 //!
-//! The API server accepts thousands of owner references on one object, and names, kinds
-//! and uids of any length in them. Whatever of that is shown, in a log line, an event, an
-//! error or an entry of a page, goes through here: at most [`LISTED`] references and
-//! [`LONGEST`] bytes, and the number of what is left out. What is beyond the bound is
-//! never formatted.
+//! The API server accepts thousands of owner references on one object, with names, kinds and uids
+//! of any length. Log lines, events, errors and debug pages show at most [`LISTED`] references and
+//! [`LONGEST`] bytes, and the number of items that are left out. Nothing beyond the limit is
+//! formatted.
 
 use std::fmt::{self, Display, Write};
 
-/// The longest text in bytes: a log field, an error, an event's message, a page's entry.
+/// The maximum length in bytes of a log field, an error, an event's message or a page's entry.
 pub const LONGEST: usize = 4096;
-/// The most references, or other items, that one text lists.
+/// The maximum number of references, or other items, in one text.
 pub const LISTED: usize = 16;
-/// The longest name, kind, `apiVersion` or uid. A name that the API server accepts for
-/// an object has 253 characters at most.
+/// The maximum length of a name, kind, `apiVersion` or uid. An object's name has at most 253
+/// characters.
 pub const LONGEST_WORD: usize = 256;
 
-/// Ends what was cut.
+/// Marks truncated text.
 const ELLIPSIS: char = '…';
-/// The longest " and 18,446,744,073,709,551,615 more", with a separator.
+/// The length of " and 18,446,744,073,709,551,615 more" with a separator, rounded up.
 const LONGEST_REST: usize = 48;
 
-/// The beginning of a text of up to this many bytes, cut between two characters.
+/// Truncates a text to this many bytes, at a character boundary.
 #[must_use]
 pub fn excerpt(text: &str, limit: usize) -> Excerpt<'_> {
     Excerpt { text, limit }
 }
 
-/// A name, kind, `apiVersion` or uid of up to [`LONGEST_WORD`] bytes.
+/// Truncates a name, kind, `apiVersion` or uid to [`LONGEST_WORD`] bytes.
 #[must_use]
 pub fn word(text: &str) -> Excerpt<'_> {
     excerpt(text, LONGEST_WORD)
@@ -51,7 +50,7 @@ impl Display for Excerpt<'_> {
     }
 }
 
-/// Up to [`LONGEST`] bytes of what something is shown as.
+/// Formats a value and truncates it to [`LONGEST`] bytes.
 #[must_use]
 pub fn bounded(shown: impl Display) -> String {
     let mut text = String::new();
@@ -59,8 +58,8 @@ pub fn bounded(shown: impl Display) -> String {
     text
 }
 
-/// Up to [`LISTED`] items and, all in all, [`LONGEST`] bytes, with the number of items that
-/// are left out. No item beyond them is asked for. `total` is how many items there are.
+/// Lists up to [`LISTED`] items in up to [`LONGEST`] bytes, and says how many are left out. No
+/// further item is requested from the iterator. `total` is the number of all items.
 #[must_use]
 pub fn listed<T: Display>(separator: &str, total: usize, items: impl IntoIterator<Item = T>) -> String {
     let mut text = String::new();
@@ -68,7 +67,7 @@ pub fn listed<T: Display>(separator: &str, total: usize, items: impl IntoIterato
     text
 }
 
-/// Appends a [list](listed) to a text, which is as long as [`LONGEST`] afterwards at most.
+/// Appends a [list](listed) to a text, which then has at most [`LONGEST`] bytes.
 pub fn append_listed<T: Display>(
     text: &mut String,
     separator: &str,
@@ -86,7 +85,7 @@ pub fn append_listed<T: Display>(
             text.push_str(separator);
         }
         let is_whole = append(text, limit, &item);
-        // Rather none than half of one, unless it is the only one.
+        // Drop an item that does not fit, unless it is the only one.
         if !is_whole && shown > 0 {
             text.truncate(before);
             break;
@@ -104,7 +103,7 @@ pub fn append_listed<T: Display>(
     }
 }
 
-/// As many whole characters as fit into so many bytes.
+/// The longest prefix of whole characters in this many bytes.
 fn beginning(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {
@@ -113,7 +112,7 @@ fn beginning(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-/// A number as people read it: `7,984`.
+/// A number with thousands separators: `7,984`.
 #[derive(Clone, Copy, Debug)]
 pub struct Thousands(pub usize);
 
@@ -130,9 +129,9 @@ impl Display for Thousands {
     }
 }
 
-/// Appends as much as there is room for in so many bytes; whether that is all of it.
+/// Appends a value until the text has `limit` bytes. Returns whether all of it was appended.
 fn append(text: &mut String, limit: usize, shown: &dyn Display) -> bool {
-    /// Fails when it is full, so that nothing goes on to format.
+    /// Fails when the limit is reached, which ends the formatting.
     struct Room<'a> {
         text: &'a mut String,
         limit: usize,

@@ -1,4 +1,4 @@
-//! What was deleted lately, what is on its way, and what may follow.
+//! Counts recent and pending deletions, and decides whether another one is allowed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,21 +8,20 @@ use super::window::Window;
 use super::{Limits, Share};
 use crate::object::{GroupResource, Uid};
 
-/// What "per minute" means.
 const MINUTE: Duration = Duration::from_secs(60);
-/// How many resource types are counted at a time. More of them than this with deletions
-/// within one window is nothing that a person should not look at.
+/// How many resource types are counted at a time. If deletions affect more types within one
+/// window, a person should look.
 const TYPES_AT_MOST: usize = 4096;
-/// From so many on, deletions that are in doubt are looked through for old ones.
-const DOUBTFUL_AT_EASE: usize = 1024;
+/// Old uncertain deletions are dropped when there are this many.
+const UNCERTAIN_BEFORE_CLEANUP: usize = 1024;
 
-/// Counts deletions and says whether there may be another one.
+/// Counts deletions and decides whether another one is allowed.
 ///
-/// A deletion counts as under way from when it is admitted until its answer is known, and
-/// from then on for as long as the window is. So whenever it takes effect in between, in
-/// no minute (or window) do more of them take effect than are allowed.
+/// A deletion counts as pending from its admission until its answer is known, and afterwards for
+/// the length of the window. So no minute (or window) contains more deletions than are allowed,
+/// whenever each of them took effect.
 ///
-/// Times are since some origin, and never go back.
+/// Times are relative to some origin and never go back.
 #[derive(Debug)]
 pub struct Ledger {
     limits: Limits,
@@ -30,9 +29,9 @@ pub struct Ledger {
     under_way: u64,
     minute: Window,
     types: HashMap<GroupResource, Tracked>,
-    /// Deletions of which nobody knows whether they took effect, and when they were
-    /// counted for that: trying again is not another deletion.
-    doubtful: HashMap<Uid, Duration>,
+    /// Deletions that may or may not have taken effect, and when they were counted. A retry does
+    /// not count again.
+    uncertain: HashMap<Uid, Duration>,
 }
 
 #[derive(Debug)]
@@ -41,56 +40,56 @@ struct Tracked {
     window: Window,
 }
 
-/// The answer to the question for another deletion.
+/// The answer to a request for another deletion.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It may be sent.
+    /// The DELETE may be sent.
     Granted(Ticket),
-    /// It is to be asked again, with the number of objects that there are of the type.
+    /// Ask again with the number of objects of the type.
     PopulationNeeded,
-    /// So many are under way that, if all take effect, the limit is reached: ask again
-    /// when they are answered.
+    /// If all pending deletions take effect, the limit is reached: ask again when they are
+    /// answered.
     NotYet,
-    /// The limit is reached: the brake engages now.
+    /// The limit is reached, and the brake engages.
     Engages(Cause),
     /// The brake is engaged.
     Refused,
 }
 
-/// A deletion that is under way; to be [settled](Ledger::settle).
+/// A pending deletion, to be [settled](Ledger::settle).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ticket {
     uid: Uid,
     resource: GroupResource,
     population: Option<u64>,
-    /// It may have taken effect before, when it was tried for the first time.
-    doubtful: bool,
+    /// An earlier attempt may have taken effect.
+    uncertain: bool,
 }
 
-/// What became of a deletion.
+/// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It took effect.
     Effective,
-    /// Nobody knows: it counts, but trying it again does not.
+    /// Unknown. It counts, and a retry does not count again.
     Doubtful,
-    /// It was not sent, or it was refused.
+    /// It was not sent, or was rejected.
     Void,
 }
 
 /// Why the brake engages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// So many within a minute.
+    /// Too many within a minute.
     Rate { limit: u64 },
-    /// So many of a resource type's objects.
+    /// Too many of a resource type's objects.
     Share { resource: GroupResource, deleted: u64, of: u64, share: Share },
-    /// Objects of more types than can be counted.
+    /// Objects of more types than are counted.
     Types,
 }
 
 impl Cause {
-    /// The word for it in metrics.
+    /// The name of the limit in metrics.
     #[must_use]
     pub const fn limit(&self) -> &'static str {
         match self {
@@ -122,16 +121,15 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Whether there is room for one more.
-enum Room {
+/// Whether another deletion is within the limits.
+enum Headroom {
     Free,
-    /// Not if all that is under way takes effect.
+    /// Only if some pending deletion does not take effect.
     Perhaps,
     Full(Cause),
 }
 
 impl Ledger {
-    /// Nothing was deleted so far.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -140,7 +138,7 @@ impl Ledger {
             under_way: 0,
             minute: Window::new(MINUTE),
             types: HashMap::new(),
-            doubtful: HashMap::new(),
+            uncertain: HashMap::new(),
         }
     }
 
@@ -150,8 +148,8 @@ impl Ledger {
         self.engaged
     }
 
-    /// May an object of this type be deleted? The population is how many objects of the
-    /// type there are, if that was [asked for](Admission::PopulationNeeded).
+    /// Whether an object of this type may be deleted. `population` is the number of objects of the
+    /// type, if [asked for](Admission::PopulationNeeded).
     pub fn admit(
         &mut self,
         uid: &Uid,
@@ -167,24 +165,24 @@ impl Ledger {
             Ok(population) => population,
             Err(refused) => return refused,
         };
-        // It was counted when it was tried before.
-        let counted = self.doubtful.get(uid).copied();
+        // An earlier attempt was counted.
+        let counted = self.uncertain.get(uid).copied();
         self.recount(resource, counted, Window::take_back);
-        match self.room(resource) {
-            Room::Free => {
-                self.doubtful.remove(uid);
+        match self.headroom(resource) {
+            Headroom::Free => {
+                self.uncertain.remove(uid);
                 self.under_way += 1;
                 if let Some(tracked) = self.types.get_mut(resource) {
                     tracked.under_way += 1;
                 }
                 let (uid, resource) = (uid.clone(), resource.clone());
-                Admission::Granted(Ticket { uid, resource, population, doubtful: counted.is_some() })
+                Admission::Granted(Ticket { uid, resource, population, uncertain: counted.is_some() })
             }
-            Room::Perhaps => {
+            Headroom::Perhaps => {
                 self.recount(resource, counted, Window::put_back);
                 Admission::NotYet
             }
-            Room::Full(cause) => {
+            Headroom::Full(cause) => {
                 self.recount(resource, counted, Window::put_back);
                 self.engaged = true;
                 Admission::Engages(cause)
@@ -192,8 +190,8 @@ impl Ledger {
         }
     }
 
-    /// Makes sure that the type is counted, and that it is known how many objects there
-    /// were when the window began.
+    /// Starts counting the type if necessary. Returns how many objects there were when the current
+    /// slot began.
     fn track(
         &mut self,
         resource: &GroupResource,
@@ -230,38 +228,38 @@ impl Ledger {
         }
     }
 
-    fn room(&self, resource: &GroupResource) -> Room {
-        let mut room = Room::Free;
+    fn headroom(&self, resource: &GroupResource) -> Headroom {
+        let mut headroom = Headroom::Free;
         if let Some(limit) = self.limits.per_minute {
             let (limit, count) = (u64::from(limit.get()), self.minute.count());
             if count >= limit {
-                return Room::Full(Cause::Rate { limit });
+                return Headroom::Full(Cause::Rate { limit });
             }
             if count + self.under_way >= limit {
-                room = Room::Perhaps;
+                headroom = Headroom::Perhaps;
             }
         }
         if let (Some(share), Some(tracked)) = (self.limits.share, self.types.get(resource)) {
-            // A window may begin with any slot.
+            // Every slot may begin a window.
             for (of, deleted) in tracked.window.since_each() {
                 let allowed = share.of(of);
                 if deleted >= allowed {
-                    return Room::Full(Cause::Share { resource: resource.clone(), deleted, of, share });
+                    return Headroom::Full(Cause::Share { resource: resource.clone(), deleted, of, share });
                 }
                 if deleted + tracked.under_way >= allowed {
-                    room = Room::Perhaps;
+                    headroom = Headroom::Perhaps;
                 }
             }
         }
-        room
+        headroom
     }
 
-    /// A deletion is not under way any more.
+    /// Ends a pending deletion.
     pub fn settle(&mut self, ticket: Ticket, fate: Fate, now: Duration) {
-        let Ticket { uid, resource, population, doubtful } = ticket;
+        let Ticket { uid, resource, population, uncertain } = ticket;
         let tracked = self.types.get_mut(&resource);
         self.under_way = self.under_way.saturating_sub(1);
-        let fate = if fate == Fate::Void && doubtful { Fate::Doubtful } else { fate };
+        let fate = if fate == Fate::Void && uncertain { Fate::Doubtful } else { fate };
         let counts = fate != Fate::Void;
         if counts {
             self.minute.advance(now);
@@ -275,28 +273,28 @@ impl Ledger {
             }
         }
         if fate == Fate::Doubtful {
-            self.doubt(uid, now);
+            self.remember_uncertain(uid, now);
         }
     }
 
-    fn doubt(&mut self, uid: Uid, now: Duration) {
-        if self.doubtful.len() >= DOUBTFUL_AT_EASE {
+    fn remember_uncertain(&mut self, uid: Uid, now: Duration) {
+        if self.uncertain.len() >= UNCERTAIN_BEFORE_CLEANUP {
             let window = self.limits.share.map_or(MINUTE, |share| share.window.max(MINUTE));
-            self.doubtful.retain(|_, then| now.saturating_sub(*then) <= window * 2);
+            self.uncertain.retain(|_, then| now.saturating_sub(*then) <= window * 2);
         }
-        self.doubtful.insert(uid, now);
+        self.uncertain.insert(uid, now);
     }
 
-    /// Engages it, because it is known from elsewhere that it is.
+    /// Engages the brake because another replica had engaged it.
     pub fn engage(&mut self) {
         self.engaged = true;
     }
 
-    /// Releases it. All windows begin anew; what is under way stays so.
+    /// Releases the brake. All windows start over; pending deletions stay pending.
     pub fn release(&mut self) {
         self.engaged = false;
         self.minute = Window::new(MINUTE);
-        self.doubtful.clear();
+        self.uncertain.clear();
         self.types.retain(|_, tracked| tracked.under_way > 0);
         if let Some(share) = self.limits.share {
             for tracked in self.types.values_mut() {

@@ -1,14 +1,13 @@
 //! The brake: optional limits on how much the collector deletes.
 //!
-//! Whoever deletes a CRD by mistake, or restores half a cluster, wants the collector to
-//! stop and ask rather than to be thorough. Two limits, both off unless set: so many
-//! deletions in a minute, and such a part of a resource type's objects within a window
-//! ([`Limits`]). Where one is reached, the brake engages and stays engaged until
-//! a person resumes: that somebody looks is the point.
+//! After a mistake, such as a deleted CRD or half a restore, the collector should stop and ask.
+//! There are two limits, both off by default: on deletions per minute, and on the share of a
+//! resource type's objects within a window ([`Limits`]). When a limit is reached, the brake
+//! engages and stays engaged until a person resumes.
 //!
-//! Pure: the [`Ledger`] is given the time and the sizes, and says what may be sent.
-//! [`lease`] says what is written on the Lease of a group of replicas and read from
-//! there. The actors' brake is the shell around both.
+//! The [`Ledger`] gets the time and the number of objects from its caller, and decides which
+//! DELETEs may be sent. [`lease`] defines what the replicas share through the annotations of
+//! their Lease.
 
 pub mod lease;
 mod ledger;

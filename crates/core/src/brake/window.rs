@@ -1,20 +1,18 @@
-//! What happened within the last so and so long, in a few numbers.
+//! Counts events in a sliding window, in constant memory.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How many slots a window is cut into. What happened in one slot is forgotten together,
-/// and late rather than early, so a window counts up to a sixtieth longer than it says.
+/// The number of slots of a window. A slot is dropped as a whole, late rather than early, so a
+/// window covers up to a sixtieth more than its length.
 const SLOTS: u64 = 60;
 
-/// A sliding window that counts. Its memory does not depend on how much it counts.
-///
-/// Times should not go back; one that does counts as the latest.
+/// A sliding window. Times should not go back; one that does counts as the latest.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
-    /// How long a slot is, in nanoseconds.
+    /// The length of a slot in nanoseconds.
     width: u128,
-    /// Those in which something happened, oldest first.
+    /// The slots with events, oldest first.
     slots: VecDeque<Slot>,
 }
 
@@ -25,20 +23,19 @@ struct Slot {
     population: Population,
 }
 
-/// How many objects there were when a slot began.
+/// The number of objects when a slot began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Population {
-    /// Nobody has asked.
     Unknown,
-    /// As it was known before.
+    /// Known from an earlier slot.
     Carried(u64),
-    /// Asked for in this slot.
+    /// Counted in this slot.
     Asked(u64),
 }
 
 impl Window {
     pub(super) fn new(length: Duration) -> Self {
-        // Rounded up: all slots together are never shorter than the window.
+        // Rounded up, so that all slots together cover the window.
         let width = length.as_nanos().div_ceil(u128::from(SLOTS)).max(1);
         Self { width, slots: VecDeque::new() }
     }
@@ -47,8 +44,8 @@ impl Window {
         at.as_nanos() / self.width
     }
 
-    /// Forgets what is over. The slot in which the window begins still counts as a whole:
-    /// with the one that has just begun there are one more than [`SLOTS`].
+    /// Drops expired slots. The slot in which the window begins counts as a whole, so there are up
+    /// to [`SLOTS`] + 1.
     pub(super) fn advance(&mut self, now: Duration) {
         let now = self.number(now);
         while self.slots.front().is_some_and(|slot| slot.number + u128::from(SLOTS) < now) {
@@ -60,7 +57,6 @@ impl Window {
         self.slots.is_empty()
     }
 
-    /// How much it counts now.
     pub(super) fn count(&self) -> u64 {
         self.slots.iter().map(|slot| slot.count).sum()
     }
@@ -73,7 +69,7 @@ impl Window {
         self.slots.back_mut()
     }
 
-    /// Counts one. The population is the last that is known, for want of a newer one.
+    /// Counts one event. `population` is the last known one, for a slot that has none.
     pub(super) fn add(&mut self, now: Duration, population: Option<u64>) {
         let population = population.map_or(Population::Unknown, Population::Carried);
         if let Some(slot) = self.newest(now, population) {
@@ -86,7 +82,7 @@ impl Window {
         self.slots.iter_mut().rev().find(|slot| slot.number == number)
     }
 
-    /// Takes back one that was counted then, unless it is forgotten already.
+    /// Uncounts an event of that time, unless its slot has expired.
     pub(super) fn take_back(&mut self, then: Duration) {
         if let Some(slot) = self.at(then) {
             slot.count = slot.count.saturating_sub(1);
@@ -100,14 +96,14 @@ impl Window {
         }
     }
 
-    /// Whether it is known how many objects there were when the slot of now began.
+    /// Whether the population was counted in the current slot.
     pub(super) fn is_sampled(&self, now: Duration) -> bool {
         self.slots.back().is_some_and(|slot| {
             slot.number >= self.number(now) && matches!(slot.population, Population::Asked(_))
         })
     }
 
-    /// There are so many objects now.
+    /// Sets the population of the current slot.
     pub(super) fn sample(&mut self, now: Duration, population: u64) {
         let population = Population::Asked(population);
         if let Some(slot) = self.newest(now, population) {
@@ -115,8 +111,8 @@ impl Window {
         }
     }
 
-    /// For each slot, newest first: how many objects there were when it began, and how
-    /// much has been counted since.
+    /// For each slot with a known population, newest first: the population when it began and the
+    /// number of events since.
     pub(super) fn since_each(&self) -> impl Iterator<Item = (u64, u64)> {
         let counted = self.slots.iter().rev().scan(0, |sum, slot| {
             *sum += slot.count;

@@ -187,8 +187,8 @@ impl Store {
         let now = index_hash(uid_hasher, &nodes[id]);
         if now != before {
             let hash_of = |&id: &NodeId| index_hash(uid_hasher, &nodes[id]);
-            index.remove(before, id, &hash_of);
-            index.insert(now, id, &hash_of);
+            index.remove(before, id, hash_of);
+            index.insert(now, id, hash_of);
         }
     }
 

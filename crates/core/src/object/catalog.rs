@@ -1,33 +1,30 @@
-//! The resource catalog: which kinds the API server serves, and as what.
+//! The catalog of resource types that the API server serves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{GroupResource, ResourceType, split_api_version};
 
-/// One kind in one served version, as discovery tells it.
+/// One kind in one served version, from discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedKind {
-    /// The served version (a type appears once for each).
+    /// A type occurs once per served version.
     pub version: Box<str>,
     /// The type, with the version that requests use.
     pub resource: Arc<ResourceType>,
 }
 
-/// An immutable answer to "what does this `apiVersion` and `kind` refer to?".
+/// Resolves an `apiVersion` and `kind` to a resource type.
 ///
-/// It knows every served version of every type, also of types that cannot be
-/// watched: an owner may be of any kind that can be read. A new catalog replaces
-/// the old one as a whole; whatever holds one sees one state of the server.
+/// A catalog knows every served version of every type, including types that cannot be watched,
+/// because an owner may be of any kind that can be read. It is immutable and is replaced as a
+/// whole, so that each user sees one state of the server.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Catalog {
-    /// (group, version, kind in lower case) → type. Where one group version has
-    /// two resources of a kind, the builder keeps the one that can be deleted.
+    /// If a group version has two resources of one kind, this has the one that can be deleted.
     kinds: HashMap<KindKey, KindEntry>,
-    /// Every type once.
     types: BTreeMap<GroupResource, Arc<ResourceType>>,
-    /// Groups and their versions that are served, and whose kinds nobody could
-    /// read so far.
+    /// Served group versions whose kinds discovery could not read so far.
     unread: BTreeSet<(Box<str>, Box<str>)>,
 }
 
@@ -41,15 +38,14 @@ struct KindEntry {
 }
 
 impl Catalog {
-    /// Starts an empty catalog.
     #[must_use]
     pub fn builder() -> CatalogBuilder {
         CatalogBuilder::default()
     }
 
-    /// The type that a reference's `apiVersion` and `kind` name, through any
-    /// served version; the kind in its proper case or in all lower case.
-    /// `None`: the server does not serve it, which says nothing about objects.
+    /// The type of a reference's `apiVersion` and `kind`, through any served version. The kind may
+    /// be in its proper case or in lower case. `None` means that the server does not serve it,
+    /// which proves nothing about objects.
     #[must_use]
     pub fn resolve(&self, api_version: &str, kind: &str) -> Option<&Arc<ResourceType>> {
         let (group, version) = split_api_version(api_version);
@@ -64,28 +60,28 @@ impl Catalog {
         self.types.get(group_resource)
     }
 
-    /// Whether some version of some group is served whose kinds could not be read
-    /// so far. What is named through one does not resolve, and exists all the same.
+    /// Whether discovery could not read the kinds of some served group version so far. References
+    /// through it do not resolve, although their owners may exist.
     #[must_use]
     pub fn has_unread(&self) -> bool {
         !self.unread.is_empty()
     }
 
-    /// Whether this `apiVersion` is one of those; see [`has_unread`](Self::has_unread).
+    /// Whether this `apiVersion` is such a group version; see [`has_unread`](Self::has_unread).
     #[must_use]
     pub fn is_unread(&self, api_version: &str) -> bool {
         let (group, version) = split_api_version(api_version);
-        // A few: those whose server does not answer.
+        // There are few: those of API servers that do not answer.
         self.unread.iter().any(|(other, of)| **other == *group && **of == *version)
     }
 
-    /// Whether any kind of a group's version is served.
+    /// Whether any kind of a group version is served.
     #[must_use]
     pub fn has_version(&self, group: &str, version: &str) -> bool {
         self.kinds.keys().any(|(of, other, _)| **of == *group && **other == *version)
     }
 
-    /// Whether the two serve a group differently.
+    /// Whether the kinds of a group differ.
     #[must_use]
     pub fn differs_in_group(&self, other: &Self, group: &str) -> bool {
         let part = |catalog: &Self| -> BTreeMap<_, _> {
@@ -95,7 +91,7 @@ impl Catalog {
         part(self) != part(other)
     }
 
-    /// The kinds of this catalog that another one lacks, each with its type; in no order.
+    /// The kinds of this catalog that another one lacks, with their types, in no particular order.
     pub fn kinds_missing_in<'a>(
         &'a self,
         other: &'a Self,
@@ -104,7 +100,7 @@ impl Catalog {
         missing.map(|(key, entry)| (key, &entry.resource))
     }
 
-    /// This catalog, and what it lacks of an earlier one, as far as that is to be kept.
+    /// This catalog, together with the kinds and types of an earlier one that are to be kept.
     #[must_use]
     pub fn keeping(
         &self,
@@ -133,13 +129,13 @@ impl Catalog {
     }
 }
 
-/// Collects what discovery found.
+/// Builds a catalog from the results of discovery.
 #[derive(Debug, Default)]
 pub struct CatalogBuilder(Catalog);
 
 impl CatalogBuilder {
-    /// Adds one served version of a type. The first resource to claim a kind in
-    /// a group version keeps it, so callers add deletable resources first.
+    /// Adds one served version of a type. The first resource of a kind in a group version is kept,
+    /// so callers add deletable resources first.
     pub fn add(&mut self, served: ServedKind) -> &mut Self {
         let ServedKind { version, resource } = served;
         let GroupResource { group, .. } = &resource.group_resource;
@@ -151,13 +147,12 @@ impl CatalogBuilder {
         self
     }
 
-    /// Notes a version of a group whose kinds could not be read.
+    /// Records a group version whose kinds could not be read.
     pub fn unread(&mut self, group: &str, version: &str) -> &mut Self {
         self.0.unread.insert((group.into(), version.into()));
         self
     }
 
-    /// The finished catalog.
     #[must_use]
     pub fn build(self) -> Catalog {
         self.0

@@ -1,20 +1,19 @@
-//! The moment from which on what was known before counts no more.
+//! A break of the watches, which voids what was proved before.
 
 use super::ResourceVersion;
 
-/// Watches broke, or ended as if the store was another one: it may have been restored
-/// from a backup.
+/// The latest break of the watches. The store may have been restored from a backup during it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disturbance {
-    /// Grows with each; 0: there was none. What was proved or decided under a smaller
-    /// number is void.
+    /// Grows with each disturbance, and is 0 before the first. What was proved or decided under a
+    /// smaller number is void.
     pub number: u64,
-    /// The version at which the store was found since; `None`: nobody knows.
+    /// The version at which the store was found afterwards, if known.
     pub found: Option<ResourceVersion>,
 }
 
 impl Disturbance {
-    /// Whether what was seen at this version was seen afterwards, or there was none.
+    /// Whether an event with this version happened after the disturbance, or there was none.
     #[must_use]
     pub fn is_before(&self, version: Option<&ResourceVersion>) -> bool {
         let found = self.found.as_ref();

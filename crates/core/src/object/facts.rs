@@ -1,32 +1,31 @@
-//! The facts of an object that matter to a garbage collector.
+//! The metadata of an object that matters to a garbage collector.
 
 use super::{Namespace, OwnerReference, ResourceVersion, Uid};
 
-/// Which of the two finalizers of the garbage collector an object carries.
-/// Foreign finalizers are other controllers' business.
+/// Which of the garbage collector's two finalizers an object has. Others are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Finalizers {
     pub foreground: bool,
     pub orphan: bool,
 }
 
-/// How far an object's deletion has come, for its dependents.
+/// The state of an object's deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DeletionState {
     /// No `deletionTimestamp`.
     Live,
-    /// Being deleted, held by grace or by foreign finalizers only.
+    /// Being deleted, and waiting for its grace period or other finalizers only.
     Terminating,
-    /// Being deleted in the foreground: its blocking dependents go first.
+    /// Being deleted in the foreground, after its blocking dependents.
     DeletingDependents,
-    /// Being deleted, its dependents are to live on. Wins when both finalizers
-    /// are there: orphaning can be followed by a deletion, not the reverse.
+    /// Being deleted with the policy Orphan. This takes precedence if both finalizers are set,
+    /// because orphaned dependents can still be deleted, but not the reverse.
     Orphaning,
 }
 
 impl DeletionState {
-    /// The state that a deletion timestamp and the finalizers amount to. Always
-    /// derived afresh: an edge-triggered copy is what makes objects hang
+    /// Derives the state from the deletion timestamp and the finalizers. It is always derived and
+    /// never updated by transitions, which made objects hang in Kubernetes
     /// (kubernetes/kubernetes#115570).
     #[must_use]
     pub const fn derive(has_deletion_timestamp: bool, finalizers: Finalizers) -> Self {
@@ -38,7 +37,6 @@ impl DeletionState {
         }
     }
 
-    /// True for every state but [`Live`](Self::Live).
     #[must_use]
     pub const fn is_being_deleted(self) -> bool {
         !matches!(self, Self::Live)
@@ -48,12 +46,12 @@ impl DeletionState {
 /// The metadata that a garbage collector needs, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectFacts {
-    /// The uid; an object without one is never turned into facts.
+    /// Objects without a uid are skipped.
     pub uid: Uid,
-    /// The namespace; `None` for cluster-scoped objects.
+    /// `None` for cluster-scoped objects.
     pub namespace: Option<Namespace>,
     pub name: Box<str>,
-    /// The resource version; some aggregated APIs give none.
+    /// Some aggregated APIs give none.
     pub resource_version: Option<ResourceVersion>,
     /// `metadata.ownerReferences`, in order, without those that have no uid.
     pub owners: Vec<OwnerReference>,

@@ -1,34 +1,34 @@
-//! Hashing of what comes from the cluster.
+//! Hash functions for data from the cluster.
 //!
-//! A uid in a reference, a kind, a name: whoever may create an object chooses them. With a
-//! hash that anybody can compute, they can be chosen so that all of them fall on one place
-//! of a table. So every table is keyed by a [`HashSeed`] that nobody outside knows.
+//! Users who may create objects choose names, kinds and the uids in references. With a hash that
+//! they can compute, they can choose values that all collide. So every table is keyed by a secret
+//! [`HashSeed`].
 //!
-//! A seed alone does not do it. In a hash made of one folded multiplication, a factor that
-//! meets its own constant is zero, and so is the product, whatever the seed. There are two
-//! hashes here. [`Keyed`] is SipHash-1-3, a pseudorandom function, for keys of any kind.
-//! [`UidHasher`] is for the uids of a million nodes, where SipHash would cost too much: a
-//! strongly universal function (multilinear, in 128 bits), for which it is proved that any
-//! two uids which were chosen without the seed collide as rarely as two random ones.
+//! A seed alone is not enough. In a hash that consists of one folded multiplication, a factor
+//! that equals its constant makes the product zero, whatever the seed. There are two hashes here:
+//!
+//! - [`Keyed`] is SipHash-1-3, a pseudorandom function, for keys of any kind.
+//! - [`UidHasher`] is for the uids of a million nodes, where SipHash would be too slow. It is
+//!   strongly universal (multilinear, in 128 bits): any two uids that were chosen without the
+//!   seed collide as rarely as two random ones.
 
 use std::hash::{BuildHasher, Hasher};
 
 use super::Uid;
 
-/// What all hashes of a process depend on. Secret: taken from the system's randomness,
-/// except in tests and in the simulation, whose runs are to be repeated.
+/// The secret seed of all hashes of a process. It comes from the system's random source, except in
+/// tests and simulations, which have to be repeatable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashSeed(u64);
 
 impl HashSeed {
-    /// A seed that the caller has drawn.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The hasher for keys of any kind. Each use has a number of its own, so that two
-    /// tables do not have the same order.
+    /// The hasher for keys of any kind. Each purpose has its own number, so that tables have
+    /// different orders.
     #[must_use]
     pub fn keyed(self, purpose: u64) -> Keyed {
         let draw = |number: u64| Keyed { k0: self.0, k1: purpose }.hash_one(number);
@@ -47,13 +47,13 @@ impl HashSeed {
 }
 
 impl std::fmt::Debug for HashSeed {
-    /// A secret does not belong into a log.
+    /// Keeps the secret out of logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("HashSeed(..)")
     }
 }
 
-/// Hashes uids, as this module says.
+/// Hashes uids; see the [module](self).
 #[derive(Clone, Copy)]
 pub struct UidHasher {
     factors: [u128; 3],
@@ -68,7 +68,7 @@ impl UidHasher {
         mix(self.sum(uid))
     }
 
-    /// The hash of a uid in one of several roles.
+    /// The hash of a uid in a role.
     #[must_use]
     pub fn hash_as(&self, uid: &Uid, role: u64) -> u64 {
         mix(self.sum(uid).wrapping_add(self.factors[2].wrapping_mul(role.into())))
@@ -91,8 +91,8 @@ impl std::fmt::Debug for UidHasher {
     }
 }
 
-/// The upper half is the strongly universal part. What follows is a bijection, so it takes
-/// nothing from that; it breaks up the pattern that evenly spaced uids would leave.
+/// The upper half is the strongly universal part. The rest is a bijection, which preserves that
+/// and breaks up the patterns of evenly spaced uids.
 const fn mix(sum: u128) -> u64 {
     let mut hash = (sum >> 64) as u64;
     hash = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -131,15 +131,15 @@ impl std::fmt::Debug for Keyed {
     }
 }
 
-/// SipHash-1-3: one round for eight bytes, three at the end. The one of the standard library
-/// cannot be given a key.
+/// SipHash-1-3: one round per eight bytes, three at the end. The standard library's cannot be
+/// given a key.
 #[derive(Clone)]
 pub struct KeyedHasher {
     state: [u64; 4],
-    /// Bytes that do not make eight yet, the first one lowest.
+    /// Up to seven bytes that are not compressed yet, the first one lowest.
     pending: u64,
     filled: u32,
-    /// How many bytes there were in all.
+    /// The total number of bytes.
     length: u64,
 }
 

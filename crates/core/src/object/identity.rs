@@ -1,4 +1,4 @@
-//! Which object is meant.
+//! Identities and keys of objects.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -15,7 +15,7 @@ use crate::text::word;
 pub struct Namespace(Arc<str>);
 
 impl Namespace {
-    /// Reads a namespace; `None` for the empty one of cluster-scoped objects.
+    /// `None` for the empty namespace of cluster-scoped objects.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() { None } else { Some(Self(text.into())) }
@@ -33,23 +33,20 @@ impl fmt::Display for Namespace {
     }
 }
 
-/// An object's full identity: where it is (resource, namespace, name) and which
-/// one it is there (uid). Absence is proved for an identity, never for a name
-/// or a uid alone.
+/// The full identity of an object: resource, namespace, name and uid. Absence is proved for an
+/// identity, never for a name or a uid alone.
 ///
-/// Two identities are equal when group, resource, namespace, name and uid are;
-/// the version that requests use is not part of it.
+/// Equality ignores the version that requests use.
 #[derive(Clone)]
 pub struct Identity {
     pub resource: Arc<ResourceType>,
-    /// The namespace; `None` for cluster-scoped types.
+    /// `None` for cluster-scoped types.
     pub namespace: Option<Namespace>,
     pub name: Box<str>,
     pub uid: Uid,
 }
 
 impl Identity {
-    /// The key of this object in the graph and in the work queues.
     #[must_use]
     pub fn key(&self) -> Key {
         Key { uid: self.uid.clone(), resource: Arc::clone(&self.resource), namespace: self.namespace.clone() }
@@ -75,7 +72,7 @@ impl Eq for Identity {}
 
 impl Hash for Identity {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // All of it: whoever writes references can give one uid many names and kinds.
+        // Hash everything: references can combine one uid with many names and kinds.
         self.uid.hash(state);
         self.name.hash(state);
         self.namespace.hash(state);
@@ -83,7 +80,7 @@ impl Hash for Identity {
     }
 }
 
-/// For people: cut where a reference named something longer than an object's name can be.
+/// For people. Truncates names that are longer than an object's name can be.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.resource.group_resource)?;
@@ -113,15 +110,15 @@ impl Serialize for Identity {
     }
 }
 
-/// What the work queues hold: enough to find the node again, nothing that could
-/// go stale. A uid alone would not do: two resources can show one uid.
+/// The key of an object in the graph and in the work queues. It contains nothing that could become
+/// stale. A uid alone is not enough, because two resources can show one uid.
 #[derive(Clone)]
 pub struct Key {
     pub uid: Uid,
     pub resource: Arc<ResourceType>,
-    /// Chooses the graph partition and the queue's fairness lane. Part of equality:
-    /// two partitions can have a node for one uid, if dependents in two namespaces
-    /// name it, and each has to be looked at.
+    /// Selects the graph partition and the flow in the queue. It is part of equality: if dependents
+    /// in two namespaces name one uid, two partitions can have a node for it, and both have to be
+    /// evaluated.
     pub namespace: Option<Namespace>,
 }
 

@@ -1,8 +1,5 @@
-//! The vocabulary: what a Kubernetes object is to a garbage collector.
-//!
-//! Plain data that every other room speaks of: identities, references,
-//! resource types, the lean facts of an object's metadata, and the catalog that
-//! resolves a reference's kind. Nothing here does I/O or knows an actor.
+//! What a Kubernetes object is to a garbage collector: identities, owner references, resource
+//! types, the relevant metadata of an object, and the catalog that resolves kinds.
 
 mod catalog;
 mod disturbance;

@@ -4,11 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What becomes of an object's dependents when it is deleted; the
-/// `propagationPolicy` of a DELETE, spelled as in Kubernetes.
+/// The `propagationPolicy` of a DELETE: what happens to the object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PropagationPolicy {
-    /// The object goes at once, its dependents follow.
+    /// The object is removed first, and its dependents follow.
     Background,
     /// The object stays until its blocking dependents are gone.
     Foreground,
@@ -17,7 +16,6 @@ pub enum PropagationPolicy {
 }
 
 impl PropagationPolicy {
-    /// The text that requests carry.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,28 +1,26 @@
-//! Resource types: what the API server serves under one plural name.
+//! Resource types.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// A group and a plural resource name: what a monitor watches and what, with a
-/// uid, keys a node. The version is not part of it: an object is the same
-/// through every served version.
+/// A group and a plural resource name. A monitor watches one, and together with a uid it is the key
+/// of a node. It has no version, because an object is the same through every served version.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
-    /// The API group; empty for the core group.
+    /// Empty for the core group.
     pub group: Box<str>,
-    /// The plural resource name, such as `configmaps`.
+    /// The plural name, such as `configmaps`.
     pub resource: Box<str>,
 }
 
 impl GroupResource {
-    /// Names a resource of a group; the core group is `""`.
     #[must_use]
     pub fn new(group: &str, resource: &str) -> Self {
         Self { group: group.into(), resource: resource.into() }
     }
 
-    /// Reads the form of kubectl and of CRD names: `configmaps`, `deployments.apps`.
+    /// Parses the form that kubectl and CRD names use: `configmaps`, `deployments.apps`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text.split_once('.') {
@@ -57,34 +55,30 @@ impl Serialize for GroupResource {
 /// Whether objects of a type live in namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// One per cluster and name; no namespace.
     Cluster,
     Namespaced,
 }
 
-/// One resource type as it is spoken to: its group and resource, the version
-/// that requests use, its kind and its scope. Shared by `Arc`.
+/// A resource type, with the version that requests use. It is shared by `Arc`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceType {
     pub group_resource: GroupResource,
-    /// The version used in requests (the preferred one that can be watched).
+    /// The preferred version that can be watched.
     pub version: Box<str>,
-    /// The kind, in its proper case.
+    /// In its proper case.
     pub kind: Box<str>,
-    /// Cluster-scoped or namespaced.
     pub scope: Scope,
 }
 
 impl ResourceType {
-    /// `group/version`, or just the version for the core group.
+    /// `group/version`, or `version` for the core group.
     #[must_use]
     pub fn api_version(&self) -> String {
         let group = &self.group_resource.group;
         if group.is_empty() { self.version.to_string() } else { format!("{group}/{}", self.version) }
     }
 
-    /// The URL path of the collection (in a namespace when one is given) or, with
-    /// a name, of one object.
+    /// The URL path of the collection, or of one object if a name is given.
     #[must_use]
     pub fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
         let GroupResource { group, resource } = &self.group_resource;

@@ -9,27 +9,25 @@ use serde::{Serialize, Serializer};
 
 use crate::text::word;
 
-/// The uid that the API server gave an object: unique over time, unlike its name.
+/// The uid that the API server gave an object. Unlike a name, it is unique over time.
 ///
-/// A uid is an opaque string that goes back out in preconditions, so its text is
-/// kept exactly. Nearly all are lower-case UUIDs, and these are stored in 16
-/// bytes without an allocation.
+/// A uid is an opaque string that is sent back in preconditions, so its text is preserved exactly.
+/// Nearly all are lower-case UUIDs, which take 16 bytes and no allocation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Uid(Repr);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Repr {
-    /// A UUID whose canonical text is the uid's text, in two halves. That the first is
-    /// not zero leaves room to tell the variants apart: 16 bytes for either.
+    /// A UUID in two halves whose canonical text is the uid's text. The first half is not zero,
+    /// which leaves a niche for the other variant, so that the enum has 16 bytes.
     Uuid(NonZeroU64, u64),
-    /// Anything else, verbatim. Aggregated API servers may use any string. A thin
-    /// pointer, because every node of the graph has room for one.
+    /// Any other text. Aggregated API servers may use any string. The pointer is thin, because
+    /// every node of the graph reserves the space.
     Text(Arc<String>),
 }
 
 impl Uid {
-    /// Reads a uid; `None` when the text is empty, because an object without a
-    /// uid proves nothing and is no node.
+    /// `None` if the text is empty: an object without a uid proves nothing and gets no node.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() {
@@ -46,7 +44,7 @@ impl Uid {
         }))
     }
 
-    /// The two halves of a UUID, or the text of a uid that is none.
+    /// The two halves of a UUID, or the text of another uid.
     pub(super) fn halves(&self) -> Result<(u64, u64), &str> {
         match &self.0 {
             Repr::Uuid(high, low) => Ok((high.get(), *low)),
@@ -56,7 +54,7 @@ impl Uid {
 }
 
 impl Uid {
-    /// The uid for people: a reference may have any text of any length for one.
+    /// The uid for people, truncated, because references may have texts of any length.
     pub fn shown(&self) -> impl fmt::Display {
         struct Shown<'a>(&'a Uid);
         impl fmt::Display for Shown<'_> {
@@ -70,7 +68,7 @@ impl Uid {
         Shown(self)
     }
 
-    /// How many bytes its text takes up beside it.
+    /// The bytes that its text allocates.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         match &self.0 {

@@ -1,4 +1,4 @@
-//! The resource version of an object or a list.
+//! Resource versions.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-/// A `resourceVersion` as an API server gave it.
+/// The `resourceVersion` of an object or a list.
 ///
-/// The Kubernetes API server's are decimal numbers that grow with every write
-/// and compare as such (KEP-5504). Aggregated API servers may give anything;
-/// those are kept verbatim and compare only as equal or not comparable.
+/// Those of the Kubernetes API server are decimal numbers that grow with every write and can be
+/// compared (KEP-5504). Aggregated API servers may use any text. Such texts are preserved, and are
+/// equal or not comparable.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ResourceVersion(Repr);
 
@@ -21,8 +21,7 @@ enum Repr {
 }
 
 impl ResourceVersion {
-    /// Reads a resource version; `None` when there is none (empty, or `"0"`,
-    /// which in requests means "any version" and names no state).
+    /// `None` if the text is empty, or `"0"`, which means "any version" in requests.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() || text == "0" {
@@ -35,13 +34,12 @@ impl ResourceVersion {
         }
     }
 
-    /// A numeric version, as the Kubernetes API server gives them.
+    /// A numeric version, as the Kubernetes API server has them.
     #[must_use]
     pub const fn number(number: u64) -> Self {
         Self(Repr::Number(number))
     }
 
-    /// The number, of one that is numeric.
     #[must_use]
     pub const fn as_number(&self) -> Option<u64> {
         match self.0 {
@@ -50,8 +48,7 @@ impl ResourceVersion {
         }
     }
 
-    /// True when it is known that `self` came after `other`. False when it did
-    /// not, and also when the two cannot be compared.
+    /// Whether `self` is known to be later than `other`. False if the two cannot be compared.
     #[must_use]
     pub fn is_after(&self, other: &Self) -> bool {
         self.partial_cmp(other) == Some(Ordering::Greater)

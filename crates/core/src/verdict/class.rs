@@ -1,4 +1,4 @@
-//! What one owner reference is worth.
+//! Classifies one owner reference.
 
 use std::fmt;
 
@@ -13,38 +13,38 @@ use crate::object::{DeletionState, Identity, ObjectFacts};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ReferenceClass {
-    /// The owner exists and keeps the dependent alive; also while it terminates
-    /// with other finalizers than `foregroundDeletion`.
+    /// The owner exists and keeps the dependent alive. This includes an owner that terminates with
+    /// other finalizers than `foregroundDeletion`.
     Solid,
-    /// The owner exists, is being deleted in the foreground and waits for its
-    /// dependents to go. Confirmed live.
+    /// The owner is being deleted in the foreground and waits for its dependents. A live read has
+    /// confirmed it.
     Waiting,
     /// Exactly this identity was proved absent.
     Absent,
-    /// The owner was orphaned by us a moment ago and this dependent came too
-    /// late for the round: it loses the reference and lives on, as its user
-    /// asked (kubernetes/kubernetes#26120).
+    /// We have just orphaned the owner's dependents, and this one was created too late to be
+    /// among them. It loses the reference and lives on, as the user asked
+    /// (kubernetes/kubernetes#26120).
     Orphaned,
-    /// The kind or version is unknown to the server, or the look-up failed.
-    /// Nothing may be concluded; to be tried again.
+    /// The server does not know the kind or version, or the look-up failed. This proves nothing
+    /// and is retried.
     Unresolved,
-    /// A cluster-scoped dependent names a namespaced kind of owner. Never a
-    /// reason to delete, never tried again.
+    /// A cluster-scoped dependent names an owner of a namespaced kind. This is never a reason to
+    /// delete, and is not retried.
     InvalidScope,
 }
 
-/// What the graph alone can say about a reference.
+/// What the graph knows about a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphClass<'a> {
-    /// This, without any request.
+    /// The class, without a request.
     Known(ReferenceClass),
-    /// The owner is being deleted in the foreground as far as the watch has
-    /// told. A live read has to confirm it (see [`Confirmation`](super::Confirmation)).
+    /// The watch shows the owner as being deleted in the foreground. A live read has to confirm it
+    /// (see [`Confirmation`](super::Confirmation)).
     ConfirmWaiting(&'a Identity),
-    /// The graph does not know: look it up live. An absence only counts when the
-    /// answer proves it.
+    /// The graph does not know: a live read decides. An absence counts only if the answer proves
+    /// it.
     LookUp(&'a Identity),
-    /// Another partition has the owner: its answer goes to [`from_state`].
+    /// Another partition has the owner. Its answer goes to [`from_state`].
     AskPartition(&'a Identity),
 }
 
@@ -59,10 +59,9 @@ pub fn from_graph(view: &OwnerView) -> GraphClass<'_> {
     }
 }
 
-/// Classifies a reference to `identity` by what the partition that has the owner
-/// knows. An owner that a synced monitor shows needs no request to be solid: if
-/// that view is stale, its delete event follows. Everything that leads to a
-/// deletion needs proof.
+/// Classifies a reference to `identity` by what the owner's partition knows. An owner that a
+/// synced monitor shows is solid without a request: if that view is stale, its DELETED event
+/// follows. Everything that leads to a deletion needs proof.
 #[must_use]
 pub fn from_state<'a>(identity: &'a Identity, state: &OwnerState) -> GraphClass<'a> {
     match state {
@@ -83,8 +82,8 @@ pub fn from_state<'a>(identity: &'a Identity, state: &OwnerState) -> GraphClass<
     }
 }
 
-/// Classifies a reference by a live read that found exactly the identity it
-/// names. An owner that carries both finalizers orphans first and is solid.
+/// Classifies a reference by a live read that found exactly the identity that it names. An owner
+/// with both finalizers orphans first, and is solid.
 #[must_use]
 pub const fn from_live(owner: &ObjectFacts) -> ReferenceClass {
     match owner.deletion_state() {

@@ -1,4 +1,4 @@
-//! How long a confirmed foreground deletion may be relied on.
+//! How long a confirmed foreground deletion stays valid.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::object::{DeletionState, ObjectFacts, ResourceVersion};
 
 use super::{ReferenceClass, from_live};
 
-/// The live confirmation that an owner waits for its dependents, made once for
-/// all of them: deleting 5,000 dependents must not cost 5,000 reads.
+/// The confirmation by a live read that an owner waits for its dependents. All dependents share
+/// it, since deleting 5,000 of them must not cost 5,000 reads.
 ///
-/// It is checked again right before each DELETE, because a second deletion of
-/// the owner with the policy Orphan changes the fate of every dependent.
+/// It is checked again right before each DELETE, because a second deletion of the owner with the
+/// policy Orphan changes what happens to every dependent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confirmation {
     /// What the graph knew when the read was sent.
@@ -24,13 +24,12 @@ pub struct Confirmation {
 }
 
 impl Confirmation {
-    /// A confirmation is renewed after this time even if no event came: the
-    /// watch may be late or cut.
+    /// A confirmation expires after this time even without an event, because the watch may be
+    /// late or broken.
     pub const LIFETIME: Duration = Duration::from_secs(1);
 
-    /// Confirms by a live read, if it says that the owner waits. `seen` is what
-    /// the graph knew, and `asked` the time (on any steady clock), when the read
-    /// was sent.
+    /// A confirmation, if the live read shows that the owner waits. `seen` is what the graph knew
+    /// when the read was sent, and `asked` is the time of that on a monotonic clock.
     #[must_use]
     pub fn new(seen: OwnerState, owner: &ObjectFacts, asked: Duration) -> Option<Self> {
         (from_live(owner) == ReferenceClass::Waiting).then(|| Self {
@@ -40,16 +39,15 @@ impl Confirmation {
         })
     }
 
-    /// Whether it still holds: it is younger than a second, the owner's node is
-    /// still deleting dependents, and no event has come but the one that the
-    /// read has already seen. An owner that no monitor shows holds for as long
-    /// as that stays so.
+    /// Whether a decision may rest on it: it has not expired, the owner's node is still deleting
+    /// dependents, and no event has arrived that is newer than the read. For an owner that no
+    /// monitor shows, that has to be still so.
     #[must_use]
     pub fn holds(&self, state: &OwnerState, now: Duration) -> bool {
         self.is_young(now)
             && match state {
                 OwnerState::Observed { deletion: DeletionState::DeletingDependents, resource_version } => {
-                    // Without a version no event can be told from another.
+                    // Without versions, events cannot be told apart.
                     resource_version.is_some() && (*resource_version == self.live || *state == self.seen)
                 }
                 OwnerState::Observed { .. } | OwnerState::Absent => false,
@@ -57,11 +55,9 @@ impl Confirmation {
             }
     }
 
-    /// Whether a decision that was made while it [held](Self::holds) may be carried
-    /// out now: it is younger than a second, and the owner's node is still deleting
-    /// dependents. Whatever else has changed about the owner is no reason to decide
-    /// afresh: one whose status changes all the time would keep its dependents for
-    /// ever.
+    /// Whether a decision that rests on it may be carried out now: it has not expired, and the
+    /// owner's node is still deleting dependents. Other changes of the owner do not matter.
+    /// Otherwise an owner whose status changes all the time would keep its dependents for ever.
     #[must_use]
     pub fn stands(&self, state: &OwnerState, now: Duration) -> bool {
         self.is_young(now)

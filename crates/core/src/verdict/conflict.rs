@@ -1,4 +1,4 @@
-//! What a 409 means, and what a patch proves.
+//! What to do after a 409, and what the answer to a patch proves.
 
 use std::fmt;
 
@@ -6,41 +6,37 @@ use crate::graph::ObjectSnapshot;
 use crate::mutation::{self, Mutation};
 use crate::object::{Finalizers, ObjectFacts, OwnerReference, ResourceVersion, Uid};
 
-/// After so many conflicts in a row in which only unrelated fields had changed,
-/// the DELETE carries the uid alone: status churn must not starve collection.
+/// After this many consecutive conflicts in which only unrelated fields had changed, the DELETE is
+/// conditional on the uid alone, so that status updates cannot starve collection.
 pub const CONFLICTS_BEFORE_UID_ALONE: u32 = 5;
 
-/// What the graph knows of an object's dependents; part of what a policy is
-/// chosen by.
+/// What the graph knows about an object's dependents. The policy depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dependents {
-    /// Whether there are any.
     pub any: bool,
     /// Whether one of them is deleting dependents.
     pub deleting_dependents: bool,
 }
 
 impl Dependents {
-    /// As the snapshot tells.
     #[must_use]
     pub const fn of(item: &ObjectSnapshot) -> Self {
         Self { any: item.has_dependents, deleting_dependents: item.has_dependent_deleting_dependents }
     }
 }
 
-/// What a decision to delete rests on. As long as the object still looks like
-/// this, the decision holds, whatever else changed.
+/// What a decision to delete rests on. The decision holds as long as this has not changed,
+/// whatever else has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Basis {
     uid: Uid,
-    /// Sorted: the order of references means nothing, their number does.
+    /// Sorted, because the order of references is insignificant. Duplicates count.
     references: Vec<OwnerReference>,
     finalizers: Finalizers,
     dependents: Dependents,
 }
 
 impl Basis {
-    /// What a decision about this snapshot rests on.
     #[must_use]
     pub fn of(item: &ObjectSnapshot) -> Self {
         Self {
@@ -51,20 +47,19 @@ impl Basis {
         }
     }
 
-    /// The same after our own patch that makes every reference non-blocking.
+    /// The basis after our own patch that makes every reference non-blocking.
     #[must_use]
     pub fn without_blocking(mut self) -> Self {
         for reference in &mut self.references {
             reference.block_owner_deletion = false;
         }
-        // References that differed in nothing else are one now: the server drops
-        // identical duplicates.
+        // The server drops references that are identical now.
         self.references = sorted(self.references);
         self.references.dedup();
         self
     }
 
-    /// Whether the object still has the references and finalizers decided on.
+    /// Whether the object still has these references and finalizers.
     #[must_use]
     pub fn matches(&self, facts: &ObjectFacts) -> bool {
         self.finalizers == facts.finalizers && self.references == sorted(facts.owners.clone())
@@ -76,31 +71,29 @@ fn sorted(mut references: Vec<OwnerReference>) -> Vec<OwnerReference> {
     references
 }
 
-/// How it goes on after the API server answered 409 to a DELETE and the object
-/// was read.
+/// What to do after the API server answered 409 to a DELETE and the object was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AfterConflict {
-    /// The object is gone, or another one has its name: proved absent.
+    /// The object is proved absent: it is gone, or another object has its name.
     Absent,
-    /// Somebody deletes it already: done.
+    /// It is being deleted already: done.
     BeingDeleted,
-    /// The same again would fail again: retry with backoff.
+    /// The same DELETE would fail again: retry with backoff.
     Backoff,
-    /// What the decision rests on has changed: decide again, policy included.
+    /// The basis has changed: re-evaluate the object, policy included.
     Reevaluate,
-    /// Only unrelated fields changed: DELETE with this version, the one just read.
+    /// Only unrelated fields changed: DELETE with the version that was just read.
     DeleteWith(ResourceVersion),
-    /// Only unrelated fields changed, time and again: DELETE with the uid alone.
+    /// Only unrelated fields keep changing: DELETE with the uid alone.
     DeleteWithUidAlone,
 }
 
-/// Says how it goes on after a 409 to a DELETE.
+/// Decides what to do after a 409 to a DELETE.
 ///
-/// - `sent`: the version that the DELETE carried; `None`: the uid alone.
-/// - `read`: the object as read after the 409; `None`: its own 404.
-/// - `dependents`: what the graph knows of its dependents by now.
-/// - `consecutive`: how many DELETEs of this decision were answered 409 in a
-///   row, this one included.
+/// - `sent`: the version that the DELETE carried, or `None` for the uid alone.
+/// - `read`: the object as read after the 409, or `None` if that read got a 404.
+/// - `dependents`: what the graph knows about its dependents now.
+/// - `consecutive`: the consecutive DELETEs of this decision that got a 409, this one included.
 #[must_use]
 pub fn after_conflict(
     basis: &Basis,
@@ -115,8 +108,8 @@ pub fn after_conflict(
     if facts.being_deleted {
         return AfterConflict::BeingDeleted;
     }
-    // A conflict with the uid alone, or with the very version that is there, is
-    // not about what we know; an object that has no version cannot be compared.
+    // If the DELETE carried the uid alone, or the current version, the conflict has a cause that
+    // is not visible here. An object without a version cannot be compared.
     let (Some(sent), Some(current)) = (sent, &facts.resource_version) else {
         return AfterConflict::Backoff;
     };
@@ -134,10 +127,9 @@ pub fn after_conflict(
     }
 }
 
-/// The version that a DELETE may be bound to after our own patch: the one that
-/// the patch returned, if the object it returned is exactly what was expected.
-/// `None`: something else changed with it, decide again. (Else a solid owner
-/// added in between is deleted over.)
+/// The version that the DELETE after our own patch is conditional on: the one that the patch
+/// returned, if the returned object is as expected. `None` means that something else changed, for
+/// example that a solid owner was added: re-evaluate the object.
 #[must_use]
 pub fn after_patch(expected: &Basis, returned: &ObjectFacts) -> Option<ResourceVersion> {
     let unchanged = returned.uid == expected.uid && !returned.being_deleted && expected.matches(returned);

@@ -11,40 +11,39 @@ use crate::text::{listed, word};
 
 use super::ReferenceClass;
 
-/// What is to be done about an object, all of whose references are classified.
+/// What to do about an object whose references are all classified.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Decision {
-    /// Nothing, and nothing to come back for: any change that matters queues the
-    /// object again.
+    /// Do nothing. Any relevant change queues the object again.
     Keep(KeepReason),
-    /// Nothing now. To be tried again with backoff, at once when discovery changes.
+    /// Do nothing now. Retry with backoff, and as soon as discovery changes.
     Park(ParkReason),
-    /// Nothing, and not again by itself: these references can never be right.
+    /// Report references that can never become valid. This is not retried.
     Report {
-        /// Indices into the references: cluster-scoped dependent, namespaced owner.
+        /// Indices into the references.
         invalid_scope: Vec<usize>,
     },
-    /// Patch references away, bound to the version that was decided on.
+    /// Remove references by a patch, conditional on the version of the snapshot.
     RemoveReferences {
         /// Indices into the references, ascending.
         remove: Vec<usize>,
-        /// A solid reference whose owner has to be confirmed live first, because
-        /// a waiting one goes and takes the last other hold with it. If its owner
-        /// is not solid after all: decide again with what was read.
+        /// A solid reference whose owner a live read has to confirm first, because a waiting
+        /// reference is removed and nothing else may be left to keep the object. If that owner
+        /// is not solid, decide again with what was read.
         confirm_solid: Option<usize>,
     },
-    /// Delete the object, bound to its uid and the version that was decided on.
+    /// Delete the object, conditional on its uid and the version of the snapshot.
     Delete {
         policy: PropagationPolicy,
-        /// Patch all own blocking references to non-blocking first: one of the
-        /// dependents is deleting dependents, so this may close a ring in which
-        /// everybody waits. See [`after_patch`](super::after_patch).
+        /// Patch the object's own blocking references to non-blocking first. One of its
+        /// dependents is deleting dependents, so the deletion may close a cycle in which every
+        /// object waits. See [`after_patch`](super::after_patch).
         stop_blocking_first: bool,
     },
 }
 
-/// Why an object stays as it is.
+/// Why an object is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum KeepReason {
@@ -56,26 +55,25 @@ pub enum KeepReason {
     BeingDeleted,
 }
 
-/// Why an object has to wait for a decision.
+/// Why an object cannot be decided on yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ParkReason {
     /// A reference is unresolved.
     Unresolved,
-    /// The classes given are not one for each reference, so nothing is known.
+    /// There is not exactly one class per reference, so nothing is known.
     Unclassified,
 }
 
-/// Decides about an object by the classes of its references, one for each, in
-/// their order.
+/// Decides on an object by the classes of its references, one per reference and in their order.
 ///
-/// The row of an orphaned reference comes first: such an object is never deleted
-/// in the same step, and its patched version is looked at again.
+/// The row for orphaned references comes first: such an object is never deleted in the same step,
+/// and is evaluated again after the patch.
 #[must_use]
 pub fn decide(item: &ObjectSnapshot, classes: &[ReferenceClass]) -> Decision {
     use ReferenceClass::{Absent, InvalidScope, Orphaned, Solid, Unresolved, Waiting};
 
-    // Neither may fall through to the last row: "all of none are absent" is true.
+    // Neither may fall through to the last row, because "all references are absent" is true of none.
     if item.deletion.is_being_deleted() {
         return Decision::Keep(KeepReason::BeingDeleted);
     }
@@ -110,15 +108,15 @@ pub fn decide(item: &ObjectSnapshot, classes: &[ReferenceClass]) -> Decision {
     }
 
     if has(Waiting) && item.has_dependents && !item.finalizers.orphan {
-        // The owner waits in the foreground, so what hangs on this one goes first too.
+        // The owner is deleted in the foreground, so this object's dependents go first too.
         let blocks = item.references.iter().any(|view| view.reference.block_owner_deletion);
         return Decision::Delete {
             policy: PropagationPolicy::Foreground,
             stop_blocking_first: item.has_dependent_deleting_dependents && blocks,
         };
     }
-    // A DELETE replaces the finalizers by those of its policy, so the policy has
-    // to say again what the object already asks for.
+    // A DELETE replaces the finalizers by those of its policy, so the policy has to repeat what the
+    // object's finalizers ask for.
     let policy = if mutation::is(Mutation::AlwaysBackground) {
         PropagationPolicy::Background
     } else if item.finalizers.orphan {
@@ -136,8 +134,8 @@ fn indices(classes: &[ReferenceClass], wanted: impl Fn(ReferenceClass) -> bool) 
     matching.map(|(index, _)| index).collect()
 }
 
-/// A decision with what it rests on, for people: its `Display` says what is done
-/// and names every reference with its class.
+/// A decision with its reasons. `Display` says what is done and lists the references with their
+/// classes.
 #[derive(Clone, Copy, Debug)]
 pub struct Explanation<'a> {
     pub item: &'a ObjectSnapshot,

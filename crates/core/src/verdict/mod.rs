@@ -1,11 +1,15 @@
 //! The verdict on one object: pure functions from what is known to what to do.
 //!
-//! A worker goes through it in order: [`precheck`] at the snapshot; then a class for
-//! every reference, from the graph ([`from_graph`], [`from_state`]) and, where the graph
-//! cannot say, from a live read ([`from_live`]); then [`decide()`]. When the API server
-//! answers 409, [`after_conflict`] says how it goes on; after a patch, [`after_patch`]
-//! says what the DELETE may be bound to. They implement rules 4.1 to 4.33 of
-//! `docs/semantics.md`; no I/O, no clock.
+//! A worker calls them in this order:
+//!
+//! 1. [`precheck`] looks at the object itself.
+//! 2. [`from_graph`] and [`from_state`] classify each reference by the graph, and [`from_live`]
+//!    by a live read where the graph does not know.
+//! 3. [`decide()`] decides.
+//! 4. [`after_patch`] says which version the DELETE after a patch is conditional on, and
+//!    [`after_conflict`] what to do after a 409.
+//!
+//! They implement rules 4.1 to 4.33 of `docs/semantics.md`.
 
 mod class;
 mod confirm;

@@ -1,4 +1,4 @@
-//! The first look: what an object's own deletion already settles.
+//! The precheck: what an object's own deletion state decides.
 
 use std::fmt;
 
@@ -7,26 +7,24 @@ use serde::Serialize;
 use crate::graph::{ForegroundProgress, ObjectSnapshot};
 use crate::object::DeletionState;
 
-/// What is to be done about an object before any owner is looked at.
+/// What to do about an object, before its owners are considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Precheck {
-    /// Nothing, for this reason.
     Nothing(IdleReason),
-    /// Nothing blocks its foreground deletion any more: the finalizer
-    /// `foregroundDeletion` goes.
+    /// Nothing blocks its foreground deletion any more: remove the finalizer
+    /// `foregroundDeletion`.
     RemoveForegroundFinalizer,
-    /// The same, unless a dependent blocks it through a part of the API that could
-    /// not be read: all partitions know of such references.
+    /// The same, unless a dependent blocks it through a part of the API that discovery could not
+    /// read. The partitions have to be asked for such references.
     AskForUnreadReferences,
-    /// So many dependents block its foreground deletion. Those that were not
-    /// deleting dependents themselves have been queued; the last to go or to
-    /// stop blocking wakes this object.
+    /// This many dependents block its foreground deletion. Those that are not deleting dependents
+    /// themselves have been queued. The last one that goes or stops blocking queues this object.
     WaitForDependents(usize),
-    /// A ring of foreground deletions waits for itself. This object patches its
-    /// own blocking references to non-blocking, which lets one owner go.
+    /// It is in a cycle of foreground deletions. Patch its own blocking references to
+    /// non-blocking, which unblocks one owner.
     BreakDeadlock,
-    /// Its owners decide: classify every reference, then [`decide`](super::decide()).
+    /// Its owners decide: classify every reference and [`decide`](super::decide()).
     Classify,
 }
 
@@ -34,15 +32,15 @@ pub enum Precheck {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum IdleReason {
-    /// It is being deleted and waits for grace or foreign finalizers only.
+    /// It is being deleted and waits for its grace period or other finalizers only.
     Terminating,
-    /// It is being deleted and its dependents are to live on: the orphan pool's work.
+    /// It is being deleted with the policy Orphan, which is the orphan pool's work.
     Orphaning,
-    /// It names no owner, so no owner's absence can make it garbage.
+    /// It names no owner, so it cannot be garbage.
     NoReferences,
 }
 
-/// Looks at the object itself: is it being deleted, has it owners at all?
+/// Checks the object itself: whether it is being deleted and whether it has owners.
 #[must_use]
 pub fn precheck(item: &ObjectSnapshot) -> Precheck {
     match item.deletion {

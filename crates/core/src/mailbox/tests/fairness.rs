@@ -37,7 +37,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
     #[test]
-    fn a_key_waits_for_at_most_one_key_of_each_lane_for_every_key_ahead(steps in steps()) {
+    fn a_key_waits_for_at_most_one_key_of_each_flow_for_every_key_ahead(steps in steps()) {
         let mut mailbox = mailbox();
         let mut waits: HashMap<TestKey, Wait> = HashMap::new();
         for step in steps {
