@@ -1,8 +1,7 @@
-//! What tests of hash tables and of costs share.
+//! For tests of hash tables and of costs.
 
-/// Steps that may be too many: each time that a table compares an entry with what is searched
-/// for, and each reference that a search in the graph looks at. Tests count them, on their own
-/// thread.
+/// Counts the steps of the current thread: each comparison in a hash table, and each reference that
+/// a search in the graph visits.
 pub mod steps {
     use std::cell::Cell;
 
@@ -10,17 +9,15 @@ pub mod steps {
         static COUNT: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// One more.
     pub fn count() {
         COUNT.set(COUNT.get() + 1);
     }
 
-    /// How many there were on this thread.
     pub fn so_far() -> u64 {
         COUNT.get()
     }
 
-    /// How many this takes.
+    /// The number of steps that this takes.
     pub fn of(work: impl FnOnce()) -> u64 {
         let before = so_far();
         work();
@@ -28,7 +25,7 @@ pub mod steps {
     }
 }
 
-/// Uids that fall on one place of a table if its hash can be computed by anybody.
+/// Uids that collide in a hash table whose hash users can compute.
 pub mod crafted {
     /// The name of a family, and its uids by number.
     pub type Family = (&'static str, fn(u64) -> String);
@@ -45,7 +42,7 @@ pub mod crafted {
         ("they are no UUIDs", |number| format!("{number:064}")),
     ];
 
-    /// As an API server makes them.
+    /// Uids as an API server generates them.
     pub fn random(number: u64) -> String {
         uuid(spread(2 * number + 1), spread(u64::MAX - number))
     }

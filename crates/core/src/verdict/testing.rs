@@ -1,4 +1,4 @@
-//! An object and its owners, for tests here and in the crates that build on this one.
+//! An object and its owners, for tests of this crate and of its users.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "it is compiled for tests alone")]
 

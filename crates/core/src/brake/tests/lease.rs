@@ -1,4 +1,4 @@
-//! What the Lease says and is told.
+//! The brake's annotations on the Lease.
 
 use crate::brake::lease::{Annotations, ENGAGED, RESUME, Seen, inherited, write};
 

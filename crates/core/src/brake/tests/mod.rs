@@ -1,4 +1,4 @@
-//! The limits hold, to the last deletion.
+//! The limits are exact.
 
 mod lease;
 mod naive;

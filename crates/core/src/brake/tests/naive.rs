@@ -1,4 +1,4 @@
-//! Against a model that remembers every single deletion.
+//! Compares the ledger with a model that remembers every deletion.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::brake::{Admission, Fate, Ledger, Ticket};
 
-/// What happens next: some time passes, then a deletion begins or ends.
+/// A step: some time passes, then a deletion begins or ends.
 #[derive(Clone, Debug)]
 enum Step {
     Begin { object: usize, resource: usize },
@@ -24,8 +24,7 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
     proptest::collection::vec((pause, step), 1..250)
 }
 
-/// A deletion that may have had its effect at any time from when it was sent to when it
-/// was answered.
+/// A deletion that took effect at any time between its request and its answer.
 #[derive(Clone, Debug)]
 struct Sent {
     resource: usize,
@@ -33,7 +32,7 @@ struct Sent {
     to: Duration,
 }
 
-/// The greatest number of these moments within any window of this length.
+/// The greatest number of these times in any window of this length.
 fn most(moments: impl IntoIterator<Item = Duration>, window: Duration) -> usize {
     let mut moments: Vec<_> = moments.into_iter().collect();
     moments.sort_unstable();
@@ -41,21 +40,21 @@ fn most(moments: impl IntoIterator<Item = Duration>, window: Duration) -> usize 
     (0..moments.len()).map(|first| ends(moments[first]) - first).max().unwrap_or_default()
 }
 
-/// Lets the steps happen to a ledger. Returns what may have had an effect, and whether
-/// the brake engaged in the end.
+/// Applies the steps to a ledger. Returns the deletions that may have taken effect, and whether the
+/// brake engaged in the end.
 fn live_through(limits: Limits, population: u64, steps: &[(u64, Step)]) -> (Vec<Sent>, bool) {
     let types = [pods(), GroupResource::parse("configmaps")];
     let mut ledger = Ledger::new(limits);
     let mut now = SECOND;
     let mut under_way: Vec<(usize, usize, Duration, Ticket)> = Vec::new();
     let mut sent = Vec::new();
-    // What is in doubt: one of the tries had its effect, and which is not known.
+    // Uncertain deletions: one of the attempts took effect, and it is unknown which.
     let mut doubtful: BTreeMap<(usize, usize), Sent> = BTreeMap::new();
     for (pause, step) in steps {
         now += Duration::from_millis(*pause);
         match step {
             Step::Begin { object, resource } => {
-                // An object is in one worker's hands at a time.
+                // At most one worker processes an object.
                 if under_way.iter().any(|(other, of, ..)| (other, of) == (object, resource)) {
                     continue;
                 }
@@ -98,7 +97,7 @@ proptest! {
         let limit = usize::try_from(limit).unwrap();
         prop_assert!(most(sent.iter().map(|sent| sent.from), 60 * SECOND) <= limit);
         prop_assert!(most(sent.iter().map(|sent| sent.to), 60 * SECOND) <= limit);
-        // At any time in between.
+        // They may take effect at any time in between.
         let middle = |sent: &Sent| sent.from + (sent.to - sent.from) / 2;
         prop_assert!(most(sent.iter().map(middle), 60 * SECOND) <= limit);
     }
@@ -118,7 +117,6 @@ proptest! {
         }
     }
 
-    /// Wherever in their slots the first and the last one are.
     #[test]
     fn what_is_not_quite_a_minute_old_counts(limit in 1..5_usize, at in 0..10_000_u64, not_quite in 1..2_000_u64) {
         let mut ledger = Ledger::new(rate(u32::try_from(limit).unwrap()));
@@ -134,8 +132,8 @@ proptest! {
         prop_assert!(matches!(answer, Admission::Engages(_)), "{answer:?}");
     }
 
-    /// Nothing is held up without need: when the brake engages, that many were deleted
-    /// within the minute before, give or take the one slot that it counts as a whole.
+    /// The brake does not engage early: it engages after this many deletions within a minute and
+    /// one slot.
     #[test]
     fn it_engages_only_when_the_limit_is_reached(limit in 1..20_u32, pauses in proptest::collection::vec(0..6_000_u64, 1..100)) {
         let mut ledger = Ledger::new(rate(limit));
@@ -157,8 +155,8 @@ proptest! {
         }
     }
 
-    /// Others create and delete, too. A window begins with a slot; what counts is how
-    /// many there were when it was first asked for in that slot.
+    /// Others create and delete objects, too. A window begins with a slot, and its population is the
+    /// first that was counted in that slot.
     #[test]
     fn a_share_is_of_the_population_at_the_beginning_of_each_window(
         percent in 1..=100_u32, steps in proptest::collection::vec((0..4_000_u64, 0..80_u64), 1..150),
@@ -167,7 +165,7 @@ proptest! {
         let mut ledger = Ledger::new(share(percent, window, 0));
         let mut now = Duration::ZERO;
         let mut deleted: Vec<Duration> = Vec::new();
-        // When each slot was asked about first, and the answer.
+        // The time and result of the first count in each slot.
         let mut asked: BTreeMap<u128, (Duration, u64)> = BTreeMap::new();
         for (number, (pause, population)) in steps.into_iter().enumerate() {
             now += Duration::from_millis(pause);

@@ -1,9 +1,9 @@
-//! What each rule means, by example.
+//! The rules, by example.
 
 use super::*;
 use crate::brake::{Admission, Cause, Fate, Ledger, Ticket};
 
-/// Deletes one object; the answer if that is not granted.
+/// Deletes one object. Returns the answer if it is not granted.
 fn delete(
     ledger: &mut Ledger,
     number: usize,
@@ -42,7 +42,7 @@ fn exactly_as_many_as_are_allowed_in_a_minute_and_then_none_until_it_is_resumed(
     }
     let cause = Cause::Rate { limit: 3 };
     assert_eq!(delete(&mut ledger, 3, &pods(), 0, SECOND), Err(Admission::Engages(cause)));
-    // However long one waits.
+    // Time alone does not release the brake.
     assert_eq!(delete(&mut ledger, 3, &pods(), 0, 1000 * SECOND), Err(Admission::Refused));
     ledger.release();
     for number in 3..6 {
@@ -55,7 +55,7 @@ fn exactly_as_many_as_are_allowed_in_a_minute_and_then_none_until_it_is_resumed(
 fn a_minute_later_there_is_room_again() {
     let mut ledger = Ledger::new(rate(2));
     for minute in 0..10 {
-        // The slot in which they were is over a little later.
+        // Their slot expires a little later.
         let now = Duration::from_secs(61 * minute);
         delete(&mut ledger, 0, &pods(), 0, now).unwrap();
         delete(&mut ledger, 1, &pods(), 0, now).unwrap();
@@ -79,7 +79,7 @@ fn what_is_under_way_counts_but_does_not_engage_before_it_has_its_effect() {
     let third = begin(&mut ledger, 2, &pods(), 0, 500 * SECOND).unwrap();
     ledger.settle(second, Fate::Effective, 500 * SECOND);
     ledger.settle(third, Fate::Effective, 500 * SECOND);
-    // They count from when they were answered.
+    // They count from the time of the answer.
     let engages = Admission::Engages(Cause::Rate { limit: 2 });
     assert_eq!(begin(&mut ledger, 3, &pods(), 0, 559 * SECOND), Err(engages));
 }
@@ -102,7 +102,7 @@ fn one_that_is_in_doubt_counts_once_however_often_it_is_tried() {
         let ticket = begin(&mut ledger, 0, &pods(), 0, SECOND).unwrap();
         ledger.settle(ticket, Fate::Doubtful, SECOND);
     }
-    // It is found to be gone: by the first try, for all that is known.
+    // It is gone, perhaps because of the first attempt.
     let ticket = begin(&mut ledger, 0, &pods(), 0, SECOND).unwrap();
     ledger.settle(ticket, Fate::Void, SECOND);
     delete(&mut ledger, 1, &pods(), 0, SECOND).unwrap();
@@ -113,8 +113,7 @@ fn one_that_is_in_doubt_counts_once_however_often_it_is_tried() {
 fn a_share_is_of_what_there_was_when_the_window_began() {
     let (window, configmaps) = (600 * SECOND, GroupResource::parse("configmaps"));
     let mut ledger = Ledger::new(share(10, window, 0));
-    // Ten percent of 95 is 9.5: a fraction counts as a whole one. What goes meanwhile
-    // makes it no less.
+    // Ten percent of 95 is 9.5 and is rounded up. Deletions in the meantime do not reduce it.
     for number in 0..10 {
         delete(&mut ledger, number, &pods(), 95 - u64::try_from(number).unwrap(), SECOND).unwrap();
     }
@@ -153,7 +152,7 @@ fn a_share_that_slides_on_follows_the_population() {
     for number in 0..5 {
         delete(&mut ledger, number, &pods(), 10, SECOND).unwrap();
     }
-    // A minute and a slot later: half of what is left.
+    // A minute and a slot later, half of the rest is allowed.
     for number in 5..8 {
         delete(&mut ledger, number, &pods(), 5, 62 * SECOND).unwrap();
     }
@@ -165,7 +164,7 @@ fn memory_is_bounded_by_types_and_not_by_deletions() {
     let mut ledger = Ledger::new(share(100, 60 * SECOND, 1_000_000));
     let of = |number| GroupResource::new("example.com", &format!("type-{number}"));
     for number in 0..10_000_u32 {
-        // Those that are over make room for others.
+        // Expired types make room for others.
         let now = Duration::from_secs(u64::from(number) / 50);
         delete(&mut ledger, 0, &of(number), 1, now).unwrap();
     }

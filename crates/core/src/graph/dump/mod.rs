@@ -43,8 +43,8 @@ impl Serialize for DumpId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
     Observed,
-    Concluded,
-    Hearsay,
+    Referenced,
+    Remote,
 }
 
 /// One object, with the fields of Kubernetes' own debug graph (rule 9.4).
@@ -164,8 +164,8 @@ impl Partition {
         DumpNode {
             source: match node.presence {
                 Presence::Observed => Source::Observed,
-                Presence::Virtual | Presence::Absent | Presence::Unresolved => Source::Concluded,
-                Presence::InvalidScope | Presence::Remote | Presence::Linked => Source::Hearsay,
+                Presence::Virtual | Presence::Absent | Presence::Unresolved => Source::Referenced,
+                Presence::InvalidScope | Presence::Remote | Presence::Linked => Source::Remote,
             },
             label,
             group,

@@ -1,11 +1,11 @@
-//! Whether the nodes and edges of a store fit together.
+//! Checks that the nodes and edges of a store are consistent.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::*;
 
 impl Store {
-    /// Panics unless everything fits together.
+    /// Panics unless everything is consistent.
     pub(in crate::graph) fn check(&self) {
         self.nodes.check();
         self.edges.check();

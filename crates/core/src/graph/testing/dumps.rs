@@ -1,4 +1,4 @@
-//! The whole graph put together in memory, which the collector itself never does: a naive model of its pages.
+//! The whole graph in memory, as a naive model of the pages. The collector itself never assembles it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::graph::{Dump, Partition};
 use crate::object::Uid;
 
 impl Dump {
-    /// Puts the dumps of all partitions together.
+    /// Merges the dumps of all partitions.
     pub fn merge(dumps: impl IntoIterator<Item = Self>) -> Self {
         let mut merged = Self::default();
         for dump in dumps {
@@ -24,7 +24,7 @@ impl Dump {
         merged
     }
 
-    /// All that is connected with the objects of these uids, in either direction.
+    /// Everything that is connected with the objects of these uids, in either direction.
     pub fn component(&self, uids: &[Uid]) -> Self {
         let mut neighbours: BTreeMap<&DumpId, Vec<&DumpId>> = BTreeMap::new();
         for DumpEdge { child, owner, .. } in &self.edges {
@@ -63,8 +63,7 @@ impl Dump {
 }
 
 impl Partition {
-    /// Dumps every node that has an edge, and the nodes of these uids even if
-    /// they have none.
+    /// Dumps every node that has an edge, and the nodes of these uids in any case.
     pub fn dump(&self, roots: Option<&[Uid]>) -> Dump {
         let mut dump = Dump::default();
         for (id, node) in self.store.nodes.iter() {

@@ -15,12 +15,11 @@ pub struct Step {
 
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// It is shown, with references to these objects, written like so, and this
-    /// far in its deletion.
+    /// A list or watch shows it, with these references and this deletion state.
     See { references: Vec<(usize, u8)>, deletion: u8 },
-    /// It goes.
+    /// It is deleted.
     Delete,
-    /// All of its type is listed; it is missing there.
+    /// A list of its type does not contain it.
     Relist,
 }
 
@@ -34,8 +33,8 @@ pub fn steps(relists: bool) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((0..OBJECTS, op).prop_map(|(object, op)| Step { object, op }), 1..50)
 }
 
-/// Turns steps into objects. An object that went comes back under its name with
-/// a new uid; references name the current or last one.
+/// Turns steps into objects. A deleted object comes back with the same name and a new uid.
+/// References name the current or last uid.
 #[derive(Debug, Default)]
 pub struct Universe {
     lives: [u32; OBJECTS],
@@ -56,7 +55,7 @@ impl Universe {
             7 => obj("ingresses.extensions", "a", "i"),
             _ => obj("ingresses.networking.k8s.io", "a", "i"),
         };
-        // Both views of the ingress share a uid as long as they live equally long.
+        // Both views of the ingress share a uid as long as they were deleted equally often.
         let uid = format!("{}-{life}", base.facts.name);
         base.uid(&uid)
     }
@@ -90,7 +89,7 @@ impl Universe {
     }
 }
 
-/// The changes that these steps are, in their order.
+/// The events of these steps, in order.
 pub fn script(steps: &[Step]) -> Vec<(usize, Obj, WatchEvent)> {
     let mut universe = Universe::default();
     let mut script = Vec::new();
@@ -111,14 +110,14 @@ pub fn script(steps: &[Step]) -> Vec<(usize, Obj, WatchEvent)> {
     script
 }
 
-/// A world in which these steps have happened, and all links have arrived.
+/// A world after these steps, with all links delivered.
 pub fn played(steps: &[Step], namespaced: u16) -> World {
     let mut world = World::new(namespaced);
     run(&mut world, &script(steps), &[0]);
     world
 }
 
-/// Makes these changes; `flushes` says after which of them messages are delivered.
+/// Applies these events. `flushes` says after which of them messages are delivered.
 pub fn run(world: &mut World, script: &[(usize, Obj, WatchEvent)], flushes: &[usize]) {
     for (index, (_, obj, change)) in script.iter().enumerate() {
         world.change(obj, change.clone());

@@ -1,4 +1,4 @@
-//! Partitions, objects and random histories for tests, here and in the crates that build on this one.
+//! Partitions, objects and random histories for tests of this crate and of its users.
 
 #![allow(
     missing_docs,

@@ -44,7 +44,7 @@ pub fn resource(name: &str) -> Arc<ResourceType> {
     Arc::clone(catalog().resource(&GroupResource::parse(name)).unwrap())
 }
 
-/// An object; its uid is its name unless told otherwise.
+/// An object. Its uid is its name by default.
 #[derive(Clone, Debug)]
 pub struct Obj {
     pub resource: Arc<ResourceType>,
@@ -149,7 +149,7 @@ pub struct World {
     pub deletes_prove: DeletesProve,
     /// All effects but the peer messages.
     pub out: Effects,
-    /// Peer messages that wait; only while `delayed`, else they are delivered at once.
+    /// Undelivered peer messages. They are delivered at once unless `delayed` is set.
     pub outbox: Vec<(PartitionId, PeerMessage)>,
     pub delayed: bool,
 }
@@ -200,7 +200,7 @@ impl World {
         self.deliver();
         outcome
     }
-    /// Like the actors' outbox: the last state of a (dependent, owner) wins.
+    /// As in the actors' outbox, the last state of a (dependent, owner) pair wins.
     pub fn deliver(&mut self) {
         for (to, message) in self.out.peers.drain(..) {
             let pair = ends(&message);
@@ -214,7 +214,7 @@ impl World {
     }
     pub fn flush(&mut self) {
         for (to, message) in std::mem::take(&mut self.outbox) {
-            // Twice: applying one twice changes nothing.
+            // Twice, because messages are idempotent.
             self.partitions[usize::from(to.0)].receive(message.clone(), &mut self.out);
             self.partitions[usize::from(to.0)].receive(message, &mut self.out);
         }
@@ -231,7 +231,7 @@ impl World {
     pub fn delete(&mut self, obj: &Obj) {
         self.change(obj, WatchEvent::Delete(obj.facts.clone()));
     }
-    /// A whole list of a type, as all partitions get it.
+    /// A complete list of a type, for all partitions.
     pub fn list(&mut self, name: &str, version: u64, objects: &[&Obj]) {
         for id in self.sharding.all() {
             let resource_version = ResourceVersion::parse(&version.to_string());
@@ -260,7 +260,7 @@ impl World {
             );
         }
     }
-    /// What was queued for the delete pool since the last look, each once.
+    /// The keys that were queued for the delete pool since the last call, without duplicates.
     pub fn queued(&mut self) -> Vec<String> {
         let keys: BTreeSet<String> = self.out.delete.drain(..).map(|key| key.uid.to_string()).collect();
         keys.into_iter().collect()
@@ -299,7 +299,7 @@ impl World {
     pub fn is_observed(&mut self, obj: &Obj) -> bool {
         matches!(self.state(obj), OwnerState::Observed { .. })
     }
-    /// A worker finds the identity of the virtual node absent.
+    /// A worker proves the identity of the virtual node absent.
     pub fn prove_absent(&mut self, obj: &Obj) -> Verification {
         let VirtualSnapshot { identity, generation } = self.virtual_node(obj);
         let id = self.home(obj);

@@ -23,8 +23,8 @@ fn a_real_delete_remembers_the_absence_and_queues_every_dependent() {
     }
 }
 
-/// What is measured from the event on: the dependents of an owner that is gone, or
-/// deletes them, and nothing else that is queued on the way.
+/// Latency is measured for the dependents of an owner that is gone or is deleting them, and for no
+/// other key.
 #[test]
 fn the_dependents_of_a_deleted_owner_are_marked_as_such() {
     let mut w = World::new(1);
@@ -39,7 +39,7 @@ fn the_dependents_of_a_deleted_owner_are_marked_as_such() {
     w.see(&[&above, &owner, &pod("a").owned(&owner), &pod("b").owned(&owner), &pod("c").owned(&node("n"))]);
     cascaded(&mut w.out);
     w.delete(&owner);
-    // The one above waited for its dependent to go, and is nobody's dependent.
+    // The owner was waiting for its dependent, and has no owner itself.
     let (mut marked, all) = cascaded(&mut w.out);
     marked.sort();
     assert_eq!((marked, all), (vec![pod("a").key().uid.to_string(), pod("b").key().uid.to_string()], 3));

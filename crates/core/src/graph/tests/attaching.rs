@@ -1,4 +1,4 @@
-//! Dependents meet owners (rules 3.3 to 3.6 and 3.12).
+//! Attaching dependents to owners (rules 3.3 to 3.6 and 3.12).
 
 use crate::graph::testing::world::*;
 use crate::graph::*;

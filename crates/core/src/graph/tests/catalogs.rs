@@ -66,7 +66,7 @@ fn references_through_a_version_that_is_no_longer_served_become_unresolved() {
     assert_eq!(state, &OwnerState::Absent);
 }
 
-/// The same where v1 is served, and nobody could read what it serves.
+/// The same if v1 is served and discovery could not read it.
 fn with_v1_unread() -> std::sync::Arc<Catalog> {
     let mut builder = Catalog::builder();
     for resource in without_v1().types() {
@@ -95,7 +95,7 @@ fn a_reference_through_a_version_that_could_not_be_read_blocks_its_owner_all_the
     w.see(&[&blocking.clone().at(12)]);
     assert!(w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
 
-    // From now on it is an edge like others.
+    // From now on it is an ordinary edge.
     w.set_catalog(catalog());
     assert!(!w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
     assert_eq!(w.object(&owner).foreground, ForegroundProgress::Blocked(1));
@@ -269,7 +269,7 @@ fn a_type_that_is_not_served_any_more_keeps_its_nodes_and_shows_nobody() {
     assert_ne!(w.object(&child).references[0].owner, OwnerView::Unresolved, "it keeps what it means");
     w.set_catalog(catalog());
 
-    // It is back: its first list says what there is.
+    // The type is back, and its first list has all objects.
     w.epoch = Epoch(2);
     w.start(WIDGETS);
     w.forget();

@@ -1,4 +1,4 @@
-//! The graph as pages, against the whole of it.
+//! Compares pages of the graph with the whole graph.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::graph::testing::world::*;
 use crate::graph::*;
 use crate::object::*;
 
-/// A partition of so many objects, each the owner of the next one.
+/// A partition with this many objects, each the owner of the next.
 fn chain(objects: u32) -> Partition {
     let sharding = Sharding::new(std::num::NonZeroU16::MIN, crate::object::HashSeed::new(1));
     let mut partition = Partition::new(PartitionId(1), sharding, Arc::clone(catalog()));

@@ -1,4 +1,4 @@
-//! Whoever writes references chooses uids, kinds and names: none may cost more than others.
+//! Users choose the uids, kinds and names in references. No choice may cost more than others.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::graph::testing::world::{catalog, config, resource};
 use crate::graph::*;
 use crate::object::*;
 
-/// References of one object; the API server takes about as many.
+/// References of one object, about as many as the API server accepts.
 const EACH: u64 = 8_000;
 /// References in all.
 const ALL: u64 = 152_000;
@@ -33,8 +33,7 @@ fn reference(kind: &str, name: &str, uid: &str) -> OwnerReference {
     }
 }
 
-/// Shows fat objects, shows them anew without references, and says how often the graph had
-/// to compare.
+/// Adds large objects, updates them to have no references, and returns the number of comparisons.
 fn flood(refer: impl Fn(u64) -> OwnerReference) -> u64 {
     let mut partition = partition();
     let fat: Vec<ObjectFacts> = (0..ALL / EACH)
@@ -77,7 +76,7 @@ fn one_uid_with_many_kinds_or_names_costs_no_more_than_many_uids() {
     let one = crafted::random(0);
     let cost = flood(|number| reference(&format!("Kind{number}"), "owner", &one));
     assert!(cost <= usual * 11 / 10, "{cost} comparisons, {usual} with random uids");
-    // Each finds the one node, at one comparison.
+    // Each finds its node with one comparison.
     let cost = flood(|number| reference("ConfigMap", &format!("owner-{number}"), &one));
     assert!(cost <= 2 * usual, "{cost} comparisons, {usual} with random uids");
 }

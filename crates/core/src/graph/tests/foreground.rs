@@ -1,4 +1,4 @@
-//! Foreground deletion: what blocks an owner, what wakes it, and deadlocks (rules 4.2 to
+//! Foreground deletion: what blocks an owner, what queues it, and deadlocks (rules 4.2 to
 //! 4.5).
 
 use crate::graph::testing::world::*;
@@ -68,7 +68,7 @@ fn an_owner_is_woken_when_what_remains_is_deleting_dependents() {
 fn what_was_kept_although_its_owner_waited_is_looked_at_when_the_owner_no_longer_does() {
     let mut w = World::new(2);
     for owner in [config("owner"), node("n")] {
-        // Kept for another reason: say, a reference that can never be right.
+        // Kept for another reason, for example a reference of invalid scope.
         let (kept, goes) = (pod("kept").owned(&owner), pod("goes").owned(&owner));
         w.see(&[&owner.clone().foreground(), &kept, &goes.clone().terminating()]);
         w.forget();

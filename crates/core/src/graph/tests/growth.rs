@@ -1,4 +1,4 @@
-//! Twice as much takes twice as long: counted, not timed.
+//! Costs grow linearly, measured in steps and not in time.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::graph::testing::world::{Obj, catalog, config, resource};
 use crate::graph::*;
 use crate::object::*;
 
-/// A partition, and what it is told, without the checks after each step.
+/// A partition without the consistency checks after each step.
 struct Bed {
     partition: Partition,
     out: Effects,
@@ -42,8 +42,8 @@ impl Bed {
         self.events(vec![WatchEvent::Apply(object.facts.clone())]);
     }
 
-    /// Looks at every key that was queued, as workers do, until there is none. Says which
-    /// are in a cycle.
+    /// Evaluates every queued key, as workers do, until there is none. Returns those that are in a
+    /// cycle.
     fn work(&mut self) -> Vec<Key> {
         let mut deadlocked = Vec::new();
         while !self.out.delete.is_empty() {
@@ -54,14 +54,14 @@ impl Bed {
                     deadlocked.push(key);
                 }
             }
-            // What blocks them and is not deleted yet is queued by each; enough.
+            // Each evaluation queues what blocks the object and is not being deleted; ignore these.
             self.out.delete.clear();
         }
         deadlocked
     }
 }
 
-/// Asserts that what takes so many steps takes at most so much more for twice as much.
+/// Asserts that twice the input takes at most this factor more steps.
 fn grows_with(size: usize, steps_of: impl Fn(usize) -> u64) {
     let (once, twice) = (steps_of(size), steps_of(2 * size));
     let each = once as f64 / size as f64;
@@ -73,7 +73,7 @@ fn member(number: usize) -> Obj {
     config(&format!("c{number}"))
 }
 
-/// So many objects; each but the first is owned, and blocks, the one before.
+/// A chain of this many objects. Each but the first blocks the one before, which owns it.
 fn chain(length: usize) -> Vec<Obj> {
     (0..length)
         .map(|number| if number == 0 { member(0) } else { member(number).blocking(&member(number - 1)) })
@@ -101,7 +101,7 @@ fn a_chain_in_the_foreground_takes_as_long_as_it_is_from_either_end() {
     };
     grows_with(1_000, |length| delete(length, &|number| number));
     grows_with(1_000, |length| delete(length, &|number| length - 1 - number));
-    // Every second one first, then those between, from either end.
+    // Every second object first, then the others, from either end.
     grows_with(1_000, |length| {
         delete(length, &|number| if number < length / 2 { 2 * number } else { 2 * (number - length / 2) + 1 })
     });
@@ -119,7 +119,7 @@ fn a_collector_that_starts_amid_a_chain_in_the_foreground_takes_as_long_as_it_is
             steps::of(|| {
                 bed.partition.rederive(&mut bed.out);
                 assert!(bed.work().is_empty(), "there is no cycle");
-                // And it is gone through from its end, when the last one goes.
+                // When the last object goes, the chain is deleted from its end.
                 for object in objects.iter().rev() {
                     bed.events(vec![WatchEvent::Delete(object.facts.clone())]);
                     assert!(bed.work().is_empty());
@@ -142,7 +142,7 @@ fn a_ring_in_the_foreground_takes_as_long_as_it_is() {
                 deadlocked.extend(bed.work());
             }
             assert!(!deadlocked.is_empty(), "whoever closes it finds it");
-            // Another one takes over before anything was done.
+            // Another replica becomes the leader before anything was done.
             bed.partition.rederive(&mut bed.out);
             assert_eq!(bed.work().len(), length, "all of them are in it");
             let opened = objects[7].clone().unowned().owned(&objects[6]).foreground().at(12);
@@ -213,8 +213,8 @@ fn a_dependent_that_names_its_owner_thousands_of_times_is_shown_once() {
     });
 }
 
-/// Shows an object with so many references, again with as many others, without any, and
-/// deletes it; as partition `of` sees it.
+/// Adds an object with this many references, replaces them by others, removes them and deletes the
+/// object, in partition `of`.
 fn rewritten(count: usize, of: PartitionId, reference: impl Fn(usize) -> OwnerReference) -> u64 {
     let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(5));
     let mut bed = Bed::new();
@@ -273,7 +273,7 @@ fn an_object_with_thousands_of_owners_in_the_foreground_takes_as_long_as_it_has_
 
 #[test]
 fn dependents_that_disagree_about_their_owner_take_as_long_as_there_are_of_them() {
-    // The owner is looked up with backoff: a number of times, whoever disagrees.
+    // The owner is looked up with backoff, a number of times.
     grows_with(5_000, |count| {
         let owner = OwnerReference { name: "o".into(), ..member(0).reference() };
         let dependent = |number: usize| {
@@ -291,7 +291,7 @@ fn dependents_that_disagree_about_their_owner_take_as_long_as_there_are_of_them(
                 let verdict = bed.partition.absence_proved(&identity, generation, &mut bed.out);
                 assert_eq!(verdict, Verification::Retry);
             }
-            // Each of the dependents is deleted by a look-up of its own.
+            // Each dependent needs a look-up of its own.
             for object in &objects {
                 bed.events(vec![WatchEvent::Delete(object.facts.clone())]);
             }

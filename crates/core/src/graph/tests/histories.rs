@@ -1,4 +1,4 @@
-//! Random histories: the order across objects does not matter, nor do repetitions.
+//! Random histories: neither the order across objects nor repetitions matter.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::graph::testing::histories::*;
 use crate::graph::testing::world::*;
 use crate::graph::*;
 
-/// Another order, in which each object's own events keep theirs.
+/// Another order that keeps the order of each object's own events.
 fn interleave(script: &[(usize, Obj, WatchEvent)], picks: &[usize]) -> Vec<(usize, Obj, WatchEvent)> {
     let mut queues: Vec<std::collections::VecDeque<_>> = vec![Default::default(); OBJECTS];
     for entry in script {
@@ -23,8 +23,8 @@ fn interleave(script: &[(usize, Obj, WatchEvent)], picks: &[usize]) -> Vec<(usiz
     mixed
 }
 
-/// What does not depend on which dependent came first or on what was learnt on
-/// the way: guesses and remembered absences do.
+/// The state without what depends on the order of dependents and on earlier look-ups: the identities
+/// of virtual nodes and the remembered absences.
 fn essence(world: &World) -> Dump {
     let mut dump = world.dump();
     for node in dump.nodes.values_mut().filter(|node| node.is_virtual || node.missing) {

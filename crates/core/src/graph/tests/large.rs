@@ -1,15 +1,15 @@
-//! Objects that name very many owners: who verifies these.
+//! Who verifies the owners of objects that name very many.
 
 use crate::graph::testing::world::*;
 use crate::graph::*;
 use crate::object::OwnerReference;
 
-/// Owners that there never were.
+/// Owners that never existed.
 fn nobody(number: usize) -> Obj {
     config(&format!("owner-{number:04}"))
 }
 
-/// An object that names so many of them.
+/// An object that names this many of them.
 fn naming(name: &str, owners: usize) -> Obj {
     (0..owners).fold(pod(name), |object, number| object.owned(&nobody(number)))
 }
@@ -59,7 +59,7 @@ fn owners_that_a_large_object_leaves_behind_are_queued() {
     assert_eq!(world.queued(), ["large", "owner-0000", "owner-0001"]);
 }
 
-/// When a replica comes to lead, say.
+/// For example when a replica becomes the leader.
 #[test]
 fn what_is_derived_anew_is_a_large_object_and_not_each_of_its_owners() {
     let mut world = World::new(1);
@@ -85,7 +85,7 @@ fn only_a_small_object_is_looked_at_as_such() {
     assert_eq!(partition.snapshot_and_queue_small(&pod("gone").key(), &mut out), Some(Snapshot::Gone));
 }
 
-/// An object whose owners live in partition 0 tells it of each of them.
+/// An object links to each of its owners in partition 0.
 #[test]
 fn thousands_of_owners_in_another_partition_have_one_link_each() {
     let mut world = World::new(2);

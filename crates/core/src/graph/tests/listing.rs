@@ -57,8 +57,8 @@ fn an_older_object_in_a_list_is_still_there() {
     assert!(w.is_observed(&config("c")));
 }
 
-/// Fails if a deletion that began a second time while nobody watched looks like the
-/// first, with which everybody is done.
+/// A deletion may be repeated while no watch runs. It must not be taken for the first, whose work is
+/// done.
 #[test]
 fn a_list_does_not_hide_that_a_finalizer_went_and_came_back() {
     let mut w = World::new(1);
@@ -74,7 +74,7 @@ fn a_list_does_not_hide_that_a_finalizer_went_and_came_back() {
     assert_eq!(w.queued_orphaning(), ["kept"]);
 }
 
-/// Somebody looked at the owner live in between, found it solid, and kept the dependent.
+/// A live read in between found the owner solid, so the dependent was kept.
 #[test]
 fn a_list_does_not_hide_that_an_owner_was_solid_for_a_while() {
     let mut w = World::new(2);

@@ -1,4 +1,4 @@
-//! The memory of what is gone is given back.
+//! Memory of removed objects is freed.
 
 use crate::graph::testing::world::{Obj, World, config, pod};
 
@@ -18,12 +18,12 @@ fn a_partition_that_was_large_is_small_again() {
     let full = world.partition("ns").stats();
     assert_eq!((full.nodes, full.edges), (12_000, 10_000));
 
-    // A tenth is left, of which each is where it was.
+    // A tenth is left, in the slots where they were.
     world.list("pods", 1_000_000, &from(&pods, 9000));
     world.list("configmaps", 1_000_000, &from(&owners, 1800));
     let left = world.partition("ns").stats();
     assert_eq!((left.nodes, left.edges), (1200, 1000));
-    // Chunks of a few hundred places are not worth counting with a million objects.
+    // A few chunks of a hundred slots do not matter for a million objects.
     assert!(left.bytes < full.bytes / 3, "{} of {} bytes", left.bytes, full.bytes);
     assert_eq!(world.object(&pods[9500]).identity, pods[9500].identity());
 

@@ -1,5 +1,4 @@
-//! The rules one by one, each as a sentence; then all of them at once, against
-//! random histories and a naive model.
+//! The rules one by one, and all of them together against random histories and a naive model.
 
 mod absence;
 mod attaching;

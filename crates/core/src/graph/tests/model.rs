@@ -75,7 +75,7 @@ impl Model {
     fn is_alias(&self, obj: &Obj) -> bool {
         self.views(obj).first().is_some_and(|first| name(first) != name(obj))
     }
-    /// Dependents that count, each with whether it blocks.
+    /// The dependents that count, and whether each blocks.
     fn dependents(&self, owner: &Obj) -> BTreeMap<Name, bool> {
         let views: BTreeSet<Name> = self.views(owner).into_iter().map(name).collect();
         let mut found = BTreeMap::new();
@@ -118,8 +118,8 @@ impl Model {
             ForegroundProgress::Blocked(blocking.len())
         }
     }
-    /// For every reference of every object, how it stands, and whether the object
-    /// may have to be decided: an alias is decided under its primary name.
+    /// The state of every reference of every object, and whether the object may have to be evaluated,
+    /// which for an alias its primary is.
     fn statuses(&self, sharding: Sharding) -> BTreeMap<(Name, OwnerReference), (Status, bool)> {
         let each = self.objects.values().flat_map(|obj| {
             let going = matches!(state(obj), DeletionState::Terminating | DeletionState::Orphaning);
@@ -131,8 +131,8 @@ impl Model {
         });
         each.collect()
     }
-    /// For every node that is deleting dependents: what blocks it, and how much
-    /// of that is not deleting dependents itself.
+    /// For every node that is deleting dependents, what blocks it, and how much of that is not
+    /// deleting dependents itself.
     fn waits(&self) -> BTreeMap<Name, (usize, usize)> {
         let deleting = |obj: &Obj| state(obj) == DeletionState::DeletingDependents;
         let each = self.objects.values().filter(|obj| deleting(obj) && !self.is_alias(obj)).map(|obj| {
@@ -243,7 +243,7 @@ proptest! {
                     Status::Waiting | Status::Mismatch | Status::Unresolved => {
                         prop_assert!(woken, "{:?} became {:?} after {:?}", at, status, step);
                     }
-                    // Or its owner is under verification, perhaps since another dependent.
+                    // Or its owner is being verified, perhaps because of another dependent.
                     Status::Missing => prop_assert!(
                         woken || queued.contains(&reference.uid.to_string())
                             || statuses.iter().any(|((_, other), (status, _))| {

@@ -1,4 +1,4 @@
-//! Watches that broke, and objects that are back: a store may have been restored.
+//! Broken watches and restored stores.
 
 use crate::graph::testing::world::*;
 use crate::graph::{
@@ -14,7 +14,7 @@ fn disturb(w: &mut World, number: u64, found: Option<u64>) {
     w.deliver();
 }
 
-/// An absence that was proved before watches broke is to be proved again.
+/// An absence that was proved before watches broke has to be proved again.
 #[test]
 fn what_was_proved_absent_is_to_be_proved_again_after_watches_broke() {
     let mut w = World::new(2);
@@ -32,8 +32,7 @@ fn what_was_proved_absent_is_to_be_proved_again_after_watches_broke() {
     assert_eq!(w.state(&owner), OwnerState::Absent, "nothing broke again");
 }
 
-/// An owner whose type is not served any more and that was proved absent before: nobody
-/// can look it up.
+/// An owner that was proved absent and whose type is no longer served cannot be looked up.
 #[test]
 fn an_absent_owner_of_a_type_that_went_is_absent_again_when_the_type_is_proved_gone_again() {
     let mut w = World::new(1);
@@ -62,7 +61,7 @@ fn an_absent_owner_of_a_type_that_went_is_absent_again_when_the_type_is_proved_g
     assert!(w.queued().contains(&"p".to_owned()));
 }
 
-/// The last deletions of a type that goes, after the watches of others have broken.
+/// The last deletions of a removed type, after the watches of other types broke.
 #[test]
 fn an_owner_that_was_seen_to_go_with_its_type_is_absent_when_the_type_is_proved_gone() {
     let mut w = World::new(1);
@@ -112,8 +111,8 @@ fn no_event_is_expected_of_what_was_written_before_watches_broke() {
     assert!(matches!(w.snapshot_and_queue(&child), Snapshot::Object(_)));
 }
 
-/// Versions of an object only grow: one that a list shows at a lower one is back from a
-/// backup, whatever the list's own version is.
+/// The versions of an object only grow. If a list shows a lower one, the store was restored,
+/// whatever the list's own version is.
 #[test]
 fn an_object_that_a_list_shows_at_a_lower_version_proves_a_restore() {
     let mut w = World::new(1);
@@ -137,7 +136,7 @@ fn a_watch_that_repeats_itself_and_a_list_of_unknown_age_prove_no_restore() {
     assert_eq!(w.object(&child).resource_version, Some(ResourceVersion::number(9)));
 }
 
-/// Versions of aggregated APIs may be anything.
+/// Versions of aggregated APIs may be arbitrary.
 #[test]
 fn an_aggregated_api_is_taken_as_it_shows_itself() {
     let mut w = World::unsynced(1);
@@ -151,7 +150,7 @@ fn an_aggregated_api_is_taken_as_it_shows_itself() {
     assert_eq!(w.object(&early).references.len(), 1);
     w.see(&[&late]);
     assert!(w.object(&late).references.is_empty(), "by a watch, too");
-    // It has another idea of versions than what a write was answered with.
+    // Its watch and its answers to writes use different versions.
     w.partition("ns")
         .expect_event(&late.key(), &ExpectedChange::Version(ResourceVersion::number(1_800_000_000)));
     assert_eq!(w.snapshot_and_queue(&late), Snapshot::AwaitsEvent);
@@ -159,8 +158,8 @@ fn an_aggregated_api_is_taken_as_it_shows_itself() {
     assert!(matches!(w.snapshot_and_queue(&early), Snapshot::Object(_)), "any event will do");
 }
 
-/// The API that an aggregated server had is served by the API server itself from now on:
-/// versions of the one are no measure for those of the other.
+/// The API server itself now serves an API that an aggregated server used to serve. Their versions
+/// cannot be compared.
 #[test]
 fn another_server_of_a_type_proves_no_restore_and_no_absence() {
     let mut w = World::unsynced(1);
@@ -184,7 +183,7 @@ fn another_server_of_a_type_proves_no_restore_and_no_absence() {
     assert!(w.out.restored.is_some(), "from now on they are");
 }
 
-/// Its dependents are no longer orphaned: it may be deleted again under another policy
+/// Its dependents no longer count as orphaned, because it may be deleted again with another policy
 /// (rule 5.12).
 #[test]
 fn an_object_that_is_back_alive_is_told() {

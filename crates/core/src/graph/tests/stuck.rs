@@ -1,4 +1,4 @@
-//! What cannot be finished and is in no queue.
+//! Stuck objects.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn all() -> StuckFilter {
 }
 
 impl World {
-    /// Name, reason and seconds of all that waits, wherever it is.
+    /// Name, cause and seconds of all stuck objects, in all partitions.
     fn waiting(&mut self, now: u64, filter: &StuckFilter) -> Vec<(String, StuckCause, u64)> {
         let mut waiting = Vec::new();
         for partition in &mut self.partitions {

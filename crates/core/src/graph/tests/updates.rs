@@ -1,4 +1,4 @@
-//! An object changes (rules 3.8 to 3.14).
+//! Updates of objects (rules 3.8 to 3.14).
 
 use crate::graph::testing::world::*;
 use crate::graph::*;

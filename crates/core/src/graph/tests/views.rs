@@ -1,4 +1,4 @@
-//! What workers, the idle probe and people are shown.
+//! Queries of workers, the idle probe and debug pages.
 
 use crate::graph::testing::world::*;
 use crate::graph::*;

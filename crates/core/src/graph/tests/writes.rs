@@ -1,4 +1,4 @@
-//! Own writes whose events have not come back yet.
+//! Our own writes whose events have not arrived.
 
 use crate::graph::testing::world::{World, config, pod};
 use crate::graph::*;
@@ -16,7 +16,7 @@ fn what_we_deleted_is_not_decided_on_again_before_its_event() {
     let a = pod("a").blocking(&owner);
     w.see(&[&owner, &a, &owner.clone().foreground().at(11)]);
     w.partition("ns").expect_event(&a.key(), &ExpectedChange::Removed);
-    // The owner's look queues it once more; a second DELETE would be wasted.
+    // Evaluating the owner queues it again; a second DELETE would be wasted.
     let _ = w.snapshot_and_queue(&owner);
     assert_eq!(w.snapshot_and_queue(&a), Snapshot::AwaitsEvent);
     w.forget();

@@ -1,4 +1,4 @@
-//! How long a key waits at most.
+//! The bound on a key's waiting time.
 
 use std::collections::HashMap;
 
@@ -24,11 +24,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..300)
 }
 
-/// What a key that waits may expect.
+/// The bound of a waiting key.
 struct Wait {
-    /// Keys in front of it in its flow when it came.
+    /// The keys ahead of it in its flow when it was added.
     ahead: usize,
-    /// The most flows there were since.
+    /// The greatest number of flows since then.
     flows: usize,
     pops: usize,
 }

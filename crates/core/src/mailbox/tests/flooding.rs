@@ -1,4 +1,4 @@
-//! Keys are made of uids, and these of whatever somebody wrote into a reference.
+//! Keys contain uids, and users choose the uids in references.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::object::{GroupResource, Key, ResourceType, Scope, Uid, crafted, steps
 
 const KEYS: u64 = 150_000;
 
-/// Adds keys, again, takes them all out, and says how often the mailbox had to compare.
+/// Adds keys twice, removes them all, and returns the number of comparisons.
 fn flood(key: impl Fn(u64) -> Key) -> u64 {
     let mut mailbox = Mailbox::<Key, Reason>::new(Backoff::default(), HashSeed::new(4));
     let keys: Vec<Key> = (0..KEYS).map(key).collect();

@@ -1,4 +1,4 @@
-//! The rules of the mailbox one by one; a naive model of it; fairness; the wheel.
+//! The rules of the mailbox one by one, a naive model, fairness, and the timer wheel.
 
 mod fairness;
 mod flooding;
@@ -24,7 +24,7 @@ impl FlowKey for TestKey {
     }
 }
 
-/// Key `number` of a namespace; the empty one stands for cluster-scoped.
+/// Key `number` of a namespace. The empty namespace stands for cluster-scoped keys.
 pub(super) fn key(namespace: &str, number: u32) -> TestKey {
     TestKey { namespace: Namespace::parse(namespace), number }
 }

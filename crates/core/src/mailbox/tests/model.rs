@@ -1,4 +1,4 @@
-//! The mailbox against a model of vectors that are searched and sorted.
+//! Compares the mailbox with a model of vectors that are searched and sorted.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ enum At {
         leave: bool,
         woken: bool,
     },
-    /// The number orders those that are due together.
+    /// The number orders items that are due at the same time.
     Delayed {
         due: u64,
         number: u64,
@@ -34,9 +34,9 @@ struct Item {
 
 #[derive(Default)]
 struct Model {
-    /// Removed by swapping, which is what orders keys that are woken together.
+    /// Items are removed by `swap_remove`, which determines the order of keys that are woken together.
     items: Vec<Item>,
-    /// In the order of their turns.
+    /// In the order in which they are served.
     flows: Vec<(Option<Namespace>, Vec<TestKey>)>,
     now: u64,
     number: u64,
@@ -367,7 +367,7 @@ proptest! {
     }
 }
 
-/// Nothing is lost: whatever is inside comes out, and then it is empty.
+/// No key is lost: all keys come out, and then the mailbox is empty.
 fn drain(mailbox: &mut TestMailbox, running: &[TestKey]) -> Result<(), TestCaseError> {
     let end = at(u64::MAX / 2);
     for key in running {

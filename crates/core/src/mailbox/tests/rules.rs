@@ -1,4 +1,4 @@
-//! Every sentence about the work queues.
+//! The rules of the work queues.
 
 use std::time::Duration;
 
@@ -307,7 +307,7 @@ fn memory_follows_the_keys_inside() {
     assert_eq!(pop(&mut mailbox, 5), Some(parked));
 }
 
-/// What is not tried for another one's failure costs it nothing.
+/// A deferral because of another key's failure does not count as an attempt.
 #[test]
 fn a_key_that_is_deferred_has_not_tried_and_keeps_its_own_error() {
     let mut mailbox = mailbox();
@@ -327,7 +327,7 @@ fn a_key_that_is_deferred_has_not_tried_and_keeps_its_own_error() {
     mailbox.finish(&a, defer(100), at(305));
     let failing = mailbox.failure_of(&a).unwrap();
     assert_eq!((failing.attempts, &**failing.error, failing.reason), (1, "it failed", Reason::Parked));
-    // It is woken with what waits for the same, and while it is worked on.
+    // It is woken with other keys of the same reason, and also while it runs.
     assert_eq!(mailbox.wake(|_, reason| reason == Reason::Parked, at(306)), 1);
     assert_eq!(mailbox.pop(at(306)).unwrap().key, a);
     mailbox.wake(|_, _| true, at(307));

@@ -1,4 +1,4 @@
-//! The timer wheel against an ordered map.
+//! Compares the timer wheel with an ordered map.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Every order of magnitude, and many that share a slot.
+    // Times of every order of magnitude, many of which share a slot.
     let span =
         || prop_oneof![1..70_u64, 1..5_000_u64, (0..60_u32).prop_map(|bit| 1 << bit), 1..u64::MAX / 1000];
     let step = prop_oneof![
@@ -53,7 +53,7 @@ proptest! {
     #[test]
     fn the_wheel_is_an_ordered_map(steps in steps()) {
         let (mut wheel, mut nodes, mut now) = (Wheel::default(), Vec::<Node>::new(), 0_u64);
-        // Ties go in the order of insertion.
+        // Ties keep the order of insertion.
         let mut model = BTreeMap::new();
         for (number, step) in (0_u64..).zip(steps) {
             let mut advance_to = now;
@@ -90,7 +90,7 @@ proptest! {
     }
 }
 
-/// Removes a node that is off the wheel and tells the wheel who took its slot.
+/// Removes a node that is not in the wheel, and updates the wheel for the node that took its slot.
 fn drop_node(wheel: &mut Wheel, nodes: &mut Vec<Node>, slot: u32) -> Node {
     let node = swap_remove(nodes, slot);
     if (slot as usize) < nodes.len() {

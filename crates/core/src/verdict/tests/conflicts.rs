@@ -1,4 +1,4 @@
-//! What a 409, a patch and a confirmation are worth.
+//! What a 409, a patch and a confirmation prove.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What may never break, stated without the table.
+//! Invariants of the decision table.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::verdict::ReferenceClass::{Absent, InvalidScope, Orphaned, Solid, Unre
 use crate::verdict::{Decision, ReferenceClass, decide};
 
 fn class() -> impl Strategy<Value = ReferenceClass> {
-    // Absent and waiting weigh more, or long lists would hardly ever be deletable.
+    // Absent and waiting have more weight, so that long lists are sometimes deletable.
     prop_oneof![
         4 => Just(Absent), 4 => Just(Waiting), 1 => Just(Solid),
         1 => Just(Orphaned), 1 => Just(Unresolved), 1 => Just(InvalidScope),
@@ -69,7 +69,7 @@ proptest! {
             for index in &remove {
                 prop_assert!(matches!(classes[*index], Absent | Waiting | Orphaned));
             }
-            // Without a solid owner nothing but the orphaned may go: the next look decides.
+            // Without a solid owner, only orphaned references are removed; the next evaluation decides.
             let solid = classes.contains(&Solid);
             let goes = |class: &ReferenceClass| *class == Orphaned || (solid && lets_go(*class));
             prop_assert_eq!(remove.len(), classes.iter().filter(|class| goes(class)).count());
@@ -112,7 +112,7 @@ proptest! {
         let backwards: Vec<_> = classes.iter().rev().copied().collect();
         let last = classes.len() - 1;
         let kind = |decision: Decision| match decision {
-            // These name indices, the others are the same in any order.
+            // These contain indices; the other decisions do not depend on the order.
             Decision::RemoveReferences { remove, .. } => (remove, None),
             Decision::Report { invalid_scope } => (invalid_scope, None),
             other => (Vec::new(), Some(other)),

@@ -1,4 +1,4 @@
-//! The rules, sentence by sentence, and the invariants that state them anew.
+//! The rules one by one, and their invariants.
 
 mod conflicts;
 mod invariants;

@@ -1,4 +1,4 @@
-//! The first look, the classes and the decision table.
+//! The precheck, the classes and the decision table.
 
 use super::*;
 use crate::object::PropagationPolicy::{Background, Foreground, Orphan};
@@ -112,7 +112,7 @@ fn a_live_owner_waits_only_if_it_is_being_deleted_in_the_foreground() {
     }
 }
 
-/// Decides about an object with these classes after `change`.
+/// Decides on an object with these classes after `change`.
 fn decided(classes: &[ReferenceClass], change: impl Fn(&mut ObjectSnapshot)) -> Decision {
     let mut item = item(classes.len());
     change(&mut item);
