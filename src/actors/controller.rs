@@ -22,14 +22,14 @@ use crate::actors::supervision::{GraphThreads, Placement, Threads};
 use crate::api::Api;
 use crate::introspect::status::CollectorStatus;
 use crate::telemetry::Exporter;
-use crate::worker::absent_owner_cache::Memory;
+use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use crate::worker::brake::{self, Brake};
 use crate::worker::comparison::{Comparison, Deciders, Means, compare};
-use crate::worker::context::WorkerContext;
-use crate::worker::decision::DecisionObserver;
-use crate::worker::delete::{DeleteWork, LARGE_WORKERS, LargeWork, large_backoff};
-use crate::worker::event_recorder::Reporter;
-use crate::worker::orphan::{OrphanWork, RoundTypes, Rounds};
+use crate::worker::decision::{DecisionObserver, DecisionRecorder};
+use crate::worker::delete::{DeleteContext, DeleteWork, LARGE_WORKERS, LargeWork, large_backoff};
+use crate::worker::event_recorder::EventRecorder;
+use crate::worker::namespace_check::NamespaceCheck;
+use crate::worker::orphan::{OrphanContext, OrphanWork, Releases, RoundTypes, Rounds};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::{Partition, Sharding};
 use kube_gc_core::mailbox::Backoff;
@@ -88,11 +88,11 @@ impl Controller {
     pub fn start(api: Api, settings: ControllerSettings, exporter: Exporter) -> std::io::Result<Self> {
         let ending = CancellationToken::new();
         let threads = Threads::default();
-        let memory = Arc::new(Memory::new(settings.absent_owners));
+        let absent_owners = Arc::new(AbsentOwnerCache::new(settings.absent_owners));
         let registry = Registry::default();
         let graph_queue = GraphQueue::new();
-        let (reporter, reporting) = Reporter::new(api.clone(), ending.clone());
-        watched("reporter", tokio::spawn(reporting), ending.clone());
+        let (event_recorder, recording) = EventRecorder::new(api.clone(), ending.clone());
+        watched("event recorder", tokio::spawn(recording), ending.clone());
 
         // The graph puts keys into the pools and the workers ask the graph: the pools
         // have their addresses before they have their workers.
@@ -103,8 +103,8 @@ impl Controller {
         let sinks = EffectSinks {
             delete: delete.clone().recipient::<Enqueue>(),
             orphan: orphan.clone().recipient::<Enqueue>(),
-            memory: Arc::clone(&memory),
-            reporter: reporter.clone(),
+            absent_owners: Arc::clone(&absent_owners),
+            event_recorder: event_recorder.clone(),
             restore_fence: Some(api.restore_fence().clone()),
         };
         let sharding = Sharding::new(settings.partitions, settings.hash_seed);
@@ -113,19 +113,33 @@ impl Controller {
         let mut decisions = settings.decisions;
         decisions.extend(comparison.clone().map(|comparison| Arc::new(comparison) as Arc<_>));
         let brake = Brake::new(settings.brake);
-        let context = WorkerContext::new(api.clone(), graph.clone(), Arc::clone(&memory), reporter)
-            .monitored(registry.clone())
-            .releasing(settings.releases)
-            .observed(decisions)
-            .braked(brake.clone());
+        let recorder = DecisionRecorder::new(api.clone(), decisions);
+        let (namespace_check, checking) = NamespaceCheck::new(graph.clone(), event_recorder, ending.clone());
+        watched("namespace check", tokio::spawn(checking), ending.clone());
+        let deletes = DeleteContext {
+            api: api.clone(),
+            graph: graph.clone(),
+            absent_owners: Arc::clone(&absent_owners),
+            brake: brake.clone(),
+            decisions: recorder.clone(),
+            namespace_check,
+        };
+        let orphans = OrphanContext {
+            api: api.clone(),
+            graph: graph.clone(),
+            absent_owners: Arc::clone(&absent_owners),
+            registry: registry.clone(),
+            releases: Releases::new(settings.releases),
+            decisions: recorder,
+        };
         let held = vec![delete.clone().recipient(), large.clone().recipient()];
         let telling = brake::tell(brake.clone(), api.clone(), held, ending.clone());
         watched("brake", tokio::spawn(telling), ending.clone());
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
-        let rounds = Rounds::start(context.clone(), round_types);
+        let rounds = Rounds::start(orphans.clone(), round_types);
         let deciders = Deciders {
-            delete: Arc::new(DeleteWork::new(context.clone(), large.clone().recipient())),
-            orphan: Arc::new(OrphanWork::new(context, rounds).paged(settings.orphan_page)),
+            delete: Arc::new(DeleteWork::new(deletes, large.clone().recipient())),
+            orphan: Arc::new(OrphanWork::new(orphans, rounds).paged(settings.orphan_page)),
         };
         let work = Arc::clone(&deciders.delete);
         delete_context.run(Pool::new(work, settings.delete_workers, settings.backoff, settings.hash_seed));
@@ -161,7 +175,7 @@ impl Controller {
             high_water: api.high_water().clone(),
             api,
             graph: graph.clone(),
-            memory: Arc::clone(&memory),
+            absent_owners: Arc::clone(&absent_owners),
             registry: registry.clone(),
             discovery: discovery_recipients(&discovery),
             pools: vec![recipients(&delete), recipients(&large), recipients(&orphan)],
@@ -179,7 +193,7 @@ impl Controller {
             large,
             orphan,
             registry,
-            memory,
+            absent_owners,
             brake,
             discovery: discovery_status,
             phase: phases,

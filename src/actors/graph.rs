@@ -21,8 +21,8 @@ use crate::actors::messages::{
 use crate::actors::outbox::{Outbox, Sequence};
 use crate::actors::supervision::{Fatal, die};
 use crate::api::RestoreFence;
-use crate::worker::absent_owner_cache::Memory;
-use crate::worker::event_recorder::Reporter;
+use crate::worker::absent_owner_cache::AbsentOwnerCache;
+use crate::worker::event_recorder::EventRecorder;
 use kube_gc_core::graph::{Effects, Intake, Partition, PartitionId, Verification, WatchEvent};
 
 /// Links in one message to another partition.
@@ -37,10 +37,10 @@ pub struct EffectSinks {
     pub delete: Recipient<Enqueue>,
     /// The orphan pool.
     pub orphan: Recipient<Enqueue>,
-    /// The workers' memory.
-    pub memory: Arc<Memory>,
+    /// Owners that were proved absent, and owners whose dependents were orphaned.
+    pub absent_owners: Arc<AbsentOwnerCache>,
     /// Events and log lines for people.
-    pub reporter: Reporter,
+    pub event_recorder: EventRecorder,
     /// Who hears that the store was restored; `None` where nobody can.
     pub restore_fence: Option<RestoreFence>,
 }
@@ -113,21 +113,21 @@ impl GraphActor {
             }
         }
         for identity in absent.drain(..) {
-            self.sinks.memory.absent.remember(&identity);
+            self.sinks.absent_owners.absent.remember(&identity);
         }
         for identity in present.drain(..) {
             // Not what was orphaned: a watch that repeats itself may show it once more, and
             // a dependent that is late must still be let live when it goes again.
-            self.sinks.memory.absent.forget(&identity);
+            self.sinks.absent_owners.absent.forget(&identity);
         }
         for identity in revived.drain(..) {
-            self.sinks.memory.orphaned.forget(&identity);
+            self.sinks.absent_owners.orphaned.forget(&identity);
         }
         for (to, message) in peers.drain(..) {
             self.outbox.put(to, message);
         }
         for report in reports.drain(..) {
-            self.sinks.reporter.report(report);
+            self.sinks.event_recorder.report(report);
         }
         self.pump(ctx);
     }

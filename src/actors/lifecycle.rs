@@ -25,7 +25,7 @@ use crate::actors::messages::{
 use crate::actors::registry::Registry;
 use crate::actors::supervision::Vital;
 use crate::api::{Api, HighWater, ReplicaRole};
-use crate::worker::absent_owner_cache::Memory;
+use crate::worker::absent_owner_cache::AbsentOwnerCache;
 
 /// What Lifecycle acts on.
 #[derive(Clone, Debug)]
@@ -34,8 +34,8 @@ pub struct LifecycleContext {
     pub api: Api,
     /// The graph.
     pub graph: GraphHandle,
-    /// What the workers remember.
-    pub memory: Arc<Memory>,
+    /// Owners that were proved absent, and owners whose dependents were orphaned.
+    pub absent_owners: Arc<AbsentOwnerCache>,
     /// The last version seen of every type.
     pub high_water: HighWater,
     /// The state of the monitors.

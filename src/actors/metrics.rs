@@ -139,8 +139,8 @@ async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics
     record::lease_age(collector.gate().lease_age().unwrap_or_default());
     record::tasks(Handle::current().metrics().num_alive_tasks());
     record::log_waiting(logging::waiting());
-    record::absent_owner_entries(collector.memory().absent.len());
-    record::orphaned_owner_entries(collector.memory().orphaned.len());
+    record::absent_owner_entries(collector.absent_owners().absent.len());
+    record::orphaned_owner_entries(collector.absent_owners().orphaned.len());
 }
 
 /// The series of types that are watched stay, and of what is no resource type of the

@@ -17,7 +17,7 @@ use tower::Service;
 use super::story::{Owner, Request, Step};
 use super::things::called;
 use crate::api::Finalizer;
-use crate::worker::{Decision, DecisionObserver, JudgedOwner};
+use crate::worker::{DecisionObserver, DecisionRecord, JudgedOwner};
 use kube_gc_core::object::{Identity, Namespace};
 
 /// Hears all; clones are the same.
@@ -134,7 +134,7 @@ pub fn milliseconds(since: Instant) -> f64 {
 }
 
 impl DecisionObserver for Recorder {
-    fn decided(&self, decision: &Decision) {
+    fn decided(&self, decision: &DecisionRecord) {
         self.with(|heard| {
             // In here: two that are told at once are told in the order of their times.
             if heard.detailed {
@@ -146,8 +146,8 @@ impl DecisionObserver for Recorder {
 }
 
 impl Heard {
-    fn step(&self, decision: &Decision) -> Step {
-        let Decision { object, action, finalizer, owners, owner, outcome, error, .. } = decision;
+    fn step(&self, decision: &DecisionRecord) -> Step {
+        let DecisionRecord { object, action, finalizer, owners, owner, outcome, error, .. } = decision;
         let path = object.path();
         let method = if *action == "delete" { "DELETE" } else { "PATCH" };
         let sent = |request: &&Request| request.path == path && request.method == method;

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::api::Finalizer;
 use crate::http::{DecisionQuery, DecisionView, DecisionsPage, ObjectView, OwnerView, Timestamp};
 use crate::telemetry::record;
-use crate::worker::decision::{Decision, DecisionObserver, JudgedOwner};
+use crate::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner};
 use kube_gc_core::object::PropagationPolicy;
 
 /// Keeps the last decisions. Clones are the same.
@@ -41,7 +41,7 @@ pub struct DecisionLogEntry {
     /// When.
     pub at: SystemTime,
     /// The decision.
-    pub decision: Decision,
+    pub decision: DecisionRecord,
 }
 
 impl DecisionLog {
@@ -80,7 +80,7 @@ impl DecisionLog {
 }
 
 impl DecisionObserver for DecisionLog {
-    fn decided(&self, decision: &Decision) {
+    fn decided(&self, decision: &DecisionRecord) {
         // Made before, and the oldest dropped after the lock is held.
         let entry = (self.0.capacity > 0)
             .then(|| Arc::new(DecisionLogEntry { at: SystemTime::now(), decision: decision.clone() }));
@@ -103,7 +103,7 @@ impl DecisionObserver for DecisionLog {
 }
 
 fn matches(query: &DecisionQuery, entry: &DecisionLogEntry) -> bool {
-    let Decision { object, action, outcome, .. } = &entry.decision;
+    let DecisionRecord { object, action, outcome, .. } = &entry.decision;
     let DecisionQuery { namespace, resource, uid, action: wanted_action, outcome: wanted_outcome, limit: _ } =
         query;
     namespace.as_ref().is_none_or(|wanted| object.namespace.as_ref() == Some(wanted))
@@ -115,8 +115,18 @@ fn matches(query: &DecisionQuery, entry: &DecisionLogEntry) -> bool {
 
 fn shown(entry: &DecisionLogEntry) -> DecisionView {
     let DecisionLogEntry { at, decision } = entry;
-    let Decision { object, action, policy, finalizer, owners, more_owners, basis: _, owner, outcome, error } =
-        decision;
+    let DecisionRecord {
+        object,
+        action,
+        policy,
+        finalizer,
+        owners,
+        more_owners,
+        basis: _,
+        owner,
+        outcome,
+        error,
+    } = decision;
     DecisionView {
         at: Timestamp(*at),
         object: object.into(),
@@ -150,12 +160,12 @@ fn judged(judged: &JudgedOwner) -> OwnerView {
 mod tests {
     use super::*;
     use crate::actors::tests::identity;
-    use crate::worker::delete::Evidence;
+    use crate::worker::classified::Evidence;
     use kube_gc_core::object::{GroupResource, Namespace, OwnerReference, Uid};
     use kube_gc_core::verdict::ReferenceClass;
 
-    fn decision(name: &str) -> Decision {
-        Decision {
+    fn decision(name: &str) -> DecisionRecord {
+        DecisionRecord {
             object: identity("ns", name),
             action: "delete",
             policy: None,
@@ -200,8 +210,8 @@ mod tests {
             evidence: Evidence::Live,
             error: Some("500 Internal Server Error: says the server".into()),
         };
-        log.decided(&Decision { action: "keep", outcome: "parked", ..decision("kept") });
-        log.decided(&Decision {
+        log.decided(&DecisionRecord { action: "keep", outcome: "parked", ..decision("kept") });
+        log.decided(&DecisionRecord {
             owners: vec![judged],
             policy: Some(PropagationPolicy::Background),
             finalizer: Some(Finalizer::Orphan),
@@ -209,7 +219,7 @@ mod tests {
             outcome: "denied",
             ..decision("denied")
         });
-        log.decided(&Decision { object: identity("other", "denied"), ..decision("x") });
+        log.decided(&DecisionRecord { object: identity("other", "denied"), ..decision("x") });
 
         let page = |query: DecisionQuery| log.page(&query);
         let all = page(DecisionQuery::default());
@@ -243,7 +253,7 @@ mod tests {
     fn the_last_ones_are_kept_in_so_many_bytes_whatever_their_number() {
         let log = DecisionLog::new(1_000_000);
         let long =
-            |number: usize| Decision { error: Some("x".repeat(4000)), ..decision(&number.to_string()) };
+            |number: usize| DecisionRecord { error: Some("x".repeat(4000)), ..decision(&number.to_string()) };
         for number in 0..3000 {
             log.decided(&long(number));
         }

@@ -16,7 +16,7 @@ use crate::actors::registry::Registry;
 use crate::api::WriteGate;
 use crate::http::{IdleQuery, IdleReport, QueueCounts};
 use crate::telemetry::Queue;
-use crate::worker::absent_owner_cache::Memory;
+use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use crate::worker::brake::Brake;
 use crate::worker::comparison::Comparison;
 use crate::worker::delete::{DeleteWork, LargeWork};
@@ -35,7 +35,7 @@ pub struct CollectorStatus {
     pub(crate) large: Addr<Pool<LargeWork>>,
     pub(crate) orphan: Addr<Pool<OrphanWork>>,
     pub(crate) registry: Registry,
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) absent_owners: Arc<AbsentOwnerCache>,
     pub(crate) brake: Brake,
     pub(crate) discovery: watch::Receiver<DiscoveryStatus>,
     pub(crate) phase: watch::Receiver<Phase>,
@@ -50,10 +50,10 @@ impl CollectorStatus {
         &self.registry
     }
 
-    /// What the workers remember.
+    /// Owners that were proved absent, and owners whose dependents were orphaned.
     #[must_use]
-    pub fn memory(&self) -> &Memory {
-        &self.memory
+    pub fn absent_owners(&self) -> &AbsentOwnerCache {
+        &self.absent_owners
     }
 
     /// What is on its way into the graph.

@@ -84,7 +84,7 @@ impl IdentityCache {
 
 /// What the workers of both pools remember.
 #[derive(Debug)]
-pub struct Memory {
+pub struct AbsentOwnerCache {
     /// Identities proved absent (500 in kube-controller-manager).
     pub absent: IdentityCache,
     /// Owners whose orphan finalizer we removed: a dependent that turns up late
@@ -92,7 +92,7 @@ pub struct Memory {
     pub orphaned: IdentityCache,
 }
 
-impl Memory {
+impl AbsentOwnerCache {
     /// Both caches with the same capacity.
     #[must_use]
     pub fn new(capacity: usize) -> Self {

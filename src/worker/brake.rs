@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::actors::graph_handle::GraphHandle;
 use crate::api::{ApiError, Deleted};
 use crate::telemetry::record;
-use crate::worker::context::Interrupted;
+use crate::worker::interrupted::Interrupted;
 use kube_gc_core::brake::lease::{RESUME, Seen};
 use kube_gc_core::brake::{Admission, Fate, Ledger, Limits, Ticket};
 use kube_gc_core::object::Identity;

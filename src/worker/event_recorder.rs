@@ -26,11 +26,11 @@ pub const OWNER_REF_INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
 
 /// A handle to the reporter's task. Never waits: telling must not hold up the graph.
 #[derive(Debug, Clone)]
-pub struct Reporter {
+pub struct EventRecorder {
     reports: mpsc::Sender<Report>,
 }
 
-impl Reporter {
+impl EventRecorder {
     /// A reporter and the task that must be run for it.
     pub fn new(api: Api, ending: CancellationToken) -> (Self, impl Future<Output = ()> + Send) {
         let (reports, inbox) = mpsc::channel(WAITING);
@@ -212,7 +212,7 @@ mod tests {
     async fn what_could_not_be_told_while_nothing_was_to_be_written_is_told_the_next_time_and_then_no_more() {
         let server = Server::answering(|_| Reply::code(201, "{}"));
         let api = server.api();
-        let (reporter, told) = Reporter::new(api.clone(), CancellationToken::new());
+        let (event_recorder, told) = EventRecorder::new(api.clone(), CancellationToken::new());
         let telling = tokio::spawn(told);
         let tell = async || {
             let reference = OwnerReference {
@@ -223,7 +223,7 @@ mod tests {
                 controller: false,
                 block_owner_deletion: false,
             };
-            reporter.report(Report::NamespaceMismatch { dependent: widget(), reference });
+            event_recorder.report(Report::NamespaceMismatch { dependent: widget(), reference });
             // The clock stands still until it has been told.
             tokio::time::sleep(Duration::from_secs(1)).await;
             server.seen().len()

@@ -1,22 +1,26 @@
-//! What a pool's worker does with one key: looks at it, decides, acts, reports.
+//! What a pool's worker does with one key: it decides, writes and reports.
 
 pub mod absent_owner_cache;
 pub mod brake;
+pub mod classified;
 pub mod comparison;
-pub mod context;
 pub mod decision;
 pub mod delete;
 pub mod event_recorder;
+pub mod interrupted;
+pub mod namespace_check;
 pub mod orphan;
+pub mod reference_digest;
 pub mod remove_reference;
 pub mod repeats;
 
 pub use brake::{Brake, DELETION_PAUSED, DELETION_RESUMED, Engagement};
+pub use classified::Evidence;
 pub use comparison::Comparison;
-pub use decision::{Basis, Decision, DecisionObserver, JudgedOwner};
-pub use delete::Evidence;
+pub use decision::{DecisionObserver, DecisionRecord, JudgedOwner};
 pub use event_recorder::OWNER_REF_INVALID_NAMESPACE;
 pub use orphan::PAGE as ORPHAN_PAGE;
+pub use reference_digest::ReferenceDigest;
 
 #[cfg(test)]
 mod tests;

@@ -26,7 +26,7 @@ impl Lifecycle {
                     // they had proved before. Orphaned owners are kept, because they only
                     // prevent deletions.
                     if !mutation::is(Mutation::KeepAbsences) {
-                        context.memory.absent.clear();
+                        context.absent_owners.absent.clear();
                     }
                     restore_fence.acknowledge(now.number);
                     context.discovery.absences_forgotten.do_send(AbsencesForgotten);

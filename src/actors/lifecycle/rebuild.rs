@@ -64,7 +64,7 @@ async fn forget_everything(context: LifecycleContext) {
     // last changes proved.
     let _ = context.graph.fence().await;
     let _ = context.graph.reset().await;
-    context.memory.clear();
+    context.absent_owners.clear();
     context.high_water.forget_all();
     context.api.restore_fence().reset();
 }

@@ -14,8 +14,8 @@ use actix::{Actor, Addr, ArbiterHandle, Context, Handler, System};
 use crate::actors::graph::{EffectSinks, GraphActor};
 use crate::actors::messages::Enqueue;
 use crate::actors::supervision::Threads;
-use crate::worker::absent_owner_cache::Memory;
-use crate::worker::event_recorder::Reporter;
+use crate::worker::absent_owner_cache::AbsentOwnerCache;
+use crate::worker::event_recorder::EventRecorder;
 use kube_gc_core::graph::{Partition, PartitionId, Sharding};
 use kube_gc_core::object::{
     Catalog, GroupResource, HashSeed, Identity, Key, Namespace, ResourceType, Scope, Uid,
@@ -67,8 +67,8 @@ pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Add
     let sinks = EffectSinks {
         delete: sink.clone().recipient(),
         orphan: sink.recipient(),
-        memory: Arc::new(Memory::new(10)),
-        reporter: Reporter::silent(),
+        absent_owners: Arc::new(AbsentOwnerCache::new(10)),
+        event_recorder: EventRecorder::silent(),
         restore_fence: None,
     };
     GraphActor::start_in_arbiter(thread, move |_| GraphActor::new(id, partition, sinks))

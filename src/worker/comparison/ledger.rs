@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::prediction::{Act, Grounds, Progress, Subject, progress};
-use crate::worker::decision::Decision;
+use crate::worker::decision::DecisionRecord;
 use kube_gc_core::graph::ObservedObject;
 
 /// Predictions that wait to be settled; what is decided beyond them is not compared.
@@ -23,7 +23,7 @@ const NOT_DECIDED: Duration = Duration::from_secs(1);
 
 /// What came of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum ComparisonResult {
     /// Somebody else has done it.
     Agreed,
     /// Nobody has done it within the grace, and it would be done again.
@@ -34,7 +34,7 @@ pub enum Verdict {
     Dropped,
 }
 
-impl Verdict {
+impl ComparisonResult {
     /// The word used in metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -50,13 +50,13 @@ impl Verdict {
 /// How many predictions came to what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// See [`Verdict::Agreed`].
+    /// See [`ComparisonResult::Agreed`].
     pub agreed: u64,
-    /// See [`Verdict::Disagreed`].
+    /// See [`ComparisonResult::Disagreed`].
     pub disagreed: u64,
-    /// See [`Verdict::Overtaken`].
+    /// See [`ComparisonResult::Overtaken`].
     pub overtaken: u64,
-    /// See [`Verdict::Dropped`].
+    /// See [`ComparisonResult::Dropped`].
     pub dropped: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct Dispute {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It is settled.
-    Settled(Verdict),
+    Settled(ComparisonResult),
     /// Another look later.
     Later,
     /// It is to be decided afresh. The number is for [`Ledger::decided`].
@@ -136,9 +136,14 @@ impl Ledger {
         }
     }
 
-    /// Takes in a decision. The verdict, if that is clear at once; `None` if it is no
+    /// Takes in a decision. The result, if that is clear at once; `None` if it is no
     /// prediction, or nothing new.
-    pub fn hear(&mut self, decision: &Decision, now: Duration, at: SystemTime) -> Option<(Act, Verdict)> {
+    pub fn hear(
+        &mut self,
+        decision: &DecisionRecord,
+        now: Duration,
+        at: SystemTime,
+    ) -> Option<(Act, ComparisonResult)> {
         let act = Act::of(decision)?;
         let subject = Arc::new(Subject { object: decision.object.clone(), act });
         if let Some(known) = self.pending.get_mut(&subject) {
@@ -150,8 +155,8 @@ impl Ledger {
             return None;
         }
         if self.pending.len() >= self.room {
-            self.count(Verdict::Dropped);
-            return Some((subject.act.clone(), Verdict::Dropped));
+            self.count(ComparisonResult::Dropped);
+            return Some((subject.act.clone(), ComparisonResult::Dropped));
         }
         let grounds = Grounds::of(decision, at);
         let prediction = Prediction { grounds, since: now, interval: FIRST_LOOK, heard: 1 };
@@ -187,8 +192,8 @@ impl Ledger {
         let Some(prediction) = self.pending.get_mut(subject) else { return Next::Later };
         let is_over = now >= prediction.since + self.grace;
         match progress(&subject.act, &prediction.grounds, shown) {
-            Progress::CameTrue => self.settle(subject, Verdict::Agreed),
-            Progress::Overtaken => self.settle(subject, Verdict::Overtaken),
+            Progress::CameTrue => self.settle(subject, ComparisonResult::Agreed),
+            Progress::Overtaken => self.settle(subject, ComparisonResult::Overtaken),
             Progress::Changed => Next::Decide(prediction.heard),
             Progress::Stands if is_over => Next::Decide(prediction.heard),
             Progress::Stands => {
@@ -222,14 +227,14 @@ impl Ledger {
         let Some(prediction) = self.pending.get(subject) else { return Next::Later };
         let is_over = now >= prediction.since + self.grace;
         match (progress(&subject.act, &prediction.grounds, shown), prediction.heard > heard, afresh) {
-            (Progress::CameTrue, _, _) => self.settle(subject, Verdict::Agreed),
+            (Progress::CameTrue, _, _) => self.settle(subject, ComparisonResult::Agreed),
             (Progress::Overtaken, _, _) | (_, false, Afresh::Made) => {
-                self.settle(subject, Verdict::Overtaken)
+                self.settle(subject, ComparisonResult::Overtaken)
             }
             (Progress::Stands, true, _) if is_over => {
                 let grounds = prediction.grounds.clone();
                 self.dispute(Dispute { subject: Arc::clone(subject), grounds, at });
-                self.settle(subject, Verdict::Disagreed)
+                self.settle(subject, ComparisonResult::Disagreed)
             }
             // It has changed, and it would be done all the same. Or nothing is known yet.
             (Progress::Stands | Progress::Changed, _, _) => {
@@ -239,10 +244,10 @@ impl Ledger {
         }
     }
 
-    fn settle(&mut self, subject: &Arc<Subject>, verdict: Verdict) -> Next {
+    fn settle(&mut self, subject: &Arc<Subject>, result: ComparisonResult) -> Next {
         self.pending.remove(subject);
-        self.count(verdict);
-        Next::Settled(verdict)
+        self.count(result);
+        Next::Settled(result)
     }
 
     fn dispute(&mut self, dispute: Dispute) {
@@ -261,13 +266,13 @@ impl Ledger {
         self.looks.entry(at).or_default().push_back(subject);
     }
 
-    const fn count(&mut self, verdict: Verdict) {
+    const fn count(&mut self, result: ComparisonResult) {
         let Tally { agreed, disagreed, overtaken, dropped } = &mut self.tally;
-        *match verdict {
-            Verdict::Agreed => agreed,
-            Verdict::Disagreed => disagreed,
-            Verdict::Overtaken => overtaken,
-            Verdict::Dropped => dropped,
+        *match result {
+            ComparisonResult::Agreed => agreed,
+            ComparisonResult::Disagreed => disagreed,
+            ComparisonResult::Overtaken => overtaken,
+            ComparisonResult::Dropped => dropped,
         } += 1;
     }
 

@@ -5,7 +5,6 @@
 //! come true when the graph shows it, by whoever's hand. What still stands after a grace is
 //! decided afresh: if that says the same again, the two collectors disagree.
 
-mod basis;
 mod compare;
 mod ledger;
 mod prediction;
@@ -18,17 +17,16 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use self::ledger::{Dispute, Ledger, Next, Verdict};
+use self::ledger::{ComparisonResult, Dispute, Ledger, Next};
 use self::prediction::{Act, Grounds, Subject};
 use crate::actors::graph_handle::GraphHandle;
 use crate::http::{Compared, Disagreement, Timestamp};
 use crate::telemetry::record;
-use crate::worker::decision::{Decision, DecisionObserver};
+use crate::worker::decision::{DecisionObserver, DecisionRecord};
 use crate::worker::event_recorder::Written;
 use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::text::{Thousands, listed};
 
-pub use self::basis::Basis;
 pub use self::compare::{Deciders, Means, compare};
 
 /// What the comparison of a dry run knows. Clones share one state.
@@ -74,9 +72,9 @@ impl Comparison {
 
     /// What is to be told of a look at an object.
     fn note(&self, subject: &Subject, next: Next) -> Next {
-        if let Next::Settled(verdict) = next {
-            record::comparison(subject.act.word(), verdict.word());
-            if verdict == Verdict::Disagreed {
+        if let Next::Settled(result) = next {
+            record::comparison(subject.act.word(), result.word());
+            if result == ComparisonResult::Disagreed {
                 self.warn(subject);
             }
         }
@@ -127,10 +125,10 @@ impl Comparison {
 }
 
 impl DecisionObserver for Comparison {
-    fn decided(&self, decision: &Decision) {
+    fn decided(&self, decision: &DecisionRecord) {
         let at = SystemTime::now();
-        if let Some((act, verdict)) = self.update(|ledger, now| ledger.hear(decision, now, at)) {
-            record::comparison(act.word(), verdict.word());
+        if let Some((act, result)) = self.update(|ledger, now| ledger.hear(decision, now, at)) {
+            record::comparison(act.word(), result.word());
         }
         self.0.heard.notify_one();
     }

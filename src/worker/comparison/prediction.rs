@@ -2,10 +2,10 @@
 
 use std::time::SystemTime;
 
-use super::basis::{Fingerprint, Gone};
 use crate::api::Finalizer;
 use crate::telemetry::Queue;
-use crate::worker::decision::{Decision, JudgedOwner};
+use crate::worker::decision::{DecisionRecord, JudgedOwner};
+use crate::worker::reference_digest::{Fingerprint, RemovedReferences};
 use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::object::{DeletionState, Identity, Key, OwnerReference, PropagationPolicy};
 
@@ -15,7 +15,7 @@ pub enum Act {
     /// It would have been deleted.
     Delete,
     /// It would have lost these references.
-    RemoveReferences(Gone),
+    RemoveReferences(RemovedReferences),
     /// It would have lost its references to this owner, which lets its dependents live.
     Release(Identity),
     /// It would have lost this finalizer.
@@ -28,7 +28,7 @@ impl Act {
     /// What a decision would have done if it had been allowed to; `None` if nothing kept it
     /// from being done, or if something else did.
     #[must_use]
-    pub fn of(decision: &Decision) -> Option<Self> {
+    pub fn of(decision: &DecisionRecord) -> Option<Self> {
         if decision.outcome != "dry_run" {
             return None;
         }
@@ -97,8 +97,8 @@ pub struct Grounds {
 impl Grounds {
     /// Those of a decision that was made first at that time.
     #[must_use]
-    pub fn of(decision: &Decision, at: SystemTime) -> Self {
-        let Decision { policy, owners, more_owners, basis, .. } = decision;
+    pub fn of(decision: &DecisionRecord, at: SystemTime) -> Self {
+        let DecisionRecord { policy, owners, more_owners, basis, .. } = decision;
         let all = basis.as_ref().map(|basis| basis.all);
         Self { at, policy: *policy, owners: owners.clone(), more_owners: *more_owners, all }
     }

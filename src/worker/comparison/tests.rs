@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 
-use super::ledger::{Afresh, Ledger, Next, Tally, Verdict};
+use super::ledger::{Afresh, ComparisonResult, Ledger, Next, Tally};
 use super::prediction::{Act, Grounds, Progress, Subject, progress};
 use crate::api::Finalizer;
-use crate::worker::decision::{Basis, Decision, JudgedOwner};
-use crate::worker::delete::Evidence;
+use crate::worker::classified::Evidence;
+use crate::worker::decision::{DecisionRecord, JudgedOwner};
+use crate::worker::reference_digest::ReferenceDigest;
 use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::object::{
     DeletionState, Finalizers, GroupResource, Identity, Namespace, OwnerReference, PropagationPolicy,
@@ -51,9 +52,9 @@ fn judged(owner: &str, class: ReferenceClass) -> JudgedOwner {
     JudgedOwner { reference: reference(owner), class, evidence: Evidence::Graph, error: None }
 }
 
-fn decision(action: &'static str, owners: Vec<JudgedOwner>) -> Decision {
-    let basis = Some(Basis::of(owners.iter().map(|owner| (&owner.reference, owner.class))));
-    Decision {
+fn decision(action: &'static str, owners: Vec<JudgedOwner>) -> DecisionRecord {
+    let basis = Some(ReferenceDigest::of(owners.iter().map(|owner| (&owner.reference, owner.class))));
+    DecisionRecord {
         object: identity("x"),
         action,
         policy: None,
@@ -68,9 +69,9 @@ fn decision(action: &'static str, owners: Vec<JudgedOwner>) -> Decision {
 }
 
 /// The object would have been deleted, because its one owner is absent.
-fn deletion() -> Decision {
+fn deletion() -> DecisionRecord {
     let decision = decision("delete", vec![judged("owner", ReferenceClass::Absent)]);
-    Decision { policy: Some(PropagationPolicy::Background), ..decision }
+    DecisionRecord { policy: Some(PropagationPolicy::Background), ..decision }
 }
 
 fn shown(deletion: DeletionState, finalizers: &[Finalizer], owners: &[&str]) -> ObservedObject {
@@ -85,7 +86,7 @@ fn live(owners: &[&str]) -> ObservedObject {
     shown(DeletionState::Live, &[], owners)
 }
 
-fn of(decision: &Decision, now: Option<&ObservedObject>) -> Progress {
+fn of(decision: &DecisionRecord, now: Option<&ObservedObject>) -> Progress {
     let grounds = Grounds::of(decision, SystemTime::UNIX_EPOCH);
     progress(&Act::of(decision).unwrap(), &grounds, now)
 }
@@ -94,9 +95,9 @@ fn of(decision: &Decision, now: Option<&ObservedObject>) -> Progress {
 fn only_what_a_dry_run_has_held_back_is_a_prediction() {
     assert_eq!(Act::of(&deletion()), Some(Act::Delete));
     for outcome in ["already_gone", "conflict", "failed", "parked"] {
-        assert_eq!(Act::of(&Decision { outcome, ..deletion() }), None, "{outcome}");
+        assert_eq!(Act::of(&DecisionRecord { outcome, ..deletion() }), None, "{outcome}");
     }
-    assert_eq!(Act::of(&Decision { action: "keep", ..deletion() }), None);
+    assert_eq!(Act::of(&DecisionRecord { action: "keep", ..deletion() }), None);
 }
 
 #[test]
@@ -135,7 +136,7 @@ fn without_a_solid_owner_only_the_references_to_orphaned_owners_go() {
     assert_eq!(gone_in(&removal), [reference("orphaned")]);
 }
 
-fn gone_in(decision: &Decision) -> Vec<OwnerReference> {
+fn gone_in(decision: &DecisionRecord) -> Vec<OwnerReference> {
     match Act::of(decision) {
         Some(Act::RemoveReferences(gone)) => gone.some,
         act => panic!("{act:?}"),
@@ -160,7 +161,7 @@ fn of_thousands_of_references_few_are_kept_and_all_are_compared() {
 
 #[test]
 fn an_orphaned_dependent_is_released_when_it_names_its_owner_no_more() {
-    let release = Decision { owner: Some(identity("owner")), ..decision("orphan", Vec::new()) };
+    let release = DecisionRecord { owner: Some(identity("owner")), ..decision("orphan", Vec::new()) };
     assert_eq!(of(&release, Some(&live(&["other"]))), Progress::CameTrue);
     assert_eq!(of(&release, Some(&live(&["other", "owner"]))), Progress::Stands);
     assert_eq!(of(&release, None), Progress::Overtaken);
@@ -169,7 +170,7 @@ fn an_orphaned_dependent_is_released_when_it_names_its_owner_no_more() {
 #[test]
 fn a_finalizer_that_another_policy_has_replaced_was_not_removed() {
     let removal = decision("remove_finalizer", Vec::new());
-    let removal = Decision { finalizer: Some(Finalizer::Foreground), ..removal };
+    let removal = DecisionRecord { finalizer: Some(Finalizer::Foreground), ..removal };
     let with = |finalizers: &[Finalizer]| shown(DeletionState::Terminating, finalizers, &[]);
     assert_eq!(of(&removal, None), Progress::CameTrue);
     assert_eq!(of(&removal, Some(&with(&[]))), Progress::CameTrue);
@@ -200,7 +201,7 @@ impl Book {
         Self { ledger: Ledger::new(GRACE), now: Duration::ZERO }
     }
 
-    fn hear(&mut self, decision: &Decision) {
+    fn hear(&mut self, decision: &DecisionRecord) {
         assert_eq!(self.ledger.hear(decision, self.now, SystemTime::UNIX_EPOCH), None);
     }
 
@@ -229,7 +230,7 @@ fn what_somebody_else_does_at_once_is_agreed_on_at_once() {
     let mut book = Book::new();
     book.hear(&deletion());
     assert_eq!(book.ledger.pending(), 1);
-    assert_eq!(book.look_until(SECOND, None), Next::Settled(Verdict::Agreed));
+    assert_eq!(book.look_until(SECOND, None), Next::Settled(ComparisonResult::Agreed));
     assert_eq!((book.ledger.pending(), book.ledger.next_look()), (0, None));
     assert_eq!(book.ledger.tally(), Tally { agreed: 1, ..Tally::default() });
 }
@@ -243,7 +244,7 @@ fn what_stands_after_the_grace_is_a_disagreement_if_it_is_decided_again() {
     assert_eq!(book.look_until(GRACE - SECOND, Some(&lives)), Next::Later, "there is time left");
     assert_eq!(book.look_until(GRACE, Some(&lives)), Next::Decide(1));
     book.hear(&deletion());
-    assert_eq!(book.decided(1, Afresh::Made, Some(&lives)), Next::Settled(Verdict::Disagreed));
+    assert_eq!(book.decided(1, Afresh::Made, Some(&lives)), Next::Settled(ComparisonResult::Disagreed));
     let disputes: Vec<_> = book.ledger.disputes().collect();
     assert_eq!(disputes.len(), 1);
     assert_eq!(disputes[0].subject.object, identity("x"));
@@ -261,7 +262,7 @@ fn what_would_not_be_decided_again_is_overtaken() {
     book.hear(&deletion());
     let lives = live(&["owner"]);
     assert_eq!(book.look_until(GRACE, Some(&lives)), Next::Decide(1));
-    assert_eq!(book.decided(1, Afresh::Made, Some(&lives)), Next::Settled(Verdict::Overtaken));
+    assert_eq!(book.decided(1, Afresh::Made, Some(&lives)), Next::Settled(ComparisonResult::Overtaken));
 }
 
 #[test]
@@ -270,7 +271,7 @@ fn what_goes_while_it_is_decided_afresh_is_agreed_on() {
     book.hear(&deletion());
     assert_eq!(book.look_until(GRACE, Some(&live(&["owner"]))), Next::Decide(1));
     book.hear(&deletion());
-    assert_eq!(book.decided(1, Afresh::Made, None), Next::Settled(Verdict::Agreed));
+    assert_eq!(book.decided(1, Afresh::Made, None), Next::Settled(ComparisonResult::Agreed));
 }
 
 #[test]
@@ -291,7 +292,7 @@ fn an_object_that_changes_is_decided_on_at_once_and_has_its_grace() {
     let changed = live(&["owner", "other"]);
     assert_eq!(book.look_until(SECOND, Some(&changed)), Next::Decide(1));
     let other = judged("other", ReferenceClass::Absent);
-    let again = Decision { owners: [deletion().owners, vec![other]].concat(), ..deletion() };
+    let again = DecisionRecord { owners: [deletion().owners, vec![other]].concat(), ..deletion() };
     book.hear(&again);
     assert_eq!(book.decided(1, Afresh::Made, Some(&changed)), Next::Later, "the same, but not yet late");
     assert_eq!(book.look_until(GRACE, Some(&changed)), Next::Decide(2));
@@ -302,8 +303,8 @@ fn beyond_the_bound_nothing_is_compared_and_that_is_counted() {
     let mut ledger = Ledger::with_room(GRACE, 1);
     let at = SystemTime::UNIX_EPOCH;
     assert_eq!(ledger.hear(&deletion(), Duration::ZERO, at), None);
-    let other = Decision { object: identity("y"), ..deletion() };
-    assert_eq!(ledger.hear(&other, Duration::ZERO, at), Some((Act::Delete, Verdict::Dropped)));
+    let other = DecisionRecord { object: identity("y"), ..deletion() };
+    assert_eq!(ledger.hear(&other, Duration::ZERO, at), Some((Act::Delete, ComparisonResult::Dropped)));
     assert_eq!(ledger.hear(&deletion(), Duration::ZERO, at), None, "what is in stays in");
     assert_eq!((ledger.pending(), ledger.tally().dropped), (1, 1));
 }
@@ -313,7 +314,7 @@ fn another_object_of_the_same_name_is_another_object() {
     let mut book = Book::new();
     book.hear(&deletion());
     let reborn = Identity { uid: Uid::parse("other").unwrap(), ..identity("x") };
-    book.hear(&Decision { object: reborn, ..deletion() });
+    book.hear(&DecisionRecord { object: reborn, ..deletion() });
     assert_eq!(book.ledger.pending(), 2);
 }
 
@@ -330,7 +331,7 @@ proptest! {
         let mut predicted = 0;
         let mut now = Duration::ZERO;
         for (step, name, seconds) in steps {
-            let predict = |name: &str| Decision { object: identity(name), ..deletion() };
+            let predict = |name: &str| DecisionRecord { object: identity(name), ..deletion() };
             if step < 2 {
                 let before = ledger.pending();
                 let dropped = ledger.hear(&predict(names[name]), now, SystemTime::UNIX_EPOCH).is_some();
@@ -351,7 +352,7 @@ proptest! {
                     let afresh = if name == 3 { Afresh::Failed } else { Afresh::Made };
                     let at = (now, SystemTime::UNIX_EPOCH);
                     let next = ledger.decided(&subject, heard, afresh, seen.as_ref(), at);
-                    if next == Next::Settled(Verdict::Disagreed) {
+                    if next == Next::Settled(ComparisonResult::Disagreed) {
                         prop_assert!(now >= since[&subject.object] + GRACE && name > 0);
                     }
                 }

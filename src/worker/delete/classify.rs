@@ -2,129 +2,24 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use smallvec::{SmallVec, smallvec};
 
-use super::DeleteWork;
-use super::large::{LOOK_UPS_A_TURN, Turns};
-use super::look_ups::LookedUp;
+use super::look_ups::{LOOK_UPS_AT_ONCE, LookedUp};
+use super::pace::{LOOK_UPS_A_TURN, Turns};
+use super::work::DeleteWork;
 use crate::actors::messages::Finding;
-use crate::api::{ApiError, ErrorClass, LookUp};
+use crate::api::{ErrorClass, LookUp};
 use crate::telemetry::record;
-use crate::worker::context::Interrupted;
+use crate::worker::classified::{Classified, Evidence};
+use crate::worker::interrupted::Interrupted;
 use kube_gc_core::graph::{LARGE, ObjectSnapshot, OwnerState, OwnerView, Snapshot, Verification};
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{Identity, OwnerReference};
-use kube_gc_core::text::{LISTED, bounded, word};
-use kube_gc_core::verdict::{Confirmation, GraphClass, ReferenceClass, from_live, from_state};
-
-/// How many owners of one object are looked up at once: one slow or broken owner
-/// kind must not make the others wait.
-pub(super) const LOOK_UPS_AT_ONCE: usize = 8;
-
-/// How it is known what an owner is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Evidence {
-    /// The catalog alone: the kind is not served, or has the wrong scope.
-    Catalog,
-    /// A synced monitor shows it, or it was proved absent and is kept as such.
-    Graph,
-    /// It was proved absent not long ago.
-    Remembered,
-    /// Looked up just now, or within the last second for another dependent.
-    Live,
-    /// It is not known: nothing would follow from it.
-    NotAsked,
-}
-
-impl fmt::Display for Evidence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Catalog => "catalog",
-            Self::Graph => "graph",
-            Self::Remembered => "remembered",
-            Self::Live => "live",
-            Self::NotAsked => "not asked",
-        })
-    }
-}
-
-/// One reference, classified.
-#[derive(Clone, Debug)]
-pub struct Classified {
-    /// The class.
-    pub class: ReferenceClass,
-    /// How it is known.
-    pub evidence: Evidence,
-    /// What a waiting owner's class rests on.
-    pub confirmed: Option<Box<Confirmation>>,
-    /// Why it could not be looked up.
-    error: Option<Arc<str>>,
-    /// How long the API server asks to be left alone with it.
-    pub retry_after: Option<Duration>,
-    /// Why nobody was asked, if the request was held back.
-    pub deferred: Option<Box<ApiError>>,
-    /// Whether the request for it got no answer.
-    pub is_unanswered: bool,
-}
-
-impl Classified {
-    const fn new(class: ReferenceClass, evidence: Evidence) -> Self {
-        Self {
-            class,
-            evidence,
-            confirmed: None,
-            error: None,
-            retry_after: None,
-            deferred: None,
-            is_unanswered: false,
-        }
-    }
-
-    /// Of an owner that could not be looked up.
-    #[cfg(test)]
-    pub(crate) fn unresolved(is_unanswered: bool) -> Self {
-        Self { is_unanswered, ..Self::new(ReferenceClass::Unresolved, Evidence::Live) }
-    }
-
-    /// Whether nothing can bring the owner back.
-    pub(super) const fn is_gone(&self) -> bool {
-        matches!(self.class, ReferenceClass::Absent | ReferenceClass::Orphaned)
-    }
-
-    /// Why it could not be found out what the owner of this reference is, if it could not.
-    /// Made up when it is asked for: thousands of references may have the same reason.
-    #[must_use]
-    pub fn error(&self, reference: &OwnerReference) -> Option<Arc<str>> {
-        match (&self.error, self.class, self.evidence) {
-            (Some(error), _, _) => Some(Arc::clone(error)),
-            (None, ReferenceClass::Unresolved, Evidence::Catalog) => {
-                let OwnerReference { api_version, kind, .. } = reference;
-                Some(format!("the API server serves no {} in {}", word(kind), word(api_version)).into())
-            }
-            (None, _, _) => None,
-        }
-    }
-
-    /// A kind that the catalog does not know.
-    fn not_served() -> Self {
-        let class = match mutation::is(Mutation::UnresolvedIsAbsent) {
-            true => ReferenceClass::Absent,
-            false => ReferenceClass::Unresolved,
-        };
-        Self::new(class, Evidence::Catalog)
-    }
-
-    /// An owner that has not been looked up.
-    const fn not_asked() -> Self {
-        Self::new(ReferenceClass::Unresolved, Evidence::NotAsked)
-    }
-}
+use kube_gc_core::object::Identity;
+use kube_gc_core::text::{LISTED, bounded};
+use kube_gc_core::verdict::{GraphClass, ReferenceClass, from_live, from_state};
 
 /// What came of classifying the references of an object.
 #[derive(Debug)]
@@ -140,7 +35,7 @@ pub enum Classification {
 #[derive(Debug)]
 struct Open<'a> {
     /// Which references name it; hardly ever more than one.
-    places: SmallVec<[usize; 1]>,
+    indices: SmallVec<[usize; 1]>,
     identity: &'a Identity,
     /// What the graph knows of it.
     state: OwnerState,
@@ -161,9 +56,9 @@ impl DeleteWork {
         let mut classified = Vec::with_capacity(item.references.len());
         let mut open: Vec<Open<'_>> = Vec::new();
         let mut known: HashMap<&Identity, usize> = HashMap::new();
-        for (place, seen) in item.references.iter().enumerate() {
+        for (index, seen) in item.references.iter().enumerate() {
             turns.next().await;
-            if mutation::is(Mutation::ClassifyTheFirst) && place >= LISTED {
+            if mutation::is(Mutation::ClassifyTheFirst) && index >= LISTED {
                 classified.push(Classified::new(ReferenceClass::Absent, Evidence::Graph));
                 continue;
             }
@@ -172,10 +67,10 @@ impl DeleteWork {
                 Err((identity, state)) => {
                     classified.push(Classified::not_asked());
                     match known.entry(identity) {
-                        Entry::Occupied(same) => open[*same.get()].places.push(place),
+                        Entry::Occupied(same) => open[*same.get()].indices.push(index),
                         Entry::Vacant(new) => {
                             new.insert(open.len());
-                            open.push(Open { places: smallvec![place], identity, state });
+                            open.push(Open { indices: smallvec![index], identity, state });
                         }
                     }
                 }
@@ -198,8 +93,8 @@ impl DeleteWork {
                 let Found { classified: found, is_noted } = found?;
                 under_way.extend(next.next().map(|owner| self.find_out(owner, is_large)));
                 all_noted &= is_noted;
-                for &place in answered.next().into_iter().flat_map(|owner| &owner.places) {
-                    classified[place] = found.clone();
+                for &index in answered.next().into_iter().flat_map(|owner| &owner.indices) {
+                    classified[index] = found.clone();
                 }
             }
             let is_last = some.last().map(|owner| owner.identity) == open.last().map(|owner| owner.identity);
@@ -253,14 +148,16 @@ impl DeleteWork {
     }
 
     fn remembered(&self, identity: &Identity) -> Option<Classified> {
-        let remembered = self.context.memory.absent.contains(identity);
+        let remembered = self.context.absent_owners.absent.contains(identity);
         remembered.then(|| Classified::new(ReferenceClass::Absent, Evidence::Remembered))
     }
 
     /// A dependent of an owner whose dependents were orphaned loses its reference instead of
     /// its life, even if it turns up when the owner is gone.
     fn unless_orphaned(&self, identity: &Identity, mut classified: Classified) -> Classified {
-        if classified.class == ReferenceClass::Absent && self.context.memory.orphaned.contains(identity) {
+        if classified.class == ReferenceClass::Absent
+            && self.context.absent_owners.orphaned.contains(identity)
+        {
             classified.class = ReferenceClass::Orphaned;
         }
         classified

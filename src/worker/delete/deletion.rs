@@ -1,20 +1,20 @@
 //! Deleting one object whose owners are all absent or waiting.
 
-use super::DeleteWork;
-use super::classify::Classified;
 use super::confirm::WaitingOwners;
-use super::last_look::NotSent;
+use super::precondition::{CHANGED, Dropped, NotSent, Precondition};
+use super::work::DeleteWork;
 use crate::actors::messages::Finding;
 use crate::actors::pool::Outcome;
 use crate::api::{Deleted, ErrorClass, LookUp, Patched, WriteVerb};
 use crate::telemetry::record;
 use crate::worker::brake::Reservation;
-use crate::worker::context::Interrupted;
+use crate::worker::classified::Classified;
 use crate::worker::decision::DecisionLine;
+use crate::worker::interrupted::Interrupted;
 use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{PropagationPolicy, ResourceVersion};
+use kube_gc_core::object::PropagationPolicy;
 use kube_gc_core::verdict::{AfterConflict, Basis, Dependents, after_conflict, after_patch};
 
 impl DeleteWork {
@@ -25,17 +25,16 @@ impl DeleteWork {
         policy: PropagationPolicy,
         stop_blocking_first: bool,
     ) -> Result<Outcome, Interrupted> {
-        let line = DecisionLine::new(&self.context, &item.identity, "delete")
+        let line = DecisionLine::new(&self.context.decisions, &item.identity, "delete")
             .policy(policy)
             .owners(item, classified);
         let deleted = self.try_delete(item, classified, policy, stop_blocking_first).await;
         match &deleted {
             Ok(Done::Deleted(deleted)) => line.done(deleted),
-            Ok(Done::Dropped(why)) => line.dropped(why),
+            Ok(Done::Dropped(why)) => line.done(why),
             Err(interrupted) => line.interrupted(interrupted),
         }
-        // Afterwards: all partitions are asked, which takes its time.
-        self.report_misplaced(item, classified).await?;
+        self.check_owner_namespaces(item, classified);
         if deleted.is_err() && mutation::is(Mutation::ForgetFailedDelete) {
             return Ok(Completion::Done);
         }
@@ -177,32 +176,6 @@ impl DeleteWork {
     }
 }
 
-/// What was decided on is not there any more.
-pub(super) const CHANGED: &str = "its owner references, finalizers or dependents changed";
-
-/// What, besides the uid, the object must still be for the DELETE to take effect.
-#[derive(Clone, Debug)]
-pub(super) enum Precondition {
-    /// Exactly the version that was decided on.
-    Version(ResourceVersion),
-    /// Only the same object: it has no version, or its status changes faster than
-    /// it can be read, and what was decided on was the same at the last reading.
-    UidAlone,
-}
-
-impl Precondition {
-    pub fn of(version: Option<ResourceVersion>) -> Self {
-        version.map_or(Self::UidAlone, Self::Version)
-    }
-
-    pub const fn version(&self) -> Option<&ResourceVersion> {
-        match self {
-            Self::Version(version) => Some(version),
-            Self::UidAlone => None,
-        }
-    }
-}
-
 /// The word for it in metrics.
 const fn word(next: &AfterConflict) -> &'static str {
     match next {
@@ -219,15 +192,6 @@ const fn word(next: &AfterConflict) -> &'static str {
 pub(super) enum Done {
     Deleted(Deleted),
     Dropped(Dropped),
-}
-
-/// Why a deletion is not needed any more.
-#[derive(Clone, Copy, Debug)]
-pub enum Dropped {
-    /// The object is gone.
-    Gone,
-    /// Somebody else deletes it already.
-    BeingDeleted,
 }
 
 enum Next {

@@ -1,29 +1,15 @@
 //! The last look before a DELETE, when there is nothing left to wait for.
 
-use super::DeleteWork;
 use super::confirm::WaitingOwners;
-use super::deletion::{CHANGED, Dropped, Precondition};
+use super::precondition::{CHANGED, Dropped, NotSent, Precondition};
+use super::work::DeleteWork;
 use crate::api::{Api, LookUp, WriteSlot};
-use crate::worker::context::Interrupted;
+use crate::worker::interrupted::Interrupted;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::verdict::Basis;
 
 /// How often everything is looked at for one DELETE.
 const LOOKS: usize = 3;
-
-/// Why a DELETE was not sent.
-pub(super) enum NotSent {
-    /// There is no need any more.
-    Dropped(Dropped),
-    /// It is decided afresh.
-    Interrupted(Interrupted),
-}
-
-impl From<Interrupted> for NotSent {
-    fn from(why: Interrupted) -> Self {
-        Self::Interrupted(why)
-    }
-}
 
 impl DeleteWork {
     /// Whether the object is read right before its DELETE, because the DELETE alone does

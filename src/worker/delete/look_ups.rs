@@ -9,12 +9,16 @@ use futures::future::{BoxFuture, Shared};
 use tokio::time::Instant;
 
 use crate::api::{Api, ApiError, LookUp, WriteSlot};
-use crate::worker::context::WorkerContext;
+use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use kube_gc_core::object::Identity;
 
 /// A look-up holds a worker, so it is given less time than a write: it can be
 /// repeated at no cost but its own.
 const AT_MOST: Duration = Duration::from_secs(5);
+
+/// How many owners of one object are looked up at once: one slow or broken owner
+/// kind must not make the others wait.
+pub(super) const LOOK_UPS_AT_ONCE: usize = 8;
 
 /// When a look-up was sent.
 #[derive(Clone, Debug)]
@@ -38,7 +42,8 @@ pub struct LookedUp {
 /// one request; a thousand dependents of one unknown owner do not cost a thousand.
 #[derive(Debug, Clone)]
 pub struct LookUps {
-    context: WorkerContext,
+    api: Api,
+    absent_owners: Arc<AbsentOwnerCache>,
     in_flight: InFlight,
     /// Those of workers whose turn has come. They must not join the others: those wait for
     /// places, which may all be held by who waits for them.
@@ -48,8 +53,8 @@ pub struct LookUps {
 impl LookUps {
     /// Look-ups that remember what they prove absent.
     #[must_use]
-    pub fn new(context: WorkerContext) -> Self {
-        Self { context, in_flight: InFlight::default(), on_turns: InFlight::default() }
+    pub fn new(api: Api, absent_owners: Arc<AbsentOwnerCache>) -> Self {
+        Self { api, absent_owners, in_flight: InFlight::default(), on_turns: InFlight::default() }
     }
 
     /// Looks an identity up, live.
@@ -68,7 +73,7 @@ impl LookUps {
     ) -> T {
         let asked = self.asked();
         let number = asked.under;
-        let send = || send(self.context.api.clone(), identity.clone(), asked).boxed();
+        let send = || send(self.api.clone(), identity.clone(), asked).boxed();
         let note = |looked_up: LookedUp| {
             self.remember(identity, &looked_up);
             note(looked_up)
@@ -103,15 +108,15 @@ impl LookUps {
 
     /// A look-up that is sent now.
     fn asked(&self) -> Asked {
-        Asked { at: Instant::now(), under: self.context.api.restore_fence().acknowledged() }
+        Asked { at: Instant::now(), under: self.api.restore_fence().acknowledged() }
     }
 
     fn remember(&self, identity: &Identity, looked_up: &LookedUp) {
         // The answer may be from before watches broke, and what was remembered has been
         // forgotten since.
-        let is_void = self.context.api.restore_fence().is_superseded(looked_up.asked.under);
+        let is_void = self.api.restore_fence().is_superseded(looked_up.asked.under);
         if matches!(looked_up.answer, Ok(LookUp::Absent(_))) && !is_void {
-            self.context.memory.absent.remember(identity);
+            self.absent_owners.absent.remember(identity);
         }
     }
 }

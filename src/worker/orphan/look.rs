@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
+use super::context::OrphanContext;
+use super::dependent::orphan_dependent;
 use super::horizon::Horizon;
-use super::rounds::{Followed, RoundType, Stage};
+use super::round_types::{Followed, RoundType, Stage};
 use crate::api::{ApiError, ErrorClass};
-use crate::worker::context::{Interrupted, WorkerContext};
-use crate::worker::remove_reference::{Removal, release};
+use crate::worker::interrupted::Interrupted;
+use crate::worker::remove_reference::ReferenceRemoval;
 use kube_gc_core::object::{
     Catalog, Identity, Namespace, ObjectFacts, OwnerReference, ResourceType, Uid, split_api_version,
 };
@@ -24,7 +26,7 @@ const UNSYNCED_AT_MOST: Duration = Duration::from_secs(10);
 
 /// An owner whose dependents are looked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct OrphaningOwner<'a> {
     /// Who it is.
     pub identity: &'a Identity,
     /// What the work on it is at.
@@ -32,7 +34,7 @@ pub struct Subject<'a> {
 }
 
 /// The owners whose dependents are looked for, by uid.
-pub type Owners<'a> = HashMap<Uid, Subject<'a>>;
+pub type Owners<'a> = HashMap<Uid, OrphaningOwner<'a>>;
 
 /// What was seen of one type.
 #[derive(Debug)]
@@ -61,7 +63,7 @@ type Late = (Uid, Option<ApiError>);
 #[derive(Clone, Copy, Debug)]
 pub struct Looker<'a> {
     /// What releases late dependents.
-    pub context: &'a WorkerContext,
+    pub context: &'a OrphanContext,
     /// Where; `None`: everywhere.
     pub namespace: Option<&'a Namespace>,
     /// Resolves references.
@@ -141,7 +143,7 @@ impl Looker<'_> {
         let ObjectFacts { uid, namespace, name, owners: references, .. } = facts;
         let dependent = Identity { resource: Arc::clone(resource), namespace, name, uid };
         let mut found = Vec::new();
-        for Subject { identity: owner, stage } in named {
+        for OrphaningOwner { identity: owner, stage } in named {
             if stage == Stage::Releasing {
                 continue;
             }
@@ -150,8 +152,8 @@ impl Looker<'_> {
                 .filter(|reference| names(reference, self.catalog, owner))
                 .cloned()
                 .collect();
-            let removal = Removal::of(&references, to_owner);
-            let error = match release(self.context, owner, &dependent, removal.references()).await {
+            let removal = ReferenceRemoval::of(&references, to_owner);
+            let error = match orphan_dependent(self.context, owner, &dependent, removal.references()).await {
                 Err(Interrupted::Api(error)) => Some(error),
                 // The graph's end is the process's end; and nothing is deleted here.
                 Ok(_) | Err(Interrupted::Graph(_) | Interrupted::Changed(_) | Interrupted::Braked(_)) => None,
@@ -163,7 +165,7 @@ impl Looker<'_> {
 
     /// The owners, of those in question, that an object names. Not itself: an object
     /// that owns itself loses nothing by going.
-    fn owners_named(&self, facts: &ObjectFacts) -> Vec<Subject<'_>> {
+    fn owners_named(&self, facts: &ObjectFacts) -> Vec<OrphaningOwner<'_>> {
         let mut seen = HashSet::new();
         facts
             .owners

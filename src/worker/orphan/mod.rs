@@ -1,8 +1,11 @@
 //! The orphan pool's work: cut an owner's dependents loose, then let it go.
 
+mod context;
+mod dependent;
 mod horizon;
 mod look;
 mod releases;
+mod round_types;
 mod rounds;
 mod unlistable;
 
@@ -15,17 +18,20 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use crate::actors::pool::{Outcome, Place, Work};
 use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, References};
 use crate::telemetry::{Queue, StuckReason};
-use crate::worker::context::{Interrupted, WorkerContext, held};
 use crate::worker::decision::DecisionLine;
-use crate::worker::remove_reference::{after_removal, release};
+use crate::worker::interrupted::{Interrupted, deferred};
+use crate::worker::remove_reference::after_finalizer_removal;
 use kube_gc_core::graph::{Bookmark, DependentView, ObjectSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{DeletionState, Identity, Key, ResourceVersion};
 
+pub use self::context::OrphanContext;
+use self::dependent::orphan_dependent;
 use self::horizon::Horizon;
 pub use self::releases::Releases;
-pub use self::rounds::{Confirmed, Followed, RoundType, RoundTypes, Rounds, Stage};
+pub use self::round_types::{Confirmed, Followed, RoundType, RoundTypes, Stage};
+pub use self::rounds::Rounds;
 
 /// Dependents of one owner that are taken from the graph at a time, unless told otherwise.
 pub const PAGE: usize = 128;
@@ -36,7 +42,7 @@ const CATCH_UP_AT_MOST: Duration = Duration::from_secs(1);
 /// Orphans the dependents of objects that are deleted with the orphan policy.
 #[derive(Clone, Debug)]
 pub struct OrphanWork {
-    context: WorkerContext,
+    context: OrphanContext,
     rounds: Rounds,
     page: usize,
 }
@@ -55,8 +61,8 @@ impl Work for OrphanWork {
     }
 
     async fn work(&self, key: Key, place: Place) -> Outcome {
-        if let Some(held) = held(&self.context.api) {
-            return held;
+        if let Some(deferred) = deferred(&self.context.api) {
+            return deferred;
         }
         let work = Self { context: self.context.now(), ..self.clone() };
         match work.attempt(&key, &place).await {
@@ -69,7 +75,7 @@ impl Work for OrphanWork {
 impl OrphanWork {
     /// The work, on these means.
     #[must_use]
-    pub const fn new(context: WorkerContext, rounds: Rounds) -> Self {
+    pub const fn new(context: OrphanContext, rounds: Rounds) -> Self {
         Self { context, rounds, page: PAGE }
     }
 
@@ -116,12 +122,12 @@ impl OrphanWork {
         if self.orphaning(key).await?.is_none() {
             return Ok(());
         }
-        let line =
-            DecisionLine::new(&self.context, identity, "remove_finalizer").finalizer(Finalizer::Orphan);
+        let line = DecisionLine::new(&self.context.decisions, identity, "remove_finalizer")
+            .finalizer(Finalizer::Orphan);
         // Remembered first: from the moment when the finalizer is gone, a late
         // dependent must not be taken for garbage. Also if no answer comes: the
         // request may have had its effect.
-        let orphaned = &self.context.memory.orphaned;
+        let orphaned = &self.context.absent_owners.orphaned;
         let in_doubt = orphaned.contains(identity);
         if !mutation::is(Mutation::ForgetOrphaned) {
             orphaned.remember(identity);
@@ -140,7 +146,7 @@ impl OrphanWork {
             "orphaned"
         );
         if let FinalizerRemoval::Removed(facts) = removal {
-            self.context.graph.expect(key, after_removal(&owner, &facts));
+            self.context.graph.expect(key, after_finalizer_removal(&owner, &facts));
         }
         Ok(())
     }
@@ -154,7 +160,7 @@ impl OrphanWork {
                 // terminating may be what we made of it: a finalizer of somebody else's
                 // holds what we have orphaned.
                 if item.deletion != DeletionState::Terminating {
-                    self.context.memory.orphaned.forget(&item.identity);
+                    self.context.absent_owners.orphaned.forget(&item.identity);
                 }
                 None
             }
@@ -285,7 +291,7 @@ impl OrphanWork {
         } else {
             References::OfOwners(&[reference.uid])
         };
-        release(&self.context, owner, &identity, references).await
+        orphan_dependent(&self.context, owner, &identity, references).await
     }
 }
 

@@ -18,67 +18,19 @@ use futures::StreamExt;
 use futures::stream;
 use tokio::sync::{oneshot, watch};
 
+use super::context::OrphanContext;
 use super::horizon::Horizon;
-use super::look::{Look, Looker, Owners, Subject};
+use super::look::{Look, Looker, OrphaningOwner, Owners};
+use super::round_types::{Confirmed, Followed, RoundTypes, Stage};
 use super::unlistable::Unlistable;
 use crate::actors::supervision::{Vital, task};
 use crate::api::ApiError;
-use crate::worker::context::{Interrupted, WorkerContext};
+use crate::worker::interrupted::Interrupted;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{Catalog, GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+use kube_gc_core::object::{Identity, Namespace, Scope, Uid};
 
 /// Types that are listed at the same time.
 const LISTS_AT_ONCE: usize = 4;
-
-/// What a round has to list: published by discovery.
-#[derive(Clone, Debug, Default)]
-pub struct RoundTypes {
-    /// Every monitored type.
-    pub types: Vec<RoundType>,
-    /// Resolves the references that are found.
-    pub catalog: Arc<Catalog>,
-}
-
-/// One type that a round has to list.
-#[derive(Clone, Debug)]
-pub struct RoundType {
-    /// The type.
-    pub resource: Arc<ResourceType>,
-    /// How it is followed.
-    pub followed: Followed,
-}
-
-/// What the monitor of a type is worth to a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Followed {
-    /// It is not synced: nobody knows what there is.
-    Not,
-    /// It is synced, and the versions of another API server than the cluster's own say
-    /// nothing of how far.
-    Somehow,
-    /// It is synced, and version by version.
-    ByVersion,
-}
-
-/// What the work on an owner is at when a round begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// The dependents that the graph knows are being released.
-    Releasing,
-    /// They are released: whom the round finds is late.
-    Released,
-}
-
-/// What a round found for one owner.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Confirmed {
-    /// Dependents that the graph had not shown; they are released.
-    pub late: usize,
-    /// What it has seen of dependents that are still being released, or late.
-    pub shown: Horizon,
-    /// Types that could not be listed and are not synced either.
-    pub skipped: Vec<GroupResource>,
-}
 
 /// Asks for rounds. One round serves all owners of a namespace whose deletion was
 /// seen before it began: five hundred owners do not cost five hundred rounds.
@@ -88,7 +40,7 @@ pub struct Rounds(Addr<RoundsActor>);
 impl Rounds {
     /// Starts the actor that runs the rounds.
     #[must_use]
-    pub fn start(context: WorkerContext, types: watch::Receiver<Arc<RoundTypes>>) -> Self {
+    pub fn start(context: OrphanContext, types: watch::Receiver<Arc<RoundTypes>>) -> Self {
         Self(
             RoundsActor {
                 context,
@@ -142,7 +94,7 @@ struct Scoped {
 
 #[derive(Debug)]
 struct RoundsActor {
-    context: WorkerContext,
+    context: OrphanContext,
     types: watch::Receiver<Arc<RoundTypes>>,
     unlistable: Unlistable,
     scopes: HashMap<Option<Namespace>, Scoped>,
@@ -200,7 +152,7 @@ impl RoundsActor {
 
 /// Lists every type that can hold dependents of these owners, and answers them.
 async fn round(
-    context: WorkerContext,
+    context: OrphanContext,
     scope: Option<Namespace>,
     types: watch::Receiver<Arc<RoundTypes>>,
     unlistable: Unlistable,
@@ -208,7 +160,9 @@ async fn round(
 ) {
     let owners: Owners<'_> = asked
         .iter()
-        .map(|Asked { owner, stage, .. }| (owner.uid.clone(), Subject { identity: owner, stage: *stage }))
+        .map(|Asked { owner, stage, .. }| {
+            (owner.uid.clone(), OrphaningOwner { identity: owner, stage: *stage })
+        })
         .collect();
     let context = context.now();
     let (mut looks, mut looked_at) = (Vec::new(), HashSet::new());

@@ -16,10 +16,9 @@ use crate::actors::pool::{Outcome, Place, Work as _};
 use crate::actors::tests::{Sink, identity, in_system, sharding};
 use crate::api::scripted::{Reply, Seen, Server};
 use crate::telemetry::StuckReason;
-use crate::worker::absent_owner_cache::Memory;
-use crate::worker::context::WorkerContext;
-use crate::worker::delete::DeleteWork;
-use crate::worker::event_recorder::Reporter;
+use crate::worker::absent_owner_cache::AbsentOwnerCache;
+use crate::worker::delete::{DeleteContext, DeleteWork};
+use crate::worker::event_recorder::EventRecorder;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, Partition, WatchEvent};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::{
@@ -53,7 +52,7 @@ struct Stage {
     object: Identity,
     server: Server,
     work: Arc<DeleteWork>,
-    context: WorkerContext,
+    context: DeleteContext,
 }
 
 impl Stage {
@@ -64,13 +63,13 @@ impl Stage {
         catalog.add(ServedKind { version: "v1".into(), resource: Arc::clone(&resource) });
         let catalog = Arc::new(catalog.build());
         let (sharding, sink) = (sharding(), Sink.start());
-        let memory = Arc::new(Memory::new(500));
+        let absent_owners = Arc::new(AbsentOwnerCache::new(500));
         let start = |id| -> Addr<GraphActor> {
             let sinks = EffectSinks {
                 delete: sink.clone().recipient(),
                 orphan: sink.clone().recipient(),
-                memory: Arc::clone(&memory),
-                reporter: Reporter::silent(),
+                absent_owners: Arc::clone(&absent_owners),
+                event_recorder: EventRecorder::silent(),
                 restore_fence: None,
             };
             GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), sinks).start()
@@ -104,7 +103,7 @@ impl Stage {
         graph.take_in_everywhere(monitored).await.unwrap();
         graph.take_in_one(here, list()).await.unwrap();
         let server = Server::answering(answer);
-        let context = WorkerContext::new(server.api(), graph, memory, Reporter::silent());
+        let context = DeleteContext::bare(server.api(), graph, absent_owners);
         let work = Arc::new(DeleteWork::new(context.clone(), sink.recipient()));
         Self { object, server, work, context }
     }
@@ -185,6 +184,6 @@ fn owners_of_other_objects_are_all_looked_up_whatever_comes_of_the_first() {
         let stage = Stage::with(references).await;
         assert!(matches!(stage.attempt().await, Completion::Retry { reason: StuckReason::Unresolved, .. }));
         assert_eq!(stage.server.seen().len(), 10);
-        assert_eq!(stage.context.memory.absent.len(), 10);
+        assert_eq!(stage.context.absent_owners.absent.len(), 10);
     });
 }

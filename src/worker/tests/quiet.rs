@@ -3,17 +3,13 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use crate::actors::graph_handle::GraphHandle;
-use crate::actors::tests::{identity, in_system, sharding, start_partition};
+use crate::actors::tests::{identity, in_system};
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiError, ApiSettings, ErrorClass, Patched, WriteGate};
 use crate::config::{LogFormat, LogSettings};
 use crate::telemetry::logging;
-use crate::worker::absent_owner_cache::Memory;
-use crate::worker::context::WorkerContext;
-use crate::worker::decision::DecisionLine;
-use crate::worker::delete::Classified;
-use crate::worker::event_recorder::Reporter;
+use crate::worker::classified::Classified;
+use crate::worker::decision::{DecisionLine, DecisionRecorder};
 use kube_gc_core::verdict::testing::item;
 
 #[derive(Clone, Default)]
@@ -30,27 +26,25 @@ impl Write for Sink {
 
 /// What is logged of a decision that failed like this.
 fn logged(gate: WriteGate, class: ErrorClass) -> String {
-    logged_by(gate, |context| {
+    logged_by(gate, |recorder| {
         let (action, target) = ("PATCH", "configmaps a/x".to_owned());
         let error = ApiError { class, action, target, message: "says the server".into(), code: None };
         let object = identity("a", "x");
-        DecisionLine::new(context, &object, "remove_references").finish(&Err::<Patched, _>(error));
+        DecisionLine::new(recorder, &object, "remove_references").finish(&Err::<Patched, _>(error));
     })
 }
 
 /// What is logged by this.
-fn logged_by(gate: WriteGate, decide: impl FnOnce(&WorkerContext)) -> String {
+fn logged_by(gate: WriteGate, decide: impl FnOnce(&DecisionRecorder)) -> String {
     in_system(async {
         let server = Server::answering(|_| Reply::never());
         let api = server.api_with(ApiSettings::default(), gate);
-        let sharding = sharding();
-        let graph = GraphHandle::new(sharding, sharding.all().map(start_partition).collect());
-        let context = WorkerContext::new(api, graph, Arc::new(Memory::new(1)), Reporter::silent());
+        let recorder = DecisionRecorder::new(api, Vec::new());
         let sink = Sink::default();
         let writer = sink.clone();
         let settings = LogSettings { format: LogFormat::Text, filter: "info".to_owned() };
         let subscriber = logging::subscriber(&settings, false, move || writer.clone()).unwrap();
-        tracing::subscriber::with_default(subscriber, || decide(&context));
+        tracing::subscriber::with_default(subscriber, || decide(&recorder));
         let bytes = sink.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
     })
@@ -60,10 +54,10 @@ fn logged_by(gate: WriteGate, decide: impl FnOnce(&WorkerContext)) -> String {
 #[test]
 fn a_few_lines_speak_for_all_owners_whose_look_ups_get_no_answer() {
     let parked = |owner: &Classified| {
-        logged_by(WriteGate::open(), |context| {
+        logged_by(WriteGate::open(), |recorder| {
             for number in 0..200 {
                 let (object, item) = (identity("a", &number.to_string()), item(1));
-                let line = DecisionLine::new(context, &object, "keep");
+                let line = DecisionLine::new(recorder, &object, "keep");
                 line.owners(&item, std::slice::from_ref(owner)).parked(&"an owner is unresolved");
             }
         })

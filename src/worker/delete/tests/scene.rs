@@ -16,10 +16,9 @@ use crate::actors::supervision::hear_last_words;
 use crate::actors::tests::{Sink, identity};
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiSettings, WriteGate};
-use crate::worker::absent_owner_cache::Memory;
-use crate::worker::context::WorkerContext;
-use crate::worker::delete::DeleteWork;
-use crate::worker::event_recorder::Reporter;
+use crate::worker::absent_owner_cache::AbsentOwnerCache;
+use crate::worker::delete::{DeleteContext, DeleteWork};
+use crate::worker::event_recorder::EventRecorder;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, Partition, PartitionId, Sharding, WatchEvent};
 use kube_gc_core::object::{
     Catalog, Finalizers, HashSeed, Identity, ObjectFacts, OwnerReference, ResourceVersion, ServedKind,
@@ -120,15 +119,15 @@ impl Scene {
         catalog.add(ServedKind { version: "v1".into(), resource: Arc::clone(&type_) });
         let catalog = Arc::new(catalog.build());
         let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(1));
-        let memory = Arc::new(Memory::new(10));
+        let absent_owners = Arc::new(AbsentOwnerCache::new(10));
         let partitions: Vec<_> = (0..sharding.count())
             .map(|id| {
                 let sink = Sink.start();
                 let sinks = EffectSinks {
                     delete: sink.clone().recipient(),
                     orphan: sink.recipient(),
-                    memory: Arc::clone(&memory),
-                    reporter: Reporter::silent(),
+                    absent_owners: Arc::clone(&absent_owners),
+                    event_recorder: EventRecorder::silent(),
                     restore_fence: None,
                 };
                 let partition = Partition::new(PartitionId(id), sharding, Arc::clone(&catalog));
@@ -146,7 +145,7 @@ impl Scene {
         };
         graph.take_in_everywhere(started).await.unwrap();
         let api = server.api_with(settings, WriteGate::open());
-        let context = WorkerContext::new(api, graph.clone(), memory, Reporter::silent());
+        let context = DeleteContext::bare(api, graph.clone(), absent_owners);
         let scene = Self { graph, work: Arc::new(DeleteWork::new(context, Sink.start().recipient())) };
         let mut list = vec![WatchEvent::Init { resource_version: None }];
         list.extend(things.iter().map(|thing| WatchEvent::Apply(thing.facts())));

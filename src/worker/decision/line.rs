@@ -1,131 +1,37 @@
-//! One log line and one count for each decision.
+//! The log line of one decision.
 
-use std::fmt::{self, Debug, Display};
+use std::fmt::{self, Display};
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::api::{Api, ApiError, Deleted, ErrorClass, Finalizer, FinalizerRemoval, Patched};
+use super::ended::Ended;
+use super::record::{DecisionObserver, DecisionRecord, JudgedOwner};
+use crate::api::{Api, ApiError, ErrorClass, Finalizer};
 use crate::telemetry::record;
-pub use crate::worker::comparison::Basis;
-use crate::worker::context::{Interrupted, WorkerContext};
-use crate::worker::delete::{Classified, Dropped, Evidence};
+use crate::worker::classified::Classified;
 use crate::worker::event_recorder::Written;
+use crate::worker::interrupted::Interrupted;
+use crate::worker::reference_digest::ReferenceDigest;
 use crate::worker::repeats::Repeats;
 use kube_gc_core::graph::ObjectSnapshot;
-use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy, Uid};
-use kube_gc_core::text::{LISTED, LONGEST, LONGEST_WORD, bounded, excerpt, listed, word};
-use kube_gc_core::verdict::ReferenceClass;
+use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy};
+use kube_gc_core::text::{bounded, listed};
 
-/// The longest error of one owner that is kept with a decision.
-const LONGEST_ERROR: usize = LONGEST / 4;
-
-/// Hears of every decision when it has ended, next to the log.
-pub trait DecisionObserver: Debug + Send + Sync {
-    /// A decision has ended.
-    fn decided(&self, decision: &Decision);
-}
-
-/// A decision and how it ended.
+/// Records decisions in the log, in the metrics, and with whoever observes them.
 #[derive(Clone, Debug)]
-pub struct Decision {
-    /// The object that it is about.
-    pub object: Identity,
-    /// What was to be done: `delete`, `remove_references`, `remove_finalizer`, …
-    pub action: &'static str,
-    /// With which propagation policy.
-    pub policy: Option<PropagationPolicy>,
-    /// Which finalizer it is about.
-    pub finalizer: Option<Finalizer>,
-    /// The owners that the object names, and what is known of each: the first
-    /// [`LISTED`] of them, in [`LONGEST`] bytes of text.
-    pub owners: Vec<JudgedOwner>,
-    /// How many more it names.
-    pub more_owners: usize,
-    /// In a dry run: what it rests on, for somebody who compares.
-    pub basis: Option<Basis>,
-    /// The one owner that it follows from.
-    pub owner: Option<Identity>,
-    /// How it ended, in the word of the log and the metrics.
-    pub outcome: &'static str,
-    /// Why it did not end well, if it did not.
-    pub error: Option<String>,
+pub struct DecisionRecorder {
+    /// Whether this is a dry run, and whether an outage has been logged already.
+    api: Api,
+    observers: Arc<[Arc<dyn DecisionObserver>]>,
+    repeats: Arc<Repeats>,
 }
 
-impl Decision {
-    /// About how many bytes it takes up.
+impl DecisionRecorder {
+    /// A recorder for these observers.
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        let Self { object, owners, owner, error, .. } = self;
-        let named = |identity: &Identity| identity.name.len() + identity.uid.text_bytes();
-        size_of::<Self>()
-            + named(object)
-            + owner.as_ref().map_or(0, named)
-            + error.as_ref().map_or(0, String::len)
-            + owners.iter().map(JudgedOwner::bytes).sum::<usize>()
-    }
-}
-
-/// What one owner reference was worth.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JudgedOwner {
-    /// The reference.
-    pub reference: OwnerReference,
-    /// What it is worth.
-    pub class: ReferenceClass,
-    /// How that is known.
-    pub evidence: Evidence,
-    /// Why it could not be found out, in the words of whoever was asked.
-    pub error: Option<Arc<str>>,
-}
-
-impl JudgedOwner {
-    /// A reference with what is known of its owner. What is too long to be shown is cut.
-    fn of(reference: &OwnerReference, owner: &Classified) -> Self {
-        let short = |text: &Arc<str>| match text.len() {
-            0..=LONGEST_WORD => Arc::clone(text),
-            _ => word(text).to_string().into(),
-        };
-        let OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion } = reference;
-        let shown_uid = || Uid::parse(&uid.shown().to_string()).unwrap_or_else(|| uid.clone());
-        let reference = OwnerReference {
-            api_version: short(api_version),
-            kind: short(kind),
-            name: short(name),
-            uid: if uid.text_bytes() > LONGEST_WORD { shown_uid() } else { uid.clone() },
-            controller: *controller,
-            block_owner_deletion: *block_owner_deletion,
-        };
-        let error = owner.error(&reference).map(|error| match error.len() {
-            0..=LONGEST_ERROR => error,
-            _ => excerpt(&error, LONGEST_ERROR).to_string().into(),
-        });
-        Self { reference, class: owner.class, evidence: owner.evidence, error }
-    }
-
-    /// As many of an object's references as are kept.
-    fn first_of(item: &ObjectSnapshot, classified: &[Classified]) -> Vec<Self> {
-        let mut bytes = 0;
-        let each = item.references.iter().zip(classified).take(LISTED);
-        let judged = each.map(|(seen, owner)| Self::of(&seen.reference, owner));
-        // One at least.
-        let fits = |owner: &Self| {
-            let is_room = bytes <= LONGEST / 2;
-            bytes += owner.text();
-            is_room
-        };
-        judged.take_while(fits).collect()
-    }
-
-    fn text(&self) -> usize {
-        let OwnerReference { api_version, kind, name, uid, .. } = &self.reference;
-        let error = self.error.as_ref().map_or(0, |error| error.len());
-        api_version.len() + kind.len() + name.len() + uid.text_bytes() + error
-    }
-
-    /// About how many bytes it takes up. Texts that many references share are counted for each.
-    fn bytes(&self) -> usize {
-        size_of::<Self>() + self.text()
+    pub fn new(api: Api, observers: Vec<Arc<dyn DecisionObserver>>) -> Self {
+        Self { api, observers: observers.into(), repeats: Arc::default() }
     }
 }
 
@@ -135,43 +41,6 @@ struct Judgement<'a>(&'a OwnerReference, &'a Classified);
 impl Display for Judgement<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is {} ({})", Written(self.0), self.1.class, self.1.evidence)
-    }
-}
-
-/// How a write that was answered ended, in a word for the log and the metrics.
-pub trait Ended {
-    /// The word.
-    fn word(&self) -> &'static str;
-}
-
-impl Ended for Deleted {
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Removed => "deleted",
-            Self::Pending(_) => "deletion_pending",
-            Self::AlreadyGone => "already_gone",
-        }
-    }
-}
-
-impl Ended for Patched {
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Changed(_) => "patched",
-            Self::Unneeded(_) => "unneeded",
-            Self::Gone => "already_gone",
-        }
-    }
-}
-
-impl Ended for FinalizerRemoval {
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Removed(_) => "removed",
-            Self::NotPresent => "unneeded",
-            Self::Gone => "already_gone",
-            Self::NotBeingDeleted => "not_being_deleted",
-        }
     }
 }
 
@@ -186,16 +55,14 @@ pub struct DecisionLine<'a> {
     finalizer: Option<Finalizer>,
     owners: Option<(&'a ObjectSnapshot, &'a [Classified])>,
     owner: Option<&'a Identity>,
-    observers: &'a [Arc<dyn DecisionObserver>],
-    repeats: &'a Repeats,
+    recorder: &'a DecisionRecorder,
     dry_run: bool,
-    api: &'a Api,
 }
 
 impl<'a> DecisionLine<'a> {
     /// Begins the line of a decision about an object.
     #[must_use]
-    pub fn new(context: &'a WorkerContext, object: &'a Identity, action: &'static str) -> Self {
+    pub fn new(recorder: &'a DecisionRecorder, object: &'a Identity, action: &'static str) -> Self {
         Self {
             object,
             action,
@@ -203,10 +70,8 @@ impl<'a> DecisionLine<'a> {
             finalizer: None,
             owners: None,
             owner: None,
-            observers: &context.decisions,
-            repeats: &context.repeats,
-            dry_run: context.api.gate().is_dry_run(),
-            api: &context.api,
+            recorder,
+            dry_run: recorder.api.gate().is_dry_run(),
         }
     }
 
@@ -251,17 +116,6 @@ impl<'a> DecisionLine<'a> {
         self.write(ended.word(), None);
     }
 
-    /// It is not needed any more.
-    pub fn dropped(&self, why: &Dropped) {
-        self.write(
-            match why {
-                Dropped::Gone => "already_gone",
-                Dropped::BeingDeleted => "already_being_deleted",
-            },
-            None,
-        );
-    }
-
     /// It did not come to its end.
     pub fn interrupted(&self, why: &Interrupted) {
         match why {
@@ -272,7 +126,7 @@ impl<'a> DecisionLine<'a> {
                 record::decision(self.action, "decided_afresh", &self.object.resource.group_resource);
                 tracing::debug!(object = %self.object, action = self.action, %what, "decided afresh");
             }
-            Interrupted::Braked(why) => self.held(why),
+            Interrupted::Braked(why) => self.braked(why),
         }
     }
 
@@ -283,14 +137,14 @@ impl<'a> DecisionLine<'a> {
         // An outage meets all owners that are looked up at the time.
         let is_unanswered =
             self.owners.is_some_and(|(_, classified)| classified.iter().any(|owner| owner.is_unanswered));
-        if is_unanswered && !self.api.may_log_unanswered() {
+        if is_unanswered && !self.recorder.api.may_log_unanswered() {
             tracing::debug!(object = %self.object, action = self.action, error = %reason, "parked");
             return;
         }
         let owners = self.shown_owners();
         let Self { object, action, .. } = self;
         let line = format!("{action} {owners} {reason}");
-        match self.repeats.news(&object.key(), &line, Instant::now()) {
+        match self.recorder.repeats.news(&object.key(), &line, Instant::now()) {
             Some(repeated) => {
                 let repeated = (repeated > 0).then_some(repeated);
                 let owners = (!owners.is_empty()).then_some(owners);
@@ -319,7 +173,7 @@ impl<'a> DecisionLine<'a> {
     }
 
     /// It is put off until a person resumes. One warning has said so, for all of them.
-    fn held(&self, why: &str) {
+    fn braked(&self, why: &str) {
         record::decision(self.action, "braked", &self.object.resource.group_resource);
         self.observed("braked", Some(&why));
         tracing::debug!(object = %self.object, action = self.action, why, "held by the brake");
@@ -334,7 +188,7 @@ impl<'a> DecisionLine<'a> {
     fn failed(&self, error: &ApiError) {
         let is_unsent = matches!(error.class, ErrorClass::GateClosed | ErrorClass::Fenced);
         // An outage, or one broken connection, meets all that is under way.
-        let is_one_of_many = (error.is_unanswered() || is_unsent) && !self.api.may_log_unanswered();
+        let is_one_of_many = (error.is_unanswered() || is_unsent) && !self.recorder.api.may_log_unanswered();
         let outcome = match error.class {
             ErrorClass::DryRun => return self.write("dry_run", None),
             ErrorClass::Deferred { .. } => return self.deferred(error),
@@ -375,13 +229,13 @@ impl<'a> DecisionLine<'a> {
     }
 
     fn observed(&self, outcome: &'static str, error: Option<&dyn Display>) {
-        if !self.observers.is_empty() {
+        if !self.recorder.observers.is_empty() {
             let (owners, more_owners) = self.owners.map_or_else(Default::default, |(item, classified)| {
                 let owners = JudgedOwner::first_of(item, classified);
                 let more = item.references.len() - owners.len();
                 (owners, more)
             });
-            let decision = Decision {
+            let decision = DecisionRecord {
                 object: self.object.clone(),
                 action: self.action,
                 policy: self.policy,
@@ -390,13 +244,13 @@ impl<'a> DecisionLine<'a> {
                 more_owners,
                 basis: self.owners.filter(|_| self.dry_run).map(|(item, classified)| {
                     let each = item.references.iter().zip(classified);
-                    Basis::of(each.map(|(seen, owner)| (&seen.reference, owner.class)))
+                    ReferenceDigest::of(each.map(|(seen, owner)| (&seen.reference, owner.class)))
                 }),
                 owner: self.owner.cloned(),
                 outcome,
                 error: error.map(bounded),
             };
-            for observer in self.observers {
+            for observer in &*self.recorder.observers {
                 observer.decided(&decision);
             }
         }

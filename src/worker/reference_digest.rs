@@ -12,11 +12,11 @@ static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// The references that an object had when it was decided on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Basis {
+pub struct ReferenceDigest {
     /// Of all of them, in order.
     pub all: Fingerprint,
     /// Those that are to go if the dangling ones do.
-    pub gone: Gone,
+    pub gone: RemovedReferences,
 }
 
 /// Stands for references in a certain order, with all that they say.
@@ -34,7 +34,7 @@ impl Fingerprint {
 
 /// References that are to go.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Gone {
+pub struct RemovedReferences {
     /// The first of them.
     pub some: Vec<OwnerReference>,
     /// How many there are.
@@ -43,7 +43,7 @@ pub struct Gone {
     stay: u64,
 }
 
-impl Gone {
+impl RemovedReferences {
     /// Whether none of them is left. Of more than are kept it is only said when exactly
     /// those that were to stay are there.
     pub fn is_gone_from(&self, now: &[OwnerReference]) -> bool {
@@ -54,7 +54,7 @@ impl Gone {
     }
 }
 
-impl Basis {
+impl ReferenceDigest {
     /// Of an object with these references, classified; see [`decide`](kube_gc_core::verdict::decide()).
     pub fn of<'a>(references: impl Iterator<Item = (&'a OwnerReference, ReferenceClass)> + Clone) -> Self {
         let is_held = references.clone().any(|(_, class)| class == ReferenceClass::Solid);
@@ -63,7 +63,7 @@ impl Basis {
             ReferenceClass::Absent | ReferenceClass::Waiting => is_held,
             ReferenceClass::Solid | ReferenceClass::Unresolved | ReferenceClass::InvalidScope => false,
         };
-        let mut gone = Gone { some: Vec::new(), count: 0, stay: 0 };
+        let mut gone = RemovedReferences { some: Vec::new(), count: 0, stay: 0 };
         for (reference, class) in references.clone() {
             if !goes(class) {
                 gone.stay = add(gone.stay, reference);

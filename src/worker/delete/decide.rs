@@ -1,0 +1,88 @@
+//! Decides on an object by the classes of its owner references.
+
+use super::classify::Classification;
+use super::work::DeleteWork;
+use crate::actors::pool::Outcome;
+use crate::api::ApiError;
+use crate::telemetry::StuckReason;
+use crate::worker::classified::{Classified, Evidence};
+use crate::worker::decision::DecisionLine;
+use crate::worker::interrupted::{Interrupted, api_outcome};
+use kube_gc_core::graph::ObjectSnapshot;
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::text::append_listed;
+use kube_gc_core::verdict::{Decision, ParkReason, ReferenceClass, decide};
+
+impl DeleteWork {
+    pub(super) async fn decide(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
+        let classified = match self.classify(item).await? {
+            Classification::Done(classified) => classified,
+            Classification::GoesOn => return Ok(Completion::Again),
+        };
+        let classes: Vec<_> = classified.iter().map(|owner| owner.class).collect();
+        match decide(item, &classes) {
+            Decision::Keep(reason) => {
+                tracing::debug!(object = %item.identity, %reason, "kept");
+                Ok(Completion::Done)
+            }
+            Decision::Report { .. } => {
+                // The graph reported it when the reference came; nothing can change
+                // that but a change of the object itself. But the owner's own
+                // partition knows its namespace.
+                self.check_owner_namespaces(item, &classified);
+                DecisionLine::new(&self.context.decisions, &item.identity, "keep")
+                    .owners(item, &classified)
+                    .parked(&"invalid scope");
+                Ok(Completion::Done)
+            }
+            Decision::Park(reason) => {
+                if let Some(deferred) = only_deferred(&classified) {
+                    DecisionLine::new(&self.context.decisions, &item.identity, "keep").deferred(&deferred);
+                    return Ok(api_outcome(&deferred));
+                }
+                DecisionLine::new(&self.context.decisions, &item.identity, "keep")
+                    .owners(item, &classified)
+                    .parked(&reason);
+                let error = parked_error(&reason, item, &classified).into();
+                Ok(match classified.iter().filter_map(|owner| owner.retry_after).max() {
+                    Some(after) => Completion::RetryAfter { after, reason: StuckReason::Throttled, error },
+                    None => Completion::Retry { reason: StuckReason::Unresolved, error },
+                })
+            }
+            Decision::RemoveReferences { remove, confirm_solid } => {
+                self.remove_references(item, &classified, &remove, confirm_solid).await
+            }
+            Decision::Delete { policy, stop_blocking_first } => {
+                self.delete(item, &classified, policy, stop_blocking_first).await
+            }
+        }
+    }
+
+    /// Asks whether the owners that are gone live in another namespace, which is a mistake of
+    /// the dependent's author.
+    pub(super) fn check_owner_namespaces(&self, item: &ObjectSnapshot, classified: &[Classified]) {
+        let is_gone =
+            |owner: &Classified| matches!(owner.class, ReferenceClass::Absent | ReferenceClass::InvalidScope);
+        let each = item.references.iter().zip(classified).filter(|(_, owner)| is_gone(owner));
+        self.context.namespace_check.check(&item.identity, each.map(|(seen, _)| &seen.reference));
+    }
+}
+
+/// Why the look-ups of owners were not sent, if nothing else keeps the object.
+fn only_deferred(classified: &[Classified]) -> Option<ApiError> {
+    // Nothing follows from those that were not asked.
+    let is_unresolved = |owner: &&Classified| owner.class == ReferenceClass::Unresolved;
+    let mut failed =
+        classified.iter().filter(is_unresolved).filter(|owner| owner.evidence != Evidence::NotAsked);
+    let first = failed.next()?.deferred.clone()?;
+    failed.all(|owner| owner.deferred.is_some()).then_some(*first)
+}
+
+/// Why an object is parked, with the reasons of some of its references.
+fn parked_error(reason: &ParkReason, item: &ObjectSnapshot, classified: &[Classified]) -> String {
+    let mut text = reason.to_string();
+    let unresolved = classified.iter().filter(|owner| owner.class == ReferenceClass::Unresolved).count();
+    let each = item.references.iter().zip(classified);
+    append_listed(&mut text, "; ", unresolved, each.filter_map(|(seen, owner)| owner.error(&seen.reference)));
+    text
+}

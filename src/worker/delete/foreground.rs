@@ -1,0 +1,87 @@
+//! Foreground deletion: lets an owner go that no dependent blocks any more.
+
+use super::work::DeleteWork;
+use crate::actors::pool::Outcome;
+use crate::api::{Finalizer, FinalizerRemoval, WriteVerb};
+use crate::telemetry::StuckReason;
+use crate::worker::decision::DecisionLine;
+use crate::worker::interrupted::Interrupted;
+use crate::worker::remove_reference::after_finalizer_removal;
+use kube_gc_core::graph::{ForegroundProgress, ObjectSnapshot, Snapshot};
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::object::DeletionState;
+
+impl DeleteWork {
+    /// No dependent is known to block the object any more: let it go.
+    pub(super) async fn finish_foreground(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
+        let doubtful = item.foreground == ForegroundProgress::PerhapsBlocked;
+        if doubtful && self.context.graph.is_blocked_through_unread(&item.identity.uid).await? {
+            return Ok(Completion::Retry {
+                reason: StuckReason::Unresolved,
+                error: format!(
+                    "a dependent blocks {} through an apiVersion that discovery fails for; \
+                     this is decided when that can be read (see /debug/discovery)",
+                    item.identity
+                )
+                .into(),
+            });
+        }
+        let line = DecisionLine::new(&self.context.decisions, &item.identity, "remove_finalizer")
+            .finalizer(Finalizer::Foreground);
+        // One to read it, and one to patch it.
+        let turn = match self.context.api.write_slot(WriteVerb::Patch, &item.identity, 2).await {
+            Ok(turn) => turn,
+            Err(error) => {
+                line.finish(&Err::<FinalizerRemoval, _>(error.clone()));
+                return Err(error.into());
+            }
+        };
+        // Not before: another dependent may have come meanwhile, and what the answer above
+        // could not name any more is in the graph by now.
+        if !self.still_unblocked(item, doubtful).await? {
+            // Whatever blocks it now wakes it when it goes.
+            return Ok(Completion::Done);
+        }
+        let removal = turn.api().remove_finalizer(&item.identity, Finalizer::Foreground).await;
+        line.finish(&removal);
+        if let FinalizerRemoval::Removed(facts) = removal? {
+            self.context.graph.expect(&item.identity.key(), after_finalizer_removal(item, &facts));
+        }
+        Ok(Completion::Done)
+    }
+
+    /// The dependents of a cluster-scoped owner live in every partition: what they
+    /// had to tell must have arrived before it may go.
+    pub(super) async fn still_unblocked(
+        &self,
+        item: &ObjectSnapshot,
+        doubtful: bool,
+    ) -> Result<bool, Interrupted> {
+        if doubtful || item.identity.namespace.is_none() {
+            self.context.graph.fence().await?;
+        }
+        let Snapshot::Object(now) = self.context.graph.look(&item.identity.key()).await? else {
+            return Ok(false);
+        };
+        match (now.deletion, now.foreground) {
+            (DeletionState::DeletingDependents, ForegroundProgress::Unblocked) => Ok(true),
+            (DeletionState::DeletingDependents, ForegroundProgress::PerhapsBlocked) if doubtful => Ok(true),
+            (DeletionState::DeletingDependents, ForegroundProgress::PerhapsBlocked) => {
+                Err(Interrupted::Changed("a part of the API cannot be read any more"))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Objects that delete their dependents in the foreground wait for each other
+    /// in a circle: one that stops blocking lets all of them go.
+    pub(super) async fn break_deadlock(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
+        let line = DecisionLine::new(&self.context.decisions, &item.identity, "stop_blocking");
+        let references: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
+        let version = item.resource_version.as_ref();
+        let patched = self.context.api.stop_blocking(&item.identity, &references, version).await;
+        line.finish(&patched);
+        self.expect_patch(item, &patched?);
+        Ok(Completion::Done)
+    }
+}

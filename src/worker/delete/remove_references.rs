@@ -1,0 +1,120 @@
+//! Removes the references of an object to owners that are gone, because another owner is there.
+
+use super::work::DeleteWork;
+use crate::actors::pool::Outcome;
+use crate::api::{ApiError, ErrorClass, LookUp, Patched, WriteSlot, WriteVerb};
+use crate::worker::classified::Classified;
+use crate::worker::decision::DecisionLine;
+use crate::worker::interrupted::Interrupted;
+use crate::worker::remove_reference::ReferenceRemoval;
+use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, ReferenceSnapshot};
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::ResourceVersion;
+use kube_gc_core::verdict::{AfterConflict, Basis, Dependents, after_conflict};
+
+impl DeleteWork {
+    pub(super) async fn remove_references(
+        &self,
+        item: &ObjectSnapshot,
+        classified: &[Classified],
+        remove: &[usize],
+        confirm_solid: Option<usize>,
+    ) -> Result<Outcome, Interrupted> {
+        let line = DecisionLine::new(&self.context.decisions, &item.identity, "remove_references")
+            .owners(item, classified);
+        let is_gone = |index: &usize| classified.get(*index).is_some_and(Classified::is_gone);
+        // Those that wait were confirmed for this moment alone.
+        let gone_for_good = remove.iter().all(is_gone);
+        let remove: Vec<_> = remove.iter().filter_map(|index| item.references.get(*index)).collect();
+        let remove: Vec<_> = remove.into_iter().map(|seen| seen.reference.clone()).collect();
+        let all = item.references.iter().map(|seen| &seen.reference);
+        let removal = ReferenceRemoval::of(all, remove);
+        let version = item.resource_version.clone();
+        let version = version.filter(|_| !mutation::is(Mutation::PatchWithoutVersion));
+        let solid = confirm_solid.and_then(|index| item.references.get(index));
+        let patched = match solid {
+            Some(solid) => self.remove_beside(solid, item, &removal, version).await,
+            None => Ok(self.remove_at_rest(item, &removal, version, gone_for_good).await),
+        };
+        if let Ok(patched) = &patched {
+            line.finish(patched);
+        }
+        if let Ok(Ok(patched)) = &patched {
+            self.expect_patch(item, patched);
+        }
+        self.check_owner_namespaces(item, classified);
+        patched??;
+        Ok(Completion::Done)
+    }
+
+    /// Takes references away of which some wait: with the turn of the patch, one solid
+    /// owner is confirmed.
+    pub(super) async fn remove_beside(
+        &self,
+        solid: &ReferenceSnapshot,
+        item: &ObjectSnapshot,
+        removal: &ReferenceRemoval,
+        version: Option<ResourceVersion>,
+    ) -> Result<Result<Patched, ApiError>, Interrupted> {
+        let api = &self.context.api;
+        let requests = 1 + api.requests_for_patch(&item.identity.resource.group_resource);
+        let turn = match api.write_slot(WriteVerb::Patch, &item.identity, requests).await {
+            Ok(turn) => turn,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.confirm_solid(&turn, solid).await?;
+        let references = removal.references();
+        Ok(turn.api().remove_references(&item.identity, references, version.as_ref()).await)
+    }
+
+    /// Takes references away at the version that was decided on. If the object has changed,
+    /// and only in what the decision does not rest on, at the version that it has by then:
+    /// it may change faster than an event of it takes to get here.
+    pub(super) async fn remove_at_rest(
+        &self,
+        item: &ObjectSnapshot,
+        removal: &ReferenceRemoval,
+        mut version: Option<ResourceVersion>,
+        gone_for_good: bool,
+    ) -> Result<Patched, ApiError> {
+        let type_of_item = &item.identity.resource.group_resource;
+        let api = &self.context.api;
+        let mut turn: Option<WriteSlot> = None;
+        let basis = Basis::of(item);
+        let mut conflicts = 0;
+        loop {
+            let way = turn.as_ref().map_or(api, WriteSlot::api);
+            let patched = way.remove_references(&item.identity, removal.references(), version.as_ref()).await;
+            let is_conflict = patched.as_ref().is_err_and(|error| error.class == ErrorClass::Conflict);
+            if !is_conflict || !gone_for_good || version.is_none() {
+                return patched;
+            }
+            conflicts += 1;
+            // To be read and patched without a pause in between; and not to be waited for
+            // while the last turn is held.
+            drop(turn.take());
+            let requests = 1 + api.requests_for_patch(type_of_item);
+            let next = turn.insert(api.write_slot(WriteVerb::Patch, &item.identity, requests).await?);
+            let live = match next.api().look_up(&item.identity).await {
+                Ok(LookUp::Found(live)) => live,
+                Ok(LookUp::Absent(_)) => return Ok(Patched::Gone),
+                Err(_) => return patched,
+            };
+            let dependents = Dependents::of(item);
+            match after_conflict(&basis, version.as_ref(), Some(&live), dependents, conflicts) {
+                AfterConflict::DeleteWith(current) => version = Some(current),
+                // Decided afresh, or after a pause.
+                _ => return patched,
+            }
+        }
+    }
+
+    pub(super) fn expect_patch(&self, item: &ObjectSnapshot, patched: &Patched) {
+        if let Patched::Changed(facts) = patched
+            && let Some(version) = facts.resource_version.clone()
+        {
+            self.context.graph.expect(&item.identity.key(), ExpectedChange::Version(version));
+        }
+    }
+}

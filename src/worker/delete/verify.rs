@@ -1,0 +1,52 @@
+//! Verifies an owner that no monitor shows.
+
+use super::work::DeleteWork;
+use crate::actors::messages::Finding;
+use crate::actors::pool::Outcome;
+use crate::api::{ApiError, ErrorClass, LookUp};
+use crate::telemetry::StuckReason;
+use crate::worker::interrupted::{Interrupted, api_outcome};
+use kube_gc_core::graph::{Verification, VirtualSnapshot};
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::text::bounded;
+
+impl DeleteWork {
+    /// Finds out whether an owner exists that no monitor shows.
+    pub(super) async fn verify(&self, owner: &VirtualSnapshot) -> Result<Outcome, Interrupted> {
+        let VirtualSnapshot { identity, generation } = owner;
+        let finding = match self.look_ups.look_up(identity).await.answer {
+            Ok(LookUp::Found(_)) => {
+                return Ok(Completion::Retry {
+                    reason: StuckReason::NotObserved,
+                    error: bounded(format_args!("{identity} exists, and no monitor shows it yet")).into(),
+                });
+            }
+            Ok(LookUp::Absent(evidence)) => {
+                tracing::debug!(%identity, ?evidence, "owner is absent");
+                Finding::Absent
+            }
+            Err(error) if matches!(error.class, ErrorClass::NotServed) => Finding::NotServed,
+            Err(error) => return Ok(not_looked_up(&error)),
+        };
+        match self.context.graph.verified(identity, *generation, finding).await? {
+            Verification::Applied | Verification::Stale => Ok(Completion::Done),
+            Verification::Retry => Ok(Completion::Retry {
+                reason: StuckReason::NotObserved,
+                error: bounded(format_args!("{identity} is absent; another identity is tried next")).into(),
+            }),
+        }
+    }
+}
+
+/// An owner could not be looked up: it is tried again with backoff, at once when
+/// discovery changes or a type can be listed again, and not before the API server
+/// wants to hear of it.
+fn not_looked_up(error: &ApiError) -> Outcome {
+    match (error.class, api_outcome(error)) {
+        _ if mutation::is(Mutation::ForgetFailedLookUp) => Completion::Done,
+        (ErrorClass::Throttled { .. } | ErrorClass::Deferred { .. }, outcome) => outcome,
+        (_, Completion::Retry { error, .. }) => Completion::Retry { reason: StuckReason::Unresolved, error },
+        (_, outcome) => outcome,
+    }
+}

@@ -1,0 +1,98 @@
+//! The delete pool's work on one key.
+
+use std::sync::Arc;
+
+use actix::Recipient;
+
+use super::confirmations::Confirmations;
+use super::context::DeleteContext;
+use super::look_ups::LookUps;
+use super::pace::Pace;
+use crate::actors::messages::Enqueue;
+use crate::actors::pool::{Outcome, Place, Work};
+use crate::telemetry::Queue;
+use crate::worker::interrupted::{Interrupted, deferred};
+use kube_gc_core::graph::{ObjectSnapshot, Snapshot};
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mutation;
+use kube_gc_core::object::Key;
+use kube_gc_core::verdict::{Precheck, precheck};
+
+/// Decides about objects whose owners may be gone, and about owners that are
+/// deleting dependents.
+#[derive(Clone, Debug)]
+pub struct DeleteWork {
+    pub(super) context: DeleteContext,
+    pub(super) look_ups: LookUps,
+    pub(super) confirmations: Confirmations,
+    /// Where objects are worked on that name very many owners.
+    pub(super) large: Recipient<Enqueue>,
+    /// How fast owners of these are looked up.
+    pub(super) pace: Pace,
+}
+
+impl Work for DeleteWork {
+    const QUEUE: Queue = Queue::AttemptToDelete;
+
+    async fn work(&self, key: Key, place: Place) -> Outcome {
+        if let Some(deferred) = deferred(&self.context.api) {
+            return deferred;
+        }
+        match self.now().attempt(&key, &place).await {
+            Ok(outcome) => outcome,
+            Err(interrupted) => interrupted.outcome(),
+        }
+    }
+}
+
+impl DeleteWork {
+    /// The work, on these means.
+    #[must_use]
+    pub fn new(context: DeleteContext, large: Recipient<Enqueue>) -> Self {
+        let look_ups = LookUps::new(context.api.clone(), Arc::clone(&context.absent_owners));
+        let confirmations = Confirmations::new(context.api.restore_fence().clone());
+        Self { context, look_ups, confirmations, large, pace: Pace::default() }
+    }
+
+    /// For one decision, which begins now.
+    fn now(&self) -> Self {
+        Self { context: self.context.now(), ..self.clone() }
+    }
+
+    pub(super) async fn attempt(&self, key: &Key, place: &Place) -> Result<Outcome, Interrupted> {
+        let snapshot = if place.is_worker() {
+            let Some(snapshot) = self.context.graph.look_at_small(key).await? else {
+                self.large.do_send(Enqueue::from(vec![key.clone()]));
+                return Ok(Completion::Done);
+            };
+            snapshot
+        } else {
+            self.context.graph.look(key).await?
+        };
+        match snapshot {
+            // What matters is queued again when it is known.
+            Snapshot::Gone | Snapshot::AwaitsEvent => Ok(Completion::Done),
+            Snapshot::Virtual(owner) => self.verify(&owner).await,
+            Snapshot::Object(item) => self.object(&item).await,
+        }
+    }
+
+    async fn object(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
+        mutation::panic_over(&item.identity.name);
+        match precheck(item) {
+            Precheck::Nothing(reason) => {
+                tracing::trace!(object = %item.identity, %reason, "nothing to do");
+                Ok(Completion::Done)
+            }
+            Precheck::WaitForDependents(blocking) => {
+                tracing::debug!(object = %item.identity, blocking, "waits for its blocking dependents");
+                Ok(Completion::Done)
+            }
+            Precheck::RemoveForegroundFinalizer | Precheck::AskForUnreadReferences => {
+                self.finish_foreground(item).await
+            }
+            Precheck::BreakDeadlock => self.break_deadlock(item).await,
+            Precheck::Classify => self.decide(item).await,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Why a worker could not finish a key, and what becomes of the key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::actors::graph_handle::PartitionEnded;
+use crate::actors::pool::Outcome;
+use crate::api::{Api, ApiError, ErrorClass};
+use crate::telemetry::StuckReason;
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::text::bounded;
+
+/// Why a key could not be finished now.
+#[derive(Debug)]
+pub enum Interrupted {
+    /// A request failed.
+    Api(ApiError),
+    /// The graph ended.
+    Graph(PartitionEnded),
+    /// The world moved on: decide afresh.
+    Changed(&'static str),
+    /// Nothing is deleted for now.
+    Braked(Arc<str>),
+}
+
+impl From<ApiError> for Interrupted {
+    fn from(error: ApiError) -> Self {
+        Self::Api(error)
+    }
+}
+
+impl From<PartitionEnded> for Interrupted {
+    fn from(error: PartitionEnded) -> Self {
+        Self::Graph(error)
+    }
+}
+
+impl Interrupted {
+    /// Whether nothing was tried, for no failure of its own.
+    #[must_use]
+    pub const fn is_deferred(&self) -> bool {
+        matches!(self, Self::Api(ApiError { class: ErrorClass::Deferred { .. }, .. }))
+    }
+
+    /// What becomes of the key.
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        match self {
+            Self::Changed(what) => Completion::Retry { reason: StuckReason::Conflict, error: what.into() },
+            Self::Graph(error) => {
+                Completion::Retry { reason: StuckReason::Failed, error: error.to_string().into() }
+            }
+            Self::Braked(error) => Completion::Park { reason: StuckReason::Braked, error },
+            Self::Api(error) => api_outcome(&error),
+        }
+    }
+}
+
+/// What becomes of every key while no request is sent, if none is at this moment.
+#[must_use]
+pub fn deferred(api: &Api) -> Option<Outcome> {
+    api.held().as_ref().map(api_outcome)
+}
+
+/// What becomes of a key whose request failed.
+#[must_use]
+pub fn api_outcome(error: &ApiError) -> Outcome {
+    let text: Arc<str> = bounded(error).into();
+    match error.class {
+        // It was decided and reported; there is nothing left to do.
+        ErrorClass::DryRun => Completion::Done,
+        ErrorClass::Conflict => Completion::Retry { reason: StuckReason::Conflict, error: text },
+        // At once: where watches break again and again, who waits is late again.
+        ErrorClass::Fenced => {
+            Completion::RetryAfter { after: Duration::ZERO, reason: StuckReason::Conflict, error: text }
+        }
+        ErrorClass::Throttled { retry_after: Some(after) } => {
+            Completion::RetryAfter { after, reason: StuckReason::Throttled, error: text }
+        }
+        ErrorClass::Throttled { retry_after: None } => {
+            Completion::Retry { reason: StuckReason::Throttled, error: text }
+        }
+        ErrorClass::Denied => Completion::Retry { reason: StuckReason::Denied, error: text },
+        ErrorClass::Deferred { .. } if mutation::is(Mutation::ForgetDeferred) => Completion::Done,
+        ErrorClass::Deferred { retry_after } => {
+            Completion::Defer { after: retry_after, reason: StuckReason::Deferred, error: text }
+        }
+        _ => Completion::Retry { reason: StuckReason::Failed, error: text },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason_of(class: ErrorClass) -> Option<StuckReason> {
+        let error =
+            ApiError { class, action: "DELETE", target: "pods a/b".into(), message: "no".into(), code: None };
+        match api_outcome(&error) {
+            Completion::Retry { reason, error } => {
+                assert!(error.ends_with("no"), "in the server's own words: {error}");
+                Some(reason)
+            }
+            Completion::Done
+            | Completion::Again
+            | Completion::RetryAfter { .. }
+            | Completion::Defer { .. }
+            | Completion::Park { .. } => None,
+        }
+    }
+
+    #[test]
+    fn a_denial_is_told_from_a_failure() {
+        assert_eq!(reason_of(ErrorClass::Denied), Some(StuckReason::Denied));
+        assert_eq!(reason_of(ErrorClass::Transient), Some(StuckReason::Failed));
+        assert_eq!(reason_of(ErrorClass::Refused), Some(StuckReason::Failed));
+        assert_eq!(reason_of(ErrorClass::DryRun), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! Warns when an owner lives in another namespace than its dependent.
+//!
+//! Every partition has to be asked for an absent owner. A task does that after the write, so
+//! that no deletion waits for the answer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
+use crate::telemetry::record;
+use crate::worker::event_recorder::EventRecorder;
+use kube_gc_core::graph::Report;
+use kube_gc_core::object::{Identity, OwnerReference, Uid};
+
+/// Objects that wait to be checked. Beyond that, a check is dropped and counted.
+const WAITING: usize = 4096;
+/// How long the answer for one uid is used again.
+const LOCATED_FOR: Duration = Duration::from_secs(1);
+/// How many answers are kept.
+const LOCATED_AT_MOST: usize = 1024;
+
+/// A handle to the task that checks. It never waits.
+#[derive(Clone, Debug)]
+pub struct NamespaceCheck {
+    checks: mpsc::Sender<Check>,
+}
+
+/// An object, and its references to owners that are absent from its namespace.
+#[derive(Debug)]
+struct Check {
+    dependent: Identity,
+    references: Vec<OwnerReference>,
+}
+
+impl NamespaceCheck {
+    /// The handle, and the task that must be run for it.
+    pub fn new(
+        graph: GraphHandle,
+        event_recorder: EventRecorder,
+        ending: CancellationToken,
+    ) -> (Self, impl Future<Output = ()> + Send) {
+        let (checks, inbox) = mpsc::channel(WAITING);
+        let task = async move { ending.run_until_cancelled(run(graph, event_recorder, inbox)).await };
+        (Self { checks }, async { task.await.unwrap_or_default() })
+    }
+
+    /// A handle to no task.
+    #[cfg(test)]
+    pub fn silent() -> Self {
+        Self { checks: mpsc::channel(1).0 }
+    }
+
+    /// Checks these references of an object, later.
+    pub fn check<'a>(&self, dependent: &Identity, references: impl Iterator<Item = &'a OwnerReference>) {
+        let references: Vec<_> = references.cloned().collect();
+        if references.is_empty() {
+            return;
+        }
+        if self.checks.try_send(Check { dependent: dependent.clone(), references }).is_err() {
+            record::report_dropped();
+        }
+    }
+}
+
+async fn run(graph: GraphHandle, event_recorder: EventRecorder, mut inbox: mpsc::Receiver<Check>) {
+    let mut located = Located::default();
+    while let Some(Check { dependent, references }) = inbox.recv().await {
+        for reference in references {
+            let Ok(found) = located.find(&graph, &reference.uid).await else {
+                // A partition has ended, and the process ends with it.
+                return;
+            };
+            let is_elsewhere =
+                |owner: &Identity| owner.namespace.is_some() && owner.namespace != dependent.namespace;
+            if found.iter().any(is_elsewhere) {
+                let dependent = dependent.clone();
+                event_recorder.report(Report::NamespaceMismatch { dependent, reference });
+            }
+        }
+    }
+}
+
+/// Who has which uid, as the graph answered lately: an owner may have thousands of dependents.
+#[derive(Debug, Default)]
+struct Located(HashMap<Uid, (Instant, Arc<[Identity]>)>);
+
+impl Located {
+    async fn find(&mut self, graph: &GraphHandle, uid: &Uid) -> Result<Arc<[Identity]>, PartitionEnded> {
+        let now = Instant::now();
+        let is_recent = |at: &Instant| now.duration_since(*at) < LOCATED_FOR;
+        if let Some((at, found)) = self.0.get(uid)
+            && is_recent(at)
+        {
+            return Ok(Arc::clone(found));
+        }
+        let found: Arc<[Identity]> = graph.locate(uid).await?.into();
+        if self.0.len() >= LOCATED_AT_MOST {
+            self.0.retain(|_, (at, _)| is_recent(at));
+        }
+        if self.0.len() < LOCATED_AT_MOST {
+            self.0.insert(uid.clone(), (now, Arc::clone(&found)));
+        }
+        Ok(found)
+    }
+}
