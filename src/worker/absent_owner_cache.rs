@@ -1,5 +1,5 @@
-//! What workers share: identities that were proved absent, and owners whose
-//! dependents were orphaned.
+//! Owners that were proved absent, and owners whose dependents were orphaned. All workers share
+//! them.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,7 @@ use kube_gc_core::object::Identity;
 
 /// A bounded set of identities that forgets the least recently used ones.
 ///
-/// A concurrent cache by nature: many workers ask, partitions and workers
-/// remember, and an entry that is forgotten only costs a request.
+/// Workers read it, and both workers and partitions write it. A lost entry only costs a request.
 #[derive(Debug)]
 pub struct IdentityCache {
     entries: DashMap<Identity, AtomicU64>,
@@ -27,7 +26,7 @@ impl IdentityCache {
         Self { entries: DashMap::new(), capacity, clock: AtomicU64::new(0) }
     }
 
-    /// Puts an identity in.
+    /// Inserts an identity.
     pub fn remember(&self, identity: &Identity) {
         let now = self.tick();
         self.entries.insert(identity.clone(), AtomicU64::new(now));
@@ -36,31 +35,30 @@ impl IdentityCache {
         }
     }
 
-    /// Whether the identity is in; asking keeps it in.
+    /// Whether the cache has the identity. The call counts as a use.
     #[must_use]
     pub fn contains(&self, identity: &Identity) -> bool {
         let now = self.tick();
         self.entries.get(identity).map(|used| used.store(now, Ordering::Relaxed)).is_some()
     }
 
-    /// Takes an identity out.
+    /// Removes an identity.
     pub fn forget(&self, identity: &Identity) {
         self.entries.remove(identity);
     }
 
-    /// Takes everything out: after the store went back in time, nothing that was
-    /// proved before holds.
+    /// Removes everything: after a restore of the store, earlier proofs are void.
     pub fn clear(&self) {
         self.entries.clear();
     }
 
-    /// How many identities are in.
+    /// The number of identities.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether it holds none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -82,13 +80,13 @@ impl IdentityCache {
     }
 }
 
-/// What the workers of both pools remember.
+/// The caches that the workers of both pools share.
 #[derive(Debug)]
 pub struct AbsentOwnerCache {
     /// Identities proved absent (500 in kube-controller-manager).
     pub absent: IdentityCache,
-    /// Owners whose orphan finalizer we removed: a dependent that turns up late
-    /// loses its reference to one instead of being deleted (kubernetes#26120).
+    /// Owners whose orphan finalizer was removed. A dependent that shows up late loses its
+    /// reference instead of being deleted (kubernetes#26120).
     pub orphaned: IdentityCache,
 }
 

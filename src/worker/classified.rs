@@ -10,18 +10,18 @@ use kube_gc_core::object::OwnerReference;
 use kube_gc_core::text::word;
 use kube_gc_core::verdict::{Confirmation, ReferenceClass};
 
-/// How it is known what an owner is.
+/// What the class of an owner rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// The catalog alone: the kind is not served, or has the wrong scope.
+    /// Discovery: the kind is not served, or has the wrong scope.
     Catalog,
-    /// A synced monitor shows it, or it was proved absent and is kept as such.
+    /// The graph: a synced monitor shows the owner, or the graph has it as absent.
     Graph,
-    /// It was proved absent not long ago.
+    /// The absent owner cache.
     Remembered,
-    /// Looked up just now, or within the last second for another dependent.
+    /// A look-up just now, or within the last second for another dependent.
     Live,
-    /// It is not known: nothing would follow from it.
+    /// Nothing: the owner was not looked up, because its class would change nothing.
     NotAsked,
 }
 
@@ -42,17 +42,17 @@ impl fmt::Display for Evidence {
 pub struct Classified {
     /// The class.
     pub class: ReferenceClass,
-    /// How it is known.
+    /// What the class rests on.
     pub evidence: Evidence,
     /// What a waiting owner's class rests on.
     pub confirmed: Option<Box<Confirmation>>,
     /// Why it could not be looked up.
     pub(super) error: Option<Arc<str>>,
-    /// How long the API server asks to be left alone with it.
+    /// How long the API server asks to wait before the next look-up.
     pub retry_after: Option<Duration>,
-    /// Why nobody was asked, if the request was held back.
+    /// Why the look-up was not sent, if it was deferred.
     pub deferred: Option<Box<ApiError>>,
-    /// Whether the request for it got no answer.
+    /// Whether the look-up got no answer.
     pub is_unanswered: bool,
 }
 
@@ -75,13 +75,13 @@ impl Classified {
         Self { is_unanswered, ..Self::new(ReferenceClass::Unresolved, Evidence::Live) }
     }
 
-    /// Whether nothing can bring the owner back.
+    /// Whether the owner is gone for good.
     pub(super) const fn is_gone(&self) -> bool {
         matches!(self.class, ReferenceClass::Absent | ReferenceClass::Orphaned)
     }
 
-    /// Why it could not be found out what the owner of this reference is, if it could not.
-    /// Made up when it is asked for: thousands of references may have the same reason.
+    /// Why the owner of this reference could not be resolved. The text is built on demand, since
+    /// thousands of references may have the same reason.
     #[must_use]
     pub fn error(&self, reference: &OwnerReference) -> Option<Arc<str>> {
         match (&self.error, self.class, self.evidence) {

@@ -1,4 +1,4 @@
-//! Tells people what the graph noticed: log lines, events, counters.
+//! Reports wrong owner references by log lines, events and counters.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem::{Discriminant, discriminant};
@@ -12,38 +12,36 @@ use kube_gc_core::graph::Report;
 use kube_gc_core::object::{Identity, OwnerReference, Uid};
 use kube_gc_core::text::{LISTED, word};
 
-/// Reports that wait to be told. More than this at once is a flood of the same
-/// mistake; the rest is counted and the decision lines still name each of them.
+/// Reports that wait to be recorded. More at once is a flood of the same mistake: the rest is
+/// counted, and the decision lines still name each of them.
 const WAITING: usize = 1024;
-/// How many (dependent, owner) pairs are remembered, so that one mistake is told
-/// once and not at every look.
+/// How many (dependent, owner) pairs are remembered, so that each mistake is reported once.
 const REMEMBERED: usize = 4096;
-/// How many owners of one dependent are told of. The rest of them is counted: its author
-/// knows by then.
+/// How many owners of one dependent are reported. The rest is counted: its author knows by then.
 const OF_ONE_DEPENDENT: usize = LISTED;
 /// The reason of the event on a dependent whose reference crosses namespaces.
 pub const OWNER_REF_INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
 
-/// A handle to the reporter's task. Never waits: telling must not hold up the graph.
+/// A handle to the task that records events. It never waits, so that the graph is not held up.
 #[derive(Debug, Clone)]
 pub struct EventRecorder {
     reports: mpsc::Sender<Report>,
 }
 
 impl EventRecorder {
-    /// A reporter and the task that must be run for it.
+    /// A recorder, and the task that must be run for it.
     pub fn new(api: Api, ending: CancellationToken) -> (Self, impl Future<Output = ()> + Send) {
         let (reports, inbox) = mpsc::channel(WAITING);
         (Self { reports }, run(api, inbox, ending))
     }
 
-    /// A reporter that nobody listens to.
+    /// A recorder without a task.
     #[cfg(test)]
     pub fn silent() -> Self {
         Self { reports: mpsc::channel(1).0 }
     }
 
-    /// Tells of something.
+    /// Reports something.
     pub fn report(&self, report: Report) {
         if self.reports.try_send(report).is_err() {
             record::report_dropped();
@@ -62,7 +60,7 @@ async fn run(api: Api, mut inbox: mpsc::Receiver<Report>, ending: CancellationTo
                 None => return,
             },
         };
-        // One pair can be told of for more than one reason.
+        // One pair can be reported for more than one reason.
         let why = discriminant(&report);
         match report {
             Report::NamespaceMismatch { dependent, reference } => {
@@ -95,10 +93,10 @@ async fn run(api: Api, mut inbox: mpsc::Receiver<Report>, ending: CancellationTo
 /// What became of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recorded {
-    /// It is there, or there is no use in trying again.
+    /// It was recorded, or a retry would not help.
     Finally,
-    /// Not now, say because another replica writes. Whoever looks at the dependent before
-    /// anything is done to it tells of it again.
+    /// Not now, for example because another replica writes. The next decision on the dependent
+    /// reports it again.
     Later,
 }
 
@@ -125,7 +123,7 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
     }
 }
 
-/// A reference as it was written, as far as that can be shown.
+/// A reference as its author wrote it, cut to what can be printed.
 #[derive(Debug)]
 pub struct Written<'a>(pub &'a OwnerReference);
 
@@ -137,7 +135,7 @@ impl std::fmt::Display for Written<'_> {
     }
 }
 
-/// What has been told lately.
+/// What was reported lately.
 #[derive(Debug, Default)]
 struct Told {
     pairs: HashSet<(Discriminant<Report>, Uid, Uid)>,
@@ -178,7 +176,7 @@ impl Told {
         }
     }
 
-    /// It could not be told after all.
+    /// It could not be recorded after all.
     fn forget(&mut self, why: Discriminant<Report>, about: &Identity, other: &Uid) {
         let pair = (why, about.uid.clone(), other.clone());
         if self.pairs.remove(&pair) {

@@ -11,16 +11,16 @@ use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::text::bounded;
 
-/// Why a key could not be finished now.
+/// Why a worker stopped before it had finished a key.
 #[derive(Debug)]
 pub enum Interrupted {
     /// A request failed.
     Api(ApiError),
-    /// The graph ended.
+    /// A partition of the graph has ended.
     Graph(PartitionEnded),
-    /// The world moved on: decide afresh.
+    /// What the decision rests on has changed. The key is re-evaluated.
     Changed(&'static str),
-    /// Nothing is deleted for now.
+    /// The brake is engaged.
     Braked(Arc<str>),
 }
 
@@ -37,7 +37,7 @@ impl From<PartitionEnded> for Interrupted {
 }
 
 impl Interrupted {
-    /// Whether nothing was tried, for no failure of its own.
+    /// Whether no request was sent, for a reason that is not the object's own.
     #[must_use]
     pub const fn is_deferred(&self) -> bool {
         matches!(self, Self::Api(ApiError { class: ErrorClass::Deferred { .. }, .. }))
@@ -68,10 +68,10 @@ pub fn deferred(api: &Api) -> Option<Outcome> {
 pub fn api_outcome(error: &ApiError) -> Outcome {
     let text: Arc<str> = bounded(error).into();
     match error.class {
-        // It was decided and reported; there is nothing left to do.
+        // The decision has been logged. A dry run does no more.
         ErrorClass::DryRun => Completion::Done,
         ErrorClass::Conflict => Completion::Retry { reason: StuckReason::Conflict, error: text },
-        // At once: where watches break again and again, who waits is late again.
+        // Without a pause: where watches break again and again, the next retry would be void too.
         ErrorClass::Fenced => {
             Completion::RetryAfter { after: Duration::ZERO, reason: StuckReason::Conflict, error: text }
         }

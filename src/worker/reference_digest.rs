@@ -1,4 +1,4 @@
-//! What a decision says of an object's references, in few bytes however many there are.
+//! A digest of an object's references, of bounded size whatever their number.
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::sync::LazyLock;
@@ -7,24 +7,24 @@ use kube_gc_core::object::OwnerReference;
 use kube_gc_core::text::LISTED;
 use kube_gc_core::verdict::ReferenceClass;
 
-/// Seeded once for each process: nobody can make references that look like others.
+/// Seeded once for each process, so that nobody can craft references that collide.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// The references that an object had when it was decided on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferenceDigest {
-    /// Of all of them, in order.
+    /// A fingerprint of all references, in order.
     pub all: Fingerprint,
-    /// Those that are to go if the dangling ones do.
+    /// The references that a removal of dangling references removes.
     pub gone: RemovedReferences,
 }
 
-/// Stands for references in a certain order, with all that they say.
+/// A hash of references in their order, with all of their fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// Of these.
+    /// The fingerprint of these references.
     pub fn of<'a>(references: impl Iterator<Item = &'a OwnerReference>) -> Self {
         let mut hasher = HASHER.build_hasher();
         references.for_each(|reference| reference.hash(&mut hasher));
@@ -32,20 +32,20 @@ impl Fingerprint {
     }
 }
 
-/// References that are to go.
+/// References that are to be removed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RemovedReferences {
     /// The first of them.
     pub some: Vec<OwnerReference>,
     /// How many there are.
     pub count: usize,
-    /// Stands for those that stay, in whatever order.
+    /// A hash of the references that stay, in any order.
     stay: u64,
 }
 
 impl RemovedReferences {
-    /// Whether none of them is left. Of more than are kept it is only said when exactly
-    /// those that were to stay are there.
+    /// Whether none of them is left. If there were more than are kept here, this holds only when
+    /// exactly the references that were to stay are there.
     pub fn is_gone_from(&self, now: &[OwnerReference]) -> bool {
         if self.some.len() < self.count {
             return now.iter().fold(0, add) == self.stay;
@@ -57,10 +57,10 @@ impl RemovedReferences {
 impl ReferenceDigest {
     /// Of an object with these references, classified; see [`decide`](kube_gc_core::verdict::decide()).
     pub fn of<'a>(references: impl Iterator<Item = (&'a OwnerReference, ReferenceClass)> + Clone) -> Self {
-        let is_held = references.clone().any(|(_, class)| class == ReferenceClass::Solid);
+        let has_solid_owner = references.clone().any(|(_, class)| class == ReferenceClass::Solid);
         let goes = |class| match class {
             ReferenceClass::Orphaned => true,
-            ReferenceClass::Absent | ReferenceClass::Waiting => is_held,
+            ReferenceClass::Absent | ReferenceClass::Waiting => has_solid_owner,
             ReferenceClass::Solid | ReferenceClass::Unresolved | ReferenceClass::InvalidScope => false,
         };
         let mut gone = RemovedReferences { some: Vec::new(), count: 0, stay: 0 };
@@ -74,7 +74,8 @@ impl ReferenceDigest {
                 gone.some.push(reference.clone());
             }
         }
-        // Only what many are told by: that others came or went does not make it another removal.
+        // Only needed for more than are kept. Otherwise other references may come and go, and it
+        // is still the same removal.
         if gone.some.len() == gone.count {
             gone.stay = 0;
         }
@@ -87,7 +88,7 @@ fn add(sum: u64, reference: &OwnerReference) -> u64 {
     sum.wrapping_add(HASHER.hash_one((api_version, kind, name, uid)))
 }
 
-/// Whether two references name one owner; what else they say of it may have been changed.
+/// Whether two references name the same owner. Their other fields may differ.
 fn names_same(one: &OwnerReference, other: &OwnerReference) -> bool {
     one.uid == other.uid
         && one.name == other.name

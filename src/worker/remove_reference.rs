@@ -1,4 +1,4 @@
-//! Cutting the tie between one dependent and an owner that lets it live.
+//! Removes owner references from an object that stays.
 
 use std::collections::HashSet;
 
@@ -7,9 +7,9 @@ use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot};
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{ObjectFacts, OwnerReference, Uid};
 
-/// Which references to patch away. The strategic merge patch goes by uid; where
-/// two of the object's references share one, it would take out the wrong entry, so
-/// the exact ones are named.
+/// Which references a patch removes. A strategic merge patch identifies a reference by its uid.
+/// Where two references of the object share a uid, it would remove the wrong one, so the patch
+/// names the exact references instead.
 #[derive(Debug)]
 pub enum ReferenceRemoval {
     /// By their uids.
@@ -19,7 +19,7 @@ pub enum ReferenceRemoval {
 }
 
 impl ReferenceRemoval {
-    /// Takes these references out of all of an object's.
+    /// Removes these of all references of an object.
     pub fn of<'a>(all: impl IntoIterator<Item = &'a OwnerReference>, remove: Vec<OwnerReference>) -> Self {
         let mut seen = HashSet::new();
         let is_unique = all.into_iter().all(|reference| seen.insert(&reference.uid));
@@ -40,8 +40,8 @@ impl ReferenceRemoval {
     }
 }
 
-/// What to expect after one of our finalizers was removed: the object's end if
-/// nothing else holds it, else its next version.
+/// What the watch will show after a finalizer was removed: the object's end, or its next version
+/// if another finalizer is left.
 #[must_use]
 pub fn after_finalizer_removal(item: &ObjectSnapshot, returned: &ObjectFacts) -> ExpectedChange {
     match &returned.resource_version {

@@ -1,7 +1,7 @@
-//! Which decisions say something new.
+//! Suppresses repeated log lines.
 //!
-//! An object that waits for a kind to be served is tried again and again, and the same
-//! comes of it each time. One line of the log says so; the others are counted.
+//! An object that waits for a kind to be served is retried again and again with the same result.
+//! The first result is logged, and the repetitions are counted.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,13 +13,13 @@ use tokio::time::Instant;
 use crate::telemetry::record;
 use kube_gc_core::object::Key;
 
-/// Objects whose last line is remembered. About more of them, lines repeat.
+/// How many objects are remembered. Beyond that, lines repeat.
 const REMEMBERED: usize = 8192;
-/// An object has no two lines within this, whatever they say: its author may change it all
-/// the time.
+/// The least time between two lines about one object, whatever they say: its author may change it
+/// all the time.
 const LEAST_PAUSE: Duration = Duration::from_secs(10);
 
-/// What was last logged of objects that wait.
+/// The last line about each object that waits.
 #[derive(Debug, Default)]
 pub struct Repeats {
     hasher: RandomState,
@@ -36,13 +36,13 @@ struct Last {
 struct Line {
     hash: u64,
     at: Instant,
-    /// Decisions since that were not logged.
+    /// Decisions that were not logged since.
     repeated: u64,
 }
 
 impl Repeats {
-    /// Whether a line about an object is to be logged now: how many were not since the last
-    /// one. `None`: it is not, and is counted.
+    /// Whether to log a line about an object. `Some` has the number of lines that were suppressed
+    /// since the last one. `None` means that the line is suppressed, and counted.
     pub fn news(&self, object: &Key, line: &str, now: Instant) -> Option<u64> {
         let hash = self.hasher.hash_one(line);
         let mut last = self.last();

@@ -2,7 +2,7 @@
 
 use crate::api::{Deleted, FinalizerRemoval, Patched};
 
-/// How a write that was answered ended, in a word for the log and the metrics.
+/// How a write ended, in a word for the log and the metrics.
 pub trait Ended {
     /// The word.
     fn word(&self) -> &'static str;

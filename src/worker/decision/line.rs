@@ -35,7 +35,7 @@ impl DecisionRecorder {
     }
 }
 
-/// A reference and what is known of its owner, for people.
+/// A reference and the class of its owner, for the log.
 struct Judgement<'a>(&'a OwnerReference, &'a Classified);
 
 impl Display for Judgement<'_> {
@@ -44,9 +44,8 @@ impl Display for Judgement<'_> {
     }
 }
 
-/// A decision on its way from being made to having had its effect. Written to the
-/// log when it ends: object, owners with their class and evidence, action,
-/// policy, outcome.
+/// A decision from the moment when it is made to the moment when its write is answered. It is
+/// logged then: object, owners with their class and evidence, action, policy, outcome.
 #[derive(Debug)]
 pub struct DecisionLine<'a> {
     object: &'a Identity,
@@ -96,7 +95,7 @@ impl<'a> DecisionLine<'a> {
         self
     }
 
-    /// With the one owner that it follows from.
+    /// With the owner that orphans the object.
     #[must_use]
     pub const fn owner(mut self, owner: &'a Identity) -> Self {
         self.owner = Some(owner);
@@ -111,18 +110,18 @@ impl<'a> DecisionLine<'a> {
         }
     }
 
-    /// It had its effect.
+    /// The write took effect, or turned out to be unnecessary.
     pub fn done(&self, ended: &impl Ended) {
         self.write(ended.word(), None);
     }
 
-    /// It did not come to its end.
+    /// The worker stopped before the write was answered.
     pub fn interrupted(&self, why: &Interrupted) {
         match why {
             Interrupted::Api(error) => self.failed(error),
             Interrupted::Graph(error) => self.write("failed", Some(error)),
             Interrupted::Changed(what) => {
-                // Nothing is wrong and nothing was done; the next line says what was.
+                // Not a failure, and nothing was written. The next decision has its own line.
                 record::decision(self.action, "decided_afresh", &self.object.resource.group_resource);
                 tracing::debug!(object = %self.object, action = self.action, %what, "decided afresh");
             }
@@ -130,11 +129,11 @@ impl<'a> DecisionLine<'a> {
         }
     }
 
-    /// Nothing can be done until something else changes.
+    /// The object waits until something else changes.
     pub fn parked(&self, reason: &dyn Display) {
         record::decision(self.action, "parked", &self.object.resource.group_resource);
         self.observed("parked", Some(reason));
-        // An outage meets all owners that are looked up at the time.
+        // An outage fails every look-up of the moment: a few lines speak for all.
         let is_unanswered =
             self.owners.is_some_and(|(_, classified)| classified.iter().any(|owner| owner.is_unanswered));
         if is_unanswered && !self.recorder.api.may_log_unanswered() {
@@ -156,7 +155,7 @@ impl<'a> DecisionLine<'a> {
         }
     }
 
-    /// What is shown of the owners that it rests on.
+    /// The owners that it rests on, for the log.
     fn shown_owners(&self) -> String {
         match (self.owners, self.owner) {
             (Some((item, classified)), _) => {
@@ -172,14 +171,15 @@ impl<'a> DecisionLine<'a> {
         }
     }
 
-    /// It is put off until a person resumes. One warning has said so, for all of them.
+    /// The brake is engaged. One warning has said so for all objects.
     fn braked(&self, why: &str) {
         record::decision(self.action, "braked", &self.object.resource.group_resource);
         self.observed("braked", Some(&why));
         tracing::debug!(object = %self.object, action = self.action, why, "held by the brake");
     }
 
-    /// Its request was not sent, for no failure of its own. One line speaks for all of them.
+    /// The request was not sent, for a reason that is not the object's own. One line elsewhere
+    /// speaks for all objects.
     pub fn deferred(&self, why: &dyn Display) {
         record::decision(self.action, "deferred", &self.object.resource.group_resource);
         tracing::debug!(object = %self.object, action = self.action, %why, "deferred");
@@ -187,7 +187,7 @@ impl<'a> DecisionLine<'a> {
 
     fn failed(&self, error: &ApiError) {
         let is_unsent = matches!(error.class, ErrorClass::GateClosed | ErrorClass::Fenced);
-        // An outage, or one broken connection, meets all that is under way.
+        // An outage, or one broken connection, fails every request that is in flight.
         let is_one_of_many = (error.is_unanswered() || is_unsent) && !self.recorder.api.may_log_unanswered();
         let outcome = match error.class {
             ErrorClass::DryRun => return self.write("dry_run", None),
@@ -218,7 +218,7 @@ impl<'a> DecisionLine<'a> {
         let owners = (!owners.is_empty()).then_some(owners);
         match error {
             None => tracing::info!(%object, action, policy, finalizer, owners, outcome, "decision"),
-            // Another collector was faster, as it should be.
+            // In a dry run the other collector is expected to be faster.
             Some(error) if self.dry_run && outcome == "conflict" || is_one_of_many => {
                 tracing::debug!(%object, action, policy, finalizer, owners, outcome, %error, "decision");
             }

@@ -14,7 +14,7 @@ use kube_gc_core::verdict::ReferenceClass;
 /// The longest error of one owner that is kept with a decision.
 const LONGEST_ERROR: usize = LONGEST / 4;
 
-/// Hears of every decision when it has ended, next to the log.
+/// Observes every decision when it has ended.
 pub trait DecisionObserver: Debug + Send + Sync {
     /// A decision has ended.
     fn decided(&self, decision: &DecisionRecord);
@@ -25,24 +25,24 @@ pub trait DecisionObserver: Debug + Send + Sync {
 pub struct DecisionRecord {
     /// The object that it is about.
     pub object: Identity,
-    /// What was to be done: `delete`, `remove_references`, `remove_finalizer`, …
+    /// The action: `delete`, `remove_references`, `remove_finalizer`, …
     pub action: &'static str,
-    /// With which propagation policy.
+    /// The propagation policy.
     pub policy: Option<PropagationPolicy>,
-    /// Which finalizer it is about.
+    /// The finalizer to remove.
     pub finalizer: Option<Finalizer>,
     /// The owners that the object names, and what is known of each: the first
     /// [`LISTED`] of them, in [`LONGEST`] bytes of text.
     pub owners: Vec<JudgedOwner>,
     /// How many more it names.
     pub more_owners: usize,
-    /// In a dry run: what it rests on, for somebody who compares.
+    /// In a dry run: the references that it rests on, for the comparison.
     pub basis: Option<ReferenceDigest>,
-    /// The one owner that it follows from.
+    /// The owner that orphans this object.
     pub owner: Option<Identity>,
-    /// How it ended, in the word of the log and the metrics.
+    /// How it ended, in the word that the log and the metrics use.
     pub outcome: &'static str,
-    /// Why it did not end well, if it did not.
+    /// Why it failed, if it did.
     pub error: Option<String>,
 }
 
@@ -60,21 +60,21 @@ impl DecisionRecord {
     }
 }
 
-/// What one owner reference was worth.
+/// An owner reference and its class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JudgedOwner {
     /// The reference.
     pub reference: OwnerReference,
-    /// What it is worth.
+    /// The class.
     pub class: ReferenceClass,
-    /// How that is known.
+    /// What the class rests on.
     pub evidence: Evidence,
-    /// Why it could not be found out, in the words of whoever was asked.
+    /// Why the owner could not be resolved, in the API server's words.
     pub error: Option<Arc<str>>,
 }
 
 impl JudgedOwner {
-    /// A reference with what is known of its owner. What is too long to be shown is cut.
+    /// A reference with the class of its owner. Long texts are cut.
     fn of(reference: &OwnerReference, owner: &Classified) -> Self {
         let short = |text: &Arc<str>| match text.len() {
             0..=LONGEST_WORD => Arc::clone(text),

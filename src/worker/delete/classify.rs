@@ -1,4 +1,4 @@
-//! Classifying the references of one object.
+//! Classifies the owner references of one object.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,36 +21,36 @@ use kube_gc_core::object::Identity;
 use kube_gc_core::text::{LISTED, bounded};
 use kube_gc_core::verdict::{GraphClass, ReferenceClass, from_live, from_state};
 
-/// What came of classifying the references of an object.
+/// The result of a classification.
 #[derive(Debug)]
 pub enum Classification {
-    /// Each, in their order.
+    /// The class of each reference, in their order.
     Done(Vec<Classified>),
-    /// Some owners of a large object were proved absent, which the graph knows by now; it is
-    /// another object's turn.
+    /// Some owners of a large object were proved absent, and the graph knows it. The rest is
+    /// looked up after other objects have had their turn.
     GoesOn,
 }
 
-/// An owner that is known only by asking the API server.
+/// An owner that has to be looked up.
 #[derive(Debug)]
 struct Open<'a> {
-    /// Which references name it; hardly ever more than one.
+    /// The references that name it: hardly ever more than one.
     indices: SmallVec<[usize; 1]>,
     identity: &'a Identity,
     /// What the graph knows of it.
     state: OwnerState,
 }
 
-/// What a look-up came to.
+/// The result of a look-up.
 struct Found {
     classified: Classified,
-    /// The graph knows it from now on.
+    /// Whether the graph knows it from now on.
     is_noted: bool,
 }
 
 impl DeleteWork {
-    /// Classifies every reference. Never stops at the first problem; of an object that names
-    /// very many owners, owners are looked up only as long as anything can follow from it.
+    /// Classifies every reference, whatever problems some of them have. The owners of a large
+    /// object are looked up only as long as their classes can change the decision.
     pub(super) async fn classify(&self, item: &ObjectSnapshot) -> Result<Classification, Interrupted> {
         let mut turns = Turns::default();
         let mut classified = Vec::with_capacity(item.references.len());
@@ -82,8 +82,8 @@ impl DeleteWork {
             if is_large && is_hopeless(&classified, &open) {
                 break;
             }
-            // In order, and not all at once: a slow or broken owner kind must not make the
-            // others wait, nor one object fill the memory with requests.
+            // A few at a time: a slow or broken owner kind must not delay the others, and one
+            // object must not fill the memory with requests.
             let (mut next, mut answered) = (some.iter(), some.iter());
             let mut under_way = FuturesOrdered::new();
             under_way
@@ -105,8 +105,8 @@ impl DeleteWork {
         Ok(Classification::Done(classified))
     }
 
-    /// What is known of an owner without a request; else which owner is to be looked up, and
-    /// what the graph knows of it.
+    /// The class of an owner that is known without a request. Else the owner to look up, and its
+    /// state in the graph.
     async fn without_request<'a>(
         &self,
         owner: &'a OwnerView,
@@ -128,7 +128,7 @@ impl DeleteWork {
         })
     }
 
-    /// What the graph and the memory say of an owner, if that is enough.
+    /// The class of an owner by the graph and the absent owner cache, if they suffice.
     fn known(&self, identity: &Identity, state: &OwnerState) -> Option<Classified> {
         let known = match from_state(identity, state) {
             GraphClass::Known(class) => Classified::new(class, Evidence::Graph),
@@ -152,8 +152,8 @@ impl DeleteWork {
         remembered.then(|| Classified::new(ReferenceClass::Absent, Evidence::Remembered))
     }
 
-    /// A dependent of an owner whose dependents were orphaned loses its reference instead of
-    /// its life, even if it turns up when the owner is gone.
+    /// A dependent of an owner whose dependents were orphaned loses its reference and is not
+    /// deleted, even if it shows up after the owner has gone.
     fn unless_orphaned(&self, identity: &Identity, mut classified: Classified) -> Classified {
         if classified.class == ReferenceClass::Absent
             && self.context.absent_owners.orphaned.contains(identity)
@@ -163,15 +163,15 @@ impl DeleteWork {
         classified
     }
 
-    /// Looks an owner up; that of a large object at a pace, and on behalf of the graph, in which
-    /// nobody else verifies it.
+    /// Looks an owner up. The owners of large objects are looked up at a limited rate, and the
+    /// graph is told of those that are absent, since nobody else verifies them.
     async fn find_out(&self, owner: &Open<'_>, is_large: bool) -> Result<Found, Interrupted> {
         let Open { identity, state, .. } = owner;
         if !is_large {
             return Ok(Found { classified: self.look_up_owner(identity, state).await, is_noted: false });
         }
         let key = identity.key();
-        // Another large object may have asked meanwhile.
+        // Another large object may have looked it up in the meantime.
         let state = self.context.graph.owner_state(identity).await?;
         if let GraphClass::Known(class) = from_state(identity, &state) {
             let classified = self.unless_orphaned(identity, Classified::new(class, Evidence::Graph));
@@ -198,7 +198,7 @@ impl DeleteWork {
         Ok(Found { classified, is_noted })
     }
 
-    /// Looks an owner up, live, unless somebody else has just done so.
+    /// Looks an owner up, unless another worker has just done so.
     async fn look_up_owner(&self, identity: &Identity, state: &OwnerState) -> Classified {
         let is_to_be_confirmed = matches!(from_state(identity, state), GraphClass::ConfirmWaiting(_));
         let known =
@@ -226,8 +226,8 @@ impl DeleteWork {
     }
 }
 
-/// Whether nothing follows from what is still open: an owner is unresolved, so the object is
-/// not deleted, and none is known to be solid, so it loses no reference.
+/// Whether the remaining look-ups cannot change the decision: one owner is unresolved, so the
+/// object is not deleted, and none is solid, so it loses no reference.
 fn is_hopeless(classified: &[Classified], open: &[Open<'_>]) -> bool {
     let has = |class| {
         let mut of_class = classified.iter().filter(|known| known.class == class);

@@ -14,13 +14,13 @@ use kube_gc_core::graph::{ObjectSnapshot, OwnerState, ReferenceSnapshot};
 use kube_gc_core::object::{DeletionState, Identity};
 use kube_gc_core::verdict::{Confirmation, ReferenceClass, from_live};
 
-/// How often confirmations are made anew for one request: where a look takes longer than
-/// they last, there is no end to it.
+/// How often confirmations are renewed for one request. If look-ups take longer than
+/// confirmations last, renewing would never end.
 const RENEWALS: usize = 3;
 
 const CHANGED: Interrupted = Interrupted::Changed("an owner that was waiting has changed");
 
-/// The owners that one decision needs to be waiting, each with what that rests on.
+/// The owners that must be waiting for a decision to hold, each with its confirmation.
 #[derive(Debug)]
 pub(super) struct WaitingOwners(Vec<(Identity, Confirmation)>);
 
@@ -42,13 +42,13 @@ impl WaitingOwners {
 }
 
 impl DeleteWork {
-    /// With the turn of a DELETE: every owner that was confirmed waiting must still be
-    /// deleting dependents. A second DELETE of the owner with Orphan may have changed
-    /// everybody's fate meanwhile. A confirmation that has become too old is made anew, and
-    /// the decision stands: where requests are slow and the object changes all the time, one
-    /// that began afresh would never get to its end.
+    /// Checks, with the write slot of a DELETE, that every owner that was confirmed waiting is
+    /// still deleting its dependents. A second DELETE of the owner with the policy Orphan may have
+    /// changed that in the meantime. A confirmation that is too old is renewed and the decision
+    /// stands. If the key were re-evaluated instead, slow requests about an object that changes
+    /// all the time would never end.
     ///
-    /// Between the last look at the graph and the end of this, nothing is waited for.
+    /// Nothing is waited for between the last look at the graph and the return.
     pub(super) async fn still_waiting(
         &self,
         turn: &WriteSlot,
@@ -59,8 +59,8 @@ impl DeleteWork {
             if old.is_empty() {
                 return Ok(());
             }
-            // All at once: were each to wait for its own, the first would be old again when
-            // the last is made.
+            // All at once: if each waited for its own, the first would be too old again when the
+            // last is made.
             turn.take_tokens(u32::try_from(old.len()).unwrap_or(u32::MAX)).await;
             let renewed = old.into_iter().map(|(index, state)| {
                 let owner = owners.0.get(index).map(|(owner, _)| owner.clone());
@@ -80,13 +80,13 @@ impl DeleteWork {
         Err(Interrupted::Changed("looking at its owners takes longer than what is seen may be relied on"))
     }
 
-    /// Whether all of these are still waiting, as far as is known without a request.
+    /// Whether all of these owners are still waiting, by what is known without a request.
     pub(super) async fn stand(&self, owners: &mut WaitingOwners) -> Result<bool, Interrupted> {
         Ok(self.grown_old(owners).await?.is_empty())
     }
 
-    /// The places of those whose confirmation is too old, and how the graph has them. An
-    /// error if one of them is known not to wait any more.
+    /// The indices of the owners whose confirmation is too old, with their states in the graph. An
+    /// error if an owner is known to have stopped waiting.
     async fn grown_old(&self, owners: &mut WaitingOwners) -> Result<Vec<(usize, OwnerState)>, Interrupted> {
         let states = owners.0.iter().map(|(owner, _)| self.context.graph.owner_state(owner));
         let states = try_join_all(states).await?;
@@ -109,7 +109,7 @@ impl DeleteWork {
         Ok(old)
     }
 
-    /// Confirms by a live look that an owner is deleting its dependents.
+    /// Looks an owner up and confirms that it is deleting its dependents.
     async fn confirm_waiting(
         &self,
         turn: &WriteSlot,
@@ -124,8 +124,8 @@ impl DeleteWork {
         self.look_ups.look_up_on(turn, owner, known, note).await
     }
 
-    /// Before a waiting reference goes, one solid owner is confirmed live: without
-    /// it the dependent would have had to go with the waiting owner.
+    /// Confirms one solid owner by a look-up before a reference to a waiting owner is removed.
+    /// Without a solid owner, the dependent would have to be deleted.
     pub(super) async fn confirm_solid(
         &self,
         turn: &WriteSlot,

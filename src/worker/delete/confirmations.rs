@@ -12,11 +12,11 @@ use kube_gc_core::graph::OwnerState;
 use kube_gc_core::object::{Identity, ObjectFacts};
 use kube_gc_core::verdict::Confirmation;
 
-/// How many owners are remembered; more only cost a request each.
+/// How many owners are remembered. Each further one costs a request.
 const AT_MOST: usize = 1024;
 
-/// Confirmations by owner: one live look speaks for all dependents of an owner,
-/// for as long as [`Confirmation::holds`].
+/// Confirmations by owner. One look-up serves all dependents of an owner for as long as
+/// [`Confirmation::holds`].
 #[derive(Debug, Clone)]
 pub struct Confirmations {
     entries: Arc<DashMap<Identity, Confirmed>>,
@@ -24,7 +24,7 @@ pub struct Confirmations {
     restore_fence: RestoreFence,
 }
 
-/// What holds until watches break.
+/// A confirmation, void once watches break.
 #[derive(Clone, Debug)]
 struct Confirmed {
     confirmation: Confirmation,
@@ -33,17 +33,17 @@ struct Confirmed {
 }
 
 impl Confirmations {
-    /// None so far.
+    /// An empty store.
     pub fn new(restore_fence: RestoreFence) -> Self {
         Self { entries: Arc::default(), origin: Instant::now(), restore_fence }
     }
 
-    /// Now, on the clock of the confirmations.
+    /// The present time on the clock of the confirmations.
     pub fn now(&self) -> Duration {
         self.origin.elapsed()
     }
 
-    /// A moment, on the clock of the confirmations.
+    /// A moment on the clock of the confirmations.
     pub fn at(&self, moment: Instant) -> Duration {
         moment.duration_since(self.origin)
     }
@@ -56,8 +56,8 @@ impl Confirmations {
         holds.then(|| confirmed.confirmation.clone())
     }
 
-    /// Confirms by what a live look found, when the graph knew `seen`; `None` if the
-    /// owner is not deleting its dependents.
+    /// Stores the result of a look-up that was sent when the graph knew `seen`. `None` if the owner
+    /// is not deleting its dependents.
     pub fn confirm(
         &self,
         owner: &Identity,

@@ -68,9 +68,9 @@ impl DeleteWork {
     }
 }
 
-/// Why the look-ups of owners were not sent, if nothing else keeps the object.
+/// Why look-ups of owners were not sent, if the object waits for nothing else.
 fn only_deferred(classified: &[Classified]) -> Option<ApiError> {
-    // Nothing follows from those that were not asked.
+    // Owners that were not looked up on purpose do not count.
     let is_unresolved = |owner: &&Classified| owner.class == ReferenceClass::Unresolved;
     let mut failed =
         classified.iter().filter(is_unresolved).filter(|owner| owner.evidence != Evidence::NotAsked);
@@ -78,7 +78,7 @@ fn only_deferred(classified: &[Classified]) -> Option<ApiError> {
     failed.all(|owner| owner.deferred.is_some()).then_some(*first)
 }
 
-/// Why an object is parked, with the reasons of some of its references.
+/// Why an object is parked, with the errors of its first unresolved references.
 fn parked_error(reason: &ParkReason, item: &ObjectSnapshot, classified: &[Classified]) -> String {
     let mut text = reason.to_string();
     let unresolved = classified.iter().filter(|owner| owner.class == ReferenceClass::Unresolved).count();

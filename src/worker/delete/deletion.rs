@@ -1,4 +1,4 @@
-//! Deleting one object whose owners are all absent or waiting.
+//! Deletes one object whose owners are all absent or waiting.
 
 use super::confirm::WaitingOwners;
 use super::precondition::{CHANGED, Dropped, NotSent, Precondition};
@@ -47,8 +47,7 @@ impl DeleteWork {
                     self.context.graph.expect(&item.identity.key(), ExpectedChange::Version(version));
                 }
             }
-            // The server says that it is gone. The watch will say so too, unless it
-            // is one of an aggregated API.
+            // The watch will show that too, unless the type is from an aggregated API.
             Done::Deleted(Deleted::AlreadyGone) | Done::Dropped(Dropped::Gone) => {
                 let identity = &item.identity;
                 self.context.graph.verified(identity, item.generation, Finding::Absent).await?;
@@ -65,7 +64,7 @@ impl DeleteWork {
         policy: PropagationPolicy,
         stop_blocking_first: bool,
     ) -> Result<Done, Interrupted> {
-        // First of all: what is held is not touched.
+        // First of all: an object that the brake holds is not touched.
         let mut reservation = self.context.brake.admit(&item.identity, &self.context.graph).await?;
         let mut basis = Basis::of(item);
         let mut precondition = Precondition::of(item.resource_version.clone());
@@ -97,7 +96,7 @@ impl DeleteWork {
         }
     }
 
-    /// Waits for the turn of the DELETE, looks at everything once more, and sends it.
+    /// Waits for a write slot, checks everything once more, and sends the DELETE.
     async fn send(
         &self,
         item: &ObjectSnapshot,
@@ -125,7 +124,7 @@ impl DeleteWork {
         Ok(Done::Deleted(answer?))
     }
 
-    /// Reads what changed and decides whether that matters.
+    /// Reads the object after a conflict, and decides whether the change matters.
     async fn after_conflict(
         &self,
         item: &ObjectSnapshot,
@@ -140,7 +139,7 @@ impl DeleteWork {
         let dependents = match self.context.graph.look(&item.identity.key()).await? {
             Snapshot::Object(now) => Dependents::of(&now),
             Snapshot::Gone | Snapshot::Virtual(_) => Dependents::default(),
-            // Orphaned by the other pool at this moment.
+            // The orphan pool is writing it.
             Snapshot::AwaitsEvent => return Err(Interrupted::Changed(CHANGED)),
         };
         let next = after_conflict(basis, tried.version(), live.as_ref(), dependents, conflicts);
@@ -156,8 +155,8 @@ impl DeleteWork {
         }
     }
 
-    /// The object might be part of a circle of foreground deletions: it stops
-    /// blocking its owners before it waits for its own dependents.
+    /// The object may be part of a cycle of foreground deletions. It stops blocking its owners
+    /// before it waits for its own dependents.
     async fn stop_blocking(
         &self,
         item: &ObjectSnapshot,
@@ -176,7 +175,7 @@ impl DeleteWork {
     }
 }
 
-/// The word for it in metrics.
+/// The word for the metrics.
 const fn word(next: &AfterConflict) -> &'static str {
     match next {
         AfterConflict::Absent => "absent",

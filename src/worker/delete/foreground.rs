@@ -1,4 +1,4 @@
-//! Foreground deletion: lets an owner go that no dependent blocks any more.
+//! Ends the foreground deletion of an owner that no dependent blocks any more.
 
 use super::work::DeleteWork;
 use crate::actors::pool::Outcome;
@@ -12,7 +12,7 @@ use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::DeletionState;
 
 impl DeleteWork {
-    /// No dependent is known to block the object any more: let it go.
+    /// Removes the foreground finalizer of an object that no dependent is known to block.
     pub(super) async fn finish_foreground(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
         let doubtful = item.foreground == ForegroundProgress::PerhapsBlocked;
         if doubtful && self.context.graph.is_blocked_through_unread(&item.identity.uid).await? {
@@ -28,7 +28,7 @@ impl DeleteWork {
         }
         let line = DecisionLine::new(&self.context.decisions, &item.identity, "remove_finalizer")
             .finalizer(Finalizer::Foreground);
-        // One to read it, and one to patch it.
+        // One request to read the object, and one to patch it.
         let turn = match self.context.api.write_slot(WriteVerb::Patch, &item.identity, 2).await {
             Ok(turn) => turn,
             Err(error) => {
@@ -36,10 +36,9 @@ impl DeleteWork {
                 return Err(error.into());
             }
         };
-        // Not before: another dependent may have come meanwhile, and what the answer above
-        // could not name any more is in the graph by now.
+        // Only now: a blocking dependent may have come while the request waited for its turn.
         if !self.still_unblocked(item, doubtful).await? {
-            // Whatever blocks it now wakes it when it goes.
+            // The dependent that blocks it queues it again when it goes.
             return Ok(Completion::Done);
         }
         let removal = turn.api().remove_finalizer(&item.identity, Finalizer::Foreground).await;
@@ -50,8 +49,8 @@ impl DeleteWork {
         Ok(Completion::Done)
     }
 
-    /// The dependents of a cluster-scoped owner live in every partition: what they
-    /// had to tell must have arrived before it may go.
+    /// Whether still no dependent blocks the object. The dependents of a cluster-scoped owner are
+    /// in all partitions, and their links must have arrived first.
     pub(super) async fn still_unblocked(
         &self,
         item: &ObjectSnapshot,
@@ -73,8 +72,8 @@ impl DeleteWork {
         }
     }
 
-    /// Objects that delete their dependents in the foreground wait for each other
-    /// in a circle: one that stops blocking lets all of them go.
+    /// Breaks a cycle of objects in foreground deletion that block each other: one of them stops
+    /// blocking its owners.
     pub(super) async fn break_deadlock(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
         let line = DecisionLine::new(&self.context.decisions, &item.identity, "stop_blocking");
         let references: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();

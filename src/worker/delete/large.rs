@@ -1,10 +1,9 @@
-//! Objects that name very many owners, apart from all others.
+//! Objects with very many owner references.
 //!
-//! Work on one of them takes as long as work on thousands of others, and a namespace may
-//! hold many. They have a pool of their own with few workers, so that no other object waits
-//! for a worker behind them; they give way to everything else on their thread; and owners
-//! that have to be looked up are looked up at a [pace](super::pace::Pace), some of one object, then some
-//! of another.
+//! One of them takes as long as thousands of other objects, and a namespace may hold many. They
+//! have a pool of their own with few workers, so that no other object waits behind them. They
+//! yield to everything else on their thread. Their owners are looked up at a limited
+//! [rate](super::pace::Pace), in turns between the objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +14,9 @@ use crate::telemetry::Queue;
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::Key;
 
-/// Large objects that are worked on at a time. Each takes some 3 MB for 8,000 references.
+/// Workers for large objects. Each takes about 3 MB for 8,000 references.
 pub const LARGE_WORKERS: usize = 4;
-/// The first pause after a try that ended without a decision: each try looks at thousands of
-/// references again.
+/// The shortest backoff: each try classifies thousands of references again.
 const LEAST_BACKOFF: Duration = Duration::from_millis(250);
 /// The backoff of large objects.
 #[must_use]
@@ -31,7 +29,7 @@ pub fn large_backoff(backoff: Backoff) -> Backoff {
 pub struct LargeWork(Arc<DeleteWork>);
 
 impl LargeWork {
-    /// The same work, in a pool of its own.
+    /// The delete pool's work, for a pool of its own.
     #[must_use]
     pub const fn new(work: Arc<DeleteWork>) -> Self {
         Self(work)

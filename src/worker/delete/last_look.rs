@@ -1,4 +1,4 @@
-//! The last look before a DELETE, when there is nothing left to wait for.
+//! The last check before a DELETE, when nothing is left to wait for.
 
 use super::confirm::WaitingOwners;
 use super::precondition::{CHANGED, Dropped, NotSent, Precondition};
@@ -8,20 +8,19 @@ use crate::worker::interrupted::Interrupted;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::verdict::Basis;
 
-/// How often everything is looked at for one DELETE.
+/// How often everything is checked for one DELETE.
 const LOOKS: usize = 3;
 
 impl DeleteWork {
-    /// Whether the object is read right before its DELETE, because the DELETE alone does
-    /// not make sure that it is still what was decided on: it binds no version, or the
-    /// server might ignore what it binds.
+    /// Whether the object is read right before its DELETE. That is necessary when the DELETE binds
+    /// no version, or when the server may ignore preconditions.
     pub(super) fn is_read_first(&self, item: &ObjectSnapshot, precondition: &Precondition) -> bool {
         precondition.version().is_none()
             || self.context.api.is_aggregated(&item.identity.resource.group_resource)
     }
 
-    /// With the turn of the DELETE: whatever the decision rests on that its precondition
-    /// does not bind must still be so.
+    /// Checks, with the write slot of the DELETE, everything that the decision rests on and that
+    /// the precondition does not bind.
     pub(super) async fn last_look(
         &self,
         turn: &WriteSlot,
@@ -45,8 +44,8 @@ impl DeleteWork {
         Err(Interrupted::Changed("to read it takes longer than what is known of its owners lasts").into())
     }
 
-    /// Reads the object: what was decided on must still be there. A version that it has is
-    /// bound, unless it changes all the time.
+    /// Reads the object, which must still be what was decided on. Its version becomes the
+    /// precondition, unless it changes all the time.
     pub(super) async fn read_again(
         &self,
         api: &Api,

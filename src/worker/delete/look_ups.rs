@@ -1,4 +1,4 @@
-//! Live look-ups of owners, one at a time for each identity.
+//! Live look-ups of owners: one request at a time for each identity.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::api::{Api, ApiError, LookUp, WriteSlot};
 use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use kube_gc_core::object::Identity;
 
-/// A look-up holds a worker, so it is given less time than a write: it can be
-/// repeated at no cost but its own.
+/// The timeout of a look-up. It is shorter than that of a write: a look-up occupies a worker, and
+/// can be repeated without harm.
 const AT_MOST: Duration = Duration::from_secs(5);
 
-/// How many owners of one object are looked up at once: one slow or broken owner
-/// kind must not make the others wait.
+/// How many owners of one object are looked up at the same time, so that one slow or broken owner
+/// kind does not delay the others.
 pub(super) const LOOK_UPS_AT_ONCE: usize = 8;
 
 /// When a look-up was sent.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Whoever joins a look-up gets an answer that is as old as its question.
+    /// A caller that joins a look-up gets an answer that is as old as the request.
     pub at: Instant,
     /// The latest disturbance then.
     pub under: u64,
@@ -38,8 +38,7 @@ pub struct LookedUp {
     pub answer: Result<LookUp, ApiError>,
 }
 
-/// Looks owners up. Dependents that ask for the same owner at the same time share
-/// one request; a thousand dependents of one unknown owner do not cost a thousand.
+/// Looks owners up. Dependents that need the same owner at the same time share one request.
 #[derive(Debug, Clone)]
 pub struct LookUps {
     api: Api,

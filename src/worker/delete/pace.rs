@@ -5,23 +5,22 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// How many owners of large objects are looked up in a second, all in all. kube-controller-manager
-/// looks up 20, of whatever objects.
+/// How many owners of large objects are looked up in a second, over all objects.
+/// kube-controller-manager looks up 20 owners in a second for all kinds of objects.
 const LOOK_UPS_PER_SECOND: u32 = 250;
-/// How many may be looked up at once after a rest.
+/// How many look-ups may follow each other without a pause after an idle time.
 const BURST: u32 = 250;
-/// Owners of one object that are looked up before it is another one's turn.
+/// Owners of one object that are looked up before the next object has its turn.
 pub(super) const LOOK_UPS_A_TURN: usize = 250;
-/// References that are looked at before others on the thread have their turn: these take
-/// about half a millisecond.
+/// References that are classified between two yields, about half a millisecond of work.
 pub(super) const REFERENCES_A_TURN: usize = 256;
 
-/// Lets others on the thread have their turn, again and again.
+/// Yields to other tasks of the thread at regular intervals.
 #[derive(Debug, Default)]
 pub(super) struct Turns(usize);
 
 impl Turns {
-    /// One more reference is looked at.
+    /// Counts one more reference.
     pub(super) async fn next(&mut self) {
         self.0 += 1;
         if self.0.is_multiple_of(REFERENCES_A_TURN) {
@@ -30,7 +29,7 @@ impl Turns {
     }
 }
 
-/// So many look-ups in a second, and no more. Clones share them.
+/// A rate limit for look-ups. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Pace(Arc<Mutex<Instant>>);
 

@@ -4,16 +4,16 @@ use crate::worker::decision::Ended;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_core::object::ResourceVersion;
 
-/// What was decided on is not there any more.
+/// The object is no longer what was decided on.
 pub(super) const CHANGED: &str = "its owner references, finalizers or dependents changed";
 
-/// What, besides the uid, the object must still be for the DELETE to take effect.
+/// The precondition of a DELETE besides the uid.
 #[derive(Clone, Debug)]
 pub(super) enum Precondition {
-    /// Exactly the version that was decided on.
+    /// The resource version that was decided on.
     Version(ResourceVersion),
-    /// Only the same object: it has no version, or its status changes faster than
-    /// it can be read, and what was decided on was the same at the last reading.
+    /// None: the object has no version, or its status changes faster than it can be read and the
+    /// last read showed that the decision still holds.
     UidAlone,
 }
 
@@ -30,12 +30,12 @@ impl Precondition {
     }
 }
 
-/// Why a deletion is not needed any more.
+/// Why a deletion is no longer needed.
 #[derive(Clone, Copy, Debug)]
 pub enum Dropped {
     /// The object is gone.
     Gone,
-    /// Somebody else deletes it already.
+    /// The object is being deleted by somebody else.
     BeingDeleted,
 }
 
@@ -50,9 +50,9 @@ impl Ended for Dropped {
 
 /// Why a DELETE was not sent.
 pub(super) enum NotSent {
-    /// There is no need any more.
+    /// It is no longer needed.
     Dropped(Dropped),
-    /// It is decided afresh.
+    /// The key is re-evaluated.
     Interrupted(Interrupted),
 }
 

@@ -24,7 +24,7 @@ impl DeleteWork {
         let line = DecisionLine::new(&self.context.decisions, &item.identity, "remove_references")
             .owners(item, classified);
         let is_gone = |index: &usize| classified.get(*index).is_some_and(Classified::is_gone);
-        // Those that wait were confirmed for this moment alone.
+        // A waiting owner was confirmed for this moment only.
         let gone_for_good = remove.iter().all(is_gone);
         let remove: Vec<_> = remove.iter().filter_map(|index| item.references.get(*index)).collect();
         let remove: Vec<_> = remove.into_iter().map(|seen| seen.reference.clone()).collect();
@@ -48,8 +48,8 @@ impl DeleteWork {
         Ok(Completion::Done)
     }
 
-    /// Takes references away of which some wait: with the turn of the patch, one solid
-    /// owner is confirmed.
+    /// Removes references to owners of which some are waiting. One solid owner is confirmed right
+    /// before the patch is sent.
     pub(super) async fn remove_beside(
         &self,
         solid: &ReferenceSnapshot,
@@ -68,9 +68,9 @@ impl DeleteWork {
         Ok(turn.api().remove_references(&item.identity, references, version.as_ref()).await)
     }
 
-    /// Takes references away at the version that was decided on. If the object has changed,
-    /// and only in what the decision does not rest on, at the version that it has by then:
-    /// it may change faster than an event of it takes to get here.
+    /// Removes references at the version that was decided on. If the object has changed only in
+    /// what the decision does not rest on, the patch is repeated at the new version: the object may
+    /// change faster than its events arrive.
     pub(super) async fn remove_at_rest(
         &self,
         item: &ObjectSnapshot,
@@ -91,8 +91,8 @@ impl DeleteWork {
                 return patched;
             }
             conflicts += 1;
-            // To be read and patched without a pause in between; and not to be waited for
-            // while the last turn is held.
+            // The read and the patch share one write slot, so that nothing waits in between. The
+            // last slot is given back before the next one is waited for.
             drop(turn.take());
             let requests = 1 + api.requests_for_patch(type_of_item);
             let next = turn.insert(api.write_slot(WriteVerb::Patch, &item.identity, requests).await?);
@@ -104,7 +104,7 @@ impl DeleteWork {
             let dependents = Dependents::of(item);
             match after_conflict(&basis, version.as_ref(), Some(&live), dependents, conflicts) {
                 AfterConflict::DeleteWith(current) => version = Some(current),
-                // Decided afresh, or after a pause.
+                // The key is re-evaluated, at once or after a pause.
                 _ => return patched,
             }
         }

@@ -12,7 +12,7 @@ use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::text::bounded;
 
 impl DeleteWork {
-    /// Finds out whether an owner exists that no monitor shows.
+    /// Looks up an owner that the graph knows only by references to it.
     pub(super) async fn verify(&self, owner: &VirtualSnapshot) -> Result<Outcome, Interrupted> {
         let VirtualSnapshot { identity, generation } = owner;
         let finding = match self.look_ups.look_up(identity).await.answer {
@@ -39,9 +39,8 @@ impl DeleteWork {
     }
 }
 
-/// An owner could not be looked up: it is tried again with backoff, at once when
-/// discovery changes or a type can be listed again, and not before the API server
-/// wants to hear of it.
+/// A look-up failed. It is retried with backoff, or at once when discovery changes or a type can be
+/// listed again, but not before the time that the API server asked for.
 fn not_looked_up(error: &ApiError) -> Outcome {
     match (error.class, api_outcome(error)) {
         _ if mutation::is(Mutation::ForgetFailedLookUp) => Completion::Done,

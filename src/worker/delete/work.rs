@@ -18,16 +18,15 @@ use kube_gc_core::mutation;
 use kube_gc_core::object::Key;
 use kube_gc_core::verdict::{Precheck, precheck};
 
-/// Decides about objects whose owners may be gone, and about owners that are
-/// deleting dependents.
+/// Decides on objects whose owners may be gone, and on owners that are deleting dependents.
 #[derive(Clone, Debug)]
 pub struct DeleteWork {
     pub(super) context: DeleteContext,
     pub(super) look_ups: LookUps,
     pub(super) confirmations: Confirmations,
-    /// Where objects are worked on that name very many owners.
+    /// The pool for large objects.
     pub(super) large: Recipient<Enqueue>,
-    /// How fast owners of these are looked up.
+    /// Limits how fast the owners of large objects are looked up.
     pub(super) pace: Pace,
 }
 
@@ -46,7 +45,7 @@ impl Work for DeleteWork {
 }
 
 impl DeleteWork {
-    /// The work, on these means.
+    /// The work of the delete pool.
     #[must_use]
     pub fn new(context: DeleteContext, large: Recipient<Enqueue>) -> Self {
         let look_ups = LookUps::new(context.api.clone(), Arc::clone(&context.absent_owners));
@@ -54,7 +53,7 @@ impl DeleteWork {
         Self { context, look_ups, confirmations, large, pace: Pace::default() }
     }
 
-    /// For one decision, which begins now.
+    /// The work on one decision, which begins now.
     fn now(&self) -> Self {
         Self { context: self.context.now(), ..self.clone() }
     }
@@ -70,7 +69,7 @@ impl DeleteWork {
             self.context.graph.look(key).await?
         };
         match snapshot {
-            // What matters is queued again when it is known.
+            // The graph queues the key again when there is something to decide.
             Snapshot::Gone | Snapshot::AwaitsEvent => Ok(Completion::Done),
             Snapshot::Virtual(owner) => self.verify(&owner).await,
             Snapshot::Object(item) => self.object(&item).await,

@@ -7,15 +7,14 @@ use crate::worker::interrupted::Interrupted;
 use kube_gc_core::graph::ExpectedChange;
 use kube_gc_core::object::{Identity, ObjectFacts, ResourceVersion};
 
-/// How often one dependent is tried before its owner is put back into the queue.
+/// How often one dependent is tried before its owner is retried.
 const TRIES: u32 = 3;
 
-/// Takes references to an owner out of a dependent, whatever else has changed
-/// about it: only its uid must be the same. Returns the version that it has now, if
-/// the patch changed it.
+/// Removes the references of a dependent to an owner. Only the uid of the dependent must be the
+/// same, whatever else has changed. Returns the new version if the patch changed the dependent.
 ///
 /// # Errors
-/// When the API server refuses or fails. A dependent that is gone is none.
+/// When the API server denies the patch or fails. A dependent that is gone is no error.
 pub async fn orphan_dependent(
     context: &OrphanContext,
     owner: &Identity,
@@ -34,7 +33,7 @@ pub async fn orphan_dependent(
     };
     line.finish(&patched);
     if patched.as_ref().is_err_and(|error| error.class == ErrorClass::DryRun) {
-        // As good as released: what follows from it is to be decided as well.
+        // Treated as done, so that a dry run also decides what follows.
         return Ok(None);
     }
     let Patched::Changed(ObjectFacts { resource_version: Some(version), .. }) = patched? else {

@@ -1,4 +1,4 @@
-//! Up to where the graph must have come to know what a list has shown.
+//! The versions that the graph must reach to know everything that a list has shown.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -6,18 +6,17 @@ use std::collections::BTreeMap;
 use crate::actors::registry::Registry;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
 
-/// The latest version of each type in which anything was seen that the graph has to know.
-/// Watches tell everything of a type in the order of its versions (KEP-5504): who has come
-/// so far has been told of all that came before.
+/// The latest relevant version of each type. A watch delivers the events of a type in the order of
+/// their versions (KEP-5504), so a monitor that has reached a version has seen all earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Horizon {
     latest: BTreeMap<GroupResource, ResourceVersion>,
-    /// Whether something was seen of which nobody can say when the graph knows it.
+    /// Whether something was seen whose version cannot be compared.
     is_open: bool,
 }
 
 impl Horizon {
-    /// Something was seen in this version; `None` where versions are no measure.
+    /// Includes a version; `None` where versions cannot be compared.
     pub fn include(&mut self, resource: &GroupResource, version: Option<&ResourceVersion>) {
         let Some(version) = version else {
             self.is_open = true;
@@ -34,7 +33,7 @@ impl Horizon {
         }
     }
 
-    /// All that the other includes was seen, too.
+    /// Includes everything that another horizon includes.
     pub fn include_all(&mut self, other: &Self) {
         self.is_open |= other.is_open;
         for (resource, version) in &other.latest {
@@ -42,8 +41,7 @@ impl Horizon {
         }
     }
 
-    /// Waits until the monitors have put all of it into the graph. False if nobody can say
-    /// when that will be.
+    /// Waits until the monitors have put all of it into the graph. False if that cannot be known.
     pub async fn reached(&self, registry: &Registry) -> bool {
         if self.is_open {
             return false;

@@ -1,4 +1,4 @@
-//! A look at all objects of one type, for owners that are orphaning their dependents.
+//! Lists one type and finds the dependents of owners that orphan their dependents.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use kube_gc_core::object::{
     Catalog, Identity, Namespace, ObjectFacts, OwnerReference, ResourceType, Uid, split_api_version,
 };
 
-/// Late dependents of one type that are held at a time: a type whose monitor is
-/// not synced may have any number of them.
+/// Late dependents of one type that are kept in memory at a time. A type whose monitor is not
+/// synced may have any number of them.
 const LATE_AT_ONCE: usize = 512;
-/// How long a list of a type that is not synced may take: most such types never
-/// answer, and everybody in the round waits for them.
+/// How long a list of a type that is not synced may take. Most such types never answer, and all
+/// owners of the round wait for them.
 const UNSYNCED_AT_MOST: Duration = Duration::from_secs(10);
 
 /// An owner whose dependents are looked for.
@@ -29,7 +29,7 @@ const UNSYNCED_AT_MOST: Duration = Duration::from_secs(10);
 pub struct OrphaningOwner<'a> {
     /// Who it is.
     pub identity: &'a Identity,
-    /// What the work on it is at.
+    /// The stage of the work on it.
     pub stage: Stage,
 }
 
@@ -47,7 +47,7 @@ pub struct Look {
     pub found: Result<Found, ApiError>,
 }
 
-/// What one type holds of the owners' dependents.
+/// The dependents of the owners that one type has.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Whose a late dependent is, for each; with an error if it could not be released.
@@ -73,8 +73,8 @@ pub struct Looker<'a> {
 }
 
 impl Looker<'_> {
-    /// Looks at one type. One that is not synced is given a second try: it cannot be
-    /// skipped lightly, since nothing else would show its dependents.
+    /// Looks at one type. A type that is not synced gets a second try, since nothing else would
+    /// show its dependents.
     pub async fn look(&self, RoundType { resource, followed }: &RoundType) -> Look {
         let found = match followed {
             Followed::Somehow | Followed::ByVersion => self.list(resource, *followed).await,

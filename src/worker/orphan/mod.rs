@@ -1,4 +1,4 @@
-//! The orphan pool's work: cut an owner's dependents loose, then let it go.
+//! The orphan pool's work: removes the references of an owner's dependents, then its finalizer.
 
 mod context;
 mod dependent;
@@ -35,8 +35,8 @@ pub use self::rounds::Rounds;
 
 /// Dependents of one owner that are taken from the graph at a time, unless told otherwise.
 pub const PAGE: usize = 128;
-/// How long the graph may take to come to know what a round has seen. Where its watches are
-/// later than that, another round does not rely on them.
+/// How long to wait until the graph knows everything that a round has seen. If the watches are
+/// later than that, another round runs that does not rely on them.
 const CATCH_UP_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Orphans the dependents of objects that are deleted with the orphan policy.
@@ -73,7 +73,7 @@ impl Work for OrphanWork {
 }
 
 impl OrphanWork {
-    /// The work, on these means.
+    /// The work of the orphan pool.
     #[must_use]
     pub const fn new(context: OrphanContext, rounds: Rounds) -> Self {
         Self { context, rounds, page: PAGE }
@@ -96,7 +96,7 @@ impl OrphanWork {
         if identity.namespace.is_none() {
             self.context.graph.fence().await?;
         }
-        // There a round would find all those again that nobody has released.
+        // In a dry run a round would find all dependents again, since none was released.
         let is_dry_run = self.context.api.gate().is_dry_run();
         let mut round = None;
         let mut goes_well = |released| {
@@ -110,7 +110,7 @@ impl OrphanWork {
         let confirmed = if is_dry_run {
             Some(Confirmed::default())
         } else {
-            // Or a round would serve no more owners than there are workers.
+            // Otherwise a round would serve no more owners than there are workers.
             place.step_aside();
             match round {
                 Some(round) => self.confirm_many(&owner, &mut released, round.await?).await?,
@@ -118,15 +118,14 @@ impl OrphanWork {
             }
         };
         let Some(confirmed) = confirmed else { return Ok(()) };
-        // The policy may have been changed by a second DELETE meanwhile.
+        // A second DELETE may have changed the policy in the meantime.
         if self.orphaning(key).await?.is_none() {
             return Ok(());
         }
         let line = DecisionLine::new(&self.context.decisions, identity, "remove_finalizer")
             .finalizer(Finalizer::Orphan);
-        // Remembered first: from the moment when the finalizer is gone, a late
-        // dependent must not be taken for garbage. Also if no answer comes: the
-        // request may have had its effect.
+        // Remembered first: once the finalizer is gone, a late dependent must not be taken for
+        // garbage. Also if no answer comes, since the request may have taken effect.
         let orphaned = &self.context.absent_owners.orphaned;
         let in_doubt = orphaned.contains(identity);
         if !mutation::is(Mutation::ForgetOrphaned) {
@@ -172,9 +171,9 @@ impl OrphanWork {
         })
     }
 
-    /// What was seen of the owner before watches broke may be over: its deletion is undone
-    /// where the store was restored. Dependents are released whatever their version is, so
-    /// nothing else would notice.
+    /// Confirms the owner if it was last seen before watches broke: a restore of the store may have
+    /// undone its deletion. Dependents are released whatever their version is, so nothing else
+    /// would notice.
     async fn confirm(&self, owner: &ObjectSnapshot) -> Result<(), Interrupted> {
         if self.context.api.restore_fence().disturbance().is_before(owner.resource_version.as_ref()) {
             return Ok(());
@@ -205,14 +204,14 @@ impl OrphanWork {
         Ok(late.map(|late| Confirmed { late: late.count, ..round }))
     }
 
-    /// Waits until the graph knows all of this, for a while.
+    /// Waits for a while until the graph knows all of this.
     async fn caught_up(&self, horizon: &Horizon) -> Result<bool, Interrupted> {
         if mutation::is(Mutation::OrphanBeforeCatchingUp) {
             return Ok(true);
         }
         let reached = horizon.reached(&self.context.registry);
         let reached = tokio::time::timeout(CATCH_UP_AT_MOST, reached).await.unwrap_or(false);
-        // What one partition has to tell another belongs to it.
+        // The links between partitions must have arrived, too.
         self.context.graph.fence().await?;
         Ok(reached)
     }
@@ -306,9 +305,9 @@ struct Released {
 /// Why dependents of an owner are not released.
 #[derive(Debug)]
 enum Stopped {
-    /// They are no longer to be.
+    /// The policy has changed.
     PolicyChanged,
-    /// One, or what there is, could not be dealt with.
+    /// A dependent could not be released, or the dependents could not be read.
     Interrupted(Interrupted),
 }
 

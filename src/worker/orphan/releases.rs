@@ -1,4 +1,4 @@
-//! How many dependents are released at a time, over all owners.
+//! Limits how many dependents are released at a time, over all owners.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,23 +7,23 @@ use tokio::sync::Semaphore;
 
 use crate::api::HangHook;
 
-/// Places for releases. Clones share them.
+/// Permits for releases. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Releases {
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     count: usize,
 }
 
 impl Releases {
-    /// So many at a time.
+    /// Permits for so many releases at a time.
     #[must_use]
     pub fn new(count: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(count)), count }
+        Self { permits: Arc::new(Semaphore::new(count)), count }
     }
 
-    /// Releases each dependent as soon as it has a place. Nothing is taken from
-    /// `dependents` beyond the next one, and owners get places in turn: one with many
-    /// dependents does not hold up another.
+    /// Releases each dependent as soon as there is a permit. Only the next dependent is taken from
+    /// the stream. Owners get permits in turn, so that one with many dependents does not delay
+    /// another.
     pub fn each<D, F: Future>(
         &self,
         dependents: impl Stream<Item = D>,
@@ -31,17 +31,17 @@ impl Releases {
     ) -> impl Stream<Item = F::Output> {
         dependents
             .then(move |dependent| async move {
-                (Arc::clone(&self.places).acquire_owned().await.ok(), dependent)
+                (Arc::clone(&self.permits).acquire_owned().await.ok(), dependent)
             })
-            .map(move |(place, dependent)| {
-                // Given back when its request hangs, and else when it has ended.
-                let place = Arc::new(Mutex::new(place));
-                let held = Arc::clone(&place);
-                let give_back = move || drop(held.lock().unwrap_or_else(PoisonError::into_inner).take());
+            .map(move |(permit, dependent)| {
+                // Given back when the request hangs, or else when it has ended.
+                let permit = Arc::new(Mutex::new(permit));
+                let shared = Arc::clone(&permit);
+                let give_back = move || drop(shared.lock().unwrap_or_else(PoisonError::into_inner).take());
                 let release = HangHook::scope(give_back, release(dependent));
                 async move {
                     let released = release.await;
-                    drop(place);
+                    drop(permit);
                     released
                 }
             })

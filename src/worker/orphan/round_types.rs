@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::horizon::Horizon;
 use kube_gc_core::object::{Catalog, GroupResource, ResourceType};
 
-/// What a round has to list: published by discovery.
+/// The types that a round has to list. Discovery publishes them.
 #[derive(Clone, Debug, Default)]
 pub struct RoundTypes {
     /// Every monitored type.
@@ -23,24 +23,24 @@ pub struct RoundType {
     pub followed: Followed,
 }
 
-/// What the monitor of a type is worth to a round.
+/// How far a round can rely on the monitor of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Followed {
     /// It is not synced: nobody knows what there is.
     Not,
-    /// It is synced, and the versions of another API server than the cluster's own say
-    /// nothing of how far.
+    /// It is synced, but its versions, which are those of an aggregated API server, do not show how
+    /// far it is.
     Somehow,
-    /// It is synced, and version by version.
+    /// It is synced, and its versions show how far it is.
     ByVersion,
 }
 
-/// What the work on an owner is at when a round begins.
+/// The stage of the work on an owner when a round begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The dependents that the graph knows are being released.
     Releasing,
-    /// They are released: whom the round finds is late.
+    /// They have been released. Every dependent that the round finds is late.
     Released,
 }
 
@@ -49,7 +49,7 @@ pub enum Stage {
 pub struct Confirmed {
     /// Dependents that the graph had not shown; they are released.
     pub late: usize,
-    /// What it has seen of dependents that are still being released, or late.
+    /// The versions at which it saw dependents that are still being released, or late.
     pub shown: Horizon,
     /// Types that could not be listed and are not synced either.
     pub skipped: Vec<GroupResource>,

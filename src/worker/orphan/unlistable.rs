@@ -8,15 +8,15 @@ use tokio::time::Instant;
 
 use kube_gc_core::object::GroupResource;
 
-/// How long rounds must have failed to list a synced type before it is passed
-/// over. Its watch may go on while its lists fail (a conversion webhook that broke
-/// later), so the graph has its dependents but for those that are late.
+/// How long rounds must have failed to list a synced type before they skip it. Its watch may go on
+/// while its lists fail, for example when a conversion webhook broke later. The graph then has all
+/// of its dependents but the late ones.
 const PASSED_OVER_AFTER: Duration = Duration::from_secs(30);
-/// Failures further apart than this are two stories.
+/// Failures further apart than this do not count together.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
-/// Remembers since when each synced type fails: one broken type must not block
-/// every orphaning for ever, and a moment's failure must not lose a late dependent.
+/// Remembers since when lists of each synced type fail. One broken type must not block every
+/// orphaning for ever, and a short failure must not lose a late dependent.
 #[derive(Clone, Debug, Default)]
 pub struct Unlistable(Arc<DashMap<GroupResource, Failing>>);
 
@@ -27,7 +27,7 @@ struct Failing {
 }
 
 impl Unlistable {
-    /// A round could not list a synced type. Whether to pass it over.
+    /// A round could not list a synced type. Returns whether to skip it.
     pub fn failed(&self, resource: &GroupResource) -> bool {
         let now = Instant::now();
         let mut failing = self.0.entry(resource.clone()).or_insert_with(|| Failing { since: now, last: now });

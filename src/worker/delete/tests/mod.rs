@@ -2,4 +2,5 @@
 
 mod aggregated;
 mod last_look;
+mod namespaces;
 mod scene;
