@@ -193,12 +193,12 @@ fn run(lanes: &[Lane], mut schedule: Schedule) -> ExitCode {
         match outcome {
             Ok(()) => println!("test {name} ... ok ({seconds:.1} s)"),
             Err(error) => {
-                println!("test {name} ... FAILED ({seconds:.1} s)\n{name}: {error:?}");
+                println!("test {name} ... FAILED ({seconds:.1} s): {error:#}");
                 failed.push((name, error));
             }
         }
     }
-    // Once more, where they are found.
+    // With their backtraces, if there are any.
     for (name, error) in &failed {
         println!("\n---- {name} ----\n{error:?}");
     }
