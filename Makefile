@@ -9,11 +9,15 @@ CARGO ?= cargo
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# In the profile of the tests and with their features: the first build is quick, and the tests
+# use what it has compiled.
+QUICK ?= --features dev
+
 demo: prerequisites ## show it: an API server, a shop and the collector in one process (ARGS=--once, --objects=100000)
-	$(CARGO) run --release --locked -- demo $(ARGS)
+	$(CARGO) run --locked --bin kube-gc $(QUICK) -- demo $(ARGS)
 
 run: prerequisites control-plane ## show it: a real API server, a sample, a deletion, the cascade (ARGS=--foreground, --stay)
-	tests/control-plane/run-sample.sh $(ARGS)
+	KUBE_GC_BUILD_FLAGS="$(QUICK)" tests/control-plane/run-sample.sh $(ARGS)
 
 check: prerequisites ## before each commit: formatting, clippy, unit tests, the policies on the embedded server
 	$(CARGO) fmt --check

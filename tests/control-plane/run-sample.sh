@@ -95,8 +95,9 @@ await() {
 step "Building the collector"
 
 # The path is asked of cargo: it may not be the usual one.
-cargo build --locked --bin kube-gc
-kube_gc=$(cargo build --locked --quiet --bin kube-gc --message-format json |
+read -ra build <<<"--locked --bin kube-gc ${KUBE_GC_BUILD_FLAGS:-}"
+cargo build "${build[@]}"
+kube_gc=$(cargo build "${build[@]}" --quiet --message-format json |
   sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
 [[ -x $kube_gc ]] || die "cargo did not say where it put the binary"
 
