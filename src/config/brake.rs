@@ -12,12 +12,12 @@ use kube_gc_core::brake::{Limits, Share};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BrakeSettings {
-    /// Deletions in a minute at most; 0 means no limit.
+    /// The most deletions in a minute; 0 means no limit.
     pub deletions_per_minute: u32,
-    /// Deletions of a resource type's objects within a window at most, of a hundred; 0
-    /// means no limit.
+    /// The highest percentage of a resource type's objects that may be deleted within
+    /// `window`; 0 means no limit.
     pub percent: u32,
-    /// So many of a type are allowed within a window whatever the percentage.
+    /// How many objects of a type may be deleted within `window` whatever the percentage.
     pub percent_floor: u32,
     /// The window of `percent`.
     #[serde(with = "text::duration")]
@@ -31,7 +31,7 @@ impl Default for BrakeSettings {
 }
 
 impl BrakeSettings {
-    /// What they mean.
+    /// The limits that the brake enforces.
     #[must_use]
     pub fn limits(&self) -> Limits {
         let Self { deletions_per_minute, percent, percent_floor: floor, window } = *self;

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration, in words for whoever wrote it.
+//! Errors of a configuration, in words for its author.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why there are no settings.
+/// Why the settings could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -39,7 +39,7 @@ pub enum ConfigError {
         #[source]
         error: std::io::Error,
     },
-    /// The file is no TOML.
+    /// The file is not valid TOML.
     #[error("the configuration file {} is not valid TOML: {message}", path.display())]
     Syntax {
         /// The file.
@@ -47,40 +47,40 @@ pub enum ConfigError {
         /// The parser's message, with line and column.
         message: String,
     },
-    /// There is no such setting.
+    /// No setting has this key.
     #[error("unknown key `{key}` in {origin}{}", did_you_mean(suggestion.as_deref()))]
     UnknownKey {
         /// The key, with its section.
         key: String,
-        /// Who set it.
+        /// The source that set it.
         origin: Origin,
-        /// A key that looks like it.
+        /// The most similar key.
         suggestion: Option<String>,
     },
-    /// A section where a value belongs, or the reverse.
+    /// A section in place of a value.
     #[error("`{key}` in {origin} {problem}")]
     Shape {
         /// The key.
         key: String,
-        /// Who set it.
+        /// The source that set it.
         origin: Origin,
-        /// What it is and should not be.
+        /// The predicate of the message.
         problem: &'static str,
     },
-    /// The value is of the wrong type or out of bounds.
+    /// The value has the wrong type or is out of bounds.
     #[error("bad value for `{key}` in {origin}: {value}; it must be {allowed}")]
     BadValue {
         /// The key, with its section.
         key: String,
-        /// Who set it.
+        /// The source that set it.
         origin: Origin,
-        /// What was set, perhaps with what is wrong with it.
+        /// The value, with the parser's message if there is one.
         value: String,
-        /// What may be set.
+        /// The values that are allowed.
         allowed: String,
     },
-    /// Anything else that the `config` crate finds.
-    #[error("the configuration cannot be put together: {0}")]
+    /// Any other error of the `config` crate.
+    #[error("cannot merge the configuration sources: {0}")]
     Other(#[from] config::ConfigError),
 }
 

@@ -1,8 +1,8 @@
-//! What an address on a network lays open.
+//! Warnings about listeners that are reachable from a network.
 
 use super::{Listener, Listeners, Settings};
 
-/// What should be known about the two listeners.
+/// Warnings about pages and tokens that a network can read.
 pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     let Settings { http, tls, access, .. } = settings;
     let mut warnings = Vec::new();

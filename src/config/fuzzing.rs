@@ -1,12 +1,12 @@
-//! The properties of the configuration, for fuzzing.
+//! Properties of the configuration, for fuzzing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Listeners, Loader, Settings};
 
-/// Any text as the configuration file: settings that are within their bounds and
-/// say what the file says, or an error that says what is wrong.
+/// Loads any text as the configuration file. The result is either settings that are within
+/// their bounds and equal what the file says, or an error with a message.
 pub fn config(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let settings = match Loader::new().text(text.to_owned()).load() {
@@ -45,7 +45,7 @@ pub fn config(bytes: &[u8]) {
         }
     }
 
-    // The same by way of the environment.
+    // Environment variables with the same values give the same settings.
     let variables = keys.iter().map(|(key, value)| {
         let name = format!("KUBE_GC__{}", key.to_uppercase().replace('.', "__"));
         (name.into(), variable(value).into())
@@ -56,7 +56,7 @@ pub fn config(bytes: &[u8]) {
     }
 }
 
-/// The bounds as `config/default.toml` documents them.
+/// Checks the bounds that `config/default.toml` documents.
 fn assert_within_bounds(settings: &Settings) {
     let hour = Duration::from_secs(3600);
     let (milli, tenth) = (Duration::from_millis(1), Duration::from_millis(100));

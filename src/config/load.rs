@@ -1,4 +1,4 @@
-//! Putting the sources together.
+//! Loads and merges the sources of the configuration.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,12 +10,12 @@ use super::Settings;
 use super::error::{ConfigError, Origin};
 use super::rules::{RULES, allowed};
 
-/// What the names of our environment variables begin with. Two underscores, so
-/// that `KUBE_GC_CACHE` and `KUBE_GC_CONFIG` are something else.
+/// The prefix of the environment variables. It ends with two underscores, so that
+/// variables such as `KUBE_GC_CONFIG` are not mistaken for settings.
 const PREFIX: &str = "KUBE_GC__";
 
-/// Collects the sources of the configuration, of which the later win: defaults,
-/// file, environment, flags.
+/// Collects the sources of the configuration. Later sources win: defaults, file,
+/// environment, flags.
 ///
 /// ```
 /// use kube_gc::config::Loader;
@@ -31,14 +31,14 @@ const PREFIX: &str = "KUBE_GC__";
 #[derive(Debug, Default)]
 pub struct Loader {
     file: Option<PathBuf>,
-    /// What the file holds, where it need not be read.
+    /// The content of the file, if it need not be read.
     text: Option<String>,
     environment: Vec<(OsString, OsString)>,
     flags: Vec<(&'static str, &'static str, Value)>,
 }
 
 impl Loader {
-    /// The built-in defaults alone.
+    /// A loader that has only the built-in defaults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -51,15 +51,15 @@ impl Loader {
         self
     }
 
-    /// A file of this content.
+    /// Adds a TOML file with this content.
     pub(super) fn text(mut self, text: String) -> Self {
         self.file = Some(PathBuf::from("text"));
         self.text = Some(text);
         self
     }
 
-    /// Adds environment variables; usually all of [`std::env::vars_os`]. Those
-    /// of other programs are left alone.
+    /// Adds environment variables, usually all of [`std::env::vars_os`]. It ignores those
+    /// of other programs.
     #[must_use]
     pub fn environment(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         self.environment.extend(variables);
@@ -78,11 +78,11 @@ impl Loader {
         self
     }
 
-    /// Reads, merges and validates.
+    /// Reads, merges and validates the sources.
     ///
     /// # Errors
-    /// When a source cannot be read, has an unknown key or a bad value; the
-    /// error names key and source.
+    /// If a source cannot be read, or has an unknown key or a bad value. The error names
+    /// the key and the source.
     pub fn load(self) -> Result<Settings, ConfigError> {
         let defaults = Config::try_from(&Settings::default())?;
         let mut merge = Merge::new(defaults.cache.clone());
@@ -123,7 +123,7 @@ fn parse(path: &Path, text: &str) -> Result<Map<String, Value>, ConfigError> {
     })
 }
 
-/// The values of one source, by dotted key; checked against the known keys.
+/// The values of one source, by dotted key, checked against the known keys.
 #[derive(Clone, Debug, Default)]
 struct Layer(Map<String, Value>);
 
@@ -137,7 +137,7 @@ impl Source for Layer {
     }
 }
 
-/// Knows the keys and their types from the defaults, and who set each key last.
+/// The keys and their types, taken from the defaults, and the last source of each key.
 struct Merge {
     known: BTreeMap<String, ValueKind>,
     set: BTreeMap<String, (Origin, String)>,
@@ -154,7 +154,7 @@ impl Merge {
         Self { known, set }
     }
 
-    /// The values of a file.
+    /// The layer of a file.
     fn table(&mut self, table: Map<String, Value>, origin: &Origin) -> Result<Layer, ConfigError> {
         let mut values = BTreeMap::new();
         flatten(String::new(), Value::new(None, ValueKind::Table(table)), &mut |key, value| {
@@ -162,7 +162,7 @@ impl Merge {
         });
         let mut layer = Layer::default();
         for (key, value) in values {
-            // A section header with nothing below it sets nothing.
+            // An empty section sets nothing.
             if !(matches!(value.kind, ValueKind::Table(_)) && self.is_section(&key)) {
                 self.value(&mut layer, key, value, origin.clone())?;
             }
@@ -188,7 +188,7 @@ impl Merge {
                 value: format!("{text:?} is not UTF-8"),
                 allowed: allowed(&key).to_owned(),
             })?;
-            // The broader RUST_LOG must not undo our own variable.
+            // RUST_LOG must not override KUBE_GC__LOG__FILTER.
             if name == EnvFilterVariable::NAME && (text.is_empty() || layer.0.contains_key(&key)) {
                 continue;
             }
@@ -198,8 +198,8 @@ impl Merge {
         Ok(layer)
     }
 
-    /// The text of a variable as the type that its key has. What cannot be read
-    /// stays text, which is then refused.
+    /// Parses the text of a variable as the type of its key. Text that cannot be parsed
+    /// stays text, which validation then rejects.
     fn parse(&self, key: &str, text: String) -> Value {
         let kind = match self.known.get(key) {
             Some(ValueKind::Boolean(_)) => text.parse().map(ValueKind::Boolean).ok(),
@@ -213,7 +213,7 @@ impl Merge {
         Value::new(None, kind.unwrap_or(ValueKind::String(text)))
     }
 
-    /// Takes one value into a layer, if its key is known and its type is right.
+    /// Adds one value to a layer if its key is known and its type is right.
     fn value(
         &mut self,
         layer: &mut Layer,
@@ -225,8 +225,8 @@ impl Merge {
             return Err(self.unknown(key, origin));
         };
         let shown = show(&value.kind);
-        // The crate would coerce: 2.7 to 3, true to 1, "5" to 5. A file that
-        // says such things is a mistake.
+        // The `config` crate would coerce 2.7 to 3, true to 1 and "5" to 5. In a file,
+        // these are mistakes.
         let fits = match (known, &value.kind) {
             (ValueKind::Boolean(_), ValueKind::Boolean(_)) | (ValueKind::String(_), ValueKind::String(_)) => {
                 true
@@ -258,14 +258,14 @@ impl Merge {
         let suggestion = self
             .known
             .keys()
-            .map(|known| (likeness(known, &key), known))
-            .filter(|(likeness, _)| *likeness > 0.8)
+            .map(|known| (similarity(known, &key), known))
+            .filter(|(similarity, _)| *similarity > 0.8)
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, known)| known.clone());
         ConfigError::UnknownKey { key, origin, suggestion }
     }
 
-    /// What a value of the right type can still be wrong in: its text.
+    /// Adds the source to an error about a text that serde could not parse.
     fn explain(&self, error: config::ConfigError) -> ConfigError {
         let (key, problem) = match &error {
             config::ConfigError::At { key: Some(key), error, .. } => (key.clone(), Some(error.to_string())),
@@ -284,7 +284,7 @@ impl Merge {
         }
     }
 
-    /// What serde cannot know: bounds, and how two keys go together.
+    /// Checks what serde cannot: bounds, and rules about several keys.
     fn check(&self, settings: &Settings) -> Result<(), ConfigError> {
         for rule in RULES {
             if !(rule.holds)(settings) {
@@ -302,7 +302,7 @@ impl Merge {
     }
 }
 
-/// The variable that other Rust programs take their log filter from.
+/// The variable from which Rust programs usually take their log filter.
 struct EnvFilterVariable;
 
 impl EnvFilterVariable {
@@ -310,10 +310,10 @@ impl EnvFilterVariable {
     const KEY: &'static str = "log.filter";
 }
 
-/// Walks the values of nested tables.
+/// Visits the values of nested tables by dotted key.
 fn flatten(prefix: String, value: Value, visit: &mut impl FnMut(String, Value)) {
     match value.kind {
-        // An empty table is a section that sets nothing, or an unknown key.
+        // The caller decides about an empty table: an empty section, or an unknown key.
         ValueKind::Table(table) if !table.is_empty() || prefix.is_empty() => {
             for (key, value) in table {
                 let path = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
@@ -324,7 +324,7 @@ fn flatten(prefix: String, value: Value, visit: &mut impl FnMut(String, Value)) 
     }
 }
 
-/// A value as a file would have it.
+/// A value as it is written in a file.
 fn show(kind: &ValueKind) -> String {
     match kind {
         ValueKind::String(text) => format!("{text:?}"),
@@ -337,9 +337,9 @@ fn show(kind: &ValueKind) -> String {
     }
 }
 
-/// How much an unknown key looks like a known one; 1 is equal. People forget
-/// the section and keep the key, or mistype.
-fn likeness(known: &str, key: &str) -> f64 {
+/// The similarity of an unknown key to a known one; 1 means equal. Typical mistakes are
+/// a typing error and a missing section.
+fn similarity(known: &str, key: &str) -> f64 {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().replace('-', "_");
     let same_end = if last(known) == last(key) { 0.95 } else { 0.0 };
     strsim::jaro_winkler(known, key).max(same_end)

@@ -1,4 +1,4 @@
-//! What each key may be set to.
+//! The values that each key may have.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use super::{Listeners, Settings};
 pub(super) struct Rule {
     /// The key, with its section.
     pub(super) key: &'static str,
-    /// What is allowed, to follow "it must be".
+    /// The values that are allowed; follows "it must be" in the error.
     pub(super) allowed: &'static str,
-    /// Whether a value of the right type is within the bounds.
+    /// Whether the settings are within the bounds.
     pub(super) holds: fn(&Settings) -> bool,
 }
 
@@ -35,7 +35,7 @@ const UP_TO_AN_HOUR: &str = r#"a duration from "0s" to "1h", with its unit"#;
 const MIN_PAUSE: &str = r#"a duration from "1ms" to the longest pause that is set, with its unit"#;
 const MAX_PAUSE: &str = r#"a duration up to "1h", with its unit"#;
 
-/// One rule for each key; a test sees to that.
+/// The rules: one for each key, which a test checks.
 pub(super) const RULES: &[Rule] = &[
     rule("dry_run", "true or false", |_| true),
     rule("comparison.grace", TIMEOUT, |s| (millis(100)..=HOUR).contains(&s.comparison.grace)),
@@ -70,13 +70,15 @@ pub(super) const RULES: &[Rule] = &[
     rule("leader.enabled", "true or false", |_| true),
     rule(
         "leader.namespace",
-        "the name of a namespace, or empty (the pod's own, or that of the kubeconfig)",
+        "the name of a namespace, or empty (that of the pod or of the kubeconfig)",
         |s| s.leader.namespace.is_empty() || is_label(&s.leader.namespace),
     ),
     rule("leader.name", "the name of a Lease, such as \"kube-gc\"", |s| is_name(&s.leader.name)),
-    rule("leader.identity", "a text of at most 200 printable characters without blanks, or empty", |s| {
-        s.leader.identity.len() <= 200 && s.leader.identity.chars().all(|c| c.is_ascii_graphic())
-    }),
+    rule(
+        "leader.identity",
+        "a text of at most 200 printable ASCII characters without spaces, or empty",
+        |s| s.leader.identity.len() <= 200 && s.leader.identity.chars().all(|c| c.is_ascii_graphic()),
+    ),
     rule("leader.lease_duration", r#"a duration in whole seconds from "1s" to "1h", with its unit"#, |s| {
         s.leader.lease_duration.subsec_nanos() == 0
             && (millis(1000)..=HOUR).contains(&s.leader.lease_duration)
@@ -86,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
     }),
     rule(
         "leader.retry_period",
-        r#"a duration from "10ms", so that 1.2 of it are shorter than `leader.renew_deadline`, with its unit"#,
+        r#"a duration from "10ms", of which 1.2 times is less than `leader.renew_deadline`, with its unit"#,
         |s| {
             s.leader.retry_period >= millis(10)
                 && s.leader.retry_period.mul_f64(1.2) < s.leader.renew_deadline
@@ -118,7 +120,7 @@ pub(super) const RULES: &[Rule] = &[
         r#"an address with a port, such as "127.0.0.1:8081" (port 0: any free one), other than `http.listen`"#,
         |s| s.http.debug_listen.port() == 0 || s.http.debug_listen != s.http.listen,
     ),
-    // Each of them is about what somebody has set.
+    // Each rule reports the key that the user has set.
     rule(
         "tls.listeners",
         r#""none" or, with `tls.certificate` and `tls.key` set, "health", "debug" or "both""#,
@@ -144,11 +146,11 @@ fn is_set(path: &Path) -> bool {
     !path.as_os_str().is_empty()
 }
 
-/// Whether a log filter says what somebody may have meant by it.
+/// Whether a log filter is likely to be what its author meant.
 ///
-/// The library takes any word that is no level for the name of a module, and then logs nothing
-/// but that module: "loud" and "verbose" would silence the log. So a module needs a level, or
-/// has to be one of this program.
+/// `tracing_subscriber` takes any word that is not a level for the name of a module, and then
+/// logs only that module: "loud" and "verbose" would silence the log. So a module must have a
+/// level or belong to this program.
 fn is_log_filter(text: &str) -> bool {
     let is_known = |directive: &str| {
         let directive = directive.trim();
@@ -159,7 +161,7 @@ fn is_log_filter(text: &str) -> bool {
     text.split(',').all(is_known) && EnvFilter::try_new(text).is_ok()
 }
 
-/// Whether it can be the name of a namespace: a label of DNS.
+/// Whether this is a valid name of a namespace: a DNS label.
 fn is_label(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let ends = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
@@ -167,14 +169,14 @@ fn is_label(text: &str) -> bool {
     bytes.len() <= 63 && bytes.iter().copied().all(inner) && ends(bytes.first()) && ends(bytes.last())
 }
 
-/// Whether it can be the name of an object: labels with dots between them.
+/// Whether this is a valid name of an object: a DNS subdomain.
 fn is_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// What a key may be set to.
+/// The values that a key may have.
 pub(super) fn allowed(key: &str) -> &'static str {
-    // Elements of a list are named with their index.
+    // The key of a list's element has an index.
     let key = key.split('[').next().unwrap_or(key);
     RULES.iter().find(|rule| rule.key == key).map_or("what config/default.toml says", |rule| rule.allowed)
 }

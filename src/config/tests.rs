@@ -1,10 +1,12 @@
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::rules::RULES;
 use super::*;
+use kube_gc_core::object::GroupResource;
 
 const DEFAULT_TOML: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/default.toml");
 
@@ -185,9 +187,9 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         (
             "[discovery]\nignored = [\"jobs/batch\"]",
             "discovery.ignored",
-            "\"jobs/batch\" is no resource type",
+            "\"jobs/batch\" is not a resource type",
         ),
-        ("[discovery]\nignored = [\"\"]", "discovery.ignored", "\"\" is no resource type"),
+        ("[discovery]\nignored = [\"\"]", "discovery.ignored", "\"\" is not a resource type"),
         ("[log]\nformat = \"xml\"", "log.format", "xml"),
         ("[log]\nfilter = \"loud\"", "log.filter", ": \"loud\";"),
         ("[log]\nfilter = \"kube_gc=loud\"", "log.filter", ": \"kube_gc=loud\";"),

@@ -1,4 +1,4 @@
-//! Values that are written as text.
+//! Settings that are written as text.
 
 /// Durations as people write them: `30s`, `5ms`, `1m 30s`.
 pub(super) mod duration {
@@ -43,14 +43,14 @@ pub(super) mod group_resources {
             .collect()
     }
 
-    /// What cannot be a resource type would be ignored without effect, and
-    /// nobody would notice.
+    /// Rejects text that cannot be a resource type: ignoring such a type would silently
+    /// have no effect.
     fn read(text: &str) -> Result<GroupResource, String> {
         let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if text.split('.').all(|label| !label.is_empty() && label.bytes().all(fine)) {
             Ok(GroupResource::parse(text))
         } else {
-            Err(format!("{text:?} is no resource type"))
+            Err(format!("{text:?} is not a resource type"))
         }
     }
 }

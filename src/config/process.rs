@@ -1,0 +1,78 @@
+//! `[startup]`, `[shutdown]`, `[debug]` and `[log]`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::text;
+
+/// `[startup]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartupSettings {
+    /// How long the workers wait for types that do not sync.
+    #[serde(with = "text::duration")]
+    pub sync_timeout: Duration,
+}
+
+impl Default for StartupSettings {
+    fn default() -> Self {
+        Self { sync_timeout: Duration::from_secs(30) }
+    }
+}
+
+/// `[shutdown]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShutdownSettings {
+    /// How long requests in flight may take to finish.
+    #[serde(with = "text::duration")]
+    pub grace: Duration,
+}
+
+impl Default for ShutdownSettings {
+    fn default() -> Self {
+        Self { grace: Duration::from_secs(20) }
+    }
+}
+
+/// `[debug]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DebugSettings {
+    /// The capacity of the decision log.
+    pub decisions: usize,
+}
+
+impl Default for DebugSettings {
+    fn default() -> Self {
+        Self { decisions: 1000 }
+    }
+}
+
+/// `[log]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogSettings {
+    /// The format of a line.
+    pub format: LogFormat,
+    /// The lines to log, in the syntax of `RUST_LOG`.
+    pub filter: String,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { format: LogFormat::Text, filter: "info".to_owned() }
+    }
+}
+
+/// The format of a line of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
