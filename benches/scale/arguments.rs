@@ -30,19 +30,19 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["objects", "full"])]
     pub quick: bool,
 
-    /// What is measured, separated by commas
+    /// What to measure, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "PART", value_enum, default_values_t = Part::ALL)]
     pub parts: Vec<Part>,
 
-    /// How long pods are created and deleted
+    /// How long to create and delete pods
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "2m")]
     pub churn: Duration,
 
-    /// Partitions of the graph [default: those of the program, one for each core]
+    /// Partitions of the graph [default: one for each core, at most 8]
     #[arg(long, value_name = "COUNT")]
     pub partitions: Option<u16>,
 
-    /// How watches are written
+    /// The encoding of watches
     #[arg(long, value_name = "ENCODING", value_enum, default_value_t)]
     pub watch_encoding: WatchEncoding,
 
