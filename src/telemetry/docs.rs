@@ -1,4 +1,4 @@
-//! The page about metrics, made of their declarations.
+//! Generates `docs/metrics.md` from the declarations of the metrics.
 
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
@@ -8,15 +8,15 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, Share
 use super::labels::values;
 use super::names::{self, ALL, Kind, Metric};
 
-/// The sections, each with its first metric: what follows that in the declarations,
-/// up to the next section's first, belongs to it.
+/// The sections, each with its first metric. The metrics declared after it belong to the
+/// same section, up to the first metric of the next one.
 const SECTIONS: &[(&str, &Metric)] = &[
     ("Queues, by Kubernetes' names", &names::WORKQUEUE_DEPTH),
-    ("Queues, beyond that", &names::QUEUE_PROCESSING),
+    ("Queues, in addition", &names::QUEUE_PROCESSING),
     ("Graph", &names::GRAPH_NODES),
     ("Resource types", &names::EVENTS),
     ("Requests and decisions", &names::REQUESTS),
-    ("What cannot be finished", &names::STUCK_OBJECTS),
+    ("Stuck objects", &names::STUCK_OBJECTS),
     ("Dry run", &names::COMPARISONS),
     ("Brake", &names::BRAKE_ENGAGED),
     ("Leadership", &names::LEADER),
@@ -27,13 +27,13 @@ const SECTIONS: &[(&str, &Metric)] = &[
 const HEAD: &str = "\
 # Metrics
 
-`/metrics` on the health listener (`http.listen`) shows all of these, in Prometheus' text format. This page is made \
-of their declarations in `src/telemetry/names.rs` by `make docs-metrics`, and a test fails when it is not up to date.
+`/metrics` on the health listener (`http.listen`) serves all of these in Prometheus' text format. `make docs-metrics` \
+generates this page from the declarations in `src/telemetry/names.rs`; a test fails if the page is out of date.
 
-Labels are bounded by the number of resource types, never by that of objects or namespaces. `resource` is written \
-as `resource.group` (`deployments.apps`, `pods`). The series of a type that is no longer served end about ten \
-minutes later; so a cluster on which tests define and remove thousands of CRDs does not make the page grow. \
-Everything else stays, with zeros from the start where an alert looks.
+The number of resource types bounds the number of series; objects and namespaces never add one. The label `resource` \
+has the form `resource.group` (`deployments.apps`, `pods`). The series of a removed type end after about ten minutes, \
+so that `/metrics` stays small in a cluster whose tests create and remove thousands of CRDs. All other series stay. \
+Series that alerts use start at zero.
 ";
 
 /// The page, in Markdown.
@@ -49,8 +49,8 @@ pub fn markdown() -> String {
         let (kind, labels) = (written(kind), labels(metric));
         let _ = writeln!(page, "| `{name}` | {kind} | {} | {labels} | {} |", unit_of(*unit), cell(help));
     }
-    begin(&mut page, "Process, as every program with Prometheus' conventions");
-    for (name, kind, help) in of_the_process() {
+    begin(&mut page, "Process, by Prometheus' conventions");
+    for (name, kind, help) in process_metrics() {
         let unit = match name.as_str() {
             name if name.contains("_seconds") => "seconds",
             name if name.contains("_bytes") => "bytes",
@@ -96,21 +96,21 @@ fn cell(text: &str) -> String {
     text.replace('|', r"\|")
 }
 
-/// What the crate for it says of the process.
-fn of_the_process() -> Vec<(String, &'static str, String)> {
-    let heard = Descriptions::default();
-    metrics::with_local_recorder(&heard, || metrics_process::Collector::default().describe());
-    let mut all = heard.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+/// The metrics that `metrics_process` describes.
+fn process_metrics() -> Vec<(String, &'static str, String)> {
+    let descriptions = Descriptions::default();
+    metrics::with_local_recorder(&descriptions, || metrics_process::Collector::default().describe());
+    let mut all = descriptions.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     all.sort();
     all
 }
 
-/// Hears what is described, and records nothing.
+/// Collects the descriptions of metrics and records nothing.
 #[derive(Default)]
 struct Descriptions(Mutex<Vec<(String, &'static str, String)>>);
 
 impl Descriptions {
-    fn hear(&self, name: &KeyName, kind: &'static str, help: &SharedString) {
+    fn add(&self, name: &KeyName, kind: &'static str, help: &SharedString) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.push((name.as_str().to_owned(), kind, help.to_string()));
     }
@@ -118,15 +118,15 @@ impl Descriptions {
 
 impl Recorder for Descriptions {
     fn describe_counter(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
-        self.hear(&name, "counter", &help);
+        self.add(&name, "counter", &help);
     }
 
     fn describe_gauge(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
-        self.hear(&name, "gauge", &help);
+        self.add(&name, "gauge", &help);
     }
 
     fn describe_histogram(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
-        self.hear(&name, "histogram", &help);
+        self.add(&name, "histogram", &help);
     }
 
     fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// With `KUBE_GC_WRITE_DOCS` it is written (`make docs-metrics`).
+    /// Writes the page first if `KUBE_GC_WRITE_DOCS` is set (`make docs-metrics`).
     #[test]
     fn the_page_is_up_to_date() {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
