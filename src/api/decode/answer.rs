@@ -1,4 +1,4 @@
-//! Answers, in whichever encoding they come.
+//! Lists, watches and their encodings.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -9,21 +9,21 @@ use super::{
     DecodedEvent, Envelope, EventError, FactsReader, LineSplitter, ListError, ListScanner, ObjectView, Status,
 };
 
-/// No event is longer: etcd takes no object over a few MiB.
+/// The longest event. etcd accepts at most a few MiB.
 const LONGEST_EVENT: usize = 16 << 20;
 
-/// How something is written.
+/// An encoding of requests and answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// Every server speaks it.
+    /// Every server supports it.
     Json,
-    /// The servers of Kubernetes itself speak it: less to write, to send and to read.
+    /// Kubernetes' own servers support it. It takes less CPU and bandwidth.
     Protobuf,
 }
 
 impl Encoding {
-    /// What an answer says of itself. Only its own word counts, not what was asked for:
-    /// whoever does not say protobuf is read as JSON.
+    /// The encoding that an answer's headers declare, whatever was requested. Anything but
+    /// protobuf is read as JSON.
     pub fn of(headers: &HeaderMap) -> Self {
         let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let essence = media_type.split(';').next().unwrap_or_default().trim();
@@ -41,7 +41,7 @@ pub enum ListReader {
 }
 
 impl ListReader {
-    /// A reader of a list that begins.
+    /// A reader at the beginning of a list.
     pub fn new(encoding: Encoding) -> Self {
         match encoding {
             Encoding::Json => Self::Json(ListScanner::default()),
@@ -57,11 +57,11 @@ impl ListReader {
         }
     }
 
-    /// Takes in the next chunk and calls `on_item` for each item that it completes.
+    /// Reads the next chunk, and calls `on_item` for each item that it completes.
     ///
     /// # Errors
     ///
-    /// It is no list, or an item cannot be read.
+    /// The body is not a list, or an item cannot be read.
     pub fn feed(&mut self, chunk: &[u8], on_item: impl FnMut(ObjectView<'_>)) -> Result<(), ListError> {
         match self {
             Self::Json(scanner) => scanner.read(chunk, on_item),
@@ -69,7 +69,7 @@ impl ListReader {
         }
     }
 
-    /// What is known of the envelope before the first item is.
+    /// The envelope as far as it is known before the first item.
     pub fn preview(&self) -> Option<Envelope> {
         match self {
             Self::Json(scanner) => scanner.preview(),
@@ -77,11 +77,11 @@ impl ListReader {
         }
     }
 
-    /// The envelope, once the body has ended.
+    /// The envelope, after the end of the body.
     ///
     /// # Errors
     ///
-    /// The body ended early, or it is no list.
+    /// The body ended early, or it is not a list.
     pub fn finish(self) -> Result<Envelope, ListError> {
         match self {
             Self::Json(scanner) => scanner.finish(),
@@ -100,7 +100,7 @@ pub enum WatchReader {
 }
 
 impl WatchReader {
-    /// A reader of a watch that begins.
+    /// A reader at the beginning of a watch.
     pub fn new(encoding: Encoding) -> Self {
         match encoding {
             Encoding::Json => Self::Json(LineSplitter::new(LONGEST_EVENT)),
@@ -116,7 +116,7 @@ impl WatchReader {
         }
     }
 
-    /// Takes in the next chunk.
+    /// Adds the next chunk.
     pub fn feed(&mut self, chunk: &[u8]) {
         match self {
             Self::Json(lines) => lines.feed(chunk),
@@ -124,11 +124,11 @@ impl WatchReader {
         }
     }
 
-    /// The next event that is there as a whole.
+    /// The next complete event.
     ///
     /// # Errors
     ///
-    /// What comes next is no event.
+    /// The next line or frame is not an event.
     pub fn next(&mut self, reader: &mut FactsReader) -> Result<Option<DecodedEvent>, EventError> {
         let fault = |error: &dyn std::error::Error| EventError(error.to_string());
         match self {
@@ -145,8 +145,7 @@ impl WatchReader {
 }
 
 impl Status {
-    /// Reads a `Status`; a body that is none gives the empty one, which is about
-    /// nothing.
+    /// Reads a `Status`. A body that is not a `Status` gives an empty one.
     #[must_use]
     pub fn read(encoding: Encoding, body: &[u8]) -> Self {
         let read = match encoding {

@@ -1,4 +1,4 @@
-//! JSON objects that are nothing else.
+//! Structs that are read only from JSON objects.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,10 +6,10 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// A struct that is read from a JSON object alone.
+/// A struct that is read only from a JSON object.
 ///
-/// serde reads a struct from an array too, by position: `["PodList"]` would be an
-/// empty list of pods, and what it does not list would be gone.
+/// serde also reads a struct from an array, by position: `["PodList"]` would read as an empty
+/// list of pods, and all pods would count as gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keyed<T>(pub T);
 

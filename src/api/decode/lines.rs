@@ -1,34 +1,34 @@
-//! Splitting a watch's body into lines.
+//! Splits the body of a watch into lines.
 
 use bytes::{Bytes, BytesMut};
 
-/// A line longer than the limit: no event is, so the stream is no watch.
+/// A line exceeds the limit. No event does, so the stream is not a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a line of the watch is longer than {0} bytes")]
 pub struct LineTooLong(usize);
 
-/// Cuts a stream of chunks into lines, holding at most one incomplete line.
+/// Splits chunks into lines. Buffers at most one incomplete line.
 #[derive(Debug)]
 pub struct LineSplitter {
     buffer: BytesMut,
-    /// How far `buffer` has been searched.
+    /// How far `buffer` was searched.
     searched: usize,
     limit: usize,
 }
 
 impl LineSplitter {
-    /// A splitter that refuses longer lines than this.
+    /// A splitter with this limit.
     pub fn new(limit: usize) -> Self {
         Self { buffer: BytesMut::new(), searched: 0, limit }
     }
 
-    /// Takes in the next chunk.
+    /// Adds the next chunk.
     pub fn feed(&mut self, chunk: &[u8]) {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next complete line that is not blank, without its end. What is left
-    /// when the stream ends is the torn half of an event, and is none.
+    /// The next complete line that is not blank, without its line break. An incomplete line at
+    /// the end of the stream is part of a lost event, and is dropped.
     ///
     /// # Errors
     ///

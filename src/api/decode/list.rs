@@ -1,15 +1,16 @@
-//! Reading a list while it arrives.
+//! Reads a JSON list while it arrives.
 //!
-//! A first list comes in one piece from the server's watch cache, and may be
-//! hundreds of megabytes. The scanner finds the items in the stream of chunks
-//! and hands each on by itself, so that no more than one item is held.
+//! The first list comes in one piece from the server's watch cache, and may have hundreds of
+//! megabytes. The scanner finds the items in the stream of chunks and passes them on one by
+//! one, so that it buffers at most one item.
 
 use serde::de::IgnoredAny;
 
 use super::{Keyed, ObjectView, Text, json_fault, keyed_or_default};
 use kube_gc_core::object::ResourceVersion;
 
-/// No item and no rest of a list is longer; etcd takes no object over a few MiB.
+/// The greatest length of an item, and of the list without its items. etcd accepts at most a
+/// few MiB.
 pub(super) const LONGEST: usize = 16 << 20;
 
 /// Why a list cannot be read.
@@ -17,55 +18,55 @@ pub(super) const LONGEST: usize = 16 << 20;
 #[error("{0}")]
 pub struct ListError(pub String);
 
-/// What stands around the items.
+/// A list without its items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Envelope {
-    /// The version that the list stands for.
+    /// The list's version.
     pub resource_version: Option<ResourceVersion>,
-    /// The token for the next page; empty on the last one.
+    /// The continue token; empty on the last page.
     pub next: String,
 }
 
 #[derive(Debug, Default)]
 enum Section {
-    /// Outside of the items.
+    /// Outside the items.
     #[default]
     Around,
-    /// In the items' array, between items.
+    /// In the `items` array, between items.
     Between,
     /// In an item.
     Item,
 }
 
-/// Splits a list into its items and what is around them.
+/// Splits a list into its items and the rest.
 #[derive(Debug, Default)]
 pub struct ListScanner {
     section: Section,
-    /// Open braces and brackets: of the list outside of items, of the item inside.
+    /// Open braces and brackets: those of the list outside items, those of the item inside.
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// All but the items.
+    /// The list without its items.
     around: Vec<u8>,
-    /// How much of `around` stands before the items.
+    /// The length of the part of `around` before the items.
     head: Option<usize>,
-    /// Where the last string at the list's first level stands in `around`.
+    /// The position in `around` of the last string at the top level of the list.
     key: (usize, usize),
-    /// The beginning of an item that a chunk's end tore apart.
+    /// The beginning of an item that the end of a chunk cut.
     torn: Vec<u8>,
 }
 
-/// Who is given the items.
+/// Receives the items.
 trait Taker {
-    /// What begins with an item, whole or torn: reads it and returns its length, or
-    /// `None` if that cannot be done.
+    /// Bytes that begin with an item, which may be incomplete. Reads it and returns its length,
+    /// or `None` if it cannot.
     fn take_in_place(&mut self, rest: &[u8]) -> Option<usize>;
 
-    /// An item that was not taken in place.
+    /// An item that was not read in place.
     fn take(&mut self, item: &[u8]) -> Result<(), ListError>;
 }
 
-/// Has every item cut out.
+/// Receives each item as bytes.
 struct Cut<F>(F);
 
 impl<F: FnMut(&[u8]) -> Result<(), ListError>> Taker for Cut<F> {
@@ -78,14 +79,14 @@ impl<F: FnMut(&[u8]) -> Result<(), ListError>> Taker for Cut<F> {
     }
 }
 
-/// Reads the items where they stand, so that their ends need not be found first.
+/// Reads items in place, without finding their ends first.
 struct Read<F>(F);
 
 impl<F: FnMut(ObjectView<'_>)> Taker for Read<F> {
     fn take_in_place(&mut self, rest: &[u8]) -> Option<usize> {
         let mut views = serde_json::Deserializer::from_slice(rest).into_iter::<ObjectView<'_>>();
-        // Whatever is wrong is found again, and told, once the item is cut out; mostly
-        // it is just not all there.
+        // Usually the item is only incomplete. A real error is found again, and reported, once
+        // the item is complete.
         let view = views.next()?.ok()?;
         let length = views.byte_offset();
         (self.0)(view);
@@ -98,11 +99,11 @@ impl<F: FnMut(ObjectView<'_>)> Taker for Read<F> {
 }
 
 impl ListScanner {
-    /// Takes in the next chunk and calls `on_item` for each item that it completes.
+    /// Reads the next chunk, and calls `on_item` for each item that it completes.
     ///
     /// # Errors
     ///
-    /// What `on_item` answers, or that this is no list.
+    /// The error of `on_item`, or the body is not a list.
     pub fn feed(
         &mut self,
         chunk: &[u8],
@@ -111,11 +112,11 @@ impl ListScanner {
         self.scan(chunk, &mut Cut(on_item))
     }
 
-    /// The same, but reads the items: in place, where a chunk has one as a whole.
+    /// Reads the next chunk and its items: in place if the chunk contains the whole item.
     ///
     /// # Errors
     ///
-    /// An item cannot be read, or this is no list.
+    /// An item cannot be read, or the body is not a list.
     pub fn read(&mut self, chunk: &[u8], on_item: impl FnMut(ObjectView<'_>)) -> Result<(), ListError> {
         self.scan(chunk, &mut Read(on_item))
     }
@@ -125,7 +126,7 @@ impl ListScanner {
         let mut at = 0;
         while at < chunk.len() {
             if self.in_string && !self.escaped && matches!(self.section, Section::Item) {
-                // Most bytes are in strings: step over them at once.
+                // Most bytes are in strings: skip them at once.
                 match chunk[at..].iter().position(|byte| matches!(byte, b'"' | b'\\')) {
                     Some(steps) => at += steps,
                     None => break,
@@ -175,7 +176,7 @@ impl ListScanner {
         Ok(())
     }
 
-    /// Follows quotes; true while the byte belongs to a string.
+    /// Tracks quotes; true while the byte belongs to a string.
     fn string(&mut self, byte: u8) -> bool {
         if !self.in_string {
             self.in_string = byte == b'"';
@@ -230,19 +231,19 @@ impl ListScanner {
         Ok(())
     }
 
-    /// What is known of the envelope before the first item is: Go writes the
-    /// metadata first, so a list that is too old is told before it is read.
+    /// The envelope as far as it is known before the first item. Go writes the metadata first,
+    /// so a list that is too old is found before its items are read.
     pub fn preview(&self) -> Option<Envelope> {
         let mut text = self.around[..self.head?].to_vec();
         text.extend_from_slice(b"]}");
         read_envelope(&text).ok().filter(|envelope| envelope.resource_version.is_some())
     }
 
-    /// The envelope, once the body has ended.
+    /// The envelope, after the end of the body.
     ///
     /// # Errors
     ///
-    /// The body ended early, or it is no list.
+    /// The body ended early, or it is not a list.
     pub fn finish(self) -> Result<Envelope, ListError> {
         if !matches!(self.section, Section::Around) {
             return Err(ListError("the list is cut off".into()));
@@ -258,8 +259,8 @@ fn read_envelope(json: &[u8]) -> Result<Envelope, ListError> {
         kind: Text<'a>,
         #[serde(borrow, default, deserialize_with = "keyed_or_default")]
         metadata: Metadata<'a>,
-        /// The scanner has taken the items out. What is still there was written in
-        /// a way that it does not know, and must not read as "there are none".
+        /// The scanner has removed the items that it recognizes. Remaining ones have a form that
+        /// it does not know, and must not read as an empty list.
         #[serde(default, rename = "items")]
         _items: Option<[IgnoredAny; 0]>,
     }
@@ -273,7 +274,8 @@ fn read_envelope(json: &[u8]) -> Result<Envelope, ListError> {
     }
     let Keyed(list): Keyed<List<'_>> =
         serde_json::from_slice(json).map_err(|error| ListError(json_fault(&error)))?;
-    // A single object would otherwise read as an empty list: "all are gone".
+    // A single object would otherwise read as an empty list, and all objects would count as
+    // gone.
     if !list.kind.ends_with("List") {
         return Err(ListError("the answer is no list".into()));
     }

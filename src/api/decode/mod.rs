@@ -1,9 +1,9 @@
-//! Lean decoding of what API servers answer.
+//! Lean decoding of answers.
 //!
-//! Everything reads borrowed JSON or protobuf and skips what is not needed without
-//! allocating it: labels, annotations, managed fields, specs and statuses never
-//! exist in this process. `PartialObjectMetadata` and full objects read alike,
-//! because some aggregated API servers know no metadata-only answers.
+//! The decoders borrow from JSON or protobuf and skip what is not needed without allocating
+//! it: labels, annotations, managed fields, specs and statuses are never stored. They read
+//! `PartialObjectMetadata` and whole objects alike, because some aggregated APIs do not
+//! support metadata-only answers.
 
 mod answer;
 mod keyed;
@@ -30,8 +30,8 @@ pub(super) use protobuf::{MAGIC as PROTOBUF_MAGIC, MEDIA_TYPE as PROTOBUF};
 pub(super) use text::Text;
 pub(super) use watch::{DecodedEvent, EventError};
 
-/// What is wrong with a JSON text, without quoting it: serde's own message
-/// repeats values, and those may be secret.
+/// Describes an error in JSON without quoting the JSON. serde's own message contains values,
+/// which may be secret.
 pub(super) fn json_fault(error: &serde_json::Error) -> String {
     let kind = match error.classify() {
         serde_json::error::Category::Io => "unreadable",

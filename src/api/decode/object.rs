@@ -10,7 +10,7 @@ use kube_gc_core::object::{
     ResourceVersion, Uid,
 };
 
-/// An object's metadata as it stands in the text or message.
+/// An object's metadata, borrowed from the JSON or protobuf.
 #[derive(Debug, Default)]
 pub struct ObjectView<'a> {
     pub(super) metadata: MetadataView<'a>,
@@ -47,15 +47,15 @@ pub(super) struct MetadataView<'a> {
 }
 
 impl ObjectView<'_> {
-    /// The resource version, which bookmarks have and nothing else.
+    /// The resource version. A bookmark has nothing else.
     pub fn resource_version(&self) -> Option<ResourceVersion> {
         ResourceVersion::parse(&self.metadata.resource_version)
     }
 
-    /// True when something keeps an object that is being deleted: a finalizer of
-    /// anybody's, a grace period, or, for a Namespace, what its spec says. What a
-    /// DELETE answers without is the last state of an object that is gone: one
-    /// without a deletion timestamp, or with a grace period that is over.
+    /// Whether an object that is being deleted still exists: it is kept by a finalizer, a grace
+    /// period, or, for a Namespace, `spec.finalizers`. Otherwise the answer to a DELETE is the
+    /// last state of an object that is gone: it has no deletion timestamp, or its grace period
+    /// is over.
     pub fn is_held(&self) -> bool {
         let MetadataView { finalizers, deletion_timestamp, deletion_grace_period_seconds, .. } =
             &self.metadata;
@@ -63,15 +63,14 @@ impl ObjectView<'_> {
     }
 }
 
-/// Turns views into facts. Objects of one namespace come in a row, so their
-/// facts share its name.
+/// Converts views to facts. Successive objects of one namespace share its name.
 #[derive(Debug, Default)]
 pub struct FactsReader {
     namespace: Option<Namespace>,
 }
 
 impl FactsReader {
-    /// The facts of an object; `None` when it has no uid.
+    /// The facts of an object; `None` if it has no uid.
     pub fn facts(&mut self, view: ObjectView<'_>) -> Option<ObjectFacts> {
         let metadata = view.metadata;
         Some(ObjectFacts {
@@ -93,15 +92,15 @@ impl FactsReader {
     }
 }
 
-/// `metadata.ownerReferences` without those that have no uid.
+/// `metadata.ownerReferences`, without references that have no uid.
 #[derive(Debug, Default)]
 pub(super) struct Owners(Vec<OwnerReference>);
 
 impl Owners {
-    /// Adds one, unless it has no uid.
+    /// Adds a reference, unless it has no uid.
     pub fn add(&mut self, view: &ReferenceView<'_>) {
         if let Some(owner) = view.read() {
-            // Most objects have one owner: no room for three more.
+            // Most objects have one owner: allocate for one, not for four.
             if self.0.is_empty() {
                 self.0.reserve_exact(1);
             }
@@ -139,7 +138,7 @@ impl ReferenceView<'_> {
     }
 }
 
-/// Reads one owner reference; `None` when it has no uid.
+/// Reads an owner reference; `None` if it has no uid.
 pub(in crate::api) fn reference(json: &str) -> Result<Option<OwnerReference>, serde_json::Error> {
     serde_json::from_str::<Keyed<ReferenceView<'_>>>(json).map(|Keyed(view)| view.read())
 }
@@ -172,7 +171,7 @@ impl<'de> Deserialize<'de> for Owners {
     }
 }
 
-/// `metadata.finalizers`, read and forgotten.
+/// What matters of `metadata.finalizers`.
 #[derive(Debug, Default)]
 pub(super) struct FinalizersView {
     own: Finalizers,
@@ -180,7 +179,7 @@ pub(super) struct FinalizersView {
 }
 
 impl FinalizersView {
-    /// Takes note of one.
+    /// Notes a finalizer.
     pub fn add(&mut self, finalizer: &str) {
         self.any = true;
         self.own.foreground |= finalizer == FOREGROUND_FINALIZER;

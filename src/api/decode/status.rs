@@ -1,4 +1,4 @@
-//! `Status`, the API server's way to say what happened.
+//! The API server's `Status`.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use serde::Deserialize;
 use super::{Keyed, Text, keyed_or_default};
 use crate::api::error::Named;
 
-/// The parts of a `Status` that decide what an error means.
+/// The parts of a `Status` that determine the class of an error.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    /// For people.
+    /// The human-readable message.
     #[serde(deserialize_with = "or_default")]
     pub message: String,
-    /// The HTTP code, repeated (the only code that an ERROR event has).
+    /// The HTTP code. An ERROR event has no other code.
     #[serde(deserialize_with = "or_default")]
     pub code: u16,
     #[serde(deserialize_with = "or_default")]
@@ -30,7 +30,7 @@ pub(super) struct Details {
     pub name: String,
     #[serde(deserialize_with = "or_default")]
     pub group: String,
-    /// The plural resource name, in spite of its own name.
+    /// The plural resource name, despite the name of the field.
     #[serde(deserialize_with = "or_default")]
     pub kind: String,
     #[serde(deserialize_with = "or_default")]
@@ -57,23 +57,23 @@ where
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Reads a number that is no time as none: the rest says what happened all the same.
+/// Ignores a number that is not a valid time, because the rest of the `Status` is still useful.
 fn seconds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let number = Option::<serde_json::Number>::deserialize(deserializer)?;
     Ok(number.and_then(|number| number.as_u64()).unwrap_or_default())
 }
 
-/// No `Status` is longer.
+/// The greatest length of a `Status`.
 const LONGEST: usize = 1 << 20;
 
 impl Status {
-    /// What a body says that is a `Status` of a failure, whatever HTTP says.
+    /// The `Status` in a body that reports a failure, whatever the HTTP code is.
     pub fn of_failure(body: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Outcome<'a> {
             #[serde(borrow, default)]
             kind: Text<'a>,
-            // An object's is an object.
+            // A string in a `Status`, an object in any other object.
             #[serde(borrow, default)]
             status: Text<'a>,
         }
@@ -85,12 +85,12 @@ impl Status {
         is_failure.then(|| Self::read_json(body).unwrap_or_default())
     }
 
-    /// Reads a `Status` from JSON; `None` when it is none.
+    /// Reads a `Status` from JSON; `None` if the body is not a `Status`.
     pub(super) fn read_json(body: &[u8]) -> Option<Self> {
         serde_json::from_slice(body).map(|Keyed(status)| status).ok()
     }
 
-    /// True when it names exactly this object: resource, group and name.
+    /// Whether it names exactly this object: resource, group and name.
     pub(in crate::api) fn is_about(&self, object: Named<'_>) -> bool {
         let Details { name, group, kind, .. } = &self.details;
         **name == *object.name
@@ -99,37 +99,35 @@ impl Status {
             && !name.is_empty()
     }
 
-    /// True when it names this namespace.
+    /// Whether it names this namespace.
     pub(in crate::api) fn is_about_namespace(&self, namespace: &str) -> bool {
         self.details.kind == "namespaces" && self.details.group.is_empty() && self.details.name == namespace
     }
 
-    /// True when a cause names this field.
+    /// Whether a cause names this field.
     pub(in crate::api) fn causes_name(&self, field: &str) -> bool {
         self.details.causes.iter().any(|Keyed(cause)| cause.field == field)
     }
 
-    /// True when it says that this server has not seen a resource version yet.
-    /// The code says only "timeout", and before 1.20 the words said it alone.
+    /// Whether this server has not seen a resource version yet. The code is only "timeout", and
+    /// before 1.20 only the message says it.
     pub(in crate::api) fn says_too_large_resource_version(&self) -> bool {
         self.details.causes.iter().any(|Keyed(cause)| cause.reason == "ResourceVersionTooLarge")
             || self.message.starts_with("Too large resource version")
             || self.message.starts_with("Timeout: Too large resource version")
     }
 
-    /// True when it says that a resource version is too old, in any of the ways
-    /// that servers have said so.
+    /// Whether a resource version is too old, in any form that servers use.
     pub(in crate::api) fn says_expired(&self) -> bool {
         matches!(&*self.reason, "Expired" | "Gone") || self.message.starts_with("too old resource version")
     }
 
-    /// True when an admission webhook or plugin said no. Webhooks choose the code
-    /// that goes with it.
+    /// Whether an admission webhook or plugin denied the request. Webhooks choose the code.
     pub(in crate::api) fn is_admission_denial(&self) -> bool {
         self.message.starts_with("admission webhook ") && self.message.contains(" denied the request")
     }
 
-    /// How long the server asks to wait.
+    /// The wait that the server asks for.
     pub(in crate::api) fn retry_after(&self) -> Option<Duration> {
         let seconds = self.details.retry_after_seconds;
         (seconds > 0).then(|| Duration::from_secs(seconds))

@@ -8,8 +8,8 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 /// A JSON string, borrowed unless it has escapes; `null` reads as empty.
 ///
-/// serde borrows a `Cow` only where it is a field by itself, and Go leaves empty
-/// strings out but other servers may write `null`.
+/// serde borrows a `Cow` only with an attribute on a field. Go omits empty strings, but other
+/// servers may write `null`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text<'a>(pub(super) Cow<'a, str>);
 
@@ -45,7 +45,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
             }
         }
 
-        // `deserialize_any`: a format's own null reaches `visit_unit` only so.
+        // Only `deserialize_any` passes `null` to `visit_unit`.
         deserializer.deserialize_any(TextVisitor)
     }
 }

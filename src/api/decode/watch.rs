@@ -1,4 +1,4 @@
-//! One event of a watch, and the line of JSON that it is.
+//! An event of a watch, and its JSON line.
 
 use std::fmt;
 
@@ -8,24 +8,24 @@ use serde_json::value::RawValue;
 use super::{FactsReader, Keyed, ObjectView, Status, Text, json_fault};
 use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
-/// What an event says.
+/// A decoded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodedEvent {
     /// ADDED.
     Added(ObjectFacts),
     /// MODIFIED.
     Modified(ObjectFacts),
-    /// DELETED, with the last state; its version is that of the deletion.
+    /// DELETED, with the last state. Its version is that of the deletion.
     Deleted(ObjectFacts),
-    /// Any of the three, about an object without a uid.
+    /// ADDED, MODIFIED or DELETED, for an object without a uid.
     Nameless(Option<ResourceVersion>),
-    /// BOOKMARK: all is quiet up to this version.
+    /// BOOKMARK: there are no more events up to this version.
     Bookmark(Option<ResourceVersion>),
     /// ERROR.
     Error(Status),
 }
 
-/// A line or a frame that is no watch event.
+/// A line or frame is not a watch event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EventError(pub String);
@@ -35,8 +35,8 @@ impl DecodedEvent {
     ///
     /// # Errors
     ///
-    /// It is no JSON, or no event of a known type. Skipping an unknown event
-    /// could mean to miss a deletion.
+    /// The line is not JSON, or not an event of a known type. Skipping an unknown event could
+    /// miss a deletion.
     pub fn read(line: &[u8], reader: &mut FactsReader) -> Result<Self, EventError> {
         serde_json::from_slice(line)
             .map(|view| Self::of(view, reader))
@@ -60,14 +60,14 @@ impl DecodedEvent {
     }
 }
 
-/// An event as it stands in the line or frame.
+/// An event, borrowed from its line or frame.
 pub(super) enum EventView<'a> {
     Object { now: Now, view: ObjectView<'a> },
     Bookmark(ObjectView<'a>),
     Error(Status),
 }
 
-/// What has become of an object.
+/// What happened to an object.
 #[derive(Clone, Copy)]
 pub(super) enum Now {
     Added,
@@ -112,7 +112,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for EventView<'a> {
                 let mut unread: Option<&'de RawValue> = None;
                 let mut event = None;
                 while let Some(key) = map.next_key::<Text<'de>>()? {
-                    // Which of two would hold is anybody's guess, and "deleted" is one of them.
+                    // It would be unclear which of two types holds, and one may be DELETED.
                     let again = match &*key {
                         "type" => event_type.is_some(),
                         "object" => event.is_some() || unread.is_some(),
@@ -129,7 +129,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for EventView<'a> {
                                     .ok_or_else(|| A::Error::custom("unknown type of event"))?,
                             );
                         }
-                        // The usual order: the object is read in place.
+                        // In the usual order, the object is read in place.
                         ("object", Some(EventType::Object(now))) => {
                             event = Some(EventView::Object { now, view: map.next_value()? });
                         }
@@ -158,7 +158,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for EventView<'a> {
     }
 }
 
-/// Reads the object of an event whose type came after it.
+/// Reads the object of an event whose type follows the object.
 fn read_late<'a, E: serde::de::Error>(
     event_type: EventType,
     object: &'a RawValue,

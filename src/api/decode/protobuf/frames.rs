@@ -1,16 +1,16 @@
-//! Splitting a watch's body into frames.
+//! Splits the body of a watch into frames.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
-/// What stands before each frame: its length, the highest byte first.
+/// The length prefix of each frame, in big-endian order.
 const LENGTH: usize = 4;
 
-/// A frame longer than the limit: no event is, so the stream is no watch.
+/// A frame exceeds the limit. No event does, so the stream is not a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a frame of the watch is longer than {0} bytes")]
 pub struct FrameTooLong(usize);
 
-/// Cuts a stream of chunks into frames, holding at most one incomplete frame.
+/// Splits chunks into frames. Buffers at most one incomplete frame.
 #[derive(Debug)]
 pub struct FrameSplitter {
     buffer: BytesMut,
@@ -18,18 +18,18 @@ pub struct FrameSplitter {
 }
 
 impl FrameSplitter {
-    /// A splitter that refuses longer frames than this.
+    /// A splitter with this limit.
     pub fn new(limit: usize) -> Self {
         Self { buffer: BytesMut::new(), limit }
     }
 
-    /// Takes in the next chunk.
+    /// Adds the next chunk.
     pub fn feed(&mut self, chunk: &[u8]) {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next complete frame. What is left when the stream ends is the torn half of
-    /// an event, and is none.
+    /// The next complete frame. An incomplete frame at the end of the stream is part of a lost
+    /// event, and is dropped.
     ///
     /// # Errors
     ///

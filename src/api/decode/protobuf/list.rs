@@ -1,7 +1,7 @@
-//! Reading a list while it arrives.
+//! Reads a protobuf list while it arrives.
 //!
-//! The list is one field of a message and says beforehand how long it is, which may be
-//! hundreds of megabytes. No more than one of the list's own fields, an item, is held.
+//! The list is one field of a message, and may have hundreds of megabytes. At most one of the
+//! list's own fields, such as an item, is buffered.
 
 use super::wire::{Content, Fields, Head, Malformed, Once};
 use super::{MAGIC, METADATA_VERSION, must_be_empty, object, type_meta};
@@ -9,7 +9,7 @@ use crate::api::decode::ObjectView;
 use crate::api::decode::list::{Envelope, LONGEST, ListError};
 use kube_gc_core::object::ResourceVersion;
 
-/// The field of a message that holds its content.
+/// The field with a message's content.
 const RAW: u64 = 2;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,39 +19,39 @@ enum Section {
     Magic,
     /// In the message, outside of the list.
     Around,
-    /// In the list, of which so much is left.
+    /// In the list, of which this much is left.
     List { left: u64 },
 }
 
-/// Splits a `PartialObjectMetadataList` into its items and what is around them.
+/// Splits a `PartialObjectMetadataList` into its items and the rest.
 #[derive(Debug, Default)]
 pub struct ListParser {
     section: Section,
-    /// The message has said that it holds a list.
+    /// Whether the type of the message was read, and is a list.
     is_list: bool,
-    /// The list has come, or begun to.
+    /// Whether the list has begun.
     has_begun: bool,
     envelope: Option<Envelope>,
-    /// The beginning of what a chunk's end tore apart.
+    /// The beginning of a part that the end of a chunk cut.
     torn: Vec<u8>,
-    /// How long that is at least, when all of it is there.
+    /// The least length of that part.
     wanted: usize,
 }
 
-/// What there is of a part.
+/// Whether a part is complete.
 enum Part {
-    /// All of it; it is so long.
+    /// Yes, with this length.
     Whole(usize),
-    /// Not all of it: it is at least so long.
+    /// No; it is at least this long.
     AtLeast(usize),
 }
 
 impl ListParser {
-    /// Takes in the next chunk and calls `on_item` for each item that it completes.
+    /// Reads the next chunk, and calls `on_item` for each item that it completes.
     ///
     /// # Errors
     ///
-    /// This is no such list, or an item cannot be read.
+    /// The body is not such a list, or an item cannot be read.
     pub fn feed(
         &mut self,
         mut chunk: &[u8],
@@ -75,7 +75,7 @@ impl ListParser {
             if self.torn.len() == self.wanted {
                 let mut torn = std::mem::take(&mut self.torn);
                 match self.part(&torn, &mut on_item)? {
-                    // As long as was wanted, because nothing was read beyond that.
+                    // Exactly as long as needed, because nothing beyond was buffered.
                     Part::Whole(_) => torn.clear(),
                     Part::AtLeast(length) => self.wanted = length,
                 }
@@ -85,7 +85,7 @@ impl ListParser {
         Ok(())
     }
 
-    /// Reads the part that these bytes begin with, if all of it is there.
+    /// Reads the part at the beginning of these bytes, if it is complete.
     fn part(&mut self, bytes: &[u8], on_item: &mut impl FnMut(ObjectView<'_>)) -> Result<Part, ListError> {
         let left = match self.section {
             Section::Magic => return self.magic(bytes),
@@ -138,7 +138,8 @@ impl ListParser {
 
     fn type_meta(&mut self, field: &[u8]) -> Result<(), ListError> {
         let (api_version, kind) = type_meta(field).map_err(fault)?;
-        // A single object would otherwise read as a list of nothing: "all are gone".
+        // A single object would otherwise read as an empty list, and all objects would count
+        // as gone.
         if self.is_list || &*api_version != METADATA_VERSION || &*kind != "PartialObjectMetadataList" {
             return Err(ListError("the answer is no list of metadata".into()));
         }
@@ -177,16 +178,16 @@ impl ListParser {
         }
     }
 
-    /// What is known of the envelope so far: servers write it before the items.
+    /// The envelope as far as it is known. Servers write it before the items.
     pub fn preview(&self) -> Option<Envelope> {
         self.envelope.clone().filter(|envelope| envelope.resource_version.is_some())
     }
 
-    /// The envelope, once the body has ended.
+    /// The envelope, after the end of the body.
     ///
     /// # Errors
     ///
-    /// The body ended early, or it is no list.
+    /// The body ended early, or it is not a list.
     pub fn finish(self) -> Result<Envelope, ListError> {
         if !self.torn.is_empty() || !matches!(self.section, Section::Around) || !self.has_begun {
             return Err(ListError("the list is cut off".into()));

@@ -1,10 +1,9 @@
-//! Lean decoding of Kubernetes' protobuf, as far as it says what JSON does here:
-//! metadata in lists and watches, and a `Status`.
+//! Lean decoding of Kubernetes' protobuf: metadata in lists and watches, and a `Status`.
 //!
-//! By hand, because of a message with twenty fields eight are wanted, borrowed, and
-//! what is not wanted must cost nothing. It gives the same views as the JSON does, so
-//! what comes of an object does not depend on how it was written; and it is as strict:
-//! a field that comes twice, or of another type, is an error.
+//! Hand-written, because only eight of a message's twenty fields are needed, borrowed, and the
+//! others must cost nothing. The views are the same as those of JSON, so the facts of an
+//! object do not depend on its encoding. The decoder is equally strict: a repeated field, or
+//! a field of another type, is an error.
 
 #[cfg(test)]
 pub(crate) mod encoder;
@@ -26,10 +25,10 @@ pub(super) use watch::read_event;
 /// The media type.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// What every message begins with.
+/// The beginning of every message.
 pub const MAGIC: &[u8] = b"k8s\0";
 
-/// The group and version of what only shows metadata.
+/// The group and version of metadata-only objects.
 const METADATA_VERSION: &str = "meta.k8s.io/v1";
 
 /// A message with its type: `runtime.Unknown`.
@@ -53,7 +52,7 @@ impl<'a> Typed<'a> {
             }
         }
         let (api_version, kind) = type_meta(meta.required()?)?;
-        // Go leaves a message out that has nothing in it.
+        // Go omits empty messages.
         Ok(Self { api_version, kind, raw: raw.get().unwrap_or_default() })
     }
 }
@@ -72,13 +71,13 @@ fn type_meta(bytes: &[u8]) -> Result<(Text<'_>, Text<'_>), Malformed> {
     Ok((api_version.text(), kind.text()))
 }
 
-/// The encoding and the type of a message's content: set, it would be another one.
+/// Checks that the content encoding and type are not set: only the default is supported.
 fn must_be_empty(bytes: &[u8]) -> Result<(), Malformed> {
     if bytes.is_empty() { Ok(()) } else { Err(Malformed("is encoded in another way")) }
 }
 
-/// A text. Go writes into JSON a replacement for each byte that is no UTF-8, and into
-/// protobuf the byte itself; a uid must come out the same.
+/// A string. For a byte that is not UTF-8, Go writes a replacement character to JSON and the
+/// byte itself to protobuf. A uid must read the same from both.
 fn text(bytes: &[u8]) -> Text<'_> {
     Text(match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -93,7 +92,7 @@ fn text(bytes: &[u8]) -> Text<'_> {
     })
 }
 
-/// Reads a `Status`; `None` when it is none.
+/// Reads a `Status`; `None` if the body is not a `Status`.
 pub(super) fn read_status(message: &[u8]) -> Option<Status> {
     let typed = Typed::read(message).ok()?;
     (&*typed.api_version == "v1" && &*typed.kind == "Status").then(|| object::status(typed.raw).ok())?

@@ -8,7 +8,7 @@ use crate::api::decode::object::{FinalizersView, MetadataView, ObjectView, Owner
 use crate::api::decode::status::{Cause, Details};
 use crate::api::decode::{Keyed, Status};
 
-/// Reads an object. Its name is in what is said of one that cannot be read.
+/// Reads an object. If it cannot be read, the error contains its name.
 pub fn object(message: &[u8]) -> Result<ObjectView<'_>, String> {
     let mut metadata = Once::default();
     let mut fields = Fields::of(message);
@@ -57,7 +57,7 @@ fn read_metadata(message: &[u8]) -> Result<MetadataView<'_>, Malformed> {
         resource_version: resource_version.text(),
         owner_references: owners,
         finalizers,
-        // The zero time is an empty message, and `null` in JSON.
+        // The zero time is an empty message in protobuf, and `null` in JSON.
         deletion_timestamp: deleted.get().filter(|timestamp| !timestamp.is_empty()).map(|_| IgnoredAny),
         deletion_grace_period_seconds: grace.get(),
     })
@@ -90,7 +90,7 @@ fn reference(message: &[u8]) -> Result<ReferenceView<'_>, Malformed> {
     })
 }
 
-/// Whose metadata it is, as far as it can be read.
+/// The name in metadata that cannot be read completely, for an error message.
 fn whose(metadata: &[u8]) -> String {
     let mut fields = Fields::of(metadata);
     let (mut namespace, mut name) = (None, None);

@@ -1,14 +1,14 @@
-//! One frame of a watch.
+//! A frame of a watch.
 
 use super::wire::{Fields, Malformed, Once};
 use super::{METADATA_VERSION, Typed, object};
 use crate::api::decode::watch::{EventError, EventType, EventView};
 
-/// Reads a frame: the type of the event and, with a type of its own, its object.
+/// Reads a frame: the type of the event, and its object, which has its own type.
 ///
 /// # Errors
 ///
-/// It is no event of a known type, or is about something else than metadata.
+/// It is not an event of a known type, or its object is not metadata.
 pub fn read_event(frame: &[u8]) -> Result<EventView<'_>, EventError> {
     let fault = |error: Malformed| EventError(error.to_string());
     let (event_type, typed) = parts(frame).map_err(fault)?;

@@ -1,20 +1,20 @@
-//! The wire format: messages are fields, and fields are numbers or bytes.
+//! The wire format: a message consists of fields, and a field is a number or bytes.
 
 use super::{Text, text};
 
-/// Why something cannot be read; completes "the message …".
+/// Why a message cannot be read. Completes "the message …".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message {0}")]
 pub struct Malformed(pub &'static str);
 
-/// What stands in a field.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// A number of variable length.
+    /// A varint.
     Number(u64),
-    /// A text, a message, or bytes.
+    /// A string, a message, or bytes.
     Bytes(&'a [u8]),
-    /// A number of fixed length, which nothing that is wanted has.
+    /// A number of fixed length. No field that is needed has one.
     Fixed,
 }
 
@@ -44,27 +44,27 @@ const CUT_OFF: Malformed = Malformed("is cut off");
 /// The head of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Which field.
+    /// The number of the field.
     pub number: u64,
-    /// What it holds.
+    /// The value, or its length.
     pub content: Content,
-    /// How long the head is; of a number, the whole field.
+    /// The length of the head; of a varint, that of the whole field.
     pub length: usize,
 }
 
-/// What a field holds.
+/// The value of a field, or its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// This number.
     Number(u64),
-    /// So many bytes, after the head.
+    /// This many bytes after the head.
     Bytes(u64),
-    /// So many bytes of a number, after the head.
+    /// A number of this many bytes after the head.
     Fixed(u64),
 }
 
 impl Head {
-    /// Reads a head; `None` if there is not enough of it yet.
+    /// Reads a head; `None` if it is incomplete.
     pub fn read(bytes: &[u8]) -> Result<Option<Self>, Malformed> {
         let Some((tag, start)) = varint(bytes)? else { return Ok(None) };
         let number = tag >> 3;
@@ -84,7 +84,7 @@ impl Head {
         }
     }
 
-    /// How many bytes follow.
+    /// The number of bytes after the head.
     pub fn follow(&self) -> u64 {
         match self.content {
             Content::Number(_) => 0,
@@ -93,11 +93,11 @@ impl Head {
     }
 }
 
-/// A number of variable length and how long it is; `None` if it goes on.
+/// A varint and its length; `None` if it is incomplete.
 fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, Malformed> {
     let mut value = 0;
     for (index, byte) in bytes.iter().enumerate().take(10) {
-        // Of the tenth byte, one bit fits.
+        // The tenth byte has one significant bit.
         if index == 9 && *byte > 1 {
             return Err(Malformed("has a number that is too long"));
         }
@@ -109,7 +109,7 @@ fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, Malformed> {
     Ok(None)
 }
 
-/// The fields of a message that is there as a whole, in order.
+/// The fields of a complete message, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a>(&'a [u8]);
 
@@ -118,7 +118,7 @@ impl<'a> Fields<'a> {
         Self(message)
     }
 
-    /// The next field: its number and what stands in it.
+    /// The next field: its number and value.
     pub fn next(&mut self) -> Result<Option<(u64, Value<'a>)>, Malformed> {
         if self.0.is_empty() {
             return Ok(None);
@@ -148,7 +148,7 @@ impl<T> Default for Once<T> {
 }
 
 impl<T> Once<T> {
-    /// Which of two would hold is anybody's guess.
+    /// It would be unclear which of two values holds.
     pub fn set(&mut self, value: T) -> Result<(), Malformed> {
         match self.0.replace(value) {
             None => Ok(()),
@@ -166,7 +166,7 @@ impl<T> Once<T> {
 }
 
 impl<'a> Once<&'a [u8]> {
-    /// The text of the field; empty if it has not come.
+    /// The string in the field; empty if the field is missing.
     pub fn text(self) -> Text<'a> {
         text(self.0.unwrap_or_default())
     }
