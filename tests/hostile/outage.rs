@@ -59,7 +59,7 @@ fn lines_of_outage(collector: &Collector, before: usize) -> Vec<String> {
 
 /// Waits until nothing is under way that began before an outage was known.
 async fn is_known(collector: &Collector) -> Result<()> {
-    collector.log_line("the API server cannot be reached").await?;
+    collector.log_line("the API server is unreachable").await?;
     poll("the metric to say so", async || Ok(collector.metric("kube_gc_api_server_reachable").await? == 0.0))
         .await
 }
@@ -110,7 +110,7 @@ async fn an_outage_costs_few_probes_and_few_lines_and_is_over_at_once() -> Resul
     let mark = stage.proxy.mark();
     stage.proxy.away(None);
     let back = Instant::now();
-    collector.log_line("the API server can be reached again").await?;
+    collector.log_line("the API server is reachable again").await?;
     stage.proxy.answered(gone + SAMPLE, &deletes).await?;
     poll("all types to be synced", async || Ok(unsynced(&collector).await? == 0)).await?;
     let synced = back.elapsed();
@@ -149,7 +149,7 @@ async fn a_killed_api_server_is_one_outage_in_the_log() -> Result<()> {
     plane.restart(Server::KubeApiserver).await?;
     stage.answers().await?;
     let back = Instant::now();
-    collector.log_line("the API server can be reached again").await?;
+    collector.log_line("the API server is reachable again").await?;
     poll("all types to be synced", async || Ok(unsynced(&collector).await? == 0)).await?;
     let said = lines_of_outage(&collector, before);
     eprintln!("{} lines, all types synced {:?} after the server was ready", said.len(), back.elapsed());

@@ -125,7 +125,7 @@ async fn one_that_failed_slowly_is_left_alone_and_its_failure_is_named() {
     let error = delete(&api, "bad", "b").await.unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("DELETE widgets.example.com bad/b: not sent: "), "{text}");
-    assert!(text.contains("another object failed after 30.0 s: DELETE widgets.example.com bad/a"), "{text}");
+    assert!(text.contains("because one failed after 30.0 s: DELETE widgets.example.com bad/a"), "{text}");
     assert_eq!(retry_after::<()>(Err(error)), FIRST_WAIT);
     assert_eq!(sent(&server, "bad"), 1);
     // Neither another verb nor another namespace nor another type.

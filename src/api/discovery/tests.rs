@@ -188,7 +188,7 @@ async fn too_many_types_or_versions_are_a_failure() {
     let too_many =
         with([("/apis", groups(&[("a.io", &versions, "v1")]))]).api().discover(None).await.unwrap();
     assert_eq!(&*too_many.failures[0].group, "*");
-    assert!(too_many.failures[0].error.contains("10000 versions"), "{}", too_many.failures[0].error);
+    assert!(too_many.failures[0].error.contains("10000 group versions"), "{}", too_many.failures[0].error);
 }
 
 #[tokio::test]

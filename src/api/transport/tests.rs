@@ -252,6 +252,6 @@ async fn nothing_is_written_past_the_gate() {
 fn the_reason_for_http1_is_named() {
     let reason = |server: &str, protocol| http1_reason(&kube::Config::new(server.parse().unwrap()), protocol);
     assert_eq!(reason("https://127.0.0.1:1", WatchProtocol::Http2), None);
-    assert!(reason("http://127.0.0.1:1", WatchProtocol::Http2).unwrap().contains("without TLS"));
-    assert!(reason("https://127.0.0.1:1", WatchProtocol::Http1).unwrap().contains("set so"));
+    assert!(reason("http://127.0.0.1:1", WatchProtocol::Http2).unwrap().contains("no TLS"));
+    assert!(reason("https://127.0.0.1:1", WatchProtocol::Http1).unwrap().contains("configuration says so"));
 }
