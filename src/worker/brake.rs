@@ -1,4 +1,4 @@
-//! The brake at work: between a decision to delete and its request.
+//! Applies the brake between a decision to delete and its request.
 
 mod events;
 mod notes;
@@ -21,7 +21,7 @@ use kube_gc_core::object::Identity;
 pub(crate) use events::tell;
 pub use events::{DELETION_PAUSED, DELETION_RESUMED};
 
-/// Lets deletions through until there are too many. Clones share one state.
+/// Admits deletions until a limit is reached. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct Brake(Arc<Inner>);
 
@@ -32,14 +32,14 @@ struct Inner {
     /// Held for a few instructions at a time, by workers and by the elector.
     ledger: Mutex<Ledger>,
     state: watch::Sender<State>,
-    /// How many keys waited for it when that was counted last.
+    /// How many keys waited for it at the last count.
     held: AtomicUsize,
     lease: Mutex<LeaseSide>,
-    /// There is something new to write on the Lease.
+    /// Signals that the Lease has to be written.
     news: Notify,
 }
 
-/// What there is to know about the Lease.
+/// The state of the Lease, as far as the brake needs it.
 #[derive(Debug, Default)]
 struct LeaseSide {
     seen: Seen,
@@ -60,7 +60,7 @@ pub(crate) struct State {
 pub struct Engagement {
     /// When the brake engaged.
     pub since: SystemTime,
-    /// For people.
+    /// The reason, as text.
     pub why: String,
 }
 
@@ -70,7 +70,7 @@ impl std::fmt::Display for Engagement {
     }
 }
 
-/// What a deletion that was not let through ends with.
+/// The reason when a deletion has to wait for the answers to others.
 const NOT_YET: &str = "as many deletions are under way as the brake has room for";
 
 impl Brake {
@@ -101,11 +101,11 @@ impl Brake {
         self.0.origin.elapsed()
     }
 
-    /// Asks for leave to delete an object; before anything is done to it.
+    /// Admits the deletion of an object. To be called before anything is done to it.
     ///
     /// # Errors
-    /// The brake is engaged, or may have to be when what is under way is answered; or a
-    /// partition has ended.
+    /// When the brake is engaged, when it may engage once the requests in flight are answered, or
+    /// when a partition has ended.
     pub async fn admit(&self, object: &Identity, graph: &GraphHandle) -> Result<Reservation, Interrupted> {
         if self.0.limits.is_off() {
             return Ok(Reservation { brake: self.clone(), ticket: None, fate: Fate::Void });
@@ -139,7 +139,7 @@ impl Brake {
         admission
     }
 
-    /// Engages it for a reason that is not in the ledger.
+    /// Engages it for a reason from outside of the ledger.
     pub(crate) fn engage_by(&self, engagement: Engagement) {
         let mut ledger = self.ledger();
         ledger.engage();
@@ -153,7 +153,7 @@ impl Brake {
         }
     }
 
-    /// With the ledger engaged. Idempotent.
+    /// Publishes that the ledger has engaged. Idempotent.
     fn engage(&self, engagement: Engagement) {
         let news = self.0.state.send_if_modified(|state| {
             let news = state.engaged.is_none();
@@ -172,7 +172,7 @@ impl Brake {
         }
     }
 
-    /// Lets deletions through again. The windows begin anew.
+    /// Admits deletions again, with empty windows.
     fn release(&self, why: &'static str) {
         let mut ledger = self.ledger();
         ledger.release();
@@ -193,7 +193,7 @@ impl Brake {
         self.0.state.subscribe()
     }
 
-    /// What it is held up by, if it is, and what can be done: for people.
+    /// If it is engaged: why, and how to resume.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let engagement = self.0.state.borrow().engaged.clone()?;
@@ -201,7 +201,7 @@ impl Brake {
         Some(format!("deletion is paused {engagement}; {held} objects held; {}", self.resume()))
     }
 
-    /// How a person resumes.
+    /// How to resume.
     fn resume(&self) -> String {
         match &self.lease().identity {
             Some(lease) => format!(
@@ -213,14 +213,14 @@ impl Brake {
         }
     }
 
-    /// So many keys wait for it now.
+    /// Sets how many keys wait for it.
     pub(crate) fn sample(&self, held: usize) {
         self.0.held.store(held, Ordering::Relaxed);
         record::brake_held(held);
     }
 }
 
-/// Leave for one deletion, however often it has to be tried. Dropping it settles it.
+/// The admission of one deletion, however often it is tried. Dropping it settles it.
 #[derive(Debug)]
 pub struct Reservation {
     brake: Brake,
@@ -230,8 +230,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// The request is about to be sent: should it never be heard of again, it may have
-    /// had its effect.
+    /// The request is about to be sent. If no answer comes, it may have taken effect.
     pub fn sending(&mut self) {
         self.fate = Fate::Doubtful;
     }

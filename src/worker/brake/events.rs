@@ -1,4 +1,4 @@
-//! Tells people that deletion is paused, and that it goes on.
+//! Records an event when deletion is paused, and when it resumes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Sco
 
 /// The reason of the event that deletion is paused.
 pub const DELETION_PAUSED: &str = "DeletionPaused";
-/// The reason of the event that it goes on.
+/// The reason of the event that it resumes.
 pub const DELETION_RESUMED: &str = "DeletionResumed";
 
-/// How long to wait before an event that could not be recorded is tried again.
+/// How long to wait before an event is retried.
 const LATER: Duration = Duration::from_secs(5);
 
-/// Something to tell.
+/// An event to record.
 struct News {
     kind: EventType,
     reason: &'static str,
     message: String,
 }
 
-/// Follows the brake: records events, and wakes what was held. To be run as a task.
+/// Follows the brake: records events, and wakes the keys that it held. To be run as a task.
 pub async fn tell(brake: Brake, api: Api, pools: Vec<Recipient<WakeHeld>>, ending: CancellationToken) {
     let follow = async {
         let mut states = brake.state();
@@ -39,7 +39,7 @@ pub async fn tell(brake: Brake, api: Api, pools: Vec<Recipient<WakeHeld>>, endin
             }
             for news in between(&told, &now, &brake) {
                 while record(&brake, &api, &news).await == Recorded::Later {
-                    // Something newer makes it pointless.
+                    // A newer state makes it pointless.
                     if timeout(LATER, states.changed()).await.is_ok() {
                         states.mark_changed();
                         break;
@@ -55,8 +55,7 @@ pub async fn tell(brake: Brake, api: Api, pools: Vec<Recipient<WakeHeld>>, endin
     ending.run_until_cancelled(follow).await;
 }
 
-/// What has happened from one state to another. The brake may have been released and have
-/// engaged again.
+/// The events between two states. The brake may have been released and have engaged again.
 fn between(told: &State, now: &State, brake: &Brake) -> Vec<News> {
     let released = now.releases != told.releases;
     let resumed = told.engaged.as_ref().filter(|_| released).map(|engagement| News {
@@ -76,9 +75,9 @@ fn between(told: &State, now: &State, brake: &Brake) -> Vec<News> {
 /// What became of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recorded {
-    /// It is there, or there is no use in trying again.
+    /// It was recorded, or a retry would not help.
     Finally,
-    /// Not now: this is a standby that is about to lead, say.
+    /// Not now, for example because this is a standby that is about to lead.
     Later,
 }
 
@@ -100,8 +99,8 @@ async fn record(brake: &Brake, api: &Api, news: &News) -> Recorded {
     }
 }
 
-/// What an event can be about without a Lease: the pod, as the downward API names it, or
-/// a namespace that there always is.
+/// The object of an event when there is no Lease: the pod, as the downward API names it, or else
+/// the namespace kube-system, which always exists.
 fn ourselves(variable: impl Fn(&str) -> Option<String>) -> Option<Identity> {
     let variable = |name| variable(name).filter(|value| !value.is_empty());
     match (variable("POD_NAMESPACE"), variable("POD_NAME")) {

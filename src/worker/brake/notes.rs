@@ -1,4 +1,4 @@
-//! The brake and the Lease.
+//! Keeps the state of the brake on the Lease.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,12 +13,12 @@ use kube_gc_core::brake::lease::{Seen, inherited, write};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
 impl Engagement {
-    /// As it is written on the Lease.
+    /// The text for the Lease.
     fn note(&self) -> String {
         format!("{} {}", humantime::format_rfc3339_seconds(self.since), self.why)
     }
 
-    /// As another replica has written it, or somebody else.
+    /// Parses a text that another replica, or somebody else, has written.
     fn read(note: &str) -> Self {
         let (since, why) = note.split_once(' ').unwrap_or((note, "no reason is given"));
         match humantime::parse_rfc3339(since) {
@@ -71,7 +71,7 @@ impl Brake {
     }
 }
 
-/// The Lease as an object that events can be about.
+/// The Lease as the object of events.
 fn identity(lease: &Lease) -> Option<Identity> {
     let resource = ResourceType {
         group_resource: GroupResource::new("coordination.k8s.io", "leases"),

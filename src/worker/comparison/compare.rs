@@ -1,4 +1,4 @@
-//! The task that settles predictions: looks, decides afresh, looks again.
+//! The task that settles predictions: it looks, re-evaluates, and looks again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,18 +24,18 @@ use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::Key;
 
-/// Objects that are looked at in one go.
+/// Objects that are looked at in one batch.
 const LOOKS_AT_ONCE: usize = 4096;
-/// Objects that are decided on afresh at the same time.
+/// Objects that are re-evaluated at the same time.
 const DECISIONS_AT_ONCE: usize = 8;
-/// Between two rounds, so that a flood of decisions is looked at in batches.
+/// The pause between two batches, so that a flood of decisions is looked at in batches.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The pause while nothing that the graph shows can be relied on.
+/// The pause while the graph cannot be relied on.
 const NOT_COLLECTING: Duration = Duration::from_millis(500);
-/// How often the log says how the comparison goes, if it goes on.
+/// How often the log has a summary, if there is news.
 const SUMMARY_EVERY: Duration = Duration::from_secs(60);
 
-/// Who decides.
+/// The workers that re-evaluate keys.
 #[derive(Clone, Debug)]
 pub struct Deciders {
     /// What the delete pool does.
@@ -53,11 +53,11 @@ pub struct Means {
     pub registry: Registry,
     /// Whether anything can be relied on.
     pub phase: watch::Receiver<Phase>,
-    /// Who decides.
+    /// The workers that re-evaluate keys.
     pub deciders: Deciders,
 }
 
-/// Settles what is predicted, until the end.
+/// Settles predictions until the end of the process.
 pub async fn compare(comparison: Comparison, means: Means, ending: CancellationToken) {
     ending.run_until_cancelled(settle(&comparison, &means)).await;
 }
@@ -126,7 +126,7 @@ async fn look(comparison: &Comparison, means: &Means) -> Result<(), PartitionEnd
     Ok(())
 }
 
-/// What is decided on afresh, and how often it was decided before.
+/// A prediction that is re-evaluated, and how often its decision was made before.
 type Asked = (Arc<Subject>, u64);
 
 /// What can be said of an object.
@@ -158,10 +158,10 @@ async fn see(
         .collect())
 }
 
-/// Decides on a key at this moment. The decision is heard as any other.
+/// Re-evaluates a key now. The decision is observed as any other.
 async fn decide(deciders: &Deciders, queue: Queue, key: Key) -> Afresh {
     let Deciders { delete, orphan } = deciders.clone();
-    // A task of its own: one that panics is one that failed.
+    // A task of its own, so that a panic counts as a failure.
     let decision = match queue {
         Queue::AttemptToOrphan => task(async move { orphan.work(key, Place::none()).await }),
         Queue::AttemptToDelete | Queue::AttemptToDeleteLarge | Queue::GraphChanges => {
@@ -171,7 +171,7 @@ async fn decide(deciders: &Deciders, queue: Queue, key: Key) -> Afresh {
     decision.await.map_or(Afresh::Failed, |outcome| ended(&outcome))
 }
 
-/// A key that waits for the world to change is decided on.
+/// How a re-evaluation ended. A parked key has been decided on.
 const fn ended(outcome: &Outcome) -> Afresh {
     match outcome {
         Completion::Done | Completion::Park { .. } => Afresh::Made,

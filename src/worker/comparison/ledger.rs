@@ -1,4 +1,4 @@
-//! Everything that would have been done and has not been settled, and what came of the rest.
+//! The predictions of a dry run, and their results.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -8,29 +8,29 @@ use super::prediction::{Act, Grounds, Progress, Subject, progress};
 use crate::worker::decision::DecisionRecord;
 use kube_gc_core::graph::ObservedObject;
 
-/// Predictions that wait to be settled; what is decided beyond them is not compared.
+/// Predictions that wait to be settled. Further decisions are not compared.
 const PENDING_AT_MOST: usize = 100_000;
-/// Disagreements that are kept with their grounds.
+/// Disagreements that are kept in detail.
 const DISAGREEMENTS_AT_MOST: usize = 1000;
-/// Objects of disagreements that are remembered, so that each is told once.
+/// Disagreements that are remembered, so that each is reported once.
 const DISPUTED_AT_MOST: usize = 100_000;
-/// The first look comes that long after the decision; each further one after twice the time.
+/// How long after the decision the first look comes. Each further interval is twice as long.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
-/// Looks at one object are never further apart.
+/// The longest interval between looks at one object.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
-/// The least pause where nothing could be said.
+/// The shortest pause after a look without a result.
 const NOT_DECIDED: Duration = Duration::from_secs(1);
 
-/// What came of a prediction.
+/// The result of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ComparisonResult {
     /// Somebody else has done it.
     Agreed,
-    /// Nobody has done it within the grace, and it would be done again.
+    /// Nobody has done it within the grace period, and kube-gc still would.
     Disagreed,
-    /// It would not be done any more.
+    /// kube-gc would no longer do it.
     Overtaken,
-    /// It was not compared: there were too many.
+    /// It was not compared, because there were too many predictions.
     Dropped,
 }
 
@@ -47,7 +47,7 @@ impl ComparisonResult {
     }
 }
 
-/// How many predictions came to what.
+/// How many predictions had which result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// See [`ComparisonResult::Agreed`].
@@ -60,29 +60,29 @@ pub struct Tally {
     pub dropped: u64,
 }
 
-/// What somebody else has not done.
+/// A disagreement: kube-gc would do something that the other collector has not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dispute {
-    /// The object, and what would have been done to it.
+    /// The object and the act.
     pub subject: Arc<Subject>,
     /// Why.
     pub grounds: Grounds,
-    /// When it was found to be one.
+    /// When it was found.
     pub at: SystemTime,
 }
 
-/// What is to be done after a look at an object.
+/// What follows from a look at an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It is settled.
     Settled(ComparisonResult),
     /// Another look later.
     Later,
-    /// It is to be decided afresh. The number is for [`Ledger::decided`].
+    /// The object has to be re-evaluated. The number is for [`Ledger::decided`].
     Decide(u64),
 }
 
-/// How a fresh decision ended.
+/// How a re-evaluation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Afresh {
     /// It was made, whatever it says.
@@ -96,7 +96,7 @@ struct Prediction {
     grounds: Grounds,
     since: Duration,
     interval: Duration,
-    /// How often the same was decided.
+    /// How often the same decision was made.
     heard: u64,
 }
 
@@ -106,7 +106,7 @@ pub struct Ledger {
     grace: Duration,
     room: usize,
     pending: HashMap<Arc<Subject>, Prediction>,
-    /// When each is looked at next; those that are being looked at are not in it.
+    /// When each is looked at next, without those that are being looked at.
     looks: BTreeMap<Duration, VecDeque<Arc<Subject>>>,
     disputed: HashSet<Arc<Subject>>,
     order: VecDeque<Arc<Subject>>,

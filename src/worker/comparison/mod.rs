@@ -1,9 +1,9 @@
-//! A dry run beside another collector: what would have been done, and whether that one
-//! does it too.
+//! Compares a dry run with another collector that runs beside it.
 //!
-//! Each decision that only the dry run kept from being carried out is a prediction. It has
-//! come true when the graph shows it, by whoever's hand. What still stands after a grace is
-//! decided afresh: if that says the same again, the two collectors disagree.
+//! Each decision that only the dry run kept from being carried out is a prediction. It has come
+//! true when the graph shows its effect, whoever caused it. A prediction that has not come true
+//! after a grace period is re-evaluated: if the decision is the same again, the two collectors
+//! disagree.
 
 mod compare;
 mod ledger;
@@ -29,10 +29,10 @@ use kube_gc_core::text::{Thousands, listed};
 
 pub use self::compare::{Deciders, Means, compare};
 
-/// What the comparison of a dry run knows. Clones share one state.
+/// The state of the comparison. Clones share it.
 ///
-/// The workers put their decisions in, and one task settles them: it holds the lock for no
-/// longer than a worker does.
+/// The workers add their decisions, and one task settles them. It holds the lock no longer than a
+/// worker does.
 #[derive(Clone, Debug)]
 pub struct Comparison(Arc<Inner>);
 
@@ -44,7 +44,8 @@ struct Inner {
 }
 
 impl Comparison {
-    /// One that has heard nothing. What is not done after the grace is a disagreement.
+    /// A comparison without predictions. What is not done after the grace period is a
+    /// disagreement.
     #[must_use]
     pub fn new(grace: Duration) -> Self {
         record::comparison_zeros();
@@ -61,7 +62,7 @@ impl Comparison {
         self.0.origin.elapsed()
     }
 
-    /// Changes the ledger, and keeps the metrics true to it.
+    /// Changes the ledger and updates the metrics.
     fn update<R>(&self, change: impl FnOnce(&mut Ledger, Duration) -> R) -> R {
         let now = self.now();
         let mut ledger = self.ledger();
@@ -70,7 +71,7 @@ impl Comparison {
         result
     }
 
-    /// What is to be told of a look at an object.
+    /// Records the result of a look at an object.
     fn note(&self, subject: &Subject, next: Next) -> Next {
         if let Next::Settled(result) = next {
             record::comparison(subject.act.word(), result.word());
@@ -96,15 +97,14 @@ impl Comparison {
         );
     }
 
-    /// How many of the other collector's doings were as predicted, and how many were not.
+    /// How many predictions the other collector fulfilled, and how many it did not.
     #[must_use]
     pub fn compared(&self) -> Compared {
         let tally = self.ledger().tally();
         Compared { agreed: tally.agreed, disagreed: tally.disagreed }
     }
 
-    /// What nobody else has done although it would be done, newest first, with what the
-    /// graph shows of each object now.
+    /// The disagreements, newest first, with what the graph shows of each object now.
     pub async fn disagreements(&self, graph: &GraphHandle) -> Vec<Disagreement> {
         let disputes: Vec<Dispute> = self.ledger().disputes().cloned().collect();
         let keys: Vec<_> = disputes.iter().map(|dispute| dispute.subject.object.key()).collect();
@@ -134,7 +134,7 @@ impl DecisionObserver for Comparison {
     }
 }
 
-/// What an act is about, besides its object.
+/// The details of an act.
 fn detail(act: &Act) -> Option<String> {
     match act {
         Act::Delete | Act::StopBlocking => None,
@@ -146,7 +146,7 @@ fn detail(act: &Act) -> Option<String> {
     }
 }
 
-/// What was known of each owner.
+/// The owners, each with its class and evidence.
 fn owners(dispute: &Dispute) -> Vec<String> {
     let Grounds { owners, more_owners, .. } = &dispute.grounds;
     let shown = owners.iter();
@@ -159,7 +159,7 @@ fn owners(dispute: &Dispute) -> Vec<String> {
     shown
 }
 
-/// What an object looks like, for people.
+/// Describes the state of an object.
 fn state(shown: Option<&ObservedObject>) -> String {
     let Some(ObservedObject { deletion, finalizers, references }) = shown else { return "gone".to_owned() };
     let mut state = if deletion.is_being_deleted() { "is being deleted" } else { "lives" }.to_owned();

@@ -1,4 +1,4 @@
-//! What would have been done, and whether it has come true by somebody else's hand.
+//! A prediction, and whether somebody else has fulfilled it.
 
 use std::time::SystemTime;
 
@@ -16,7 +16,7 @@ pub enum Act {
     Delete,
     /// It would have lost these references.
     RemoveReferences(RemovedReferences),
-    /// It would have lost its references to this owner, which lets its dependents live.
+    /// It would have lost its references to this owner, which orphans its dependents.
     Release(Identity),
     /// It would have lost this finalizer.
     RemoveFinalizer(Finalizer),
@@ -25,8 +25,7 @@ pub enum Act {
 }
 
 impl Act {
-    /// What a decision would have done if it had been allowed to; `None` if nothing kept it
-    /// from being done, or if something else did.
+    /// The act that only the dry run kept from being carried out, if there is one.
     #[must_use]
     pub fn of(decision: &DecisionRecord) -> Option<Self> {
         if decision.outcome != "dry_run" {
@@ -55,7 +54,7 @@ impl Act {
     }
 }
 
-/// One object and what would have been done to it. By its uid, never by its name alone.
+/// One object, identified by its uid, and what would have been done to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Subject {
     /// The object.
@@ -65,7 +64,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Whose turn it is to decide afresh, and on what.
+    /// The queue and the key for a re-evaluation.
     #[must_use]
     pub fn decided_by(&self) -> (Queue, Key) {
         match &self.act {
@@ -84,13 +83,13 @@ impl Subject {
 pub struct Grounds {
     /// When it was decided first.
     pub at: SystemTime,
-    /// With which propagation policy.
+    /// The propagation policy.
     pub policy: Option<PropagationPolicy>,
-    /// The owners that the object names, as far as they are kept, and what was known of each.
+    /// The first owners that the object names, each with its class.
     pub owners: Vec<JudgedOwner>,
     /// How many more it names.
     pub more_owners: usize,
-    /// All that it names.
+    /// A fingerprint of all of them.
     pub all: Option<Fingerprint>,
 }
 
@@ -110,14 +109,14 @@ impl Grounds {
     }
 }
 
-/// How an object stands to what would have been done to it.
+/// The state of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Somebody has done it.
     CameTrue,
-    /// It is not to be done any more: the object's fate was changed meanwhile.
+    /// It no longer applies, because the object has changed.
     Overtaken,
-    /// Nobody has done it, and the object has changed: perhaps it is not to be done any more.
+    /// Nobody has done it, and the object has changed: it may no longer apply.
     Changed,
     /// Nobody has done it so far.
     Stands,
@@ -130,12 +129,12 @@ pub fn progress(act: &Act, grounds: &Grounds, shown: Option<&ObservedObject>) ->
         Act::Delete => match shown {
             None => Progress::CameTrue,
             Some(now) if now.deletion.is_being_deleted() => Progress::CameTrue,
-            // Who has no owner is nobody's garbage.
+            // An object without owners is not garbage.
             Some(now) if now.references.is_empty() => Progress::Overtaken,
             Some(now) => unless_changed(grounds, now),
         },
         Act::RemoveReferences(gone) => match shown {
-            // It would have lived. Whoever deletes it may be a user, so nobody is contradicted.
+            // kube-gc would have kept it, but a user may have deleted it.
             None => Progress::Overtaken,
             Some(now) if gone.is_gone_from(&now.references) => Progress::CameTrue,
             Some(now) if now.deletion.is_being_deleted() => Progress::Overtaken,
@@ -171,7 +170,7 @@ fn unless_changed(grounds: &Grounds, now: &ObservedObject) -> Progress {
     if is_same { Progress::Stands } else { Progress::Changed }
 }
 
-/// A second DELETE with another policy replaces the one finalizer by the other.
+/// A second DELETE with another policy replaces one finalizer by the other.
 const fn finalizer_progress(finalizer: Finalizer, now: &ObservedObject) -> Progress {
     let (it, other) = match finalizer {
         Finalizer::Foreground => (now.finalizers.foreground, now.finalizers.orphan),
