@@ -1,7 +1,7 @@
 //! The API server that scenarios run against: a real control plane or the
 //! embedded server, with the same surface.
 //!
-//! Which of them is the [environment](crate::environment)'s decision.
+//! Which of them is the [environment]'s decision.
 
 mod in_process;
 mod script;

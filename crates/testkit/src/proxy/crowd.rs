@@ -32,7 +32,7 @@ impl Drop for Inside {
 }
 
 impl Proxy {
-    /// From now on requests about single objects take [a while](SERVICE), and those that
+    /// From now on requests about single objects take a while (`SERVICE`), and those that
     /// come while so many are inside are refused, as the API server does it. Nobody is
     /// let in at 0.
     pub fn bear(&self, at_a_time: usize) {
