@@ -7,7 +7,7 @@ use super::Exit;
 use super::failure::Failure;
 use crate::api::Reviews;
 use crate::config::{Listeners, Settings};
-use crate::http::{Certificates, Guard, Listener, Protection, TlsFiles};
+use crate::http::{Authorizer, Certificates, Listener, Protection, TlsFiles};
 
 /// Longest time for asking who may read a page: a scrape usually ends after ten seconds.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(8);
@@ -54,7 +54,7 @@ impl Protections {
             let limit = REVIEW_TIMEOUT.min(settings.client.request_timeout);
             let reviews = Reviews::connect(config, limit);
             let reviews = reviews.map_err(|error| Failure::new(Exit::Credentials, error))?;
-            Some(Arc::new(Guard::new(reviews)))
+            Some(Arc::new(Authorizer::new(reviews)))
         };
         let of = |listener: Listener| Protection {
             certificates: certificates.clone().filter(|_| settings.tls.listeners.include(listener)),

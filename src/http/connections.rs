@@ -1,12 +1,13 @@
-//! The open connections of one listener, and which of them is closed when there are
-//! too many.
+//! The open connections of one listener, and which of them is evicted when there are too
+//! many.
 //!
-//! Anybody who reaches a listener can open connections and send nothing, so a
-//! connection is accepted at once and another one is closed for it. The source with
-//! the most connections loses its oldest: an attacker takes places from itself, not
-//! from the kubelet, whose probe comes from the node's address. Where many sources
-//! have one connection each, the oldest of all goes. A new connection is thus closed
-//! only after [`MAX_CONNECTIONS`] newer ones, which is enough to send a request.
+//! Any client that reaches a listener can open connections and send nothing. So the
+//! listener accepts every new connection and, at the limit, evicts another one: the
+//! oldest of the source with the most connections. An attacker thus evicts its own
+//! connections and not that of the kubelet, whose probes come from the node's address.
+//! If many sources have one connection each, the oldest connection of all is evicted. A
+//! new connection is then evicted only after [`MAX_CONNECTIONS`] newer ones, which leaves
+//! enough time to send a request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -20,17 +21,17 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Listener;
 use crate::telemetry::record::{http_connection_evicted, http_connections};
 
-/// Connections that a listener has open at a time. Probes, a scraper and some people
-/// need a handful. Two listeners with as many leave room for the connections to the
-/// API server where a process may have 1,024 open files.
+/// The most connections of a listener. Probes, a scraper and a few people need only a
+/// handful. With a limit of 1,024 open files, two full listeners leave enough for the
+/// connections to the API server.
 pub(super) const MAX_CONNECTIONS: usize = 256;
 
-/// Requests under way from one source, probes not counted: a part of
-/// [`MAX_REQUESTS`](super::front::MAX_REQUESTS), so that a source cannot take all.
+/// The most requests in flight from one source, except probes. It is less than
+/// [`MAX_REQUESTS`](super::middleware::MAX_REQUESTS), so that one source cannot use all.
 pub(super) const MAX_REQUESTS_PER_SOURCE: usize = 16;
 
-/// Where connections come from: an IPv4 address, or an IPv6 network of 64 bits, which
-/// is what one machine has at its disposal.
+/// The source of connections: an IPv4 address, or a /64 network of IPv6, all of whose
+/// addresses one machine can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Source(IpAddr);
 
@@ -58,13 +59,13 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Orders everything that happens.
+    /// A logical clock: orders the events of all connections.
     next: u64,
     open: BTreeMap<u64, Connection>,
     sources: HashMap<Source, Count>,
 }
 
-/// Of one source.
+/// The counts of one source.
 #[derive(Debug, Default)]
 struct Count {
     open: usize,
@@ -76,8 +77,8 @@ struct Connection {
     source: Source,
     /// When it was accepted, or its last request began or ended.
     since: u64,
-    /// Held by the request under way, unless it is a probe: such a connection is not
-    /// evicted. There are fewer of these than there are places.
+    /// Held by a request in flight, unless it is a probe. A connection with a permit is not
+    /// evicted; there are fewer permits than connection slots.
     permit: Option<OwnedSemaphorePermit>,
     eviction: CancellationToken,
 }
@@ -87,8 +88,8 @@ impl Connections {
         Self(Arc::new(Shared { listener, table: Mutex::default() }))
     }
 
-    /// A place for a new connection, for which another one may have to go.
-    pub(super) fn admit(&self, source: Source) -> Arc<Place> {
+    /// A slot for a new connection. May evict another connection.
+    pub(super) fn admit(&self, source: Source) -> Arc<ConnectionSlot> {
         let eviction = CancellationToken::new();
         let mut table = self.0.table();
         let ticket = table.add(source, eviction.clone());
@@ -97,7 +98,7 @@ impl Connections {
         }
         self.0.count(&table);
         drop(table);
-        Arc::new(Place {
+        Arc::new(ConnectionSlot {
             shared: Arc::clone(&self.0),
             source,
             ticket,
@@ -107,7 +108,7 @@ impl Connections {
         })
     }
 
-    /// Closes one connection: there are no files left in this process.
+    /// Evicts one connection, when the process has no file descriptors left.
     pub(super) fn make_room(&self) {
         let mut table = self.0.table();
         self.evict(&mut table);
@@ -122,7 +123,7 @@ impl Connections {
         }
     }
 
-    /// How many there are.
+    /// The number of open connections.
     #[cfg(test)]
     pub(super) fn open(&self) -> usize {
         self.0.table().open.len()
@@ -131,7 +132,7 @@ impl Connections {
 
 impl Shared {
     fn table(&self) -> MutexGuard<'_, Table> {
-        // A panic elsewhere leaves the table as it is between two changes.
+        // A panic cannot leave the table half-changed.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,7 +166,7 @@ impl Table {
         Some(connection)
     }
 
-    /// The oldest of the source that has the most, or of several such sources.
+    /// The oldest connection of the source, or sources, with the most connections.
     fn victim(&self) -> Option<u64> {
         let open = |source| self.sources.get(source).map_or(0, |count| count.open);
         let free = self.open.iter().filter(|(_, connection)| connection.permit.is_none());
@@ -174,9 +175,9 @@ impl Table {
         Some(*ticket)
     }
 
-    /// Whether the source may have another request under way; if so, it has.
+    /// Counts another request of the connection's source; false if it has too many.
     fn begin_request(&mut self, ticket: u64, permit: OwnedSemaphorePermit) -> bool {
-        // An answer to the request before may not have been handed over completely.
+        // The previous response may not have been flushed completely.
         self.end_request(ticket);
         let Some(connection) = self.open.get_mut(&ticket) else { return false };
         let count = self.sources.entry(connection.source).or_default();
@@ -205,56 +206,56 @@ impl Table {
     }
 }
 
-/// The place of one connection. It is free again when this is dropped.
+/// The slot of one connection. Dropping it frees the slot.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     shared: Arc<Shared>,
     source: Source,
     ticket: u64,
     eviction: CancellationToken,
-    /// The head of a request was read.
+    /// The headers of a request were read.
     began: CancellationToken,
-    /// The answer is made, and may not have been handed over completely.
+    /// The response is complete but may not have been flushed.
     answered: AtomicBool,
 }
 
-impl Place {
-    /// Where the connection comes from.
+impl ConnectionSlot {
+    /// The source of the connection.
     pub(super) const fn source(&self) -> Source {
         self.source
     }
 
-    /// Resolves when the connection has to be closed for another one.
+    /// Resolves when the connection is evicted.
     pub(super) async fn evicted(&self) {
         self.eviction.cancelled().await;
     }
 
-    /// Resolves if there is no request in this time.
+    /// Resolves if no request arrives within this time.
     pub(super) async fn stays_silent(&self, limit: Duration) {
         if tokio::time::timeout(limit, self.began.cancelled()).await.is_ok() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// The head of a request was read.
+    /// Records that the headers of a request were read.
     pub(super) fn request_begins(&self) {
         self.began.cancel();
         self.answered.store(false, Ordering::Relaxed);
         self.shared.table().touch(self.ticket);
     }
 
-    /// The request under way is more than a probe, so the connection stays until its
-    /// answer is handed over. False when there are too many of these from its source.
+    /// Protects the connection from eviction until the response is flushed: its request is
+    /// not a probe. False if its source has too many such requests.
     pub(super) fn hold(&self, permit: OwnedSemaphorePermit) -> bool {
         self.shared.table().begin_request(self.ticket, permit)
     }
 
-    /// All of the answer is made.
+    /// Records that the response is complete.
     pub(super) fn answer_ends(&self) {
         self.answered.store(true, Ordering::Relaxed);
     }
 
-    /// All that there was to send is handed over to the system.
+    /// Records that all data was passed to the operating system.
     pub(super) fn flushed(&self) {
         if self.answered.swap(false, Ordering::Relaxed) {
             let mut table = self.shared.table();
@@ -264,7 +265,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut table = self.shared.table();
         drop(table.remove(self.ticket));

@@ -1,4 +1,4 @@
-//! The debug listener.
+//! The pages of the debug listener.
 
 use std::sync::Arc;
 
@@ -15,24 +15,23 @@ use super::{DecisionQuery, GraphFormat, IdleQuery, Introspection, StuckQuery};
 use kube_gc_core::object::{GroupResource, ResourceVersion, Uid};
 
 const INDEX: &str = "\
-/debug/monitors  each watched resource type: synced or not, since when, its last error
-/debug/discovery what cannot be discovered, since when, its last error
-/debug/graph     owners and dependents in Graphviz' format
-                   ?uid=UID       only what is connected to this object; repeatable
+/debug/monitors  each watched resource type: whether it is synced, since when, its last error
+/debug/discovery each part of the API that cannot be discovered: since when, its last error
+/debug/graph     owners and dependents in Graphviz format
+                   ?uid=UID       only the objects connected to this one; repeatable
                    ?format=json   as JSON
-/debug/stuck     every object that cannot be finished now: since when, why, its next try
-                   ?reason=WORD   only those that are stuck for this
+/debug/stuck     each object that kube-gc cannot finish now: since when, why, its next retry
+                   ?reason=REASON   only objects that are stuck for this reason
                    ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?limit=COUNT
-/debug/decisions the last decisions and their evidence, newest first; in a dry run also what another collector has not done
-                   ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?uid=UID, ?action=WORD, ?outcome=WORD, ?limit=COUNT
-/debug/queues    the work queues, and the objects that keep failing
-/debug/idle      200 when there is nothing left to do, else 503
-                   ?seen=RESOURCE[.GROUP]=VERSION   and the watches have come to here; repeatable
-                   ?parked=ok                       objects that failed and wait are no work
+/debug/decisions the last decisions and their evidence, newest first; in a dry run also the disagreements with another collector
+                   ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?uid=UID, ?action=ACTION, ?outcome=OUTCOME, ?limit=COUNT
+/debug/queues    the work queues and the objects that keep failing
+/debug/idle      200 if no work is left, 503 otherwise
+                   ?seen=RESOURCE[.GROUP]=VERSION   also wait until the watches have reached this version; repeatable
+                   ?parked=ok                       ignore parked objects
 ";
 
-/// Connected components that are put together at a time: each can be as large as the
-/// graph.
+/// Connected components that are built at a time: each can be as large as the graph.
 const CONCURRENT_COMPONENTS: usize = 2;
 
 const GRAPHVIZ: &str = "text/vnd.graphviz; charset=utf-8";
@@ -86,8 +85,8 @@ async fn graph(State(debug): State<Debug>, Query(parameters): Parameters) -> Res
         return stream(content_type, debug.introspection.graph(format));
     }
     within_timeout(async {
-        // Never closed, so never an error.
-        let _one_of_few = debug.components.acquire().await;
+        // The semaphore is never closed, so this cannot fail.
+        let _permit = debug.components.acquire().await;
         match debug.introspection.component(uids, format).await {
             Ok(Some(component)) => page(StatusCode::OK, content_type, component),
             Ok(None) => text(StatusCode::NOT_FOUND, "none of these uids is in the graph"),
@@ -132,7 +131,7 @@ fn graph_query(parameters: Vec<(String, String)>) -> Result<(Vec<Uid>, GraphForm
             ("uid", uid) => uids.push(Uid::parse(uid).ok_or("uid= needs a uid")?),
             ("format", "dot") => format = GraphFormat::Dot,
             ("format", "json") => format = GraphFormat::Json,
-            ("format", other) => return Err(format!("format={other:?} is neither dot nor json")),
+            ("format", other) => return Err(format!("format={other:?} must be dot or json")),
             _ => return Err(unknown(&name)),
         }
     }
@@ -166,7 +165,7 @@ fn idle_query(parameters: Vec<(String, String)>) -> Result<IdleQuery, String> {
                 })?);
             }
             ("parked", "ok") => query.parked_ok = true,
-            ("parked", other) => return Err(format!("parked={other:?}: only ok is known")),
+            ("parked", other) => return Err(format!("parked={other:?}: the only value is ok")),
             _ => return Err(unknown(&name)),
         }
     }

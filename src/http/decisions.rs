@@ -1,11 +1,11 @@
-//! `/debug/decisions`: what was decided last, and on what evidence.
+//! `/debug/decisions`: the last decisions and their evidence.
 
 use serde::Serialize;
 
 use super::{Disagreement, ObjectView, Timestamp, parameters};
 use kube_gc_core::object::{GroupResource, Namespace, Uid};
 
-/// What `/debug/decisions` is asked. What is not given is not asked for.
+/// The filters of `/debug/decisions`. `None` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DecisionQuery {
     /// The object's namespace.
@@ -14,11 +14,11 @@ pub struct DecisionQuery {
     pub resource: Option<GroupResource>,
     /// The object.
     pub uid: Option<Uid>,
-    /// What was to be done.
+    /// The action.
     pub action: Option<String>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Option<String>,
-    /// How many at most.
+    /// The most entries to return.
     pub limit: Option<usize>,
 }
 
@@ -44,77 +44,77 @@ impl DecisionQuery {
         Ok(query)
     }
 
-    /// How many entries at most.
+    /// The most entries to return.
     #[must_use]
     pub fn limit(&self) -> usize {
-        self.limit.unwrap_or(parameters::LIMIT)
+        self.limit.unwrap_or(parameters::DEFAULT_LIMIT)
     }
 }
 
-/// The answer of `/debug/decisions`. The fields are an interface.
+/// The answer of `/debug/decisions`. The JSON fields are a public interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DecisionsPage {
-    /// How many decisions there have been since the start.
+    /// The number of decisions since the start.
     pub total: u64,
-    /// How many of them are kept at most.
+    /// The capacity of the decision log.
     pub capacity: usize,
-    /// Those that were asked for, newest first.
+    /// The matching decisions, newest first.
     pub decisions: Vec<DecisionView>,
-    /// In a dry run: what it would have done and nobody else has, newest first. Not filtered.
+    /// In a dry run: its decisions that nobody else has carried out, newest first, unfiltered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disagreements: Option<Vec<Disagreement>>,
 }
 
-/// A decision, on `/debug/decisions`. The fields are an interface.
+/// A decision, on `/debug/decisions`. The JSON fields are a public interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DecisionView {
-    /// When it had ended.
+    /// When it was carried out.
     pub at: Timestamp,
-    /// What it is about.
+    /// The object.
     pub object: ObjectView,
-    /// What was to be done: `delete`, `remove_references`, `keep`, …
+    /// The action: `delete`, `remove_references`, `keep`, …
     pub action: &'static str,
-    /// With which propagation policy.
+    /// The propagation policy of a deletion.
     pub policy: Option<&'static str>,
-    /// About which finalizer.
+    /// The finalizer that was to be removed.
     pub finalizer: Option<&'static str>,
-    /// How it ended, in the word of the log and the metrics.
+    /// The outcome, as in the log and the metrics.
     pub outcome: &'static str,
-    /// Why it did not end well, in the server's own words.
+    /// The error, in the server's own words.
     pub error: Option<String>,
-    /// The owners that the object names, and what is known of each; at most 16.
+    /// The owners of the object, each with its state; at most 16.
     pub owners: Vec<OwnerView>,
-    /// How many more it names.
+    /// The number of further owners.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_owners: usize,
-    /// The one owner that it follows from, if it does.
+    /// The owner that caused the decision, if there is one.
     pub owner: Option<ObjectView>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// What an owner reference was worth, on `/debug/decisions`. The fields are an interface.
+/// An owner reference and its classification, on `/debug/decisions`. The JSON fields are a public interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OwnerView {
-    /// As the reference says.
+    /// `apiVersion` of the reference.
     pub api_version: String,
-    /// As the reference says.
+    /// `kind` of the reference.
     pub kind: String,
-    /// As the reference says.
+    /// `name` of the reference.
     pub name: String,
-    /// As the reference says.
+    /// `uid` of the reference.
     pub uid: String,
-    /// Whether it holds up a foreground deletion of the owner.
+    /// Whether it blocks a foreground deletion of the owner.
     pub blocking: bool,
     /// Whether the owner is the managing controller.
     pub controller: bool,
-    /// What it is worth.
+    /// Its classification, such as solid or dangling.
     pub class: String,
-    /// How that is known.
+    /// The evidence for the classification.
     pub evidence: String,
-    /// Why it could not be found out, in the server's own words.
+    /// Why the lookup of the owner failed, in the server's own words.
     pub error: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The health listener: probes and metrics.
+//! The pages of the health listener: probes and metrics.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use super::{Check, Introspection, Readiness};
 use crate::telemetry::Exporter;
 
 const INDEX: &str = "\
-/livez    the process answers
-/readyz   it can do its work; ?verbose says what it waits for
-/healthz  as /livez
-/metrics  for Prometheus
+/livez    200 while the process is alive
+/readyz   200 if the collector can work; ?verbose shows each check
+/healthz  same as /livez
+/metrics  metrics for Prometheus
 ";
 
-/// What Prometheus expects of the text format.
+/// The content type of Prometheus' text format.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The pages of the health listener.
@@ -33,7 +33,7 @@ pub fn health_router(introspection: Arc<dyn Introspection>, exporter: Exporter) 
         .fallback(not_found)
 }
 
-/// A process whose graph or arbiter has died ends itself, so to answer is to live.
+/// Always succeeds: if an essential actor fails, the process ends.
 fn alive(endpoint: &str, query: RawQuery) -> Response {
     probe(endpoint, &Readiness { checks: vec![Check::fine("ping")] }, query)
 }
@@ -42,7 +42,7 @@ async fn readyz(State(introspection): State<Arc<dyn Introspection>>, query: RawQ
     probe("readyz", &introspection.readiness(), query)
 }
 
-/// As Kubernetes' servers do: all is told when asked for, and when it fails.
+/// Shows all checks on request or on failure, as Kubernetes' own servers do.
 fn probe(endpoint: &str, readiness: &Readiness, RawQuery(query): RawQuery) -> Response {
     let verbose = query.is_some_and(|query| {
         query.split('&').any(|parameter| parameter == "verbose" || parameter.starts_with("verbose="))

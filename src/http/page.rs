@@ -1,4 +1,4 @@
-//! How an answer looks.
+//! Building responses.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use serde::Serialize;
 
 use super::{Ended, TextStream};
 
-/// How long a page may take: an actor that does not answer must not keep
-/// connections for ever.
+/// The timeout of a page, so that an actor that does not respond cannot hold connections
+/// for ever.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) const JSON: &str = "application/json";
 
-/// An answer of some type, never cached and never taken for another type.
+/// A response that must not be cached, and whose content type must not be guessed.
 pub(super) fn page(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(content_type)),
@@ -27,18 +27,18 @@ pub(super) fn page(status: StatusCode, content_type: &'static str, body: impl In
     (status, headers, body.into()).into_response()
 }
 
-/// An answer that is sent while it is made, as fast as it is read. Nothing ends it
-/// before its time.
+/// A response that is sent while it is generated, as fast as it is read. It has no total
+/// timeout.
 pub(super) fn stream(content_type: &'static str, text: TextStream) -> Response {
     page(StatusCode::OK, content_type, Body::from_stream(text))
 }
 
-/// A part of the collector has ended; the process is about to.
+/// The response if an actor has ended, and the process is about to.
 pub(super) fn ended(ended: Ended) -> Response {
     text(StatusCode::SERVICE_UNAVAILABLE, ended.to_string())
 }
 
-/// Text for people, with a line break at its end.
+/// Plain text that ends with a line break.
 pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     let mut text = text.into();
     if !text.ends_with('\n') {
@@ -47,7 +47,7 @@ pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     page(status, TEXT, text)
 }
 
-/// JSON, indented: these pages are read with curl.
+/// Indented JSON, because people read these pages with curl.
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
     match serde_json::to_string_pretty(value) {
         Ok(body) => page(status, JSON, body + "\n"),
@@ -55,17 +55,17 @@ pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
     }
 }
 
-/// Waits for an answer, but not for ever.
+/// Applies the timeout of a page.
 pub(super) async fn within_timeout(answer: impl Future<Output = Response>) -> Response {
     tokio::time::timeout(TIMEOUT, answer).await.unwrap_or_else(|_| {
         text(
             StatusCode::GATEWAY_TIMEOUT,
-            format!("no answer from the collector within {} s", TIMEOUT.as_secs()),
+            format!("the collector did not respond within {} s", TIMEOUT.as_secs()),
         )
     })
 }
 
-/// For paths that are nothing.
+/// The response for unknown paths.
 pub(super) async fn not_found() -> Response {
-    text(StatusCode::NOT_FOUND, "there is no such page; / lists those that there are")
+    text(StatusCode::NOT_FOUND, "there is no such page; / lists all pages")
 }

@@ -1,22 +1,23 @@
-//! Parameters that several pages have.
+//! Query parameters that several pages share.
 
 use kube_gc_core::object::{GroupResource, Namespace};
 
-/// How many entries a page has at most, unless told otherwise.
-pub(super) const LIMIT: usize = 1000;
-/// How many it may be asked for.
-const GREATEST_LIMIT: usize = 100_000;
+/// The default limit on the entries of a page.
+pub(super) const DEFAULT_LIMIT: usize = 1000;
+/// The highest limit that a request may set.
+const MAX_LIMIT: usize = 100_000;
 
-/// A mistyped parameter would be ignored, and the answer be taken for another.
+/// The error for an unknown parameter. Ignoring a mistyped filter would return a misleading
+/// answer.
 pub(super) fn unknown(name: &str) -> String {
-    format!("unknown parameter {name:?}; / lists those that there are")
+    format!("unknown parameter {name:?}; / lists all parameters")
 }
 
-/// Sets what may be set once: of two, one would be ignored.
+/// Sets a parameter that may occur only once.
 pub(super) fn set<T>(slot: &mut Option<T>, name: &str, value: Result<T, String>) -> Result<(), String> {
     match slot.replace(value?) {
         None => Ok(()),
-        Some(_) => Err(format!("{name}= is there twice")),
+        Some(_) => Err(format!("{name}= is set twice")),
     }
 }
 
@@ -32,10 +33,10 @@ pub(super) fn resource(value: &str) -> Result<GroupResource, String> {
 }
 
 pub(super) fn word(name: &str, value: &str) -> Result<String, String> {
-    if value.is_empty() { Err(format!("{name}= needs a word")) } else { Ok(value.to_owned()) }
+    if value.is_empty() { Err(format!("{name}= needs a value")) } else { Ok(value.to_owned()) }
 }
 
 pub(super) fn limit(value: &str) -> Result<usize, String> {
-    let limit = value.parse().ok().filter(|limit| (1..=GREATEST_LIMIT).contains(limit));
-    limit.ok_or_else(|| format!("limit={value:?} is not a whole number from 1 to {GREATEST_LIMIT}"))
+    let limit = value.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
+    limit.ok_or_else(|| format!("limit={value:?} is not a whole number from 1 to {MAX_LIMIT}"))
 }

@@ -1,97 +1,96 @@
-//! What "ready" means.
+//! The checks of `/readyz`.
 
 use std::fmt::Write as _;
 
-use super::{Compared, MonitorStatus, Timestamp, Undiscovered};
+use super::{ComparisonCounts, MonitorStatus, Timestamp, Undiscovered};
 use crate::telemetry::Escaped;
 
-/// How a check came out.
+/// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As it should be.
+    /// The check passed.
     Fine,
-    /// Somebody should look, but the collector does its work for all else.
+    /// A person should look at it, but the collector works otherwise.
     Warning,
-    /// Not ready.
+    /// The collector is not ready.
     Failed,
 }
 
 /// One line of `/readyz?verbose`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What was checked.
+    /// The name of the check.
     pub name: String,
-    /// How it came out.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Why, unless it is fine.
+    /// The reason, unless it passed.
     pub message: String,
 }
 
 impl Check {
-    /// Fine.
+    /// A check that passed.
     pub fn fine(name: impl Into<String>) -> Self {
         Self { name: name.into(), outcome: Outcome::Fine, message: String::new() }
     }
 
-    /// Not fine, and no reason not to be ready.
+    /// A check with a warning, which does not affect readiness.
     pub fn warning(name: impl Into<String>, message: impl Into<String>) -> Self {
         Self { name: name.into(), outcome: Outcome::Warning, message: message.into() }
     }
 
-    /// Not ready.
+    /// A check that failed.
     pub fn failed(name: impl Into<String>, message: impl Into<String>) -> Self {
         Self { name: name.into(), outcome: Outcome::Failed, message: message.into() }
     }
 }
 
-/// Whether the collector can do its work, with the reasons.
+/// Whether the collector can work, with the reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// In the order in which they are shown.
+    /// The checks, in display order.
     pub checks: Vec<Check>,
 }
 
-/// What this process is among several replicas.
+/// The role of this replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leadership<'a> {
-    /// The one that writes.
+    /// This replica holds the Lease and writes.
     Leader,
-    /// Another one writes.
+    /// Another replica writes.
     Standby {
-        /// Who, if that is known.
+        /// The holder of the Lease, if known.
         leader: Option<&'a str>,
     },
 }
 
-/// What readiness follows from.
+/// The inputs of [`Readiness::assess`].
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
-    /// `Ok` once discovery has worked; else what it says, or that it has not ended.
+    /// `Ok` once discovery has succeeded; otherwise its error, or that it has not finished.
     pub discovery: Result<(), &'a str>,
-    /// Whether every monitor was synced at some time, or the start-up timeout
-    /// has passed: whether the workers have started.
+    /// Whether the workers have started: all monitors were synced, or the start-up timeout has
+    /// passed.
     pub started: bool,
-    /// When the process began.
+    /// When the process started.
     pub since: Timestamp,
     /// Every monitor.
     pub monitors: &'a [MonitorStatus],
-    /// What cannot be discovered.
+    /// The parts of the API that cannot be discovered.
     pub undiscovered: &'a [Undiscovered],
-    /// Of [`Settings::ignored_type_warnings`](crate::config::Settings::ignored_type_warnings).
+    /// The warnings of [`Settings::ignored_type_warnings`](crate::config::Settings::ignored_type_warnings).
     pub ignored: &'a [String],
-    /// Why nothing is deleted, while the brake is engaged.
+    /// Why the brake is engaged; `None` if it is not.
     pub brake: Option<&'a str>,
-    /// `None` if there are no replicas.
+    /// `None` without leader election.
     pub leadership: Option<Leadership<'a>>,
     /// `None` unless this is a dry run.
-    pub compared: Option<Compared>,
+    pub compared: Option<ComparisonCounts>,
 }
 
 impl Readiness {
-    /// Ready once discovery has worked and the graph is synced or the start-up
-    /// timeout has passed. A type that cannot sync does not change that: the
-    /// collection of all others must not depend on it. It is named, and so is a
-    /// group that cannot be discovered.
+    /// The collector is ready once discovery has succeeded and the graph is synced or the
+    /// start-up timeout has passed. A type that cannot sync, or a group that cannot be
+    /// discovered, is only a warning: collection of all other types must not depend on it.
     #[must_use]
     pub fn assess(facts: &Facts<'_>) -> Self {
         let mut checks = Vec::new();
@@ -103,7 +102,7 @@ impl Readiness {
         checks.push(if facts.started && facts.discovery.is_ok() && unsynced == 0 {
             Check::fine("sync")
         } else if facts.started && facts.discovery.is_ok() {
-            // A restart would not help, and the collection of all others goes on.
+            // A restart would not help, and collection of all other types continues.
             let since = facts.monitors.iter().filter(|monitor| !monitor.synced).map(|monitor| monitor.since);
             let since = since.min().unwrap_or(facts.since);
             let all = facts.monitors.len();
@@ -120,17 +119,16 @@ impl Readiness {
                 format!("{unsynced} of {all} resource types are not synced, waiting since {}", facts.since),
             )
         });
-        // A standby is ready to take over: were it not, an update that replaces one
-        // replica after the other would wait for it for ever.
+        // A standby is ready. Otherwise, a rolling update would wait for it for ever.
         checks.extend(facts.leadership.map(|leadership| match leadership {
             Leadership::Leader => Check::fine("leadership: leader"),
             Leadership::Standby { leader: Some(leader) } => {
                 Check::fine(format!("leadership: standby of {leader}"))
             }
-            Leadership::Standby { leader: None } => Check::fine("leadership: standby, no leader is known"),
+            Leadership::Standby { leader: None } => Check::fine("leadership: standby, leader unknown"),
         }));
         checks.extend(facts.brake.map(|why| Check::warning("brake", why)));
-        checks.extend(facts.compared.map(Compared::check));
+        checks.extend(facts.compared.map(ComparisonCounts::check));
         checks.extend(facts.undiscovered.iter().map(|part| {
             let Undiscovered { group, version, since, last_error } = part;
             let version = version.as_ref().map(|version| format!("/{version}")).unwrap_or_default();
@@ -142,10 +140,10 @@ impl Readiness {
             let why = match (synced, last_error) {
                 (true, None) => return None,
                 (true, Some(error)) => {
-                    format!("{version} was synced at {since} and cannot be watched now: {error}")
+                    format!("{version} has been synced since {since} but cannot be watched now: {error}")
                 }
-                (false, Some(error)) => format!("{version} is not synced since {since}: {error}"),
-                (false, None) => format!("{version} is not synced since {since}: no error so far"),
+                (false, Some(error)) => format!("{version} has not been synced since {since}: {error}"),
+                (false, None) => format!("{version} has not been synced since {since}: no error so far"),
             };
             Some(Check::warning(format!("monitor/{}", monitor.group_resource()), why))
         }));
@@ -153,14 +151,14 @@ impl Readiness {
         Self { checks }
     }
 
-    /// Whether nothing has failed.
+    /// Whether no check failed.
     #[must_use]
     pub fn ready(&self) -> bool {
         !self.checks.is_empty() && self.checks.iter().all(|check| check.outcome != Outcome::Failed)
     }
 
-    /// One line for each check, the way Kubernetes' own servers write them, and
-    /// `[!]` for warnings, which these do not have.
+    /// One line for each check, in the format of Kubernetes' own servers, with `[!]` for
+    /// warnings, which those do not have.
     #[must_use]
     pub fn verbose(&self, endpoint: &str) -> String {
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Listening and serving, with limits.
+//! Binds the listeners and serves their pages, with limits.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -26,50 +26,50 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
-use super::access::Guard;
-use super::connections::{Connections, MAX_CONNECTIONS, Place};
-use super::front::Front;
-use super::patience::Patient;
+use super::access::Authorizer;
+use super::connections::{ConnectionSlot, Connections, MAX_CONNECTIONS};
+use super::middleware::Middleware;
 use super::tls::Certificates;
+use super::write_timeout::WriteTimeout;
 use crate::config::Listener;
 use crate::telemetry::record::{HttpRefusal, http_refused};
 
-/// Connections that were evicted and are not closed yet, at most: what a listener may
-/// have open beyond [`MAX_CONNECTIONS`].
+/// The most evicted connections that are not closed yet. A listener may have these open in
+/// addition to [`MAX_CONNECTIONS`].
 const MAX_CLOSING: usize = 32;
 
-/// Connections that are accepted before those accepted get their turn.
-const ACCEPTED_AT_A_TIME: usize = 16;
+/// The number of connections to accept before yielding to the accepted ones.
+const ACCEPT_BATCH: usize = 16;
 
-/// For the whole head of the first request, from the moment it may begin.
+/// The timeout for all headers of the first request.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// For the whole head of each further one, from the end of the answer before: also how
-/// long an idle connection is kept.
+/// The timeout for all headers of each further request, from the end of the previous
+/// response. It is also the idle timeout of a connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The head of a request in bytes: its first line and headers. There is a token in it,
-/// and on the debug pages it may name many objects (`/debug/idle`).
-pub(super) const fn max_head(listener: Listener) -> usize {
+/// The most bytes of request line and headers. They include a token, and on the debug
+/// pages the query may name many objects (`/debug/idle`).
+pub(super) const fn max_header_size(listener: Listener) -> usize {
     match listener {
         Listener::Health => 16 << 10,
         Listener::Debug => 64 << 10,
     }
 }
 
-/// Headers of a request.
+/// The most headers of a request.
 const MAX_HEADERS: usize = 64;
 
-/// For the handshake of TLS, before the first request.
+/// The timeout of the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the other side may take next to nothing of an answer.
+/// How long a response may make too little progress.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// For requests that are under way when the process ends.
+/// How long requests in flight may take when the process ends.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// After a failed accept (out of file descriptors, most likely).
+/// The pause after a failed accept, most likely for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const fn purpose(listener: Listener) -> &'static str {
@@ -86,7 +86,7 @@ const fn flag(listener: Listener) -> &'static str {
     }
 }
 
-/// An address cannot be listened on.
+/// The error if a listener cannot bind its address.
 #[derive(Debug)]
 pub struct BindError {
     listener: Listener,
@@ -103,16 +103,19 @@ impl fmt::Display for BindError {
             io::ErrorKind::AddrInUse => {
                 write!(
                     f,
-                    "another process uses this address; choose one with {flag} ADDRESS:PORT (port 0: any free one)"
+                    "another process uses this address; choose another one with {flag} ADDRESS:PORT (port 0: any free one)"
                 )
             }
             io::ErrorKind::AddrNotAvailable => {
-                write!(f, "this machine does not have this address; choose one with {flag} ADDRESS:PORT")
+                write!(
+                    f,
+                    "this machine does not have this address; choose another one with {flag} ADDRESS:PORT"
+                )
             }
             io::ErrorKind::PermissionDenied => {
                 write!(
                     f,
-                    "not allowed; ports below 1024 need a privilege, choose another with {flag} ADDRESS:PORT"
+                    "permission denied; ports below 1024 need a privilege: choose another one with {flag} ADDRESS:PORT"
                 )
             }
             _ => write!(f, "{error}"),
@@ -126,16 +129,16 @@ impl std::error::Error for BindError {
     }
 }
 
-/// What keeps people out of a listener.
+/// TLS and authorization of a listener.
 #[derive(Clone, Debug, Default)]
 pub struct Protection {
-    /// TLS with this certificate; else everything is in the clear.
+    /// The certificates for TLS; without them, connections are not encrypted.
     pub certificates: Option<Arc<Certificates>>,
-    /// Asks who may see a page; else everybody may.
-    pub guard: Option<Arc<Guard>>,
+    /// Authorizes requests; without it, all are allowed.
+    pub authorizer: Option<Arc<Authorizer>>,
 }
 
-/// A bound address, not served yet.
+/// A bound address that is not served yet.
 #[derive(Debug)]
 pub struct Listening {
     purpose: Listener,
@@ -144,10 +147,10 @@ pub struct Listening {
     protection: Protection,
 }
 
-/// Binds, and says so in the log: the only way to learn the port when 0 was asked for.
+/// Binds the address and logs it, which shows the port if the setting is port 0.
 ///
 /// # Errors
-/// When the address cannot be had; the message is for people.
+/// If the address cannot be bound. The message is for people.
 pub async fn bind(listener: Listener, address: SocketAddr) -> Result<Listening, BindError> {
     let failed = |error| BindError { listener, address, error };
     let socket = TcpListener::bind(address).await.map_err(failed)?;
@@ -157,40 +160,40 @@ pub async fn bind(listener: Listener, address: SocketAddr) -> Result<Listening, 
 }
 
 impl Listening {
-    /// The address, with its real port.
+    /// The address with its actual port.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Not everybody, and not in the clear.
+    /// Adds TLS and authorization.
     #[must_use]
     pub fn protected(self, protection: Protection) -> Self {
         Self { protection, ..self }
     }
 
-    /// Serves until the token is cancelled and requests under way are answered.
+    /// Serves until the token is cancelled and requests in flight are answered.
     pub async fn serve(self, router: Router, shutdown: CancellationToken) {
         let Self { purpose, listener, address, protection } = self;
-        let entrance = Entrance {
+        let handler = ConnectionHandler {
             listener: purpose,
             tls: protection.certificates.map(|certificates| certificates.acceptor()),
-            pages: Front::new(purpose, protection.guard).before(router),
+            pages: Middleware::new(purpose, protection.authorizer).wrap(router),
         };
         let open = Connections::new(purpose);
-        // Those that are being closed included: their files are not free before.
+        // Includes evicted connections, which hold their file descriptors until they are closed.
         let files = Arc::new(Semaphore::new(MAX_CONNECTIONS + MAX_CLOSING));
         let connections = TaskTracker::new();
         let accept = async {
             let (mut accepted, mut failing) = (0, false);
             loop {
-                // Never closed, so never an error.
+                // The semaphore is never closed, so this cannot fail.
                 let file = Arc::clone(&files).acquire_owned().await;
                 match listener.accept().await {
                     Ok((stream, peer)) => {
                         failing = false;
-                        let place = open.admit(peer.ip().into());
-                        let connection = entrance.clone().connection(stream, place, shutdown.clone());
+                        let slot = open.admit(peer.ip().into());
+                        let connection = handler.clone().connection(stream, slot, shutdown.clone());
                         connections.spawn(async move {
                             connection.await;
                             drop(file);
@@ -205,7 +208,7 @@ impl Listening {
                     }
                 }
                 accepted += 1;
-                if accepted % ACCEPTED_AT_A_TIME == 0 {
+                if accepted % ACCEPT_BATCH == 0 {
                     tokio::task::yield_now().await;
                 }
             }
@@ -216,69 +219,69 @@ impl Listening {
         }
         connections.close();
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, connections.wait()).await.is_err() {
-            tracing::debug!(%address, "some answers were not fetched in time");
+            tracing::debug!(%address, "some clients did not read their responses in time");
         }
     }
 }
 
-/// What every connection of a listener meets.
+/// Serves each connection of a listener.
 #[derive(Clone)]
-struct Entrance {
+struct ConnectionHandler {
     listener: Listener,
     tls: Option<TlsAcceptor>,
     pages: Router,
 }
 
-impl Entrance {
-    async fn connection(self, stream: TcpStream, place: Arc<Place>, shutdown: CancellationToken) {
-        // Answers are small, and nobody waits for more of them.
+impl ConnectionHandler {
+    async fn connection(self, stream: TcpStream, slot: Arc<ConnectionSlot>, shutdown: CancellationToken) {
+        // Responses are small, so delaying packets gains nothing.
         let _ = stream.set_nodelay(true);
         tokio::select! {
             biased;
-            () = place.evicted() => {}
-            () = self.serve(stream, &place, shutdown) => {}
+            () = slot.evicted() => {}
+            () = self.serve(stream, &slot, shutdown) => {}
         }
     }
 
-    async fn serve(&self, stream: TcpStream, place: &Arc<Place>, shutdown: CancellationToken) {
-        let handed_over = Arc::clone(place);
-        let stream = Patient::new(stream, WRITE_TIMEOUT, move || handed_over.flushed());
-        let Some(tls) = &self.tls else { return self.talk(stream, place, shutdown).await };
+    async fn serve(&self, stream: TcpStream, slot: &Arc<ConnectionSlot>, shutdown: CancellationToken) {
+        let handed_over = Arc::clone(slot);
+        let stream = WriteTimeout::new(stream, WRITE_TIMEOUT, move || handed_over.flushed());
+        let Some(tls) = &self.tls else { return self.serve_http(stream, slot, shutdown).await };
         let handshake = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
         let problem = match shutdown.run_until_cancelled(handshake).await {
             None => return,
-            Some(Ok(Ok(stream))) => return self.talk(stream, place, shutdown).await,
+            Some(Ok(Ok(stream))) => return self.serve_http(stream, slot, shutdown).await,
             Some(Ok(Err(error))) => error.to_string(),
-            Some(Err(_)) => format!("not within {} s", HANDSHAKE_TIMEOUT.as_secs()),
+            Some(Err(_)) => format!("no handshake within {} s", HANDSHAKE_TIMEOUT.as_secs()),
         };
         http_refused(self.listener.name(), HttpRefusal::Handshake);
-        tracing::debug!(listener = self.listener.name(), problem, "no TLS was agreed upon");
+        tracing::debug!(listener = self.listener.name(), problem, "the TLS handshake failed");
     }
 
-    async fn talk(
+    async fn serve_http(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin,
-        place: &Arc<Place>,
+        slot: &Arc<ConnectionSlot>,
         shutdown: CancellationToken,
     ) {
         let service = service_fn(|mut request: Request<Incoming>| {
-            place.request_begins();
-            request.extensions_mut().insert(Arc::clone(place));
-            let (answer, place) = (self.pages.clone().oneshot(request), Arc::clone(place));
-            async move { Ok::<_, Infallible>(answer.await?.map(|body| Answer { body, place })) }
+            slot.request_begins();
+            request.extensions_mut().insert(Arc::clone(slot));
+            let (answer, slot) = (self.pages.clone().oneshot(request), Arc::clone(slot));
+            async move { Ok::<_, Infallible>(answer.await?.map(|body| TrackedBody { body, slot })) }
         });
         let mut connection = std::pin::pin!(
             http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_TIMEOUT)
-                .max_header_size(max_head(self.listener))
-                .max_buf_size(max_head(self.listener))
+                .max_header_size(max_header_size(self.listener))
+                .max_buf_size(max_header_size(self.listener))
                 .max_headers(MAX_HEADERS)
                 .serve_connection(TokioIo::new(stream), service)
         );
         let served = tokio::select! {
             served = connection.as_mut() => served,
-            () = place.stays_silent(FIRST_REQUEST_TIMEOUT) => {
+            () = slot.stays_silent(FIRST_REQUEST_TIMEOUT) => {
                 http_refused(self.listener.name(), HttpRefusal::Silent);
                 return;
             }
@@ -291,25 +294,25 @@ impl Entrance {
             if error.is_parse_too_large() {
                 http_refused(self.listener.name(), HttpRefusal::Head);
             }
-            // Clients that go away in the middle are none of our business.
+            // A client may close its connection at any time.
             tracing::trace!(%error, "connection ended");
         }
     }
 }
 
-/// An answer that says when all of it is made.
-struct Answer {
+/// A response body that records when it is complete.
+struct TrackedBody {
     body: Body,
-    place: Arc<Place>,
+    slot: Arc<ConnectionSlot>,
 }
 
-impl Drop for Answer {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
-        self.place.answer_ends();
+        self.slot.answer_ends();
     }
 }
 
-impl HttpBody for Answer {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -329,13 +332,15 @@ impl HttpBody for Answer {
     }
 }
 
-/// One connection, for tests without a network.
+/// Serves one connection, for tests without a network.
 #[cfg(test)]
-pub(super) async fn talk(
+pub(super) async fn serve_http(
     listener: Listener,
     pages: Router,
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    place: Arc<Place>,
+    slot: Arc<ConnectionSlot>,
 ) {
-    Entrance { listener, tls: None, pages }.talk(stream, &place, CancellationToken::new()).await;
+    ConnectionHandler { listener, tls: None, pages }
+        .serve_http(stream, &slot, CancellationToken::new())
+        .await;
 }

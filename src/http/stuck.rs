@@ -1,4 +1,4 @@
-//! `/debug/stuck`: what cannot be finished now, and why.
+//! `/debug/stuck`: the objects that kube-gc cannot finish now, and why.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{ObjectView, Timestamp, parameters};
 use crate::telemetry::StuckReason;
 use kube_gc_core::object::{GroupResource, Namespace};
 
-/// What `/debug/stuck` is asked. What is not given is not asked for.
+/// The filters of `/debug/stuck`. `None` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StuckQuery {
     /// The object's namespace.
@@ -17,7 +17,7 @@ pub struct StuckQuery {
     pub resource: Option<GroupResource>,
     /// Why it is stuck.
     pub reason: Option<StuckReason>,
-    /// How many at most.
+    /// The most entries to return.
     pub limit: Option<usize>,
 }
 
@@ -38,100 +38,98 @@ impl StuckQuery {
         Ok(query)
     }
 
-    /// How many entries at most.
+    /// The most entries to return.
     #[must_use]
     pub fn limit(&self) -> usize {
-        self.limit.unwrap_or(parameters::LIMIT)
+        self.limit.unwrap_or(parameters::DEFAULT_LIMIT)
     }
 }
 
 fn reason(value: &str) -> Result<StuckReason, String> {
     StuckReason::parse(value).ok_or_else(|| {
         let words: Vec<_> = StuckReason::ALL.iter().map(|reason| reason.as_str()).collect();
-        format!("reason={value:?} is none of {}", words.join(", "))
+        format!("reason={value:?} must be one of {}", words.join(", "))
     })
 }
 
-/// The answer of `/debug/stuck`. The fields are an interface.
+/// The answer of `/debug/stuck`. The JSON fields are a public interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StuckPage {
-    /// Whether another replica has the work to do, so that nothing moves here.
+    /// Whether this replica is a standby, so that it does not process objects.
     pub standby: bool,
-    /// How many there are by reason, of the namespace and type that were asked for, also
-    /// where more of them are than are shown.
+    /// The number of objects by reason that match namespace and type, including those beyond
+    /// the limit.
     pub totals: BTreeMap<&'static str, usize>,
-    /// Those that were asked for, the longest wait first.
+    /// The matching objects, the longest wait first.
     pub stuck: Vec<StuckItem>,
 }
 
-/// An object that cannot be finished, on `/debug/stuck`. The fields are an interface.
+/// A stuck object, on `/debug/stuck`. The JSON fields are a public interface.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StuckItem {
     /// The object.
     pub object: ObjectView,
-    /// Why, in a word.
+    /// The reason, as in the metrics.
     pub reason: &'static str,
-    /// Since when.
+    /// Since when it has been stuck.
     pub since: Timestamp,
-    /// For how long.
+    /// The time since then.
     pub waiting_seconds: f64,
-    /// How many times it was tried in a row; `null` where there is nothing to try.
+    /// Failed attempts in a row; `null` if there is nothing to retry.
     pub attempts: Option<u32>,
-    /// In how many seconds it is tried again, 0 if it is being tried or waits for a
-    /// worker; `null` where it waits for the world to change.
+    /// Seconds until the next retry; 0 if a worker processes it or it is queued, `null` if it
+    /// waits for a change in the cluster.
     pub next_retry_seconds: Option<f64>,
-    /// What went wrong last, in the server's own words, or what it waits for.
+    /// The last error, in the server's own words, or what the object waits for.
     pub message: String,
     /// Some of the dependents that block it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blocked_by: Vec<ObjectView>,
-    /// What to do about it.
+    /// What a person can do about it.
     pub hint: &'static str,
 }
 
-/// What to do about objects that are stuck for this reason.
+/// What a person can do about objects that are stuck for this reason.
 #[must_use]
 pub const fn hint(reason: StuckReason) -> &'static str {
     match reason {
-        StuckReason::Conflict => {
-            "somebody writes this object whenever it is decided on; if this goes on, find out who"
-        }
+        StuckReason::Conflict => "another client keeps changing this object; if this goes on, find out which",
         StuckReason::Denied => {
-            "allow it where the message says: the role, the webhook or the policy; it is tried again by itself"
+            "allow the write in the role, webhook or policy that the message names; kube-gc retries automatically"
         }
         StuckReason::Failed => {
-            "the API server could not do it: see the message, and /debug/monitors for its type; it is tried \
-             again by itself"
+            "the request failed: see the message, and the type in /debug/monitors; kube-gc retries \
+             automatically"
         }
-        StuckReason::Throttled => "the API server has too much to do; it is tried again when it said",
-        StuckReason::Panicked => "a defect of kube-gc: the log has the panic, please report it",
+        StuckReason::Throttled => {
+            "the API server is overloaded (429); kube-gc retries after the time in the response"
+        }
+        StuckReason::Panicked => "a bug in kube-gc: please report the panic in the log",
         StuckReason::Unresolved => {
-            "make what the owner reference names available again (/debug/discovery has what fails), or remove \
-             the reference"
+            "make the API of the owner available again (/debug/discovery shows what fails), or remove \
+             the owner reference"
         }
         StuckReason::NotObserved => {
-            "the owner exists and its monitor does not show it: see its type in /debug/monitors"
+            "the owner exists, but its monitor does not show it: see its type in /debug/monitors"
         }
         StuckReason::Blocked => {
-            "look at what blocks it: these dependents have to go first, and most wait for a finalizer of \
-             somebody else's"
+            "look at the dependents that block it: they must be gone first, and most wait for the \
+             finalizer of another controller"
         }
         StuckReason::Orphaning => {
             "its dependents are being released; if this goes on, see /debug/monitors for types that cannot be \
              listed"
         }
         StuckReason::InvalidScope => {
-            "remove the owner reference or name a cluster-scoped owner: as it is, it is never collected"
+            "remove the owner reference or name a cluster-scoped owner: otherwise the object is never collected"
         }
         StuckReason::Braked => {
-            "find out who deletes so much; /readyz?verbose says why the brake is engaged, and it is resumed by hand"
+            "find out what causes so many deletions; /readyz?verbose shows why the brake is engaged, and a person must resume deletion"
         }
         StuckReason::Deferred => {
-            "the API server cannot be reached, or requests of this kind hang in this namespace, perhaps in a \
-             webhook: the message says which; it is tried again by itself"
+            "the API server is unreachable, or requests of this kind hang in this namespace, perhaps in a \
+             webhook: see the message; kube-gc retries automatically"
         }
-        StuckReason::UnseenWrite => {
-            "see its type in /debug/monitors: the watch does not show what was written"
-        }
+        StuckReason::UnseenWrite => "see its type in /debug/monitors: the watch has not shown the last write",
     }
 }

@@ -216,7 +216,7 @@ async fn idle_is_asked_by_version_and_answers_with_reasons() {
         report,
         json!({
             "idle": false,
-            "reasons": ["pods=7 was not seen yet", "deployments.apps=8 was not seen yet"],
+            "reasons": ["pods=7 has not been seen yet", "deployments.apps=8 has not been seen yet"],
             "queues": {
                 "garbage_collector_attempt_to_delete": {"ready": 0, "processing": 0, "delayed": 0, "parked": 1},
             },
@@ -367,7 +367,7 @@ async fn a_type_that_cannot_sync_is_named_and_does_not_fail_readiness() {
         "[+]discovery ok\n\
          [!]sync warning: 1 of 2 resource types are not synced, the first since 2026-11-20T12:00:00Z\n\
          [!]discovery/things.example.com/v1 warning: not discovered since 2026-11-20T12:00:00Z: service unavailable\n\
-         [!]monitor/widgets.example.com warning: v1 is not synced since 2026-11-20T12:00:00Z: conversion webhook \
+         [!]monitor/widgets.example.com warning: v1 has not been synced since 2026-11-20T12:00:00Z: conversion webhook \
          failed: connection refused\n\
          [!]ignored warning: jobs.batch is ignored: …\n\
          readyz check passed\n"

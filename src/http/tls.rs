@@ -1,4 +1,4 @@
-//! The certificate that the listeners show, and how it is exchanged.
+//! The certificate of the listeners, and how it is reloaded.
 
 use std::fmt;
 use std::fs::File;
@@ -19,14 +19,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::record;
 
-/// Between two looks at the files. They are two small ones, and links that change
-/// cannot be watched.
-const INTERVAL: Duration = Duration::from_secs(2);
+/// The interval between checks of the files. Polling two small files is cheap, and file
+/// watches do not see changes of symbolic links.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Far more than any chain of certificates.
-const LONGEST_FILE: u64 = 1 << 20;
+/// Far larger than any certificate chain.
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
-/// Where certificate and key are.
+/// The paths of certificate and key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// `tls.certificate`
@@ -35,7 +35,7 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Files that cannot be used. No word of a key is in the message.
+/// Why the files cannot be used. The message never contains any part of a key.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -45,21 +45,21 @@ pub enum TlsError {
         key: &'static str,
         /// Its value.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         error: io::Error,
     },
-    /// A file has something else in it.
+    /// A file has other content.
     #[error("{} (`{key}`) holds no {expected} in PEM", path.display())]
     Content {
         /// The setting.
         key: &'static str,
         /// Its value.
         path: PathBuf,
-        /// What it should hold.
+        /// The expected content.
         expected: &'static str,
     },
-    /// Both can be read and do not go together, or are of a kind that is not known.
+    /// The files do not match, or use an unsupported algorithm.
     #[error(
         "the key in {} (`tls.key`) cannot be used with the certificate in {} (`tls.certificate`): {error}",
         files.key.display(), files.certificate.display()
@@ -67,16 +67,16 @@ pub enum TlsError {
     Unusable {
         /// The files.
         files: TlsFiles,
-        /// Why not.
+        /// The cause.
         #[source]
         error: rustls::Error,
     },
-    /// TLS as such cannot be set up.
+    /// TLS cannot be set up.
     #[error("cannot set up TLS: {0}")]
     Setup(#[from] rustls::Error),
 }
 
-/// What the files hold.
+/// The content of the files.
 struct Pem {
     certificate: Vec<u8>,
     key: Vec<u8>,
@@ -103,47 +103,47 @@ fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     let unreadable = |error| TlsError::Unreadable { key, path: path.to_owned(), error };
     let mut content = Vec::new();
     File::open(path)
-        .and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut content))
+        .and_then(|file| file.take(MAX_FILE_SIZE + 1).read_to_end(&mut content))
         .map_err(unreadable)?;
-    if content.len() as u64 > LONGEST_FILE {
+    if content.len() as u64 > MAX_FILE_SIZE {
         return Err(unreadable(io::ErrorKind::FileTooLarge.into()));
     }
     Ok(content)
 }
 
-/// The certificate, and the task to keep it up to date.
+/// The certificate of the listeners. [`keep`](Self::keep) reloads it.
 #[derive(Debug)]
 pub struct Certificates {
     files: TlsFiles,
-    shown: Arc<Shown>,
-    looked: Mutex<Looked>,
+    current: Arc<CurrentCertificate>,
+    last_check: Mutex<LastCheck>,
     config: Arc<ServerConfig>,
 }
 
-/// What handshakes take their certificate from.
+/// The certificate that handshakes use.
 #[derive(Debug)]
-struct Shown(RwLock<Arc<CertifiedKey>>);
+struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        // A panic elsewhere leaves one of the two there.
+        // A panic cannot leave a half-written certificate.
         Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
-/// What was found at the last look.
-struct Looked {
-    /// What is shown.
-    shown: Fingerprint,
-    /// What cannot be used.
-    suspect: Option<Fingerprint>,
-    /// That was said.
+/// The result of the last check of the files.
+struct LastCheck {
+    /// The files in use.
+    current: Fingerprint,
+    /// Files that cannot be used.
+    invalid: Option<Fingerprint>,
+    /// Whether the error was reported.
     reported: bool,
 }
 
-impl fmt::Debug for Looked {
+impl fmt::Debug for LastCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Looked").field("reported", &self.reported).finish_non_exhaustive()
+        f.debug_struct("LastCheck").field("reported", &self.reported).finish_non_exhaustive()
     }
 }
 
@@ -162,7 +162,7 @@ fn fingerprint(read: &Result<Pem, TlsError>) -> Fingerprint {
 fn digest_of(parts: &[&[u8]]) -> Digest {
     let mut context = Context::new(&SHA256);
     for part in parts {
-        // So that nothing can move from one part to the next unseen.
+        // The length prevents two different splits from having the same fingerprint.
         context.update(&part.len().to_be_bytes());
         context.update(part);
     }
@@ -170,51 +170,50 @@ fn digest_of(parts: &[&[u8]]) -> Digest {
 }
 
 impl Certificates {
-    /// Reads the files.
+    /// Loads the files.
     ///
     /// # Errors
-    /// When they cannot be used.
+    /// If they cannot be used.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let provider = Arc::new(provider::default_provider());
         let pem = files.read();
         let fingerprint = fingerprint(&pem);
         let key = files.parse(&pem?, &provider)?;
-        let shown = Arc::new(Shown(RwLock::new(Arc::new(key))));
+        let current = Arc::new(CurrentCertificate(RwLock::new(Arc::new(key))));
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
-            .with_cert_resolver(Arc::clone(&shown) as Arc<dyn ResolvesServerCert>);
+            .with_cert_resolver(Arc::clone(&current) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        // Sessions that are resumed would outlive the certificate that they began with.
+        // A resumed session would outlive its certificate.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        let looked = Mutex::new(Looked { shown: fingerprint, suspect: None, reported: false });
-        Ok(Self { files, shown, looked, config: Arc::new(config) })
+        let last_check = Mutex::new(LastCheck { current: fingerprint, invalid: None, reported: false });
+        Ok(Self { files, current, last_check, config: Arc::new(config) })
     }
 
-    /// For the handshakes of a listener.
+    /// The acceptor for the handshakes of a listener.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.config))
     }
 
-    /// Looks at the files from time to time, until it is told to stop.
+    /// Checks the files periodically until `shutdown`.
     pub async fn keep(self: Arc<Self>, shutdown: CancellationToken) {
-        while shutdown.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
+        while shutdown.run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL)).await.is_some() {
             let this = Arc::clone(&self);
-            // It does not panic; if it ever did, the next look may succeed.
-            let _ = tokio::task::spawn_blocking(move || this.look()).await;
+            // If it panicked, the next check may succeed.
+            let _ = tokio::task::spawn_blocking(move || this.reload()).await;
         }
     }
 
-    /// Looks at the files once. What cannot be used is reported when it is seen for the
-    /// second time: two files that are written one after the other do not go together
-    /// in between.
-    fn look(&self) {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Checks the files once. Unusable files are reported only at the second check that sees
+    /// them: while the two files are written one after the other, they do not match.
+    fn reload(&self) {
+        let mut last_check = self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
         let read = self.files.read();
         let found = fingerprint(&read);
-        if found == looked.shown {
-            if looked.suspect.take().is_some() {
+        if found == last_check.current {
+            if last_check.invalid.take().is_some() {
                 record::certificate_restored();
             }
             return;
@@ -222,24 +221,24 @@ impl Certificates {
         let certificate = self.files.certificate.display();
         match read.and_then(|pem| self.files.parse(&pem, self.config.crypto_provider())) {
             Ok(key) => {
-                *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
-                *looked = Looked { shown: found, suspect: None, reported: false };
+                *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
+                *last_check = LastCheck { current: found, invalid: None, reported: false };
                 record::certificate_loaded();
-                tracing::info!(%certificate, "a new certificate is shown from now on");
+                tracing::info!(%certificate, "reloaded the certificate");
             }
-            Err(error) if looked.suspect == Some(found) => {
-                if !std::mem::replace(&mut looked.reported, true) {
+            Err(error) if last_check.invalid == Some(found) => {
+                if !std::mem::replace(&mut last_check.reported, true) {
                     record::certificate_failed();
                     tracing::error!(
                         %error,
                         %certificate,
-                        "the new certificate cannot be used; the last one is shown until it is put right"
+                        "cannot use the new certificate; serving the last valid one until it is fixed"
                     );
                 }
             }
             Err(_) => {
-                looked.suspect = Some(found);
-                looked.reported = false;
+                last_check.invalid = Some(found);
+                last_check.reported = false;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What the debug pages show.
+//! The content of the debug pages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,14 +32,14 @@ impl Serialize for Timestamp {
     }
 }
 
-/// An object. The fields are an interface.
+/// An object. The JSON fields are a public interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectView {
     /// Resource and group as kubectl writes them: `pods`, `deployments.apps`.
     pub resource: String,
     /// The namespace; `null` for cluster-scoped objects.
     pub namespace: Option<String>,
-    /// The name; `null` if nobody knows it any more.
+    /// The name; `null` if it is no longer known.
     pub name: Option<String>,
     /// The uid.
     pub uid: String,
@@ -63,7 +63,7 @@ impl From<&Key> for ObjectView {
     }
 }
 
-/// One monitor, on `/debug/monitors`. The fields are an interface.
+/// One monitor, on `/debug/monitors`. The JSON fields are a public interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MonitorStatus {
     /// The API group; empty for the core group.
@@ -72,12 +72,12 @@ pub struct MonitorStatus {
     pub version: String,
     /// The plural resource name.
     pub resource: String,
-    /// Whether its list and everything since is in the graph.
+    /// Whether the graph contains its list and all later events.
     pub synced: bool,
-    /// Since when it has been synced, or not.
+    /// Since when it has been synced or not synced.
     pub since: Timestamp,
-    /// The last error, in the server's own words; `null` when there was none
-    /// since it was synced last.
+    /// The last error since it was last synced, in the server's own words; `null` if there was
+    /// none.
     pub last_error: Option<String>,
 }
 
@@ -89,21 +89,21 @@ impl MonitorStatus {
     }
 }
 
-/// A part of the API that cannot be discovered, on `/debug/discovery`. The fields
-/// are an interface.
+/// A part of the API that cannot be discovered, on `/debug/discovery`. The JSON
+/// fields are a public interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Undiscovered {
     /// The API group; empty for the core group, `*` for the list of groups.
     pub group: String,
-    /// The version; `null` for all of the group's.
+    /// The version; `null` for all versions of the group.
     pub version: Option<String>,
-    /// Since when.
+    /// Since when it cannot be discovered.
     pub since: Timestamp,
     /// The last error, in the server's own words.
     pub last_error: String,
 }
 
-/// How `/debug/graph` shows the graph.
+/// The format of `/debug/graph`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GraphFormat {
     /// Graphviz.
@@ -113,49 +113,49 @@ pub enum GraphFormat {
     Json,
 }
 
-/// What `/debug/idle` is asked.
+/// The parameters of `/debug/idle`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdleQuery {
-    /// Versions that the watches must have reached: a client that has written
-    /// something waits for the collector to have seen it.
+    /// Versions that the watches must have reached, so that a client can wait until the
+    /// collector has seen its writes.
     pub seen: Vec<(GroupResource, ResourceVersion)>,
-    /// Whether objects that wait for the world to change (a kind to be served, an
-    /// owner to be shown by its monitor) count as idle.
+    /// Whether parked objects, which wait for a change in the cluster, count as idle.
     pub parked_ok: bool,
 }
 
-/// How many keys a queue has, and where.
+/// The keys of a queue by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueCounts {
-    /// Wait for a worker.
+    /// Keys that wait for a worker.
     pub ready: usize,
-    /// Are being worked on.
+    /// Keys that workers are processing.
     pub processing: usize,
-    /// Have failed and wait for their next attempt.
+    /// Keys that failed and wait for their next attempt.
     pub delayed: usize,
-    /// Wait for the world to change: a kind to be served, an owner to be shown.
+    /// Keys that wait for a change in the cluster: for a kind to be served, or for a monitor
+    /// to show an owner.
     pub parked: usize,
 }
 
 /// The answer of `/debug/idle`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IdleReport {
-    /// Nothing to do, and everything asked for was seen.
+    /// Whether no work is left and all versions in `seen` were reached.
     pub idle: bool,
-    /// Why not, for people.
+    /// Why the collector is not idle, for people.
     pub reasons: Vec<String>,
     /// Each queue by name.
     pub queues: BTreeMap<String, QueueCounts>,
-    /// Own writes whose watch events have not come back yet.
+    /// Writes of the collector that its watches have not shown yet.
     pub unseen_writes: usize,
-    /// What was asked for in `seen` and was not seen, as `RESOURCE=VERSION`.
+    /// The versions in `seen` that were not reached, as `RESOURCE=VERSION`.
     pub not_seen: Vec<String>,
 }
 
 impl IdleReport {
-    /// Judges: idle when no queue has anything to do, every write of ours was
-    /// seen and `not_seen` is empty. `others` are further reasons against it
-    /// (types still syncing, batches on their way to the graph).
+    /// The collector is idle if all queues are empty, its watches have shown all of its writes,
+    /// and `not_seen` is empty. `others` are further reasons why it is not idle, such as types
+    /// that are still syncing.
     #[must_use]
     pub fn judge(
         query: &IdleQuery,
@@ -168,7 +168,7 @@ impl IdleReport {
         for (name, &QueueCounts { ready, processing, delayed, parked }) in &queues {
             let counts = [
                 (ready, "ready"),
-                (processing, "being worked on"),
+                (processing, "in progress"),
                 (delayed, "waiting for their next attempt"),
                 (if query.parked_ok { 0 } else { parked }, "parked"),
             ];
@@ -180,11 +180,11 @@ impl IdleReport {
             );
         }
         if unseen_writes > 0 {
-            reasons.push(format!("{unseen_writes} writes of our own were not seen by the watches yet"));
+            reasons.push(format!("{unseen_writes} writes of kube-gc have not been seen by its watches yet"));
         }
         let not_seen: Vec<_> =
             not_seen.iter().map(|(resource, version)| format!("{resource}={version}")).collect();
-        reasons.extend(not_seen.iter().map(|seen| format!("{seen} was not seen yet")));
+        reasons.extend(not_seen.iter().map(|seen| format!("{seen} has not been seen yet")));
         Self { idle: reasons.is_empty(), reasons, queues, unseen_writes, not_seen }
     }
 }
@@ -194,18 +194,18 @@ impl IdleReport {
 pub struct QueueStatus {
     /// The queue, as in the label `name` of the workqueue metrics.
     pub name: String,
-    /// How many keys there are.
+    /// The keys by state.
     #[serde(flatten)]
     pub counts: QueueCounts,
-    /// How often a key was queued.
+    /// The number of additions.
     pub adds_total: u64,
-    /// How often the work on a key ended with another attempt to come.
+    /// How often work on a key ended with a retry to come.
     pub retries_total: u64,
-    /// For how long the first key in line has waited.
+    /// How long the oldest ready key has waited.
     pub oldest_ready_seconds: Option<f64>,
-    /// For how long the longest work under way has gone on.
+    /// How long the longest work in progress has taken so far.
     pub longest_running_seconds: Option<f64>,
-    /// What has failed since it last succeeded, the most attempts first.
+    /// The keys whose last attempt failed, the most attempts first.
     pub failing: Vec<FailingItem>,
 }
 
@@ -214,12 +214,12 @@ pub struct QueueStatus {
 pub struct FailingItem {
     /// The object.
     pub object: String,
-    /// How many times in a row.
+    /// Failed attempts in a row.
     pub attempts: u32,
     /// When it first failed.
     pub since: Timestamp,
-    /// What went wrong last, in the server's own words.
+    /// The last error, in the server's own words.
     pub last_error: String,
-    /// In how many seconds it is tried again; `null`: it is queued or being worked on.
+    /// Seconds until the next retry; `null` if it is queued or being processed.
     pub next_retry_seconds: Option<f64>,
 }

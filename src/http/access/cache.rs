@@ -1,4 +1,4 @@
-//! Answers that are remembered for a while, and asked for once at a time.
+//! A cache of answers with a time to live. Concurrent requests for one key share one lookup.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,43 +9,41 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use tokio::time::Instant;
 
-/// An answer, with how long it may be remembered.
+/// An answer and its time to live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer<V> {
-    /// The answer.
     pub value: V,
-    /// From now on.
     pub keep: Duration,
 }
 
-/// What can come of a question.
+/// The result of a lookup.
 type Outcome<V, E> = Result<Answer<V>, E>;
 
-/// Remembers answers. Errors are told to all who wait for them, and forgotten.
+/// Caches answers. An error goes to all who wait for it and is not cached.
 pub(super) struct Cache<K, V, E> {
     slots: Arc<Mutex<HashMap<K, Slot<V, E>>>>,
     capacity: usize,
 }
 
 enum Slot<V, E> {
-    /// It is being asked for.
-    Asked(Asked<V, E>),
+    /// The lookup is in flight.
+    Pending(Pending<V, E>),
     Known(V, Instant),
 }
 
-type Asked<V, E> = Shared<BoxFuture<'static, Outcome<V, E>>>;
+type Pending<V, E> = Shared<BoxFuture<'static, Outcome<V, E>>>;
 
 impl<V, E> Slot<V, E> {
-    /// When it may be forgotten, unless it is needed.
+    /// When the answer expires; `None` while the lookup is in flight.
     fn until(&self) -> Option<Instant> {
         match self {
-            Self::Asked(_) => None,
+            Self::Pending(_) => None,
             Self::Known(_, until) => Some(*until),
         }
     }
 }
 
-/// So many questions are under way that no further one can be taken.
+/// Every entry of the cache is a lookup in flight, so there is no room for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -55,52 +53,52 @@ where
     V: Clone + Send + Sync + 'static,
     E: Clone + Send + Sync + 'static,
 {
-    /// For so many answers.
+    /// A cache with room for this many answers.
     pub(super) fn new(capacity: usize) -> Self {
         Self { slots: Arc::default(), capacity }
     }
 
-    /// Whether the answer is known, or asked for.
-    pub(super) fn knows(&self, key: &K) -> bool {
+    /// Whether the answer is cached or its lookup is in flight.
+    pub(super) fn contains(&self, key: &K) -> bool {
         match lock(&self.slots).get(key) {
             Some(Slot::Known(_, until)) => *until > Instant::now(),
-            Some(Slot::Asked(_)) => true,
+            Some(Slot::Pending(_)) => true,
             None => false,
         }
     }
 
-    /// The answer to a question that is asked by `ask` unless it is known or has been
-    /// asked already. The asking goes on if this is dropped: others may wait for it.
+    /// The cached answer, or that of the lookup `ask`, unless one is in flight already. The
+    /// lookup continues if this future is dropped, because others may wait for it.
     pub(super) async fn get<F>(&self, key: K, ask: impl FnOnce() -> F) -> Result<Result<V, E>, Full>
     where
         F: Future<Output = Outcome<V, E>> + Send + 'static,
     {
-        let asked = {
+        let pending = {
             let mut slots = lock(&self.slots);
             match slots.get(&key) {
                 Some(Slot::Known(value, until)) if *until > Instant::now() => return Ok(Ok(value.clone())),
-                Some(Slot::Asked(asked)) => asked.clone(),
+                Some(Slot::Pending(pending)) => pending.clone(),
                 Some(Slot::Known(..)) | None => {
                     slots.remove(&key);
                     make_room(&mut slots, self.capacity)?;
-                    let asked = self.ask(key.clone(), ask());
-                    slots.insert(key, Slot::Asked(asked.clone()));
-                    asked
+                    let pending = self.ask(key.clone(), ask());
+                    slots.insert(key, Slot::Pending(pending.clone()));
+                    pending
                 }
             }
         };
-        Ok(asked.await.map(|answer| answer.value))
+        Ok(pending.await.map(|answer| answer.value))
     }
 
-    fn ask<F>(&self, key: K, question: F) -> Asked<V, E>
+    fn ask<F>(&self, key: K, question: F) -> Pending<V, E>
     where
         F: Future<Output = Outcome<V, E>> + Send + 'static,
     {
-        let asked = question.boxed().shared();
-        let (slots, task) = (Arc::clone(&self.slots), asked.clone());
+        let pending = question.boxed().shared();
+        let (slots, task) = (Arc::clone(&self.slots), pending.clone());
         tokio::spawn(async move {
             let outcome = task.await;
-            // Whoever asked holds the lock until the question is noted.
+            // `get` holds the lock until the pending lookup is in the map.
             let mut slots = lock(&slots);
             match outcome {
                 Ok(Answer { value, keep }) => {
@@ -111,12 +109,12 @@ where
                 }
             }
         });
-        asked
+        pending
     }
 }
 
-/// Forgets what is out of date and, if that is not enough, what soonest will be: of
-/// tokens, those of nobody before those of somebody.
+/// Removes expired answers and, if that is not enough, those that expire next. Denials
+/// expire sooner than approvals, so made-up tokens go before valid ones.
 fn make_room<K: Clone + Eq + Hash, V, E>(
     slots: &mut HashMap<K, Slot<V, E>>,
     capacity: usize,
@@ -135,7 +133,7 @@ fn make_room<K: Clone + Eq + Hash, V, E>(
     Ok(())
 }
 
-// A panic elsewhere leaves the map as it is between two changes.
+// A panic cannot leave the map half-changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -172,22 +170,22 @@ mod tests {
     async fn many_who_ask_the_same_ask_once() {
         tokio::time::pause();
         let cache = Numbers::new(2);
-        let (asked, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let (lookups, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
         let one = || {
-            let (asked, answer) = (Arc::clone(&asked), Arc::clone(&answer));
+            let (lookups, answer) = (Arc::clone(&lookups), Arc::clone(&answer));
             cache.get(1, move || async move {
-                asked.fetch_add(1, Ordering::SeqCst);
+                lookups.fetch_add(1, Ordering::SeqCst);
                 answer.notified().await;
                 Err("down")
             })
         };
         let (mut first, second) = (Box::pin(one()), one());
         assert!(futures::poll!(&mut first).is_pending());
-        // Whoever has asked goes away: the others get their answer all the same.
+        // The lookup continues for the others when the first caller goes away.
         drop(first);
         answer.notify_one();
         assert_eq!(tokio::time::timeout(MINUTE, second).await.unwrap(), Ok(Err("down")));
-        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        assert_eq!(lookups.load(Ordering::SeqCst), 1);
         tokio::task::yield_now().await;
         assert_eq!(get(&cache, 1, 5, MINUTE).await, 5, "errors are not remembered");
     }

@@ -1,4 +1,4 @@
-//! Who may read the pages: the API server is asked.
+//! Authentication and authorization of requests, through the API server.
 
 mod cache;
 mod rate;
@@ -12,35 +12,35 @@ use futures::future::BoxFuture;
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 
 use self::cache::{Answer, Cache, Full};
-use self::rate::Rate;
+use self::rate::RateLimiter;
 use super::connections::Source;
 use crate::api::{Access, Bearer, ReviewError, Reviews, User};
 
-/// How long somebody who may goes unasked for, a token's owner as well as a user's
-/// right: so long a token that was revoked, or a right that was taken away, lasts.
+/// How long an approval is cached: the user of a token, and the permission of a user. A
+/// token or permission that was revoked keeps working for this long.
 const ALLOWED_FOR: Duration = Duration::from_secs(60);
 
-/// How long somebody who may not: a right that was granted takes effect after it.
+/// How long a denial is cached. A permission that was granted takes effect after it.
 const DENIED_FOR: Duration = Duration::from_secs(10);
 
-/// Answers of either kind that are remembered. A scraper and some people have as many
-/// tokens as an hour has rotations; what is more, is made up.
+/// The capacity of either cache. A scraper and a few people use far fewer tokens and pages;
+/// anything beyond that is made up.
 const CAPACITY: usize = 1024;
 
-/// Bytes of a path that anybody is asked about. Every page's is shorter, and each one
-/// asked about is remembered.
-const LONGEST_PATH: usize = 128;
+/// The longest path, in bytes, that is reviewed. The paths of all pages are shorter, and
+/// the cache stores each path that was reviewed.
+const MAX_PATH_LENGTH: usize = 128;
 
-/// Who knows whose a token is, and what its owner may do.
-pub trait Authority: Send + Sync + 'static {
-    /// Whose token it is.
+/// Authenticates tokens and authorizes users.
+pub trait Reviewer: Send + Sync + 'static {
+    /// Finds the user of a token.
     fn identify(&self, token: Token) -> BoxFuture<'static, Result<Bearer, ReviewError>>;
 
-    /// Whether a user may `get` a path.
+    /// Checks whether a user may `get` a path.
     fn may_get(&self, user: Arc<User>, path: String) -> BoxFuture<'static, Result<Access, ReviewError>>;
 }
 
-impl Authority for Reviews {
+impl Reviewer for Reviews {
     fn identify(&self, token: Token) -> BoxFuture<'static, Result<Bearer, ReviewError>> {
         let reviews = self.clone();
         Box::pin(async move { reviews.identify(token.reveal()).await })
@@ -52,11 +52,11 @@ impl Authority for Reviews {
     }
 }
 
-/// A token, which shows itself to nobody by accident.
+/// A bearer token. Its [`Debug`](fmt::Debug) output does not contain it.
 pub struct Token(String);
 
 impl Token {
-    /// Of what may be one: something without blanks.
+    /// Accepts printable ASCII without spaces.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let fine = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -69,7 +69,7 @@ impl Token {
         &self.0
     }
 
-    /// What it is known by here: the token itself is not kept.
+    /// The key of the token in the cache, which does not store the token itself.
     fn fingerprint(&self) -> Fingerprint {
         let mut fingerprint = [0; SHA256_OUTPUT_LEN];
         fingerprint.copy_from_slice(digest(&SHA256, self.0.as_bytes()).as_ref());
@@ -85,83 +85,83 @@ impl fmt::Debug for Token {
 
 type Fingerprint = [u8; SHA256_OUTPUT_LEN];
 
-/// Why somebody is not let in.
+/// Why a request was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// There is no token, or the API server does not know it: 401.
+pub(super) enum Rejection {
+    /// The token is missing or unknown to the API server: 401.
     Unauthenticated(String),
-    /// The user may not: 403.
+    /// The user lacks permission: 403.
     Forbidden(String),
-    /// Nobody can say: 503.
+    /// The API server could not review the request: 503.
     Unavailable(String),
-    /// Too much was asked for: 503.
+    /// The source exceeded its rate limit: 503.
     Busy(String),
 }
 
-/// Asks an authority, and remembers what it says.
-pub struct Guard {
-    authority: Arc<dyn Authority>,
+/// Authorizes requests through a [`Reviewer`] and caches its answers.
+pub struct Authorizer {
+    reviewer: Arc<dyn Reviewer>,
     tokens: Cache<Fingerprint, Bearer, ReviewError>,
     rights: Cache<(Arc<User>, String), Access, ReviewError>,
-    rate: Rate,
-    /// Whether the last question was answered.
+    rate: RateLimiter,
+    /// Whether the last review succeeded.
     answered: AtomicBool,
 }
 
-impl fmt::Debug for Guard {
+impl fmt::Debug for Authorizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").finish_non_exhaustive()
+        f.debug_struct("Authorizer").finish_non_exhaustive()
     }
 }
 
-impl Guard {
-    /// One that has asked nothing yet.
-    pub fn new(authority: impl Authority) -> Self {
+impl Authorizer {
+    /// An authorizer with empty caches.
+    pub fn new(reviewer: impl Reviewer) -> Self {
         Self {
-            authority: Arc::new(authority),
+            reviewer: Arc::new(reviewer),
             tokens: Cache::new(CAPACITY),
             rights: Cache::new(CAPACITY),
-            rate: Rate::default(),
+            rate: RateLimiter::default(),
             answered: AtomicBool::new(true),
         }
     }
 
-    /// Whether the owner of a token, who comes from there, may `get` a path.
-    pub(super) async fn admit(&self, token: Token, path: &str, source: Source) -> Result<(), Refused> {
-        self.may_ask(self.tokens.knows(&token.fingerprint()), source)?;
-        let user = match self.note(self.identify(token).await)? {
+    /// Checks whether the user of a token may `get` a path.
+    pub(super) async fn admit(&self, token: Token, path: &str, source: Source) -> Result<(), Rejection> {
+        self.may_ask(self.tokens.contains(&token.fingerprint()), source)?;
+        let user = match self.report_outage(self.identify(token).await)? {
             Bearer::Known(user) => user,
             Bearer::Unknown(reason) => {
-                return Err(Refused::Unauthenticated(because(
+                return Err(Rejection::Unauthenticated(because(
                     "the API server does not know this token",
                     &reason,
                 )));
             }
         };
-        if path.len() > LONGEST_PATH {
-            return Err(Refused::Forbidden("no page has a path of this length".to_owned()));
+        if path.len() > MAX_PATH_LENGTH {
+            return Err(Rejection::Forbidden("the path is longer than that of any page".to_owned()));
         }
-        self.may_ask(self.rights.knows(&(Arc::clone(&user), path.to_owned())), source)?;
+        self.may_ask(self.rights.contains(&(Arc::clone(&user), path.to_owned())), source)?;
         let name = user.username.clone();
-        match self.note(self.may_get(user, path).await)? {
+        match self.report_outage(self.may_get(user, path).await)? {
             Access::Allowed => Ok(()),
             Access::Denied(reason) => {
-                Err(Refused::Forbidden(because(&format!("{name} may not get {path}"), &reason)))
+                Err(Rejection::Forbidden(because(&format!("{name} may not get {path}"), &reason)))
             }
         }
     }
 
-    /// What is known costs nothing.
-    fn may_ask(&self, known: bool, source: Source) -> Result<(), Refused> {
-        if known || self.rate.take(source) {
+    /// Applies the rate limit to requests that the cache cannot answer.
+    fn may_ask(&self, known: bool, source: Source) -> Result<(), Rejection> {
+        if known || self.rate.try_acquire(source) {
             return Ok(());
         }
-        Err(Refused::Busy("too many tokens or pages that were not asked for before; come again".to_owned()))
+        Err(Rejection::Busy("too many requests with new tokens or pages; retry later".to_owned()))
     }
 
     async fn identify(&self, token: Token) -> Result<Result<Bearer, ReviewError>, Full> {
         let ask = |token: Token| {
-            let bearer = self.authority.identify(token);
+            let bearer = self.reviewer.identify(token);
             async move {
                 let value = bearer.await?;
                 let known = matches!(value, Bearer::Known(_));
@@ -173,7 +173,7 @@ impl Guard {
 
     async fn may_get(&self, user: Arc<User>, path: &str) -> Result<Result<Access, ReviewError>, Full> {
         let ask = || {
-            let access = self.authority.may_get(Arc::clone(&user), path.to_owned());
+            let access = self.reviewer.may_get(Arc::clone(&user), path.to_owned());
             async move {
                 let value = access.await?;
                 let keep = if value == Access::Allowed { ALLOWED_FOR } else { DENIED_FOR };
@@ -183,23 +183,23 @@ impl Guard {
         self.rights.get((Arc::clone(&user), path.to_owned()), ask).await
     }
 
-    /// Says in the log when answers cease to come, and when they come again; not each
-    /// time, for anybody can make us ask.
-    fn note<V>(&self, answer: Result<Result<V, ReviewError>, Full>) -> Result<V, Refused> {
+    /// Logs only when reviews start to fail and when they succeed again: any client can cause
+    /// a review, so a line for each failure could flood the log.
+    fn report_outage<V>(&self, answer: Result<Result<V, ReviewError>, Full>) -> Result<V, Rejection> {
         match answer {
             Ok(Ok(value)) => {
                 if !self.answered.swap(true, Ordering::Relaxed) {
-                    tracing::info!("the API server says again who may read the pages");
+                    tracing::info!("the API server answers reviews again; pages are available");
                 }
                 Ok(value)
             }
             Ok(Err(error)) => {
                 if self.answered.swap(false, Ordering::Relaxed) {
-                    tracing::warn!(%error, "nobody who is not known yet is let in: pages that need a token are refused");
+                    tracing::warn!(%error, "the API server does not answer reviews: pages are available only to identities in the cache");
                 }
-                Err(Refused::Unavailable(error.to_string()))
+                Err(Rejection::Unavailable(error.to_string()))
             }
-            Err(Full) => Err(Refused::Unavailable("too many tokens at a time".to_owned())),
+            Err(Full) => Err(Rejection::Unavailable("too many reviews in flight".to_owned())),
         }
     }
 }

@@ -23,7 +23,7 @@ impl Fake {
     }
 }
 
-impl Authority for Fake {
+impl Reviewer for Fake {
     fn identify(&self, token: Token) -> BoxFuture<'static, Result<Bearer, ReviewError>> {
         let known = token.reveal() == "good" && !self.revoked.load(Ordering::SeqCst);
         let bearer = if known {
@@ -45,13 +45,13 @@ impl Authority for Fake {
     }
 }
 
-async fn admit(guard: &Guard, token: &str, path: &str) -> Result<(), Refused> {
-    admit_from(guard, token, path, 1).await
+async fn admit(authorizer: &Authorizer, token: &str, path: &str) -> Result<(), Rejection> {
+    admit_from(authorizer, token, path, 1).await
 }
 
-async fn admit_from(guard: &Guard, token: &str, path: &str, host: u8) -> Result<(), Refused> {
+async fn admit_from(authorizer: &Authorizer, token: &str, path: &str, host: u8) -> Result<(), Rejection> {
     let source = std::net::IpAddr::from([10, 0, 0, host]).into();
-    let answer = guard.admit(Token::new(token).unwrap(), path, source).await;
+    let answer = authorizer.admit(Token::new(token).unwrap(), path, source).await;
     // Until what was asked is noted.
     for _ in 0..10 {
         tokio::task::yield_now().await;
@@ -59,61 +59,61 @@ async fn admit_from(guard: &Guard, token: &str, path: &str, host: u8) -> Result<
     answer
 }
 
-fn unavailable() -> Result<(), Refused> {
-    Err(Refused::Unavailable("the API server cannot be asked: it is down".to_owned()))
+fn unavailable() -> Result<(), Rejection> {
+    Err(Rejection::Unavailable("the API server cannot be asked: it is down".to_owned()))
 }
 
 #[tokio::test]
 async fn what_was_allowed_is_remembered_for_a_minute_and_the_rest_for_ten_seconds() {
     tokio::time::pause();
     let fake = Fake::default();
-    let guard = Guard::new(fake.clone());
-    let forbidden = Err(Refused::Forbidden("prometheus may not get /debug/graph".to_owned()));
+    let authorizer = Authorizer::new(fake.clone());
+    let forbidden = Err(Rejection::Forbidden("prometheus may not get /debug/graph".to_owned()));
     let unknown = "the API server does not know this token: no such token";
-    let unknown = Err(Refused::Unauthenticated(unknown.to_owned()));
+    let unknown = Err(Rejection::Unauthenticated(unknown.to_owned()));
     for _ in 0..2 {
-        assert_eq!(admit(&guard, "good", "/metrics").await, Ok(()));
-        assert_eq!(admit(&guard, "good", "/debug/graph").await, forbidden);
-        assert_eq!(admit(&guard, "bad", "/metrics").await, unknown);
+        assert_eq!(admit(&authorizer, "good", "/metrics").await, Ok(()));
+        assert_eq!(admit(&authorizer, "good", "/debug/graph").await, forbidden);
+        assert_eq!(admit(&authorizer, "bad", "/metrics").await, unknown);
     }
     assert_eq!(fake.asked(), ["good", "prometheus /metrics", "prometheus /debug/graph", "bad"]);
 
     tokio::time::advance(DENIED_FOR).await;
-    assert_eq!(admit(&guard, "good", "/metrics").await, Ok(()));
-    assert_eq!(admit(&guard, "good", "/debug/graph").await, forbidden);
-    assert_eq!(admit(&guard, "bad", "/metrics").await, unknown);
+    assert_eq!(admit(&authorizer, "good", "/metrics").await, Ok(()));
+    assert_eq!(admit(&authorizer, "good", "/debug/graph").await, forbidden);
+    assert_eq!(admit(&authorizer, "bad", "/metrics").await, unknown);
     assert_eq!(fake.asked(), ["prometheus /debug/graph", "bad"]);
 
     fake.revoked.store(true, Ordering::SeqCst);
     tokio::time::advance(ALLOWED_FOR).await;
-    assert_eq!(admit(&guard, "good", "/metrics").await, unknown);
+    assert_eq!(admit(&authorizer, "good", "/metrics").await, unknown);
 }
 
 #[tokio::test]
 async fn nobody_is_let_in_unless_the_authority_has_said_so() {
     tokio::time::pause();
     let fake = Fake::default();
-    let guard = Guard::new(fake.clone());
-    assert_eq!(admit(&guard, "good", "/metrics").await, Ok(()));
+    let authorizer = Authorizer::new(fake.clone());
+    assert_eq!(admit(&authorizer, "good", "/metrics").await, Ok(()));
     fake.down.store(true, Ordering::SeqCst);
-    assert_eq!(admit(&guard, "good", "/metrics").await, Ok(()), "it is remembered");
-    assert_eq!(admit(&guard, "good", "/debug/graph").await, unavailable());
-    assert_eq!(admit(&guard, "new", "/metrics").await, unavailable());
+    assert_eq!(admit(&authorizer, "good", "/metrics").await, Ok(()), "it is remembered");
+    assert_eq!(admit(&authorizer, "good", "/debug/graph").await, unavailable());
+    assert_eq!(admit(&authorizer, "new", "/metrics").await, unavailable());
     tokio::time::advance(ALLOWED_FOR).await;
-    assert_eq!(admit(&guard, "good", "/metrics").await, unavailable());
+    assert_eq!(admit(&authorizer, "good", "/metrics").await, unavailable());
     fake.down.store(false, Ordering::SeqCst);
-    assert_eq!(admit(&guard, "good", "/metrics").await, Ok(()), "failures are not remembered");
+    assert_eq!(admit(&authorizer, "good", "/metrics").await, Ok(()), "failures are not remembered");
 }
 
 #[tokio::test]
 async fn users_of_one_name_and_different_groups_are_different() {
-    let guard = Guard::new(Fake::default());
+    let authorizer = Authorizer::new(Fake::default());
     let user = |group: &str| {
         Arc::new(User { username: "u".to_owned(), groups: vec![group.to_owned()], ..User::default() })
     };
     for _ in 0..2 {
         for group in ["a", "b"] {
-            assert_eq!(guard.may_get(user(group), "/metrics").await, Ok(Ok(Access::Allowed)));
+            assert_eq!(authorizer.may_get(user(group), "/metrics").await, Ok(Ok(Access::Allowed)));
             tokio::task::yield_now().await;
         }
     }
@@ -125,18 +125,18 @@ async fn users_of_one_name_and_different_groups_are_different() {
 async fn made_up_tokens_cost_the_api_server_little_and_keep_nobody_else_out() {
     tokio::time::pause();
     let fake = Fake::default();
-    let guard = Guard::new(fake.clone());
-    assert_eq!(admit_from(&guard, "good", "/metrics", 1).await, Ok(()));
+    let authorizer = Authorizer::new(fake.clone());
+    assert_eq!(admit_from(&authorizer, "good", "/metrics", 1).await, Ok(()));
     fake.asked();
     let mut refused = 0;
     for number in 0..1000 {
-        let answer = admit_from(&guard, &format!("made-up-{number}"), "/metrics", 2).await;
-        refused += usize::from(matches!(answer, Err(Refused::Busy(_))));
+        let answer = admit_from(&authorizer, &format!("made-up-{number}"), "/metrics", 2).await;
+        refused += usize::from(matches!(answer, Err(Rejection::Busy(_))));
     }
     assert_eq!((fake.asked().len(), refused), (rate::BURST as usize, 1000 - rate::BURST as usize));
-    assert_eq!(admit_from(&guard, "good", "/metrics", 2).await, Ok(()), "it is known");
+    assert_eq!(admit_from(&authorizer, "good", "/metrics", 2).await, Ok(()), "it is known");
     tokio::time::advance(ALLOWED_FOR).await;
-    assert_eq!(admit_from(&guard, "good", "/metrics", 1).await, Ok(()), "asked for anew");
+    assert_eq!(admit_from(&authorizer, "good", "/metrics", 1).await, Ok(()), "asked for anew");
 }
 
 /// Each path was asked about and remembered, however long: 1,024 of 60 KiB.
@@ -144,12 +144,12 @@ async fn made_up_tokens_cost_the_api_server_little_and_keep_nobody_else_out() {
 async fn a_user_makes_us_neither_ask_about_nor_remember_what_is_no_page() {
     tokio::time::pause();
     let fake = Fake::default();
-    let guard = Guard::new(fake.clone());
+    let authorizer = Authorizer::new(fake.clone());
     let long = "/".repeat(LONGEST_PATH + 1);
-    assert!(matches!(admit(&guard, "good", &long).await, Err(Refused::Forbidden(_))));
+    assert!(matches!(admit(&authorizer, "good", &long).await, Err(Rejection::Forbidden(_))));
     assert_eq!(fake.asked(), ["good"]);
     for number in 0..1000 {
-        assert!(admit(&guard, "good", &format!("/{number}")).await.is_err());
+        assert!(admit(&authorizer, "good", &format!("/{number}")).await.is_err());
     }
     assert_eq!(fake.asked().len() + 1, rate::BURST as usize);
 }

@@ -9,12 +9,12 @@ fn address(number: u32) -> Source {
 }
 
 /// The place that the kubelet's probe has.
-fn probe(connections: &Connections) -> Arc<Place> {
+fn probe(connections: &Connections) -> Arc<ConnectionSlot> {
     connections.admit(Source::from(IpAddr::V4(Ipv4Addr::LOCALHOST)))
 }
 
-fn is_evicted(place: &Place) -> bool {
-    place.eviction.is_cancelled()
+fn is_evicted(slot: &ConnectionSlot) -> bool {
+    slot.eviction.is_cancelled()
 }
 
 fn permit() -> OwnedSemaphorePermit {
@@ -25,15 +25,15 @@ fn permit() -> OwnedSemaphorePermit {
 fn one_source_evicts_its_own_connections_oldest_first() {
     let connections = Connections::new(Listener::Health);
     let probe = probe(&connections);
-    let mut places = Vec::new();
+    let mut slots = Vec::new();
     for number in 1..=10_000 {
-        places.push(connections.admit(address(1)));
+        slots.push(connections.admit(address(1)));
         assert!(connections.open() <= MAX_CONNECTIONS);
         let evicted = (number + 1_usize).saturating_sub(MAX_CONNECTIONS);
-        let oldest = places.get(evicted).is_none_or(|place| !is_evicted(place));
-        assert!(oldest && places[..evicted].last().is_none_or(|place| is_evicted(place)), "{number}");
+        let oldest = slots.get(evicted).is_none_or(|slot| !is_evicted(slot));
+        assert!(oldest && slots[..evicted].last().is_none_or(|slot| is_evicted(slot)), "{number}");
     }
-    assert!(places[..10_000 + 1 - MAX_CONNECTIONS].iter().all(|place| is_evicted(place)));
+    assert!(slots[..10_000 + 1 - MAX_CONNECTIONS].iter().all(|slot| is_evicted(slot)));
     assert!(!is_evicted(&probe), "it is another source's");
 }
 
@@ -57,21 +57,21 @@ fn few_sources_with_many_connections_each_leave_those_with_one_alone() {
     let probe = probe(&connections);
     let held: Vec<_> = (0..10_000).map(|number| connections.admit(address(number % 100))).collect();
     assert!(!is_evicted(&probe));
-    let left = held.iter().filter(|place| !is_evicted(place)).count();
+    let left = held.iter().filter(|slot| !is_evicted(slot)).count();
     assert_eq!(left + 1, MAX_CONNECTIONS);
 }
 
 #[test]
 fn a_connection_goes_by_when_something_happened_last() {
     let connections = Connections::new(Listener::Health);
-    let places: Vec<_> =
+    let slots: Vec<_> =
         (0..MAX_CONNECTIONS as u32).map(|number| connections.admit(address(number))).collect();
-    places[0].request_begins();
-    places[1].request_begins();
-    places[1].answer_ends();
-    places[1].flushed();
+    slots[0].request_begins();
+    slots[1].request_begins();
+    slots[1].answer_ends();
+    slots[1].flushed();
     let _further = [1000, 1001].map(|number| connections.admit(address(number)));
-    let evicted: Vec<_> = (0..MAX_CONNECTIONS).filter(|&number| is_evicted(&places[number])).collect();
+    let evicted: Vec<_> = (0..MAX_CONNECTIONS).filter(|&number| is_evicted(&slots[number])).collect();
     assert_eq!(evicted, [2, 3]);
 }
 
@@ -93,9 +93,9 @@ fn an_answer_is_not_cut_off_until_it_is_handed_over() {
 #[test]
 fn a_source_has_only_so_many_requests_under_way() {
     let connections = Connections::new(Listener::Health);
-    let places: Vec<_> = (0..=MAX_REQUESTS_PER_SOURCE).map(|_| connections.admit(address(1))).collect();
-    let (last, others) = places.split_last().unwrap();
-    assert!(others.iter().all(|place| place.hold(permit())));
+    let slots: Vec<_> = (0..=MAX_REQUESTS_PER_SOURCE).map(|_| connections.admit(address(1))).collect();
+    let (last, others) = slots.split_last().unwrap();
+    assert!(others.iter().all(|slot| slot.hold(permit())));
     assert!(!last.hold(permit()), "one too many");
     assert!(connections.admit(address(2)).hold(permit()), "of another source");
     assert!(others[0].hold(permit()), "the next one of the same connection is none more");
@@ -103,7 +103,7 @@ fn a_source_has_only_so_many_requests_under_way() {
     assert!(!last.hold(permit()), "its answer is not handed over");
     others[0].flushed();
     assert!(last.hold(permit()));
-    drop(places);
+    drop(slots);
     let table = connections.0.table();
     assert!(table.open.is_empty() && table.sources.is_empty(), "{table:?}");
 }
@@ -112,9 +112,9 @@ fn a_source_has_only_so_many_requests_under_way() {
 fn where_files_are_short_one_connection_goes() {
     let connections = Connections::new(Listener::Debug);
     connections.make_room();
-    let places = [1, 1, 2].map(|number| connections.admit(address(number)));
+    let slots = [1, 1, 2].map(|number| connections.admit(address(number)));
     connections.make_room();
-    assert_eq!(places.each_ref().map(|place| is_evicted(place)), [true, false, false]);
+    assert_eq!(slots.each_ref().map(|slot| is_evicted(slot)), [true, false, false]);
 }
 
 #[test]

@@ -133,7 +133,7 @@ async fn parameters_that_make_no_sense_are_told_so() {
         ("/debug/stuck?limit=0", "whole number from 1 to"),
         ("/debug/stuck?uid=x", "unknown parameter \"uid\""),
         ("/debug/stuck?namespace=", "namespace= needs"),
-        ("/debug/stuck?namespace=a&namespace=b", "namespace= is there twice"),
+        ("/debug/stuck?namespace=a&namespace=b", "namespace= is set twice"),
         ("/debug/decisions?resource=", "resource= needs"),
         ("/debug/decisions?uid=", "uid= needs"),
         ("/debug/decisions?action=", "action= needs"),

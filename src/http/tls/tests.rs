@@ -56,7 +56,7 @@ fn a_new_certificate_is_shown_as_soon_as_it_is_seen() {
     let certificates = Certificates::load(volume.files()).unwrap();
     assert_eq!(shown(&certificates), der(&first));
     volume.set(&format!("{second}{first}"), &next_key);
-    certificates.look();
+    certificates.reload();
     assert_eq!(shown(&certificates), der(&second));
     assert_eq!(certificates.shown.0.read().unwrap().cert.len(), 2, "a chain");
 }
@@ -73,25 +73,25 @@ fn what_cannot_be_used_is_reported_once_and_the_last_one_shown_on() {
 
         // The certificate comes before its key.
         volume.set(&second, &key);
-        certificates.look();
+        certificates.reload();
         assert!(!exporter.render().contains(&stale(1)), "perhaps it is on its way");
-        certificates.look();
-        certificates.look();
+        certificates.reload();
+        certificates.reload();
         assert_eq!(shown(&certificates), der(&first));
         assert!(exporter.render().contains(&stale(1)) && exporter.render().contains(failed));
 
         volume.set(&second, &next_key);
-        certificates.look();
+        certificates.reload();
         assert_eq!(shown(&certificates), der(&second));
         assert!(exporter.render().contains(&stale(0)));
 
         // Gone, and back.
         std::fs::remove_file(volume.0.path().join("..data")).unwrap();
-        certificates.look();
-        certificates.look();
+        certificates.reload();
+        certificates.reload();
         assert!(exporter.render().contains(&stale(1)));
         volume.set(&second, &next_key);
-        certificates.look();
+        certificates.reload();
         assert!(exporter.render().contains(&stale(0)));
         assert!(exporter.render().contains("kube_gc_tls_reloads_total{result=\"loaded\"} 1\n"));
     });

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use self::ledger::{ComparisonResult, Dispute, Ledger, Next};
 use self::prediction::{Act, Grounds, Subject};
 use crate::actors::graph_handle::GraphHandle;
-use crate::http::{Compared, Disagreement, Timestamp};
+use crate::http::{ComparisonCounts, Disagreement, Timestamp};
 use crate::telemetry::record;
 use crate::worker::decision::{DecisionObserver, DecisionRecord};
 use crate::worker::event_recorder::Written;
@@ -99,9 +99,9 @@ impl Comparison {
 
     /// How many predictions the other collector fulfilled, and how many it did not.
     #[must_use]
-    pub fn compared(&self) -> Compared {
+    pub fn compared(&self) -> ComparisonCounts {
         let tally = self.ledger().tally();
-        Compared { agreed: tally.agreed, disagreed: tally.disagreed }
+        ComparisonCounts { agreed: tally.agreed, disagreed: tally.disagreed }
     }
 
     /// The disagreements, newest first, with what the graph shows of each object now.

@@ -1,4 +1,4 @@
-//! A connection whose other side must take what is sent to it.
+//! A connection that fails if its peer stops reading.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,29 +8,28 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How much of an answer the other side has to take in the time that it is given, at
-/// least: one byte now and then would hold a place for ever.
-const LEAST: usize = 64 << 10;
+/// The bytes of a response that the peer must read within the timeout. Without a minimum, a
+/// peer that reads one byte now and then could hold a connection slot for ever.
+const MIN_PROGRESS: usize = 64 << 10;
 
-/// Fails when too little can be written for a while. An answer may be as long as it
-/// likes: it has to move.
-pub(super) struct Patient<S, F> {
+/// Fails if the peer reads too little within the timeout. A response may take any time in
+/// total, as long as it makes progress.
+pub(super) struct WriteTimeout<S, F> {
     inner: S,
-    patience: Duration,
-    /// What was written since the other side was first waited for; `None` when it is
-    /// not.
-    waits: Option<usize>,
+    timeout: Duration,
+    /// The bytes written since a write first blocked; `None` if no write blocks.
+    progress: Option<usize>,
     timer: Pin<Box<Sleep>>,
-    /// Called whenever all is written.
+    /// Called after each complete flush.
     flushed: F,
 }
 
-impl<S: AsyncWrite + Unpin, F: FnMut() + Unpin> Patient<S, F> {
-    pub(super) fn new(inner: S, patience: Duration, flushed: F) -> Self {
-        Self { inner, patience, waits: None, timer: Box::pin(sleep(patience)), flushed }
+impl<S: AsyncWrite + Unpin, F: FnMut() + Unpin> WriteTimeout<S, F> {
+    pub(super) fn new(inner: S, timeout: Duration, flushed: F) -> Self {
+        Self { inner, timeout, progress: None, timer: Box::pin(sleep(timeout)), flushed }
     }
 
-    /// `written` says how much that is.
+    /// Polls the connection; `written` returns the bytes that a result stands for.
     fn poll<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -39,19 +38,20 @@ impl<S: AsyncWrite + Unpin, F: FnMut() + Unpin> Patient<S, F> {
     ) -> Poll<io::Result<T>> {
         if let Poll::Ready(done) = poll(Pin::new(&mut self.inner), context) {
             let written = done.as_ref().map_or(0, written);
-            self.waits = self.waits.map(|sum| sum.saturating_add(written)).filter(|sum| *sum < LEAST);
+            self.progress =
+                self.progress.map(|sum| sum.saturating_add(written)).filter(|sum| *sum < MIN_PROGRESS);
             return Poll::Ready(done);
         }
-        if self.waits.is_none() {
-            self.waits = Some(0);
-            self.timer.as_mut().reset(Instant::now() + self.patience);
+        if self.progress.is_none() {
+            self.progress = Some(0);
+            self.timer.as_mut().reset(Instant::now() + self.timeout);
         }
         ready!(self.timer.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nobody takes the answer")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read the response")))
     }
 }
 
-impl<S: AsyncRead + Unpin, F: Unpin> AsyncRead for Patient<S, F> {
+impl<S: AsyncRead + Unpin, F: Unpin> AsyncRead for WriteTimeout<S, F> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -61,7 +61,7 @@ impl<S: AsyncRead + Unpin, F: Unpin> AsyncRead for Patient<S, F> {
     }
 }
 
-impl<S: AsyncWrite + Unpin, F: FnMut() + Unpin> AsyncWrite for Patient<S, F> {
+impl<S: AsyncWrite + Unpin, F: FnMut() + Unpin> AsyncWrite for WriteTimeout<S, F> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
         self.get_mut().poll(context, |inner, context| inner.poll_write(context, buffer), |written| *written)
     }
@@ -84,7 +84,7 @@ impl<S: AsyncWrite + Unpin, F: FnMut() + Unpin> AsyncWrite for Patient<S, F> {
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let done = this.poll(context, |inner, context| inner.poll_flush(context), |()| LEAST);
+        let done = this.poll(context, |inner, context| inner.poll_flush(context), |()| MIN_PROGRESS);
         if let Poll::Ready(Ok(())) = done {
             (this.flushed)();
         }
@@ -92,7 +92,7 @@ impl<S: AsyncWrite + Unpin, F: FnMut() + Unpin> AsyncWrite for Patient<S, F> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().poll(context, |inner, context| inner.poll_shutdown(context), |()| LEAST)
+        self.get_mut().poll(context, |inner, context| inner.poll_shutdown(context), |()| MIN_PROGRESS)
     }
 }
 
@@ -102,12 +102,12 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// How long an answer is written for that is taken at this rate, and how that ends.
+    /// Writes a response to a peer that reads at this rate; returns the result and the duration.
     async fn taken(part: usize, pause: Duration) -> (io::Result<()>, Duration) {
-        let (ours, mut theirs) = duplex(LEAST);
-        let mut ours = Patient::new(ours, PATIENCE, || ());
+        let (ours, mut theirs) = duplex(MIN_PROGRESS);
+        let mut ours = WriteTimeout::new(ours, TIMEOUT, || ());
         let start = Instant::now();
         let takes = async {
             let mut part = vec![0; part];
@@ -119,7 +119,7 @@ mod tests {
             }
         };
         tokio::select! {
-            sent = ours.write_all(&[b'x'; 10 * LEAST]) => (sent, start.elapsed()),
+            sent = ours.write_all(&[b'x'; 10 * MIN_PROGRESS]) => (sent, start.elapsed()),
             () = takes => unreachable!(),
         }
     }
@@ -127,21 +127,18 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_nobody_takes_is_given_up() {
         tokio::time::pause();
-        let (sent, after) = taken(1, 10 * PATIENCE).await;
-        assert_eq!(
-            (sent.unwrap_err().kind(), after.as_secs()),
-            (io::ErrorKind::TimedOut, PATIENCE.as_secs())
-        );
+        let (sent, after) = taken(1, 10 * TIMEOUT).await;
+        assert_eq!((sent.unwrap_err().kind(), after.as_secs()), (io::ErrorKind::TimedOut, TIMEOUT.as_secs()));
     }
 
     #[tokio::test]
     async fn an_answer_that_is_taken_by_drops_is_given_up_as_soon() {
         tokio::time::pause();
-        for part in [1, LEAST / 20] {
-            let (sent, after) = taken(part, PATIENCE / 10).await;
+        for part in [1, MIN_PROGRESS / 20] {
+            let (sent, after) = taken(part, TIMEOUT / 10).await;
             assert_eq!(
                 (sent.unwrap_err().kind(), after.as_secs()),
-                (io::ErrorKind::TimedOut, PATIENCE.as_secs())
+                (io::ErrorKind::TimedOut, TIMEOUT.as_secs())
             );
         }
     }
@@ -149,16 +146,16 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_is_taken_slowly_is_not() {
         tokio::time::pause();
-        let (sent, after) = taken(LEAST, PATIENCE - Duration::from_secs(1)).await;
+        let (sent, after) = taken(MIN_PROGRESS, TIMEOUT - Duration::from_secs(1)).await;
         sent.unwrap();
-        assert!(after > 8 * PATIENCE, "{after:?}");
+        assert!(after > 8 * TIMEOUT, "{after:?}");
     }
 
     #[tokio::test]
     async fn it_is_told_when_all_is_written() {
         let (ours, mut theirs) = duplex(4);
         let mut flushes = 0;
-        let mut ours = Patient::new(ours, PATIENCE, || flushes += 1);
+        let mut ours = WriteTimeout::new(ours, TIMEOUT, || flushes += 1);
         let mut answer = [0; 8];
         let (sent, read) = tokio::join!(ours.write_all(b"01234567"), theirs.read_exact(&mut answer));
         sent.and(read).unwrap();

@@ -1,4 +1,4 @@
-//! What every request passes before it comes to a page.
+//! The checks that every request passes before it reaches a page.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,41 +12,40 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use tokio::sync::Semaphore;
 
-use super::access::{Guard, Refused, Token};
-use super::connections::{Place, Source};
+use super::access::{Authorizer, Rejection, Token};
+use super::connections::{ConnectionSlot, Source};
 use super::page::text;
 use crate::config::Listener;
 use crate::telemetry::Escaped;
 use crate::telemetry::record::{HttpRefusal, http_refused};
 
-/// Requests at a time, from their head to the end of the answer; further ones are told
-/// to come again. Probes are not counted: they are answered at once, or a crowd before
-/// the metrics would have the process killed.
+/// The most requests in flight, from the headers to the end of the response. Further ones
+/// are rejected. Probes do not count: if many scrapes could delay them, the kubelet would
+/// kill the process.
 pub(super) const MAX_REQUESTS: usize = 32;
 
-/// Until an answer begins, asking who may have it included: more than a page takes to
-/// give up by itself. How long the rest of it may take depends on its length; it has to
-/// move.
+/// The timeout until a response begins, including authorization. It is longer than the
+/// timeout of a page. The rest of the response has no total timeout, but must make progress.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What Kubernetes' own components answer to anybody, too: whoever probes them has no
-/// token.
+/// Paths that need no authorization, as in Kubernetes' own components: the kubelet's probes
+/// carry no token.
 const OPEN: [&str; 3] = ["/livez", "/readyz", "/healthz"];
 
-/// One listener's entrance.
-pub(super) struct Front {
+/// The middleware of one listener.
+pub(super) struct Middleware {
     listener: Listener,
-    guard: Option<Arc<Guard>>,
+    authorizer: Option<Arc<Authorizer>>,
     free: Arc<Semaphore>,
 }
 
-impl Front {
-    pub(super) fn new(listener: Listener, guard: Option<Arc<Guard>>) -> Self {
-        Self { listener, guard, free: Arc::new(Semaphore::new(MAX_REQUESTS)) }
+impl Middleware {
+    pub(super) fn new(listener: Listener, authorizer: Option<Arc<Authorizer>>) -> Self {
+        Self { listener, authorizer, free: Arc::new(Semaphore::new(MAX_REQUESTS)) }
     }
 
-    /// Puts it before the pages.
-    pub(super) fn before(self, pages: Router) -> Router {
+    /// Adds the checks to the pages.
+    pub(super) fn wrap(self, pages: Router) -> Router {
         pages.layer(from_fn_with_state(Arc::new(self), enter))
     }
 
@@ -64,95 +63,100 @@ impl Front {
             StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, HeaderValue::from_static("1"))),
             _ => None,
         };
-        // Some come from the API server or name what was asked for.
+        // The reason may contain text from the API server or from the request.
         let mut response = text(status, Escaped(reason.into()).to_string());
         response.headers_mut().extend(header);
         response
     }
 
-    /// What can be refused unseen.
-    fn refuse_unseen(&self, request: &Request) -> Option<Response> {
+    /// Rejects requests by their method or body.
+    fn refuse_invalid(&self, request: &Request) -> Option<Response> {
         let has_body = !request.body().is_end_stream();
         let mut response = if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let reason = "these pages are for GET and HEAD alone";
+            let reason = "these pages support only GET and HEAD";
             self.refuse(HttpRefusal::Method, StatusCode::METHOD_NOT_ALLOWED, reason)
         } else if has_body {
-            self.refuse(HttpRefusal::Body, StatusCode::PAYLOAD_TOO_LARGE, "these pages take no body")
+            self.refuse(HttpRefusal::Body, StatusCode::PAYLOAD_TOO_LARGE, "these pages accept no body")
         } else {
             return None;
         };
         if has_body {
-            // It is not read, so nothing can follow it.
+            // The body is not read, so no other request can follow it.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Some(response)
     }
 
-    /// The place of the request's connection, if there is room for the request. It counts
-    /// until its answer is handed over.
-    fn take(&self, request: &mut Request) -> Option<Arc<Place>> {
+    /// The slot of the request's connection, if there is room for the request. The request
+    /// counts until its response is flushed.
+    fn take(&self, request: &mut Request) -> Option<Arc<ConnectionSlot>> {
         let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
-        let place = request.extensions_mut().remove::<Arc<Place>>()?;
-        place.hold(permit).then_some(place)
+        let slot = request.extensions_mut().remove::<Arc<ConnectionSlot>>()?;
+        slot.hold(permit).then_some(slot)
     }
 
-    /// Refuses who may not see the page.
-    async fn refuse_stranger(&self, token: Option<Token>, path: &str, source: Source) -> Option<Response> {
-        let guard = self.guard.as_ref()?;
+    /// Rejects requests that are not authorized.
+    async fn refuse_unauthorized(
+        &self,
+        token: Option<Token>,
+        path: &str,
+        source: Source,
+    ) -> Option<Response> {
+        let authorizer = self.authorizer.as_ref()?;
         let admitted = match token {
-            Some(token) => guard.admit(token, path, source).await,
-            None => Err(Refused::Unauthenticated(
-                "a token of the cluster is needed here: Authorization: Bearer TOKEN".to_owned(),
+            Some(token) => authorizer.admit(token, path, source).await,
+            None => Err(Rejection::Unauthenticated(
+                "this page requires a token of the cluster: Authorization: Bearer TOKEN".to_owned(),
             )),
         };
         let (refusal, status, reason) = match admitted.err()? {
-            Refused::Unauthenticated(reason) => {
+            Rejection::Unauthenticated(reason) => {
                 (HttpRefusal::Unauthenticated, StatusCode::UNAUTHORIZED, reason)
             }
-            Refused::Forbidden(reason) => (HttpRefusal::Forbidden, StatusCode::FORBIDDEN, reason),
-            Refused::Unavailable(reason) => {
+            Rejection::Forbidden(reason) => (HttpRefusal::Forbidden, StatusCode::FORBIDDEN, reason),
+            Rejection::Unavailable(reason) => {
                 (HttpRefusal::Unavailable, StatusCode::SERVICE_UNAVAILABLE, reason)
             }
-            Refused::Busy(reason) => (HttpRefusal::Busy, StatusCode::SERVICE_UNAVAILABLE, reason),
+            Rejection::Busy(reason) => (HttpRefusal::Busy, StatusCode::SERVICE_UNAVAILABLE, reason),
         };
         Some(self.refuse(refusal, status, reason))
     }
 
     async fn answer(&self, mut request: Request, pages: Next) -> Response {
-        if let Some(refused) = self.refuse_unseen(&request) {
+        if let Some(refused) = self.refuse_invalid(&request) {
             return refused;
         }
-        // No page needs it, and none can show it.
+        // Pages do not need the token, so none can show it by mistake.
         let token = token(&request);
         request.headers_mut().remove(AUTHORIZATION);
         if self.is_open(request.uri().path()) {
             return pages.run(request).await;
         }
-        let Some(place) = self.take(&mut request) else {
+        let Some(slot) = self.take(&mut request) else {
             return self.refuse(
                 HttpRefusal::Busy,
                 StatusCode::SERVICE_UNAVAILABLE,
-                "too many requests at a time; come again",
+                "too many requests in flight; retry later",
             );
         };
-        if let Some(refused) = self.refuse_stranger(token, request.uri().path(), place.source()).await {
+        if let Some(refused) = self.refuse_unauthorized(token, request.uri().path(), slot.source()).await {
             return refused;
         }
         pages.run(request).await
     }
 }
 
-async fn enter(State(front): State<Arc<Front>>, request: Request, pages: Next) -> Response {
-    tokio::time::timeout(TIMEOUT, front.answer(request, pages)).await.unwrap_or_else(|_| {
-        front.refuse(
+async fn enter(State(middleware): State<Arc<Middleware>>, request: Request, pages: Next) -> Response {
+    tokio::time::timeout(TIMEOUT, middleware.answer(request, pages)).await.unwrap_or_else(|_| {
+        middleware.refuse(
             HttpRefusal::Timeout,
             StatusCode::GATEWAY_TIMEOUT,
-            format!("no answer from the collector within {} s", TIMEOUT.as_secs()),
+            format!("the collector did not respond within {} s", TIMEOUT.as_secs()),
         )
     })
 }
 
-/// The token of a request that has exactly one.
+/// The bearer token of a request with exactly one `Authorization` header.
 fn token(request: &Request) -> Option<Token> {
     let mut headers = request.headers().get_all(AUTHORIZATION).iter();
     let (header, None) = (headers.next()?, headers.next()) else { return None };

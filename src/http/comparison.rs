@@ -1,4 +1,4 @@
-//! What the pages show of a dry run beside another collector.
+//! The results of a dry run beside another collector, as the pages show them.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use serde::Serialize;
 use super::{Check, Timestamp};
 use kube_gc_core::object::Identity;
 
-/// How many of another collector's doings were as a dry run would have had them.
+/// How often another collector did what the dry run decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Compared {
-    /// So many were.
+pub struct ComparisonCounts {
+    /// Decisions that the other collector carried out.
     pub agreed: u64,
-    /// So many it has not done.
+    /// Decisions that it did not carry out in time.
     pub disagreed: u64,
 }
 
-impl fmt::Display for Compared {
+impl fmt::Display for ComparisonCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} agreed, {} disagreed", self.agreed, self.disagreed)
     }
 }
 
-impl Compared {
-    /// One line of readiness. A disagreement is somebody's to look at, for as long as this
-    /// process lives.
+impl ComparisonCounts {
+    /// The check of `/readyz`. A disagreement stays a warning until the process ends, because
+    /// a person should look at it.
     pub(super) fn check(self) -> Check {
         match self.disagreed {
             0 => Check::fine(format!("dry-run: {self}")),
@@ -33,26 +33,25 @@ impl Compared {
     }
 }
 
-/// Something that a dry run would have done and nobody else has, on `/debug/decisions`. The
-/// fields are an interface.
+/// A decision of a dry run that nobody else has carried out, on `/debug/decisions`. The JSON
+/// fields are a public interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Disagreement {
     /// The object.
     pub object: Identity,
-    /// What would have been done.
+    /// The action that the dry run decided.
     pub action: &'static str,
-    /// With which propagation policy; `null` unless it is a deletion.
+    /// The propagation policy; `null` unless the action is a deletion.
     pub policy: Option<String>,
-    /// Which references or which finalizer the object would be without; `null` if it is
-    /// about none.
+    /// The owner references or the finalizer to remove; `null` if there are none.
     pub detail: Option<String>,
-    /// Every owner that the object names, and what was known of it.
+    /// The owners of the object, each with its state at the decision.
     pub owners: Vec<String>,
-    /// When it was decided first.
+    /// When the dry run first decided it.
     pub predicted: Timestamp,
-    /// When it was decided again and found not to be done.
+    /// When the re-evaluation found that nobody had done it.
     pub found: Timestamp,
-    /// What the object looks like now.
+    /// The state of the object at the re-evaluation.
     pub now: String,
 }
 
@@ -64,7 +63,7 @@ mod tests {
     #[test]
     fn a_disagreement_is_a_warning_and_no_reason_not_to_be_ready() {
         let line = |agreed, disagreed| {
-            let readiness = Readiness { checks: vec![Compared { agreed, disagreed }.check()] };
+            let readiness = Readiness { checks: vec![ComparisonCounts { agreed, disagreed }.check()] };
             assert!(readiness.ready());
             readiness.verbose("readyz").lines().next().unwrap_or_default().to_owned()
         };

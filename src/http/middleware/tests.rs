@@ -19,8 +19,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::*;
 use crate::api::{Access, Bearer, ReviewError, User};
 use crate::http::connections::{Connections, MAX_CONNECTIONS, MAX_REQUESTS_PER_SOURCE};
-use crate::http::serve::max_head;
-use crate::http::{Authority, Certificates, Protection, TlsFiles, bind};
+use crate::http::serve::max_header_size;
+use crate::http::{Certificates, Protection, Reviewer, TlsFiles, bind};
 
 /// A page that is longer than what fits between two sockets.
 static LONG: [u8; 16 << 20] = [b'x'; 16 << 20];
@@ -28,7 +28,7 @@ static LONG: [u8; 16 << 20] = [b'x'; 16 << 20];
 /// Knows the token `good`, whose owner may see everything.
 struct Fake;
 
-impl Authority for Fake {
+impl Reviewer for Fake {
     fn identify(&self, token: Token) -> BoxFuture<'static, Result<Bearer, ReviewError>> {
         let good = token.reveal() == "good";
         async move {
@@ -117,7 +117,7 @@ async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str
 }
 
 fn guarded() -> Protection {
-    Protection { guard: Some(Arc::new(Guard::new(Fake))), ..Protection::default() }
+    Protection { authorizer: Some(Arc::new(Authorizer::new(Fake))), ..Protection::default() }
 }
 
 fn is(answer: &str, status: &str) -> bool {
@@ -230,7 +230,8 @@ async fn no_other_protocol_is_spoken() {
 #[tokio::test]
 async fn long_heads_are_refused() {
     for listener in [Listener::Health, Listener::Debug] {
-        let (server, most) = (Server::start(listener, Protection::default()).await, max_head(listener));
+        let (server, most) =
+            (Server::start(listener, Protection::default()).await, max_header_size(listener));
         let within = "x".repeat(most - 1000);
         assert!(is(&server.get(&format!("/livez?{within}"), "").await, "200 "));
         assert!(is(&server.get("/livez", &format!("A: {within}\r\n")).await, "200 "));
@@ -369,7 +370,7 @@ async fn connections_whose_answers_are_not_read_go_for_others() {
 async fn a_head_that_comes_in_drops_is_given_up() {
     tokio::time::pause();
     let (ours, mut theirs) = tokio::io::duplex(1024);
-    let place = Connections::new(Listener::Health).admit(std::net::IpAddr::from([127, 0, 0, 1]).into());
+    let slot = Connections::new(Listener::Health).admit(std::net::IpAddr::from([127, 0, 0, 1]).into());
     let start = tokio::time::Instant::now();
     let drops = async {
         let _ = theirs.write_all(b"GET /livez HTTP/1.1\r\nA: ").await;
@@ -379,7 +380,7 @@ async fn a_head_that_comes_in_drops_is_given_up() {
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        () = crate::http::serve::talk(Listener::Health, Router::new(), ours, place) => {}
+        () = crate::http::serve::serve_http(Listener::Health, Router::new(), ours, slot) => {}
         () = drops => unreachable!(),
     }
     assert!(start.elapsed() <= Duration::from_secs(6), "{:?}", start.elapsed());
@@ -442,9 +443,9 @@ async fn a_connection_without_a_handshake_is_closed() {
 async fn a_page_that_hangs_does_not_hold_its_place() {
     tokio::time::pause();
     let pages = Router::new().route("/", get(std::future::pending::<&str>));
-    let front = Front::new(Listener::Debug, None).before(pages);
-    let place = Connections::new(Listener::Debug).admit(std::net::IpAddr::from([127, 0, 0, 1]).into());
-    let request = Request::get("/").extension(place).body(Body::empty()).unwrap();
+    let pages = Middleware::new(Listener::Debug, None).wrap(pages);
+    let slot = Connections::new(Listener::Debug).admit(std::net::IpAddr::from([127, 0, 0, 1]).into());
+    let request = Request::get("/").extension(slot).body(Body::empty()).unwrap();
     let answer = tower::ServiceExt::oneshot(front, request).await.unwrap();
     assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
 }
