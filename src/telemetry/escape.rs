@@ -1,14 +1,14 @@
-//! Text from the cluster, made safe to show on one line.
+//! Escapes text from the cluster so that it is safe to show on one line.
 //!
-//! Names in references, uids, kinds and the messages of webhooks are chosen by whoever
-//! writes an object. A line break in one forges a line of the log, an escape sequence
-//! drives the terminal of whoever reads it, and a character that changes the direction
-//! of writing makes a line read as another one.
+//! The author of an object chooses its owner references, uids and kinds, and a webhook its
+//! messages. A line break in them would forge a line of the log, an escape sequence would
+//! control the reader's terminal, and a character that changes the writing direction would
+//! make a line look like another one.
 
 use std::fmt::{self, Display, Write};
 
-/// Shows a value on one line: what is not printable is written as Rust's escape
-/// sequence for it. Everything else, quotation marks and backslashes included, stays.
+/// Displays a value on one line, with Rust's escape sequences for characters that are not
+/// printable. All other characters, including quotation marks and backslashes, stay.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<T>(pub T);
 
@@ -27,8 +27,7 @@ impl<W: Write> Write for Escaping<'_, W> {
     }
 }
 
-/// The same for text that is JSON already, in which such characters can be in strings
-/// alone.
+/// Escapes text that is JSON already, where such characters occur only in strings.
 pub(super) fn escape_json(text: &str, out: &mut impl Write) -> fmt::Result {
     escape(text, out, |out, character| {
         character.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))
@@ -46,8 +45,8 @@ fn escape<W: Write>(text: &str, out: &mut W, escaped: impl Fn(&mut W, char) -> f
     out.write_str(rest)
 }
 
-/// Neither a control or format character nor a separator other than the blank: what
-/// the standard library does not escape in the middle of a text.
+/// Whether a character is neither a control or format character nor a separator other than
+/// the space: the standard library does not escape such a character in the middle of a text.
 fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return !character.is_ascii_control();
@@ -63,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    /// Characters that change what a reader sees, or that end a line somewhere.
+    /// Characters that change what a reader sees, or that some programs treat as a line break.
     const HARMFUL: &str = "\n\r\t\0\u{7}\u{8}\u{b}\u{c}\u{1b}\u{7f}\u{80}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{200e}\
         \u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2060}\u{2066}\u{2067}\u{2068}\u{2069}\
         \u{feff}\u{fff9}\u{e0001}\u{e0041}\u{f0000}";

@@ -1,4 +1,4 @@
-//! The Prometheus page.
+//! Exports the metrics in Prometheus' text format.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,10 +7,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::names::{ALL, Kind, Metric, THREAD_CPU};
 use super::record;
-use super::recorder::{LINGERS, PROCESS_CPU, Recorder};
+use super::recorder::{IDLE_TIMEOUT, PROCESS_CPU, Recorder};
 use super::threads::ThreadTimes;
 
-/// Renders `/metrics`. Cheap to clone.
+/// Renders `/metrics`. Clones share everything.
 #[derive(Clone)]
 pub struct Exporter {
     recorder: Recorder,
@@ -20,29 +20,29 @@ pub struct Exporter {
 
 /// Why metrics cannot be recorded.
 #[derive(Debug, thiserror::Error)]
-#[error("metrics cannot be recorded: {0}")]
+#[error("cannot record metrics: {0}")]
 pub struct InstallError(String);
 
 impl Exporter {
-    /// Makes this process record its metrics here. Once per process.
+    /// Installs the recorder of this process. Works once per process.
     ///
     /// # Errors
-    /// When there is a recorder already.
+    /// If the process has a recorder already.
     pub fn install() -> Result<Self, InstallError> {
-        let recorder = Recorder::new(LINGERS);
+        let recorder = Recorder::new(IDLE_TIMEOUT);
         let exporter = Self::of(&recorder);
         metrics::set_global_recorder(recorder).map_err(|error| InstallError(error.to_string()))?;
         exporter.describe();
         Ok(exporter)
     }
 
-    /// A recorder of its own with its exporter, for tests that run side by
-    /// side: give it to `metrics::with_local_recorder`.
+    /// A separate recorder with its exporter, for tests that run in parallel. Pass it to
+    /// `metrics::with_local_recorder`.
     ///
     /// # Errors
     /// Never.
     pub fn local() -> Result<(Recorder, Self), InstallError> {
-        let recorder = Recorder::new(LINGERS);
+        let recorder = Recorder::new(IDLE_TIMEOUT);
         let exporter = Self::of(&recorder);
         metrics::with_local_recorder(&recorder, || exporter.describe());
         Ok((recorder, exporter))
@@ -68,17 +68,17 @@ impl Exporter {
         record::build_info();
     }
 
-    /// The page, in Prometheus' text format.
+    /// Renders the page in Prometheus' text format.
     #[must_use]
     pub fn render(&self) -> String {
         self.process.collect();
         let mut page = self.recorder.render();
-        self.render_processor_time(&mut page);
+        self.render_cpu_time(&mut page);
         page
     }
 
-    /// In fractions of seconds: the counters of the recorder are whole numbers.
-    fn render_processor_time(&self, page: &mut String) {
+    /// Renders CPU times in fractions of seconds, because the recorder's counters are integers.
+    fn render_cpu_time(&self, page: &mut String) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.update();
         let time = clock_gettime(ClockId::ProcessCPUTime);
@@ -99,9 +99,9 @@ impl Exporter {
         page.push('\n');
     }
 
-    /// Keeps the series of the types that are watched, given as in the label
-    /// `resource`; those of other types end after a while. To be called from time to
-    /// time, or series of types that are gone pile up.
+    /// Keeps the series of the watched types, which `is_watched` gets as values of the label
+    /// `resource`. The series of other types end after a while. It must be called
+    /// periodically, or the series of removed types accumulate.
     pub fn keep(&self, is_watched: impl Fn(&str) -> bool) {
         self.recorder.keep(is_watched);
     }
@@ -167,8 +167,7 @@ mod tests {
         line.unwrap_or_else(|| panic!("no {series} in:\n{page}")).parse().unwrap()
     }
 
-    /// A collector at rest uses some milliseconds in a minute, of which whole seconds
-    /// show nothing.
+    /// An idle collector uses a few milliseconds per minute, which whole seconds cannot show.
     #[test]
     fn processor_time_has_fractions_of_seconds() {
         let (recorder, exporter) = Exporter::local().unwrap();

@@ -1,4 +1,4 @@
-//! How one event of the log becomes one line, whatever is in its fields.
+//! Formats each event of the log as one line, whatever its fields contain.
 
 use std::fmt::{self, Write as _};
 
@@ -11,7 +11,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::escape::{Escaping, escape_json};
 
-/// Writes the message and the fields of text lines as the library does, but escaped.
+/// Writes the message and the fields of text lines as `tracing_subscriber` does, but escaped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EscapedFields;
 
@@ -61,8 +61,8 @@ impl Visit for Fields<'_> {
     }
 }
 
-/// JSON has no line breaks in a line; the characters that change how it reads in a
-/// terminal are escaped as JSON allows it.
+/// Escapes characters that change how a terminal shows a line of JSON. JSON already escapes
+/// line breaks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EscapedJson<F>(pub(super) F);
 

@@ -1,9 +1,9 @@
-//! Histograms that are buckets from the start.
+//! Histograms that count into buckets immediately.
 //!
-//! The Prometheus exporter keeps every single record until somebody scrapes. At a
-//! million events a second that is a lot to keep, and a lot to sort into buckets
-//! afterwards. Here a record is two atomic additions, and a thousand equal ones
-//! cost as much as one.
+//! `metrics-exporter-prometheus` keeps each recorded value until the next scrape. At a
+//! million events per second, that takes much memory, and sorting the values into buckets
+//! takes much time. Here, recording is two atomic additions, and recording a thousand equal
+//! values costs as much as one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,15 +14,15 @@ use metrics::{Histogram, HistogramFn, Key, Label};
 
 use super::names::{ALL, Kind, Metric};
 
-/// Every histogram that has been asked for.
+/// All histograms in use.
 #[derive(Debug, Default)]
 pub(super) struct Histograms(RwLock<BTreeMap<Key, Arc<Buckets>>>);
 
-/// One series.
+/// One series of a histogram.
 #[derive(Debug)]
 struct Buckets {
     bounds: &'static [f64],
-    /// One for each bound, and one for what is above all of them.
+    /// One count for each bound, and one for values above all bounds.
     counts: Box<[AtomicU64]>,
     /// The bits of a floating-point number.
     sum: AtomicU64,
@@ -47,13 +47,13 @@ impl HistogramFn for Buckets {
         #[allow(clippy::cast_precision_loss)]
         let more = value * count as f64;
         let add = |bits| Some((f64::from_bits(bits) + more).to_bits());
-        // It never says no.
+        // The closure never returns `None`, so this cannot fail.
         let _ = self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 }
 
 impl Histograms {
-    /// The histogram of these labels; one that nobody has declared records nothing.
+    /// The histogram of this key. An undeclared histogram records nothing.
     pub(super) fn get(&self, key: &Key) -> Histogram {
         if let Some(known) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(key) {
             return Histogram::from_arc(Arc::clone(known));
@@ -71,7 +71,7 @@ impl Histograms {
         Histogram::from_arc(Arc::clone(entry))
     }
 
-    /// All of them, in Prometheus' text format.
+    /// Renders all histograms in Prometheus' text format.
     pub(super) fn render(&self, page: &mut String) {
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let histograms = ALL.iter().filter(|metric| matches!(metric.kind, Kind::Histogram(_)));
@@ -95,7 +95,7 @@ impl Buckets {
         let labels = labels(key.labels());
         let separator = if labels.is_empty() { "" } else { "," };
         let mut total = 0;
-        let bounds = self.bounds.iter().map(|bound| shown(*bound)).chain(["+Inf".to_owned()]);
+        let bounds = self.bounds.iter().map(|bound| format_bound(*bound)).chain(["+Inf".to_owned()]);
         for (bound, count) in bounds.zip(&self.counts) {
             total += count.load(Ordering::Relaxed);
             let _ = writeln!(page, "{name}_bucket{{{labels}{separator}le=\"{bound}\"}} {total}");
@@ -116,9 +116,9 @@ fn labels<'a>(labels: impl Iterator<Item = &'a Label>) -> String {
     text
 }
 
-/// A bound as Kubernetes' own components write it: `le` is a string, and only equal
-/// strings add up.
-fn shown(bound: f64) -> String {
+/// Formats a bound as Kubernetes' own components do: `le` is a string, and Prometheus
+/// aggregates only equal strings.
+fn format_bound(bound: f64) -> String {
     if bound >= 1e-4 {
         return bound.to_string();
     }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn small_bounds_are_written_as_kubernetes_writes_them() {
-        let written = [1e-8, 1e-5, 2.5e-5, 1e-4, 0.001, 1.0, 1000.0].map(shown);
+        let written = [1e-8, 1e-5, 2.5e-5, 1e-4, 0.001, 1.0, 1000.0].map(format_bound);
         assert_eq!(written, ["1e-08", "1e-05", "2.5e-05", "0.0001", "0.001", "1", "1000"]);
     }
 }

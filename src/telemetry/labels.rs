@@ -1,4 +1,4 @@
-//! The values of labels, where there are only so many.
+//! The values of labels that have a fixed set of values.
 
 use super::names::{self, Metric};
 use super::record::{
@@ -6,11 +6,11 @@ use super::record::{
     StuckReason,
 };
 
-/// What may be done to an object.
+/// The actions of decisions.
 const ACTIONS: &[&str] =
     &["delete", "keep", "orphan", "remove_finalizer", "remove_references", "stop_blocking"];
 
-/// What may come of it.
+/// The outcomes of decisions.
 const OUTCOMES: &[&str] = &[
     "already_being_deleted",
     "already_gone",
@@ -31,7 +31,7 @@ const OUTCOMES: &[&str] = &[
     "unneeded",
 ];
 
-/// How a deletion goes on after a conflict.
+/// What follows a conflict of a deletion.
 pub(super) const AFTER_CONFLICT: &[&str] = &[
     "absent",
     "backoff",
@@ -41,11 +41,11 @@ pub(super) const AFTER_CONFLICT: &[&str] = &[
     "delete_with_uid_alone",
 ];
 
-/// What is asked of the API server.
+/// The verbs of requests to the API server.
 const VERBS: &[&str] = &["create", "delete", "discover", "get", "list", "patch", "watch"];
 
-/// Every value that a label of a metric may have; `None` where they come from the
-/// cluster: a type, a group, a status code.
+/// All values that a label of a metric may have; `None` if the values come from the cluster,
+/// such as a resource type, a group or a status code.
 #[must_use]
 pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
     let is = |other: &Metric| metric.name == other.name;
@@ -88,14 +88,13 @@ mod tests {
 
     use super::*;
 
-    /// The text literals of a source, as long as it escapes no quotation mark.
+    /// The string literals of a source without escaped quotation marks.
     fn literals(source: &str) -> impl Iterator<Item = &str> {
         let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
         code.flat_map(|line| line.split('"').skip(1).step_by(2))
     }
 
-    /// The words come from where decisions are carried out, which knows nothing of this
-    /// list.
+    /// The outcomes are declared in `worker/decision.rs`, which does not know this list.
     #[test]
     fn no_word_for_an_outcome_is_missing() {
         let is_word =

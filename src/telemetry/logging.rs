@@ -1,4 +1,4 @@
-//! The log: `tracing` to standard error, for people or for machines.
+//! Sets up the log: `tracing` to standard error, as text or JSON.
 
 use std::io::IsTerminal as _;
 use std::sync::OnceLock;
@@ -9,56 +9,55 @@ use tracing_subscriber::fmt::{MakeWriter, SubscriberBuilder};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
 use super::format::{EscapedFields, EscapedJson};
-use super::lines::Lines;
+use super::log_writer::LogWriter;
 use crate::config::{LogFormat, LogSettings};
 
-/// The way of this process's lines to standard error.
-static LINES: OnceLock<Lines> = OnceLock::new();
+/// The writer of this process's log.
+static WRITER: OnceLock<LogWriter> = OnceLock::new();
 
-/// Why there is no log.
+/// Why the log cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The filter cannot be read; [`Settings`](crate::config::Settings) has checked it.
-    #[error("bad log filter: {0}")]
+    /// The filter is invalid. Validated [`Settings`](crate::config::Settings) rule this out.
+    #[error("invalid log filter: {0}")]
     Filter(#[from] tracing_subscriber::filter::ParseError),
-    /// There is a log already.
-    #[error("the log cannot be started: {0}")]
+    /// The process has a log already.
+    #[error("cannot start the log: {0}")]
     Init(#[from] TryInitError),
-    /// The operating system gives no thread.
-    #[error("the log cannot be started: {0}")]
+    /// The operating system cannot start a thread.
+    #[error("cannot start the log: {0}")]
     Thread(#[from] std::io::Error),
 }
 
 /// Starts the log of this process.
 ///
-/// `text` is coloured on a terminal, unless `NO_COLOR` is set. `json` has one
-/// object per line, with the event's own fields at its top level next to
-/// `timestamp`, `level`, `target` and `message`.
+/// The format `text` has colours on a terminal, unless `NO_COLOR` is set. The format `json`
+/// has one object per line, with the event's fields at the top level next to `timestamp`,
+/// `level`, `target` and `message`.
 ///
 /// # Errors
-/// When there is a log already, or the filter is no filter.
+/// If the process has a log already, or the filter is invalid.
 pub fn init(settings: &LogSettings) -> Result<(), LogError> {
     let colours =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let lines = Lines::to(std::io::stderr())?;
-    subscriber(settings, colours, lines.clone())?.try_init()?;
-    // There is one log, or the line above has failed.
-    let _ = LINES.set(lines);
+    let writer = LogWriter::to(std::io::stderr())?;
+    subscriber(settings, colours, writer.clone())?.try_init()?;
+    // `try_init` succeeds only once, so the writer is not set yet.
+    let _ = WRITER.set(writer);
     Ok(())
 }
 
-/// Waits until all that was logged before is written, if there is a log: whoever ends the process
-/// calls it.
+/// Waits until all earlier lines are written. To be called before the process exits.
 pub fn flush() {
-    if let Some(lines) = LINES.get() {
-        lines.flush();
+    if let Some(writer) = WRITER.get() {
+        writer.flush();
     }
 }
 
-/// How many bytes wait to be written.
+/// The number of bytes that wait to be written.
 #[must_use]
 pub fn waiting() -> usize {
-    LINES.get().map_or(0, Lines::waiting)
+    WRITER.get().map_or(0, LogWriter::buffered)
 }
 
 type Boxed = Box<dyn tracing::Subscriber + Send + Sync>;
@@ -81,15 +80,15 @@ where
     })
 }
 
-/// The client library logs each answer that is an error, without saying to what;
-/// what matters of it is said here, with the object and the server's words. A
-/// filter that names the library gets what it asks for.
+/// Silences `kube_client`, which logs each error response without its request. kube-gc logs
+/// the errors that matter itself, with the object and the server's message. A filter that
+/// names `kube_client` keeps its lines.
 fn with_quiet_client(filter: &str) -> String {
     const CLIENT: &str = "kube_client";
     if filter.contains(CLIENT) { filter.to_owned() } else { format!("{filter},{CLIENT}=off") }
 }
 
-/// The filter that `-v`, `-vv` and `-vvv` stand for; `None` without any.
+/// The filter for `-v`, `-vv` and `-vvv`; `None` without the flag.
 #[must_use]
 pub const fn verbose_filter(count: u8) -> Option<&'static str> {
     match count {

@@ -1,8 +1,8 @@
-//! What the collector says about itself: its log and its metrics.
+//! The log and the metrics.
 //!
-//! Every metric is declared once, in [`names`]; code records through the typed
-//! functions of [`record`] and never spells a name or a label. Labels are
-//! bounded by the number of resource types, never by the number of objects.
+//! [`names`] declares each metric once. Code records through the typed functions of
+//! [`record`] and never spells a name or a label. The number of resource types bounds the
+//! number of series; objects never add one.
 
 mod docs;
 mod escape;
@@ -10,7 +10,7 @@ mod exporter;
 mod format;
 mod histogram;
 pub mod labels;
-mod lines;
+mod log_writer;
 pub mod logging;
 pub mod names;
 pub mod record;

@@ -1,4 +1,4 @@
-//! Recording metrics: one typed function for each event.
+//! Typed functions that record metrics.
 
 mod brake;
 mod comparison;
@@ -61,7 +61,7 @@ fn labels<const N: usize>(metric: &Metric, values: [Value<'_>; N]) -> Vec<Label>
     metric.labels.iter().zip(values).map(|(name, value)| value.label(name)).collect()
 }
 
-/// A label's value; most are known at compile time and cost no allocation.
+/// The value of a label. Most are static and need no allocation.
 enum Value<'a> {
     Static(&'static str),
     Text(&'a str),
@@ -90,14 +90,14 @@ fn histogram<const N: usize>(metric: &Metric, values: [Value<'_>; N]) -> Histogr
     metrics::histogram!(metric.name, labels(metric, values))
 }
 
-/// Gauges are floating-point numbers; below 2^53 a count is exact.
+/// Converts a count for a gauge. Counts below 2^53 are exact.
 #[allow(clippy::cast_precision_loss)]
 fn float(count: usize) -> f64 {
     count as f64
 }
 
-/// Creates the series that alerts look at as zeros: `rate` and `increase` do
-/// not see the first event of a series that appears with it.
+/// Creates the series that alerts use, with the value zero: `rate` and `increase` miss the
+/// first event of a series that starts with it.
 pub fn zeros() {
     queues::zeros();
     graph::zeros();

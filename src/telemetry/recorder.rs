@@ -1,10 +1,9 @@
-//! Where records go, and how series come to an end.
+//! Stores the metrics, and drops the series of removed resource types.
 //!
-//! Types come and go: a test cluster defines and removes thousands of CRDs of
-//! different names, and each leaves its series behind. So what is labelled by
-//! type is kept apart: as long as a type is watched its series are kept alive, and
-//! afterwards they fall asleep and are dropped. Everything else stays for as long
-//! as the process does, zeros included, which alerts rely on.
+//! A test cluster may create and remove thousands of CRDs with different names, each of
+//! which would leave its series behind. So series with a type in their labels are stored
+//! separately. They stay as long as their type is watched and expire afterwards. All other
+//! series stay as long as the process, including zeros, on which alerts rely.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,52 +17,52 @@ use metrics_util::MetricKindMask;
 
 use super::histogram::Histograms;
 
-/// How long a series outlives its type: what was counted last must have been
-/// scraped, and a type that is only reinstalled goes on counting.
-pub(super) const LINGERS: Duration = Duration::from_secs(600);
+/// How long the series of a removed type stay. Prometheus must scrape the last values, and a
+/// type that is only reinstalled must continue its counters.
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Counted by the crate for the process in whole seconds; the exporter has fractions.
+/// `metrics_process` counts this in whole seconds; the exporter replaces it with fractions.
 pub(super) const PROCESS_CPU: &str = "process_cpu_seconds_total";
 
-/// Takes all records. Clones share everything.
+/// Stores all metrics. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct Recorder(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    lasting: PrometheusRecorder,
-    of_types: PrometheusRecorder,
-    /// What was asked for of `of_types`, so that it can be kept alive.
+    permanent: PrometheusRecorder,
+    by_type: PrometheusRecorder,
+    /// The series of `by_type`, so that they can be kept alive.
     counters: DashMap<Key, Counter>,
     gauges: DashMap<Key, Gauge>,
     histograms: Histograms,
 }
 
 impl Recorder {
-    /// One whose series of types outlive them for so long.
-    pub(super) fn new(lingering: Duration) -> Self {
-        let of_types = PrometheusBuilder::new().idle_timeout(MetricKindMask::ALL, Some(lingering));
+    /// A recorder in which the series of a removed type stay for this long.
+    pub(super) fn new(idle_timeout: Duration) -> Self {
+        let by_type = PrometheusBuilder::new().idle_timeout(MetricKindMask::ALL, Some(idle_timeout));
         Self(Arc::new(Inner {
-            lasting: PrometheusBuilder::new().build_recorder(),
-            of_types: of_types.build_recorder(),
+            permanent: PrometheusBuilder::new().build_recorder(),
+            by_type: by_type.build_recorder(),
             counters: DashMap::new(),
             gauges: DashMap::new(),
             histograms: Histograms::default(),
         }))
     }
 
-    /// Everything, in Prometheus' text format.
+    /// Renders all metrics in Prometheus' text format.
     pub(super) fn render(&self) -> String {
-        let mut page = self.0.lasting.handle().render();
-        page.push_str(&self.0.of_types.handle().render());
+        let mut page = self.0.permanent.handle().render();
+        page.push_str(&self.0.by_type.handle().render());
         self.0.histograms.render(&mut page);
         page
     }
 
-    /// Keeps the series of these types, given as in the label `resource`, and lets the
-    /// others fall asleep. Drops what has slept for long enough.
+    /// Keeps the series of the watched types alive, which `is_watched` gets as values of the
+    /// label `resource`. Drops the series of other types that have expired.
     pub(super) fn keep(&self, is_watched: impl Fn(&str) -> bool) {
-        let keeps = |key: &Key| typed(key).is_some_and(|resource| is_watched(&resource));
+        let keeps = |key: &Key| type_of(key).is_some_and(|resource| is_watched(&resource));
         self.0.counters.retain(|key, counter| {
             counter.increment(0);
             keeps(key)
@@ -72,22 +71,23 @@ impl Recorder {
             gauge.increment(0.0);
             keeps(key)
         });
-        self.drop_sleeping();
+        self.drop_expired();
     }
 
-    /// The exporter does it when it renders, whether anybody scrapes or not.
-    fn drop_sleeping(&self) {
-        drop(self.0.of_types.handle().render());
+    /// Drops expired series. The crate does this when it renders, so this renders without a
+    /// scrape.
+    fn drop_expired(&self) {
+        drop(self.0.by_type.handle().render());
     }
 }
 
-/// Whether a series is about a type, or a part of the API, that may go.
+/// Whether a series belongs to a resource type or an API group, which can be removed.
 fn is_of_type(key: &Key) -> bool {
     key.labels().any(|label| matches!(label.key(), "resource" | "group"))
 }
 
-/// The type that a series is about, as `resource.group`.
-fn typed(key: &Key) -> Option<String> {
+/// The resource type of a series, as `resource.group`.
+fn type_of(key: &Key) -> Option<String> {
     let value = |name: &str| key.labels().find(|label| label.key() == name).map(Label::value);
     let resource = value("resource")?;
     Some(match value("group") {
@@ -98,16 +98,16 @@ fn typed(key: &Key) -> Option<String> {
 
 impl Record for Recorder {
     fn describe_counter(&self, name: KeyName, unit: Option<Unit>, help: SharedString) {
-        self.0.lasting.describe_counter(name.clone(), unit, help.clone());
-        self.0.of_types.describe_counter(name, unit, help);
+        self.0.permanent.describe_counter(name.clone(), unit, help.clone());
+        self.0.by_type.describe_counter(name, unit, help);
     }
 
     fn describe_gauge(&self, name: KeyName, unit: Option<Unit>, help: SharedString) {
-        self.0.lasting.describe_gauge(name.clone(), unit, help.clone());
-        self.0.of_types.describe_gauge(name, unit, help);
+        self.0.permanent.describe_gauge(name.clone(), unit, help.clone());
+        self.0.by_type.describe_gauge(name, unit, help);
     }
 
-    // Histograms know their own help.
+    // Histograms take the help text from their declaration.
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
@@ -115,24 +115,24 @@ impl Record for Recorder {
             return Counter::noop();
         }
         if !is_of_type(key) {
-            return self.0.lasting.register_counter(key, metadata);
+            return self.0.permanent.register_counter(key, metadata);
         }
         if let Some(known) = self.0.counters.get(key) {
             return known.clone();
         }
-        let counter = self.0.of_types.register_counter(key, metadata);
+        let counter = self.0.by_type.register_counter(key, metadata);
         self.0.counters.insert(key.to_retained(), counter.clone());
         counter
     }
 
     fn register_gauge(&self, key: &Key, metadata: &Metadata<'_>) -> Gauge {
         if !is_of_type(key) {
-            return self.0.lasting.register_gauge(key, metadata);
+            return self.0.permanent.register_gauge(key, metadata);
         }
         if let Some(known) = self.0.gauges.get(key) {
             return known.clone();
         }
-        let gauge = self.0.of_types.register_gauge(key, metadata);
+        let gauge = self.0.by_type.register_gauge(key, metadata);
         self.0.gauges.insert(key.to_retained(), gauge.clone());
         gauge
     }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use kube_gc_core::object::GroupResource;
 
-    /// How many series a page has, help texts not counted.
+    /// The number of series on a page.
     fn series(page: &str) -> usize {
         page.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).count()
     }
@@ -162,8 +162,7 @@ mod tests {
         record::decision("delete", "deleted", group_resource);
     }
 
-    /// Fails if the series of a type outlive it: a cluster on which tests run defines
-    /// and removes thousands of CRDs.
+    /// Fails if the series of removed types accumulate.
     #[test]
     fn types_that_come_and_go_leave_nothing_behind() {
         let recorder = Recorder::new(Duration::ZERO);
@@ -198,8 +197,7 @@ mod tests {
         });
     }
 
-    /// Alerts look at zeros: `increase` does not see the first event of a series that
-    /// comes with it.
+    /// Alerts rely on zeros: `increase` misses the first event of a series that starts with it.
     #[test]
     fn zeros_stay() {
         let recorder = Recorder::new(Duration::ZERO);

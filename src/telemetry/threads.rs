@@ -1,44 +1,44 @@
-//! How much processor time the threads of this process have used, by what they are for.
+//! The CPU time of this process's threads by purpose.
 //!
-//! A thread that carries everything of one kind (requests about single objects, or all
-//! watches) is a limit of its own, which the sum over all threads does not show: on a
-//! machine of many cores the process looks idle while that thread is busy all the time.
+//! A single thread runs all requests about single objects, and another one all watches.
+//! Either can be a bottleneck that the sum over all threads does not show: on a machine with
+//! many cores, the process looks idle while that thread is always busy.
 
 use std::collections::HashMap;
 
-/// What the threads are for. A label has no other value, however many threads there are.
+/// The purposes of threads: all values of the label, however many threads there are.
 pub(super) const GROUPS: [&str; 9] =
     ["requests", "watches", "lists", "lease", "graph", "log", "supervisor", "allocator", "other"];
 
 /// The group of a thread.
 fn group_of(name: &str, is_main: bool) -> usize {
-    // The names of several threads may end with their number.
+    // The threads of a pool have a number at the end of their names.
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['-', ' ']);
     let name = match name {
-        // Carries the actors and all requests about single objects.
+        // Runs the actors and all requests about single objects.
         _ if is_main => "requests",
-        // jemalloc's own.
+        // The background thread of jemalloc.
         "jemalloc_bg_thd" => "allocator",
         name => name,
     };
     GROUPS.iter().position(|group| *group == name).unwrap_or(GROUPS.len() - 1)
 }
 
-/// The processor time of a thread in nanoseconds, of its `schedstat`.
+/// The CPU time of a thread in nanoseconds, from its `schedstat` file.
 fn of_schedstat(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The same of its `stat`, which counts ticks.
+/// The CPU time of a thread in nanoseconds, from its `stat` file, which counts ticks.
 fn of_stat(text: &str, ticks_per_second: u64) -> Option<u64> {
-    // The name comes before, in parentheses, and may contain anything.
+    // The name of the thread, in parentheses before these fields, may contain anything.
     let mut fields = text.rsplit_once(") ")?.1.split_ascii_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     let sum = ticks()?.checked_add(ticks()?)?;
     sum.checked_mul(1_000_000_000)?.checked_div(ticks_per_second)
 }
 
-/// What one look at a thread shows.
+/// The CPU time of one thread at one point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reading {
     thread: u32,
@@ -46,23 +46,23 @@ struct Reading {
     nanoseconds: u64,
 }
 
-/// The processor time by group. Threads that have ended still count, so it never falls.
+/// The CPU time by group. Threads that have ended still count, so it never falls.
 #[derive(Debug, Default)]
 pub(super) struct ThreadTimes {
     last: HashMap<u32, u64>,
     /// In nanoseconds, by group.
     sums: [u64; GROUPS.len()],
-    /// The operating system tells.
+    /// Whether the operating system reports CPU times of threads.
     known: bool,
 }
 
 impl ThreadTimes {
-    /// Takes a look. Changes nothing where the operating system does not tell.
+    /// Reads the CPU times. Does nothing if the operating system does not report them.
     pub(super) fn update(&mut self) {
         self.add(&read());
     }
 
-    /// Seconds by group; nothing where they are not known.
+    /// Seconds by group; empty if the operating system does not report them.
     pub(super) fn seconds(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let groups = GROUPS.into_iter().zip(self.sums).filter(|_| self.known);
         #[allow(clippy::cast_precision_loss)]
@@ -73,7 +73,7 @@ impl ThreadTimes {
         self.known |= !readings.is_empty();
         let mut now = HashMap::with_capacity(readings.len());
         for &Reading { thread, group, nanoseconds } in readings {
-            // A number that falls belongs to a new thread with the id of one that has ended.
+            // A lower number means that a new thread reuses the id of one that has ended.
             let before = self.last.get(&thread).copied().filter(|before| *before <= nanoseconds);
             self.sums[group] += nanoseconds - before.unwrap_or(0);
             now.insert(thread, nanoseconds);
@@ -86,13 +86,13 @@ impl ThreadTimes {
 fn read() -> Vec<Reading> {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let ticks_per_second = rustix::param::clock_ticks_per_second();
-    // One that cannot be read has just ended.
+    // A thread that cannot be read has just ended.
     let readings = threads.filter_map(|entry| {
         let path = entry.ok()?.path();
         let text = |file: &str| std::fs::read_to_string(path.join(file)).ok();
         let thread = path.file_name()?.to_str()?.parse().ok()?;
         let name = text("comm")?;
-        // Not every kernel has the one with nanoseconds.
+        // Not every kernel has `schedstat`, which counts nanoseconds.
         let precise = text("schedstat").and_then(|text| of_schedstat(&text));
         let nanoseconds = precise.or_else(|| of_stat(&text("stat")?, ticks_per_second))?;
         let group = group_of(name.trim_end(), thread == std::process::id());

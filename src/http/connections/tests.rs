@@ -8,7 +8,7 @@ fn address(number: u32) -> Source {
     Source::from(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 | number)))
 }
 
-/// The place that the kubelet's probe has.
+/// The connection slot of the kubelet's probe.
 fn probe(connections: &Connections) -> Arc<ConnectionSlot> {
     connections.admit(Source::from(IpAddr::V4(Ipv4Addr::LOCALHOST)))
 }

@@ -263,7 +263,7 @@ async fn too_many_requests_at_a_time_are_told_to_come_again_and_probes_are_not()
     };
     let (answers, ()) = tokio::join!(waiting, checks);
     assert!(answers.iter().all(|answer| is(answer, "200 ")), "{answers:?}");
-    assert!(is(&server.get("/metrics", "").await, "200 "), "their places are free again");
+    assert!(is(&server.get("/metrics", "").await, "200 "), "their slots are free again");
 }
 
 #[tokio::test]
@@ -281,7 +281,7 @@ async fn one_source_cannot_take_the_places_of_all_requests() {
 }
 
 /// The page is made at once and longer than what the system takes without a reader.
-/// Fails if its place is free while it is kept in memory for somebody who does not read.
+/// Fails if its slot is freed while the response is in memory for a client that does not read.
 #[tokio::test]
 async fn a_page_that_is_made_and_not_fetched_counts() {
     let server = Server::start(Listener::Debug, Protection::default()).await;
@@ -446,6 +446,6 @@ async fn a_page_that_hangs_does_not_hold_its_place() {
     let pages = Middleware::new(Listener::Debug, None).wrap(pages);
     let slot = Connections::new(Listener::Debug).admit(std::net::IpAddr::from([127, 0, 0, 1]).into());
     let request = Request::get("/").extension(slot).body(Body::empty()).unwrap();
-    let answer = tower::ServiceExt::oneshot(front, request).await.unwrap();
+    let answer = tower::ServiceExt::oneshot(pages, request).await.unwrap();
     assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
 }

@@ -1,41 +1,41 @@
-//! Recording what is decided, what for, and what comes of it.
+//! Metrics of decisions and their outcomes.
 
 use super::{Value, counter, float, gauge, histogram, names};
 use crate::telemetry::labels::AFTER_CONFLICT;
 use kube_gc_core::object::GroupResource;
 
-/// It was decided to do this to an object of this type, and this came of it.
+/// Counts a decision about an object of this type.
 pub fn decision(action: &'static str, outcome: &str, resource: &GroupResource) {
     let labels = [Value::Static(action), Value::Text(outcome), Value::Shown(resource)];
     counter(&names::DECISIONS, labels).increment(1);
 }
 
-/// So many bytes take up the last decisions, which are kept for people.
+/// Records the memory of the decision log.
 pub fn decision_log_bytes(bytes: usize) {
     gauge(&names::DECISION_LOG_BYTES, []).set(float(bytes));
 }
 
-/// A decision was the same as the one before, and is not logged again.
+/// Counts a decision that is not logged because it equals the previous one.
 pub fn decision_repeated() {
     counter(&names::DECISIONS_REPEATED, []).increment(1);
 }
 
-/// A deletion met a conflict and went on like this.
+/// Counts a conflict of a deletion by what follows.
 pub fn delete_conflict(next: &'static str) {
     counter(&names::DELETE_CONFLICTS, [Value::Static(next)]).increment(1);
 }
 
-/// The API server did not let us do this to an object of this type.
+/// Counts a write that the API server denied.
 pub fn denied_write(action: &'static str, resource: &GroupResource) {
     counter(&names::DENIED_WRITES, [Value::Static(action), Value::Shown(resource)]).increment(1);
 }
 
-/// What becomes of a patch that met a conflict.
+/// What follows a conflict of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchConflict {
-    /// The object is read again, and patched as it is now.
+    /// The object is read and patched again.
     ReadAgain,
-    /// Whoever wanted it decides anew.
+    /// The object is re-evaluated.
     GivenUp,
 }
 
@@ -53,33 +53,33 @@ impl PatchConflict {
 /// The lists that are patched.
 pub(in crate::telemetry) const LISTS: [&str; 2] = ["ownerReferences", "finalizers"];
 
-/// A patch of this list in an object's metadata met a conflict.
+/// Counts a conflict of a patch of this list in an object's metadata.
 pub fn patch_conflict(list: &'static str, next: PatchConflict) {
     counter(&names::PATCH_CONFLICTS, [Value::Static(list), Value::Static(next.label())]).increment(1);
 }
 
-/// An owner was looked for among those proved absent.
+/// Counts a lookup in the cache of absent owners.
 pub fn absent_owner_lookup(hit: bool) {
     let metric = if hit { &names::ABSENT_OWNER_HITS } else { &names::ABSENT_OWNER_MISSES };
     counter(metric, []).increment(1);
 }
 
-/// How many owners proved absent are remembered now.
+/// Records the size of the cache of absent owners.
 pub fn absent_owner_entries(count: usize) {
     gauge(&names::ABSENT_OWNER_ENTRIES, []).set(float(count));
 }
 
-/// How many owners are remembered now because their dependents were orphaned.
+/// Records the size of the cache of owners whose dependents were orphaned.
 pub fn orphaned_owner_entries(count: usize) {
     gauge(&names::ORPHANED_OWNER_ENTRIES, []).set(float(count));
 }
 
-/// A warning was not told because too many waited.
+/// Counts a warning event that was dropped because too many were queued.
 pub fn report_dropped() {
     counter(&names::REPORTS_DROPPED, []).increment(1);
 }
 
-/// The series of this part, as zeros.
+/// Creates the series of this module with the value zero.
 pub(super) fn zeros() {
     for next in AFTER_CONFLICT {
         counter(&names::DELETE_CONFLICTS, [Value::Static(next)]).increment(0);

@@ -1,4 +1,4 @@
-//! Recording the graph: its size, and what is wrong with what is in it.
+//! Metrics of the graph: its size, and invalid data in it.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ pub struct GraphSize {
     pub edges: usize,
     /// Memory, in bytes.
     pub bytes: usize,
-    /// References that lead to no type.
+    /// Owner references whose apiVersion and kind are not served.
     pub unresolved: usize,
     /// Links that have not been applied yet.
     pub outbox: usize,
 }
 
-/// How large a partition is now.
+/// Records the size of a partition.
 pub fn graph(partition: usize, size: &GraphSize) {
     let GraphSize { nodes, virtual_nodes, edges, bytes, unresolved, outbox } = *size;
     for (metric, count) in [
@@ -38,23 +38,23 @@ pub fn graph(partition: usize, size: &GraphSize) {
     }
 }
 
-/// The API server's store went back in time.
+/// Counts a restore of the API server's store.
 pub fn store_restored() {
     counter(&names::STORE_RESTORED, []).increment(1);
 }
 
-/// How long changes are on their way into the graph; looked up once.
+/// The time from the arrival of a change until the graph contains it.
 #[derive(Clone)]
 pub struct EventLag(Histogram);
 
 impl EventLag {
-    /// The metric; it is there from now on.
+    /// Looks up the metric, and creates its series.
     #[must_use]
     pub fn new() -> Self {
         Self(histogram(&names::EVENT_LAG, []))
     }
 
-    /// So many changes are in the graph this long after they came.
+    /// Records that this many changes took this long.
     pub fn took(&self, duration: Duration, count: usize) {
         self.0.record_many(duration, count);
     }
@@ -72,15 +72,15 @@ impl std::fmt::Debug for EventLag {
     }
 }
 
-/// Two different objects have one uid.
+/// Counts two different objects with one uid.
 pub fn uid_collision() {
     counter(&names::UID_COLLISIONS, []).increment(1);
 }
 
-/// Why a reference can never be right.
+/// Why an owner reference is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidReference {
-    /// The owner lives in another namespace.
+    /// The owner is in another namespace.
     NamespaceMismatch,
     /// A cluster-scoped object names a namespaced kind of owner.
     InvalidScope,
@@ -97,12 +97,12 @@ impl InvalidReference {
     }
 }
 
-/// A reference can never be right.
+/// Counts an invalid owner reference.
 pub fn invalid_reference(reason: InvalidReference) {
     counter(&names::INVALID_REFERENCES, [Value::Static(reason.label())]).increment(1);
 }
 
-/// The series of this part, as zeros.
+/// Creates the series of this module with the value zero.
 pub(super) fn zeros() {
     let _ = EventLag::new();
     for reason in InvalidReference::ALL {

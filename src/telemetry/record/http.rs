@@ -1,34 +1,34 @@
-//! Recording what the two listeners refuse, and the certificate that they show.
+//! Metrics of the two listeners and their certificate.
 
 use super::{Value, counter, float, gauge, names};
 
 /// The listeners.
 pub(in crate::telemetry) const LISTENERS: [&str; 2] = ["health", "debug"];
-/// What may come of a certificate that has changed.
+/// The results of a reload of the certificate.
 pub(in crate::telemetry) const RELOADS: [&str; 2] = ["loaded", "failed"];
 
-/// Why a connection or a request was refused.
+/// Why a connection or a request was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HttpRefusal {
-    /// No TLS was agreed upon, or not in time.
+    /// The TLS handshake failed or timed out.
     Handshake,
-    /// No request came in time.
+    /// No request arrived in time.
     Silent,
-    /// The head of the request is too long.
+    /// The headers of the request are too large.
     Head,
-    /// Neither GET nor HEAD.
+    /// The method is neither GET nor HEAD.
     Method,
-    /// It has a body.
+    /// The request has a body.
     Body,
-    /// Too many requests at a time.
+    /// Too many requests were in flight.
     Busy,
-    /// There is no token, or the API server does not know it.
+    /// The token is missing or unknown to the API server.
     Unauthenticated,
-    /// Its user may not.
+    /// The user lacks permission.
     Forbidden,
-    /// The API server cannot say who may.
+    /// The API server could not review the request.
     Unavailable,
-    /// The answer took too long.
+    /// The response took too long.
     Timeout,
 }
 
@@ -62,39 +62,39 @@ impl HttpRefusal {
     }
 }
 
-/// A listener refused something.
+/// Counts a connection or request that a listener rejected.
 pub fn http_refused(listener: &'static str, refusal: HttpRefusal) {
     counter(&names::HTTP_REFUSALS, [Value::Static(listener), Value::Static(refusal.label())]).increment(1);
 }
 
-/// How many connections a listener has open.
+/// Records the number of open connections of a listener.
 pub fn http_connections(listener: &'static str, open: usize) {
     gauge(&names::HTTP_CONNECTIONS, [Value::Static(listener)]).set(float(open));
 }
 
-/// A listener closed a connection for another one.
+/// Counts a connection that a listener closed to make room for a new one.
 pub fn http_connection_evicted(listener: &'static str) {
     counter(&names::HTTP_CONNECTIONS_EVICTED, [Value::Static(listener)]).increment(1);
 }
 
-/// The files of the certificate have changed and are shown from now on.
+/// Records that the changed certificate files were loaded.
 pub fn certificate_loaded() {
     counter(&names::TLS_RELOADS, [Value::Static("loaded")]).increment(1);
     gauge(&names::TLS_STALE, []).set(0.0);
 }
 
-/// The files of the certificate have changed and cannot be used.
+/// Records that the changed certificate files cannot be used.
 pub fn certificate_failed() {
     counter(&names::TLS_RELOADS, [Value::Static("failed")]).increment(1);
     gauge(&names::TLS_STALE, []).set(1.0);
 }
 
-/// The files are what is shown, again: what they were in between could not be used.
+/// Records that unusable certificate files were reverted to those in use.
 pub fn certificate_restored() {
     gauge(&names::TLS_STALE, []).set(0.0);
 }
 
-/// The series of this part, as zeros.
+/// Creates the series of this module with the value zero.
 pub(super) fn zeros() {
     for listener in LISTENERS {
         http_connections(listener, 0);

@@ -1,25 +1,25 @@
-//! Recording who leads, and what the write gate refuses.
+//! Metrics of leader election and the write gate.
 
 use std::time::Duration;
 
 use super::{Value, counter, gauge, names};
 
-/// Why a write may not be sent.
+/// Why the write gate refuses a write.
 pub(in crate::telemetry) const GATE_REASONS: [&str; 4] = ["standby", "expired", "rebuilding", "dry_run"];
 
-/// A write was not sent.
+/// Counts a write that the gate refused.
 pub fn gate_refused(reason: &'static str) {
     counter(&names::GATE_REFUSALS, [Value::Static(reason)]).increment(1);
 }
 
-/// What becomes of a replica and the lease.
+/// A change of leadership of this replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LeaseTransition {
-    /// It leads from now on.
+    /// This replica acquired the Lease.
     Acquired,
-    /// It could not renew, or another one has it.
+    /// It could not renew the Lease, or another replica holds it.
     Lost,
-    /// It gave it back at its end.
+    /// It released the Lease at shutdown.
     Released,
 }
 
@@ -35,35 +35,35 @@ impl LeaseTransition {
     }
 }
 
-/// A replica came to lead, or ceased to.
+/// Records a change of leadership.
 pub fn lease_transition(transition: LeaseTransition) {
     counter(&names::LEADER_TRANSITIONS, [Value::Static(transition.label())]).increment(1);
     gauge(&names::LEADER, []).set(if transition == LeaseTransition::Acquired { 1.0 } else { 0.0 });
 }
 
-/// This replica takes part in an election, and does not lead yet. Without this there is
-/// no series of who leads, so nobody takes a collector that is alone for one that lacks
-/// a leader.
+/// Records that this replica takes part in leader election and is a standby. Without leader
+/// election the series does not exist, so a single collector is not mistaken for one
+/// without a leader.
 pub fn election() {
     gauge(&names::LEADER, []).set(0.0);
 }
 
-/// A request for the lease failed.
+/// Counts a failed request for the Lease.
 pub fn lease_error() {
     counter(&names::LEASE_ERRORS, []).increment(1);
 }
 
-/// How long the lease is still good for writes.
+/// Records for how long the Lease still permits writes.
 pub fn lease_remaining(time: Duration) {
     gauge(&names::LEASE_REMAINING, []).set(time);
 }
 
-/// How long ago the lease was renewed, as far as this replica knows.
+/// Records the time since the last renewal of the Lease that this replica knows of.
 pub fn lease_age(time: Duration) {
     gauge(&names::LEASE_AGE, []).set(time);
 }
 
-/// The series of this part, as zeros.
+/// Creates the series of this module with the value zero.
 pub(super) fn zeros() {
     for transition in LeaseTransition::ALL {
         counter(&names::LEADER_TRANSITIONS, [Value::Static(transition.label())]).increment(0);

@@ -1,18 +1,18 @@
-//! Recording the process itself.
+//! Metrics of the process.
 
 use super::{Value, float, gauge, names};
 
-/// How many asynchronous tasks have not ended.
+/// Records the number of asynchronous tasks that have not ended.
 pub fn tasks(count: usize) {
     gauge(&names::TASKS, []).set(float(count));
 }
 
-/// How many bytes of the log wait to be written.
+/// Records the bytes of the log that wait to be written.
 pub fn log_waiting(bytes: usize) {
     gauge(&names::LOG_WAITING, []).set(float(bytes));
 }
 
-/// What is running.
+/// Records the version, the revision and the compiler of the build.
 pub(in crate::telemetry) fn build_info() {
     let version = Value::Static(env!("CARGO_PKG_VERSION"));
     let revision =

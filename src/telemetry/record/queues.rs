@@ -1,4 +1,4 @@
-//! Recording the queues: Kubernetes' workqueue family, and what it does not show.
+//! Metrics of the queues: Kubernetes' workqueue family, and further ones.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use metrics::{Counter, Gauge, Histogram};
 
 use super::{Value, counter, float, gauge, histogram, names};
 
-/// A queue, by the name that Kubernetes gave it.
+/// A work queue, with Kubernetes' name for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Queue {
-    /// What the watches have told and the graph has not taken in.
+    /// Changes from the watches that the graph has not applied.
     GraphChanges,
-    /// The delete pool's.
+    /// The queue of the delete pool.
     AttemptToDelete,
-    /// The delete pool's, for objects that name very many owners.
+    /// The queue of the delete pool for objects with very many owners.
     AttemptToDeleteLarge,
-    /// The orphan pool's.
+    /// The queue of the orphan pool.
     AttemptToOrphan,
 }
 
 impl Queue {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 4] =
         [Self::GraphChanges, Self::AttemptToDelete, Self::AttemptToDeleteLarge, Self::AttemptToOrphan];
 
-    /// Those that have workers.
+    /// The queues that have workers.
     pub const POOLS: [Self; 3] = [Self::AttemptToDelete, Self::AttemptToDeleteLarge, Self::AttemptToOrphan];
 
     /// The name, as in the label `name` of the workqueue metrics.
@@ -39,7 +39,7 @@ impl Queue {
     }
 }
 
-/// The metrics of one queue, looked up once: workers record for each object.
+/// The metrics of one queue. They are looked up once, because workers record for each object.
 #[derive(Clone)]
 pub struct QueueMetrics {
     depth: Gauge,
@@ -55,27 +55,27 @@ pub struct QueueMetrics {
     error_bytes: Gauge,
 }
 
-/// What is sampled of a queue from time to time.
+/// A periodic sample of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueSample {
     /// Keys that wait for a worker.
     pub ready: usize,
-    /// Keys that are being worked on.
+    /// Keys that workers are processing.
     pub processing: usize,
-    /// Keys whose last try failed and that wait for the next one.
+    /// Keys whose last attempt failed and that wait for the next one.
     pub delayed: usize,
-    /// Keys that wait for the world to change.
+    /// Keys that wait for a change in the cluster.
     pub parked: usize,
-    /// How many bytes the errors of failing keys take up.
+    /// Memory for the errors of failing keys.
     pub error_bytes: usize,
-    /// How long all work under way has taken so far, added up.
+    /// Sum of the time that all work in progress has taken so far.
     pub unfinished: Duration,
-    /// How long the longest work under way has taken so far.
+    /// Time that the longest work in progress has taken so far.
     pub longest_running: Duration,
 }
 
 impl QueueMetrics {
-    /// The metrics of a queue; they are there, as zeros, from now on.
+    /// Looks up the metrics of a queue, and creates their series with the value zero.
     #[must_use]
     pub fn new(queue: Queue) -> Self {
         let name = || [Value::Static(queue.name())];
@@ -99,38 +99,38 @@ impl QueueMetrics {
         self.adds.increment(u64::try_from(count).unwrap_or(u64::MAX));
     }
 
-    /// So many keys have been queued since the queue was made: for queues that
-    /// count themselves.
+    /// Sets the number of keys added since the queue was created, for queues that count
+    /// themselves.
     pub fn added_in_total(&self, count: u64) {
         self.adds.absolute(count);
     }
 
-    /// A key came to a worker after this time.
+    /// Records how long a key waited for a worker.
     pub fn waited(&self, duration: Duration) {
         self.queue_duration.record(duration);
     }
 
-    /// So many keys came to a worker after this time each.
+    /// Records that this many keys each waited this long for a worker.
     pub fn waited_each(&self, duration: Duration, count: usize) {
         self.queue_duration.record_many(duration, count);
     }
 
-    /// The work on a key ended after this time.
+    /// Records how long the work on a key took.
     pub fn worked(&self, duration: Duration) {
         self.work_duration.record(duration);
     }
 
-    /// The work on so many keys ended after this time each.
+    /// Records that the work on this many keys took this long each.
     pub fn worked_each(&self, duration: Duration, count: usize) {
         self.work_duration.record_many(duration, count);
     }
 
-    /// So many retries have there been since the queue was made.
+    /// Sets the number of retries since the queue was created.
     pub fn retried_in_total(&self, count: u64) {
         self.retries.absolute(count);
     }
 
-    /// How the queue is now.
+    /// Records a sample.
     pub fn sample(&self, sample: &QueueSample) {
         let QueueSample { ready, processing, delayed, parked, error_bytes, unfinished, longest_running } =
             *sample;
@@ -150,12 +150,12 @@ impl std::fmt::Debug for QueueMetrics {
     }
 }
 
-/// A worker panicked and was started again.
+/// Counts a worker that panicked and was restarted.
 pub fn worker_restarted(queue: Queue) {
     counter(&names::WORKER_RESTARTS, [Value::Static(queue.name())]).increment(1);
 }
 
-/// The series of this part, as zeros.
+/// Creates the series of this module with the value zero.
 pub(super) fn zeros() {
     for queue in Queue::ALL {
         let _ = QueueMetrics::new(queue);

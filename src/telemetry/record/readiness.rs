@@ -1,8 +1,8 @@
-//! Recording whether the collector is ready.
+//! The metric of readiness.
 
 use super::{gauge, names};
 
-/// Whether it calls itself ready.
+/// Records whether `/readyz` answers 200.
 pub fn ready(ready: bool) {
     gauge(&names::READY, []).set(if ready { 1.0 } else { 0.0 });
 }

@@ -1,12 +1,12 @@
-//! Recording resource types: what comes in of them, and how their monitors do.
+//! Metrics of resource types: their events and their monitors.
 
 use metrics::Counter;
 
 use super::{Value, counter, float, gauge, names};
 use kube_gc_core::object::GroupResource;
 
-/// What comes in of one type, counted. Looked up once: there may be a million events
-/// in a second.
+/// The counters of incoming events of one type. They are looked up once, because there may be
+/// a million events per second.
 #[derive(Clone)]
 pub struct EventMetrics {
     listed: Counter,
@@ -16,7 +16,7 @@ pub struct EventMetrics {
     bookmark: Counter,
 }
 
-/// How something came in.
+/// The kind of an incoming event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// An object in a list.
@@ -32,10 +32,10 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 5] = [Self::Listed, Self::Added, Self::Modified, Self::Deleted, Self::Bookmark];
 
-    /// The label's value.
+    /// The value of the label.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl EventKind {
 }
 
 impl EventMetrics {
-    /// The metrics of a type; they are there, as zeros, from now on.
+    /// Looks up the counters of a type, and creates their series with the value zero.
     #[must_use]
     pub fn new(resource: &GroupResource) -> Self {
         let of =
@@ -63,7 +63,7 @@ impl EventMetrics {
         }
     }
 
-    /// So many came in.
+    /// Counts incoming events.
     pub fn came(&self, kind: EventKind, count: usize) {
         let counter = match kind {
             EventKind::Listed => &self.listed,
@@ -82,29 +82,29 @@ impl std::fmt::Debug for EventMetrics {
     }
 }
 
-/// A monitor failed unexpectedly and was started again.
+/// Counts a monitor that failed unexpectedly and was restarted.
 pub fn monitor_restarted() {
     counter(&names::MONITOR_RESTARTS, []).increment(1);
 }
 
-/// How far a monitor is.
+/// The state of a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MonitorState {
-    /// Listing for the first time; nothing has gone wrong so far.
+    /// The first list is in progress, without an error so far.
     Syncing,
-    /// Its list and everything since is in the graph.
+    /// The graph contains its list and all later events.
     Synced,
-    /// It cannot be listed or watched.
+    /// Its type cannot be listed or watched.
     Failing,
-    /// Its type is no longer served; the last events are being taken in.
+    /// Its type is no longer served, and the graph is applying the last events.
     Draining,
 }
 
 impl MonitorState {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::Syncing, Self::Synced, Self::Failing, Self::Draining];
 
-    /// The label's value.
+    /// The value of the label.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -116,38 +116,38 @@ impl MonitorState {
     }
 }
 
-/// How many monitors are in a state now.
+/// Records the number of monitors in a state.
 pub fn monitors(state: MonitorState, count: usize) {
     gauge(&names::MONITORS, [Value::Static(state.label())]).set(float(count));
 }
 
-/// Whether a type is synced. Call with `true` when it is no longer served, too:
-/// a series cannot be taken back, and a type that is gone is nobody's problem.
+/// Records whether a type is synced. To be called with `true` when it is no longer served,
+/// because a series cannot be removed at once and would keep an alert firing.
 pub fn resource_synced(group: &str, version: &str, resource: &str, synced: bool) {
     let labels = [Value::Text(group), Value::Text(version), Value::Text(resource)];
     gauge(&names::RESOURCE_UNSYNCED, labels).set(if synced { 0.0 } else { 1.0 });
 }
 
-/// A type could not be listed or watched.
+/// Counts a list or watch that failed.
 pub fn resource_sync_error(group: &str, version: &str, resource: &str) {
     let labels = [Value::Text(group), Value::Text(version), Value::Text(resource)];
     counter(&names::RESOURCE_SYNC_ERRORS, labels).increment(1);
     counter(&names::RESOURCES_SYNC_ERRORS, []).increment(1);
 }
 
-/// Discovery failed, as a whole or for some group.
+/// Counts a failure of discovery, as a whole or for one group.
 pub fn discovery_error() {
     counter(&names::DISCOVERY_ERRORS, []).increment(1);
     counter(&names::RESOURCES_SYNC_ERRORS, []).increment(1);
 }
 
-/// Whether a part of the API cannot be discovered.
+/// Records whether a part of the API cannot be discovered.
 pub fn undiscovered(group: &str, version: Option<&str>, failing: bool) {
     let labels = [Value::Text(group), Value::Text(version.unwrap_or_default())];
     gauge(&names::UNDISCOVERED, labels).set(if failing { 1.0 } else { 0.0 });
 }
 
-/// The series of this part, as zeros.
+/// Creates the series of this module with the value zero.
 pub(super) fn zeros() {
     for state in MonitorState::ALL {
         monitors(state, 0);

@@ -1,4 +1,4 @@
-//! Recording what cannot be finished.
+//! Metrics of stuck objects, and the reasons why objects are stuck.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub enum StuckReason {
     Throttled,
     /// The worker panicked on it.
     Panicked,
-    /// The kind or version of an owner is not served, or the owner's look-up failed.
+    /// The kind or version of an owner is not served, or the lookup of the owner failed.
     Unresolved,
     /// An owner exists that no monitor has shown yet.
     NotObserved,
@@ -37,7 +37,7 @@ pub enum StuckReason {
 }
 
 impl StuckReason {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 13] = [
         Self::Conflict,
         Self::Denied,
@@ -54,7 +54,7 @@ impl StuckReason {
         Self::Deferred,
     ];
 
-    /// The word, in metrics and on the debug pages.
+    /// The name in metrics and on the debug pages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -94,15 +94,14 @@ impl StuckReason {
         }
     }
 
-    /// The reason of a word.
+    /// Parses a name of [`as_str`](Self::as_str).
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word)
     }
 
-    /// How long an object must have been in this state to be called stuck. A single
-    /// conflict, a list that is a moment late or an orphaning that goes well is over
-    /// before anybody could look; a denial is not.
+    /// How long an object must have been in this state to count as stuck. A single conflict, a
+    /// late list or a successful orphaning ends within moments; a denial does not.
     #[must_use]
     pub const fn patience(self) -> Duration {
         match self {
@@ -121,14 +120,14 @@ impl StuckReason {
     }
 }
 
-/// So many objects are stuck for this reason, the first of them for so long.
+/// Records how many objects are stuck for this reason, and the age of the oldest.
 pub fn stuck(reason: StuckReason, count: usize, oldest: Duration) {
     let labels = || [Value::Static(reason.as_str())];
     gauge(&names::STUCK_OBJECTS, labels()).set(float(count));
     gauge(&names::STUCK_OLDEST_AGE, labels()).set(oldest);
 }
 
-/// The series of this part, as zeros.
+/// Creates the series of this module with the value zero.
 pub(super) fn zeros() {
     for reason in StuckReason::ALL {
         stuck(reason, 0, Duration::ZERO);
