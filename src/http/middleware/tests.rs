@@ -440,7 +440,7 @@ async fn a_connection_without_a_handshake_is_closed() {
 }
 
 #[tokio::test]
-async fn a_page_that_hangs_does_not_hold_its_place() {
+async fn a_page_that_hangs_does_not_hold_its_slot() {
     tokio::time::pause();
     let pages = Router::new().route("/", get(std::future::pending::<&str>));
     let pages = Middleware::new(Listener::Debug, None).wrap(pages);
