@@ -8,8 +8,8 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
     if !http.debug_listen.ip().is_loopback() && !access.listeners.include(Listener::Debug) {
         warnings.push(format!(
-            "the debug pages on {} can be read by whoever can reach that address: they show the names of all \
-             objects that own or are owned; `access.listeners` can ask the cluster who may",
+            "everyone who can reach {} can read the debug pages, which show the names of all owners and \
+             dependents; set `access.listeners` to require authorization",
             http.debug_listen
         ));
     }
@@ -17,8 +17,8 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
         let in_the_clear = access.listeners.include(listener) && !tls.listeners.include(listener);
         if in_the_clear && !address.ip().is_loopback() {
             warnings.push(format!(
-                "tokens come to {address} in the clear: whoever can read that network can use them; \
-                 `tls.listeners` switches encryption on"
+                "tokens are sent to {address} without encryption, and anyone who can read that network can use them; \
+                 set `tls.listeners` to require TLS"
             ));
         }
     }
@@ -50,7 +50,11 @@ mod tests {
         ] {
             let warned = warnings(&settings(tls, access));
             assert_eq!(warned.len(), usize::from(expected), "{tls:?} {access:?}: {warned:?}");
-            assert!(warned.iter().all(|text| text.starts_with("tokens come to 0.0.0.0:8080 in the clear")));
+            assert!(
+                warned
+                    .iter()
+                    .all(|text| text.starts_with("tokens are sent to 0.0.0.0:8080 without encryption"))
+            );
         }
     }
 
@@ -58,7 +62,10 @@ mod tests {
     fn open_debug_pages_are_warned_about_unless_somebody_is_asked() {
         let mut settings = settings(Listeners::Debug, Listeners::None);
         settings.http.debug_listen = "0.0.0.0:8081".parse().unwrap();
-        assert!(warnings(&settings)[0].starts_with("the debug pages on 0.0.0.0:8081 can be read by whoever"));
+        assert!(
+            warnings(&settings)[0]
+                .starts_with("everyone who can reach 0.0.0.0:8081 can read the debug pages")
+        );
         settings.access.listeners = Listeners::Debug;
         assert_eq!(warnings(&settings), [""; 0]);
     }

@@ -48,7 +48,7 @@ fn things() -> Undiscovered {
     }
 }
 
-/// Answers what it was made with.
+/// Returns fixed answers.
 struct Fake {
     readiness: Readiness,
     ready_keys: usize,
@@ -390,7 +390,7 @@ async fn before_discovery_and_sync_it_is_not_ready_and_says_why() {
     assert!(!Readiness::default().ready(), "nothing checked is not ready");
 }
 
-// Over real sockets: what the routers alone do not show.
+// Tests over real sockets, which also cover the listeners.
 
 async fn exchange(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -414,11 +414,11 @@ async fn a_listener_serves_until_it_is_told_to_stop() {
         assert!(answer.starts_with(&format!("HTTP/{version} 200 OK\r\n")), "{answer}");
         assert!(answer.ends_with("\r\n\r\nok"), "{answer}");
     }
-    // An idle connection does not hold up the end.
+    // An idle connection does not delay shutdown.
     let mut idle = TcpStream::connect(address).await.unwrap();
     idle.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     idle.readable().await.unwrap();
-    // The time stands still while there is anything to do: an end that waits for nothing takes none.
+    // The paused clock advances only when no task can run, so a shutdown without waits takes no time.
     tokio::time::pause();
     shutdown.cancel();
     tokio::time::timeout(Duration::from_secs(2), server).await.unwrap().unwrap();

@@ -72,7 +72,7 @@ async fn a_type_that_cannot_be_listed_from_the_start_holds_up_nobody() -> Result
     let ready = collector.get("/readyz?verbose").await?;
     ensure!(ready.status == 200, "{}", ready.body);
     let line = ready.body.lines().find(|line| line.contains(WIDGETS)).context("not in /readyz")?;
-    ensure!(line.contains("an error made by the test") && line.contains("not synced since"), "{line}");
+    ensure!(line.contains("an error made by the test") && line.contains("not been synced since"), "{line}");
     let monitor = monitor_of_widgets(&collector).await?;
     let error = monitor["last_error"].as_str().unwrap_or_default();
     ensure!(monitor["synced"] == false && error.contains("an error made by the test"), "{monitor}");

@@ -4,7 +4,7 @@ use futures::FutureExt as _;
 
 use super::*;
 
-/// Knows one token, and lets its owner see one page.
+/// Knows one token, and allows its user one page.
 #[derive(Clone, Default)]
 struct Fake {
     asked: Arc<Mutex<Vec<String>>>,
@@ -52,7 +52,7 @@ async fn admit(authorizer: &Authorizer, token: &str, path: &str) -> Result<(), R
 async fn admit_from(authorizer: &Authorizer, token: &str, path: &str, host: u8) -> Result<(), Rejection> {
     let source = std::net::IpAddr::from([10, 0, 0, host]).into();
     let answer = authorizer.admit(Token::new(token).unwrap(), path, source).await;
-    // Until what was asked is noted.
+    // Waits until the answer is in the cache.
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
@@ -119,8 +119,8 @@ async fn users_of_one_name_and_different_groups_are_different() {
     }
 }
 
-/// Whoever reaches a listener can make up tokens: each was a request to the API server,
-/// as fast as it answered.
+/// Fails if a client can cause a review for each token that it makes up, as fast as the API
+/// server answers.
 #[tokio::test]
 async fn made_up_tokens_cost_the_api_server_little_and_keep_nobody_else_out() {
     tokio::time::pause();
@@ -136,10 +136,10 @@ async fn made_up_tokens_cost_the_api_server_little_and_keep_nobody_else_out() {
     assert_eq!((fake.asked().len(), refused), (rate::BURST as usize, 1000 - rate::BURST as usize));
     assert_eq!(admit_from(&authorizer, "good", "/metrics", 2).await, Ok(()), "it is known");
     tokio::time::advance(ALLOWED_FOR).await;
-    assert_eq!(admit_from(&authorizer, "good", "/metrics", 1).await, Ok(()), "asked for anew");
+    assert_eq!(admit_from(&authorizer, "good", "/metrics", 1).await, Ok(()), "reviewed again");
 }
 
-/// Each path was asked about and remembered, however long: 1,024 of 60 KiB.
+/// Fails if paths of any length are reviewed and cached: 1,024 of 60 KiB.
 #[tokio::test]
 async fn a_user_makes_us_neither_ask_about_nor_remember_what_is_no_page() {
     tokio::time::pause();

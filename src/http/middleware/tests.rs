@@ -22,10 +22,10 @@ use crate::http::connections::{Connections, MAX_CONNECTIONS, MAX_REQUESTS_PER_SO
 use crate::http::serve::max_header_size;
 use crate::http::{Certificates, Protection, Reviewer, TlsFiles, bind};
 
-/// A page that is longer than what fits between two sockets.
+/// A page that is larger than the buffers of both sockets.
 static LONG: [u8; 16 << 20] = [b'x'; 16 << 20];
 
-/// Knows the token `good`, whose owner may see everything.
+/// Knows the token `good`, whose user may read all pages.
 struct Fake;
 
 impl Reviewer for Fake {
@@ -42,12 +42,12 @@ impl Reviewer for Fake {
     }
 }
 
-/// Pages on a free port, until it is dropped.
+/// Serves pages on a free port until it is dropped.
 struct Server {
     address: SocketAddr,
-    /// How many have come to `/wait`.
+    /// The number of requests to `/wait`.
     waiting: Arc<Semaphore>,
-    /// Lets them go on.
+    /// Lets requests to `/wait` finish.
     go_on: Arc<Notify>,
     _end: DropGuard,
 }
@@ -92,14 +92,14 @@ impl Server {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// From one of this machine's addresses.
+    /// Connects from one of this machine's addresses.
     async fn connect_from(&self, host: u8) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, host], 0).into()).unwrap();
         socket.connect(self.address).await.unwrap()
     }
 
-    /// What comes back for a request, as text, until the connection is closed.
+    /// Sends a request and returns all data until the connection is closed, as text.
     async fn send(&self, request: &str) -> String {
         exchange(self.connect().await, request).await
     }
@@ -174,8 +174,8 @@ async fn other_methods_and_bodies_are_refused_unread() {
     }
     let head = server.send(&format!("HEAD /livez HTTP/1.1\r\n{close}\r\n")).await;
     assert!(is(&head, "200 ") && head.ends_with("\r\n\r\n"), "{head}");
-    // The body is announced and never comes: nobody waits for it, and nothing that
-    // follows on this connection is taken for a request.
+    // The headers announce a body that never arrives. The listener does not wait for it, and
+    // does not parse later data on this connection as a request.
     for announced in ["Content-Length: 1000000000", "Transfer-Encoding: chunked"] {
         let request = format!("GET /livez HTTP/1.1\r\nHost: x\r\n{announced}\r\n\r\n");
         assert!(is(&server.send(&request).await, "413 "));
@@ -186,7 +186,7 @@ async fn other_methods_and_bodies_are_refused_unread() {
     assert!(is(&empty, "200 "), "{empty}");
 }
 
-/// What a proxy before the listener could take for one request is not taken for two.
+/// Request smuggling: data that a proxy may parse as one request is not parsed as two.
 #[tokio::test]
 async fn what_can_be_read_in_two_ways_is_refused_and_nothing_follows_it() {
     let server = Server::start(Listener::Health, Protection::default()).await;
@@ -221,7 +221,7 @@ async fn no_other_protocol_is_spoken() {
     assert!(is(&server.send(&format!("CONNECT x:1 HTTP/1.1\r\n{close}")).await, "405 "));
     let answer = server.send(&format!("GET http://livez/metrics HTTP/1.1\r\n{close}")).await;
     assert!(is(&answer, "401 "), "the path counts, whatever the host: {answer}");
-    // Each request of a pipeline is looked at by itself.
+    // Each request of a pipeline is checked separately.
     let pipeline = format!("GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /metrics HTTP/1.1\r\n{close}");
     let answer = server.send(&pipeline).await;
     assert!(is(&answer, "200 ") && answer.contains("HTTP/1.1 401 "), "{answer}");
@@ -235,7 +235,7 @@ async fn long_heads_are_refused() {
         let within = "x".repeat(most - 1000);
         assert!(is(&server.get(&format!("/livez?{within}"), "").await, "200 "));
         assert!(is(&server.get("/livez", &format!("A: {within}\r\n")).await, "200 "));
-        // A few bytes too many, so that all are read before the answer.
+        // Only a few bytes too many, so that all are read before the response.
         let beyond = "x".repeat(most);
         assert!(is(&server.get("/livez", &format!("A: {beyond}\r\n")).await, "431 "));
         assert!(is(&server.get("/livez", &"A: b\r\n".repeat(60)).await, "200 "));
@@ -280,7 +280,7 @@ async fn one_source_cannot_take_the_places_of_all_requests() {
     assert!(answers.iter().all(|answer| is(answer, "200 ")), "{answers:?}");
 }
 
-/// The page is made at once and longer than what the system takes without a reader.
+/// The page is complete at once, and larger than what the system buffers without a reader.
 /// Fails if its slot is freed while the response is in memory for a client that does not read.
 #[tokio::test]
 async fn a_page_that_is_made_and_not_fetched_counts() {
@@ -317,13 +317,13 @@ async fn an_answer_that_is_still_being_sent_counts() {
     }
     assert!(is(&server.get("/metrics", "").await, "503 "));
     drop(readers);
-    // Until it is noticed that nobody is there any more.
+    // Waits until the server notices that the client is gone.
     while !is(&server.get("/metrics", "").await, "200 ") {
         tokio::task::yield_now().await;
     }
 }
 
-/// Whether the other side has closed the connection.
+/// Whether the server has closed the connection.
 async fn is_closed(stream: &mut TcpStream) -> bool {
     !matches!(
         tokio::time::timeout(Duration::from_secs(60), stream.read(&mut [0; 1])).await,
@@ -339,7 +339,7 @@ async fn connections_that_send_nothing_go_for_others() {
         silent.push(server.connect_from(2).await);
     }
     assert!(is(&server.get("/livez", "").await, "200 "));
-    // Those that are left wait for longer than this takes.
+    // The remaining connections stay open for longer than this test takes.
     assert!(is_closed(&mut silent[0]).await && is_closed(&mut silent[MAX_CONNECTIONS - 1]).await);
     let mut last = silent.pop().unwrap();
     let request = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
@@ -347,7 +347,7 @@ async fn connections_that_send_nothing_go_for_others() {
     assert!(last.read(&mut [0; 1024]).await.unwrap() > 0, "the last one is not evicted");
 }
 
-/// Pipelined requests whose answers nobody reads are neither idle nor under way.
+/// Pipelined requests whose responses the client does not read are neither idle nor in flight.
 #[tokio::test]
 async fn connections_whose_answers_are_not_read_go_for_others() {
     let server = Server::start(Listener::Health, Protection::default()).await;
@@ -355,7 +355,7 @@ async fn connections_whose_answers_are_not_read_go_for_others() {
     let mut clogged = Vec::new();
     for _ in 0..MAX_CONNECTIONS {
         let stream = server.connect_from(2).await;
-        // As much as is taken: the server stops to read when it cannot write.
+        // Writes as much as the server reads: it stops reading when it cannot write.
         let _ = stream.try_write(many.as_bytes());
         clogged.push(stream);
     }
@@ -364,8 +364,8 @@ async fn connections_whose_answers_are_not_read_go_for_others() {
     }
 }
 
-/// A byte now and then is no request. Real time would be too long, and the clock of the
-/// test does not wait for the network: the listener's part is served by a pipe.
+/// A byte now and then is not a request. Real time would take too long, and the paused clock
+/// does not wait for the network, so a pipe replaces the connection.
 #[tokio::test]
 async fn a_head_that_comes_in_drops_is_given_up() {
     tokio::time::pause();
@@ -386,7 +386,7 @@ async fn a_head_that_comes_in_drops_is_given_up() {
     assert!(start.elapsed() <= Duration::from_secs(6), "{:?}", start.elapsed());
 }
 
-/// A certificate of its own, and a client that trusts it.
+/// A self-signed certificate, and a client that trusts it.
 fn tls() -> (Protection, TlsConnector) {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
@@ -428,9 +428,9 @@ async fn a_connection_without_a_handshake_is_closed() {
     let mut stream = server.connect().await.into_std().unwrap();
     stream.set_nonblocking(false).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    // The time stands still until there is nothing else to do. It does not wait for the network: a
-    // limit of ours might be over before the server has seen the connection, so whoever waits for
-    // the end does it elsewhere, in real time.
+    // The paused clock advances when no task can run, and does not wait for the network. A
+    // timeout here might expire before the server has seen the connection, so another thread
+    // waits for the end in real time.
     let start = tokio::time::Instant::now();
     tokio::time::pause();
     let (end, ended) = tokio::sync::oneshot::channel();

@@ -1,4 +1,4 @@
-//! The pages on what was decided and on what is stuck.
+//! Tests of `/debug/decisions` and `/debug/stuck`.
 
 use super::*;
 use crate::telemetry::StuckReason;
@@ -13,7 +13,7 @@ fn object() -> ObjectView {
     }
 }
 
-/// Says in the decision's words what it was asked.
+/// Returns the query in the fields of a decision.
 pub fn decisions(query: &DecisionQuery) -> DecisionsPage {
     let asked = DecisionView {
         more_owners: 0,
@@ -40,7 +40,7 @@ pub fn decisions(query: &DecisionQuery) -> DecisionsPage {
     DecisionsPage { total: 7, capacity: 2, decisions: vec![asked], disagreements: None }
 }
 
-/// The same for what is stuck; something is broken about the namespace `broken`.
+/// Returns the query in the fields of a stuck object; fails for the namespace `broken`.
 pub fn stuck(query: &StuckQuery) -> Result<StuckPage, Ended> {
     if query.namespace == Namespace::parse("broken") {
         return Err(Ended);

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::telemetry::Exporter;
 
-/// A volume with certificate and key, as the kubelet mounts a Secret.
+/// A volume with certificate and key, like a Secret that the kubelet mounts.
 struct Volume(TempDir);
 
 /// Certificate and key, in PEM.
@@ -26,7 +26,7 @@ impl Volume {
         volume
     }
 
-    /// Both change at once, by one link.
+    /// Replaces both files at once through one symbolic link.
     fn set(&self, certificate: &str, key: &str) {
         let directory = tempfile::tempdir_in(self.0.path()).unwrap().keep();
         std::fs::write(directory.join("tls.crt"), certificate).unwrap();
@@ -71,7 +71,7 @@ fn what_cannot_be_used_is_reported_once_and_the_last_one_shown_on() {
         let stale = |value| format!("kube_gc_tls_certificate_stale {value}\n");
         let failed = "kube_gc_tls_reloads_total{result=\"failed\"} 1\n";
 
-        // The certificate comes before its key.
+        // The new certificate is written before its key.
         volume.set(&second, &key);
         certificates.reload();
         assert!(!exporter.render().contains(&stale(1)), "perhaps it is on its way");
@@ -85,7 +85,7 @@ fn what_cannot_be_used_is_reported_once_and_the_last_one_shown_on() {
         assert_eq!(shown(&certificates), der(&second));
         assert!(exporter.render().contains(&stale(0)));
 
-        // Gone, and back.
+        // The files disappear and return.
         std::fs::remove_file(volume.0.path().join("..data")).unwrap();
         certificates.reload();
         certificates.reload();
