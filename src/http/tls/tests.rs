@@ -42,7 +42,7 @@ impl Volume {
 }
 
 fn shown(certificates: &Certificates) -> CertificateDer<'static> {
-    certificates.shown.0.read().unwrap().cert[0].clone()
+    certificates.current.0.read().unwrap().cert[0].clone()
 }
 
 fn der(pem: &str) -> CertificateDer<'static> {
@@ -58,7 +58,7 @@ fn a_new_certificate_is_shown_as_soon_as_it_is_seen() {
     volume.set(&format!("{second}{first}"), &next_key);
     certificates.reload();
     assert_eq!(shown(&certificates), der(&second));
-    assert_eq!(certificates.shown.0.read().unwrap().cert.len(), 2, "a chain");
+    assert_eq!(certificates.current.0.read().unwrap().cert.len(), 2, "a chain");
 }
 
 #[test]
