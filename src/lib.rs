@@ -1,24 +1,33 @@
 //! kube-gc: a garbage collector for Kubernetes.
 //!
-//! When an object is deleted, something must delete what it owned, or cut the
-//! ties, or hold it back until its dependents are gone. This library is that
-//! something; the binary of the same name runs it.
-//!
-//! Start with `ARCHITECTURE.md`. The rules are pure functions over plain data
-//! ([`kube_gc_core`]); the actors that feed and obey them are thin ([`actors`]), and
-//! only [`api`] talks to an API server.
+//! When an object is deleted, something has to delete its dependents, orphan them, or keep the
+//! object until they are gone. In most clusters kube-controller-manager does that. This library
+//! does it inside any process: next to a bare API server, in tests of a controller, or in a control
+//! plane of your own. The binary of the same name runs it as a process of its own.
 
 pub mod actors;
 pub mod api;
-#[doc(hidden)]
-pub mod benching;
-pub mod cli;
+mod app;
+mod cli;
 pub mod config;
-pub mod demo;
-#[doc(hidden)]
-pub mod fuzzing;
+#[cfg(feature = "demo")]
+mod demo;
 pub mod http;
 pub mod introspect;
 pub mod leader;
 pub mod telemetry;
 pub mod worker;
+
+#[cfg(feature = "benching")]
+#[doc(hidden)]
+pub mod benching;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
+
+/// The binary: parses the arguments of this process and returns its exit code.
+#[doc(hidden)]
+#[must_use]
+pub fn main() -> std::process::ExitCode {
+    cli::main()
+}

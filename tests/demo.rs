@@ -1,5 +1,4 @@
-//! `kube-gc demo` itself: the story as text and as JSON, a load, and that one can
-//! play on with kubectl.
+//! `kube-gc demo` itself: the scenarios as text and as JSON, a load, and kubectl afterwards.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -13,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// A story without pauses takes a second; a busy machine takes longer.
+/// The scenarios take a second without pauses, and longer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn demo(args: &[&str]) -> Command {
@@ -26,8 +25,8 @@ async fn run(args: &[&str]) -> Result<Output> {
     Ok(timeout(PATIENCE, demo(args).output()).await.context("it does not end")??)
 }
 
-/// Runs it as JSON; it must end well.
-async fn told(args: &[&str]) -> Result<Vec<Value>> {
+/// Runs it with JSON output. It must succeed.
+async fn events(args: &[&str]) -> Result<Vec<Value>> {
     let output = run(&[&["--once", "-o", "json"], args].concat()).await?;
     let (said, errors) = (String::from_utf8(output.stdout)?, String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success() && errors.is_empty(), "{}: {errors}\n{said}", output.status);
@@ -38,10 +37,10 @@ fn elements(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The steps of an act's scene, each as "OBJECT ACTION OUTCOME", in order of name.
-fn steps(scene: &Value) -> Vec<String> {
+/// The steps of a phase, each as "OBJECT ACTION OUTCOME", in order of name.
+fn steps(phase: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut steps: Vec<String> = elements(&scene["steps"])
+    let mut steps: Vec<String> = elements(&phase["steps"])
         .iter()
         .map(|step| format!("{} {} {}", text(&step["object"]), text(&step["action"]), text(&step["outcome"])))
         .collect();
@@ -50,7 +49,7 @@ fn steps(scene: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_story_is_told_in_text_without_escape_codes_where_nobody_looks() -> Result<()> {
+async fn text_output_to_a_pipe_has_no_escape_codes() -> Result<()> {
     let directory = TempDir::new()?;
     let kubeconfig = directory.path().join("kubeconfig");
     let output = run(&["--once", "--kubeconfig", kubeconfig.to_str().context("not UTF-8")?]).await?;
@@ -62,12 +61,12 @@ async fn the_story_is_told_in_text_without_escape_codes_where_nobody_looks() -> 
         "├─ ReplicaSet web-6f7d8c",
         "1/5  background",
         "$ kubectl delete deployment web -n shop --cascade=background",
-        "its owner Deployment web is absent: the graph has seen it go",
+        "its owner Deployment web is absent: a watch has shown its deletion",
         "2/5  foreground",
-        "its owner Cart alice waits for its dependents: the server was asked",
-        "✓ Cart alice is being deleted, and held by the finalizer foregroundDeletion",
+        "its owner Cart alice waits for its dependents: confirmed by the API server",
+        "✓ Cart alice is being deleted and waits for the finalizer foregroundDeletion",
         "3/5  orphan",
-        "✓ ReplicaSet api-7c9d5f lives, and is nobody's",
+        "✓ ReplicaSet api-7c9d5f exists and has no owner",
         "4/5  dangling",
         "GET /apis/apps/v1/namespaces/shop/deployments/winter-sale -> 404",
         "5/5  a mistake",
@@ -75,7 +74,7 @@ async fn the_story_is_told_in_text_without_escape_codes_where_nobody_looks() -> 
     ] {
         ensure!(said.contains(expected), "does not say {expected:?}:\n{said}");
     }
-    ensure!(!said.contains("kubectl --kubeconfig"), "with --once there is nothing to play on with:\n{said}");
+    ensure!(!said.contains("kubectl --kubeconfig"), "with --once the cluster does not keep running:\n{said}");
     ensure!(!kubeconfig.exists(), "the kubeconfig is left");
     the_readme_shows(&said)
 }
@@ -105,12 +104,15 @@ fn the_readme_shows(said: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_story_is_told_to_machines_with_requests_and_evidence() -> Result<()> {
-    let lines = told(&[]).await?;
+async fn json_output_has_requests_and_evidence() -> Result<()> {
+    let lines = events(&[]).await?;
     let events: Vec<_> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
-    ensure!(events == ["begin", "shop", "act", "act", "act", "act", "act", "end"], "{events:?}");
-    let acts = &lines[2..7];
-    let names: Vec<_> = acts.iter().filter_map(|act| act["name"].as_str()).collect();
+    ensure!(
+        events == ["begin", "shop", "scenario", "scenario", "scenario", "scenario", "scenario", "end"],
+        "{events:?}"
+    );
+    let scenarios = &lines[2..7];
+    let names: Vec<_> = scenarios.iter().filter_map(|scenario| scenario["name"].as_str()).collect();
     ensure!(names == ["background", "foreground", "orphan", "dangling", "mistake"], "{names:?}");
 
     let expected: [&[&[&str]]; 5] = [
@@ -137,19 +139,19 @@ async fn the_story_is_told_to_machines_with_requests_and_evidence() -> Result<()
         &[&["ConfigMap winter-banner delete deleted"]],
         &[&["ConfigMap back-office/shifts delete deleted"]],
     ];
-    for (act, expected) in acts.iter().zip(expected) {
-        let found: Vec<_> = elements(&act["scenes"]).iter().map(steps).collect();
-        ensure!(found == expected, "{}: {found:?}", act["name"]);
-        for scene in elements(&act["scenes"]) {
-            ensure!(!elements(&scene["verified"]).is_empty(), "nothing was verified: {scene}");
-            ensure!(scene["milliseconds"].as_f64().is_some_and(|time| time > 0.0), "{scene}");
-            for step in elements(&scene["steps"]) {
+    for (scenario, expected) in scenarios.iter().zip(expected) {
+        let found: Vec<_> = elements(&scenario["phases"]).iter().map(steps).collect();
+        ensure!(found == expected, "{}: {found:?}", scenario["name"]);
+        for phase in elements(&scenario["phases"]) {
+            ensure!(!elements(&phase["verified"]).is_empty(), "nothing was verified: {phase}");
+            ensure!(phase["milliseconds"].as_f64().is_some_and(|time| time > 0.0), "{phase}");
+            for step in elements(&phase["steps"]) {
                 explained(step)?;
             }
         }
     }
     // Nothing is concluded from not having seen an owner.
-    let owner = &acts[3]["scenes"][0]["steps"][0]["owners"][0];
+    let owner = &scenarios[3]["phases"][0]["steps"][0]["owners"][0];
     ensure!(owner["asked"][0]["code"] == 404, "{owner}");
     Ok(())
 }
@@ -175,7 +177,7 @@ fn explained(step: &Value) -> Result<()> {
 #[tokio::test]
 async fn a_load_is_collected_with_one_request_per_object() -> Result<()> {
     for policy in ["background", "foreground", "orphan"] {
-        let lines = told(&["--objects", "2000", "--policy", policy]).await?;
+        let lines = events(&["--objects", "2000", "--policy", policy]).await?;
         let load = lines.iter().find(|line| line["event"] == "load").context("no load")?;
         ensure!(load["objects"] == 2000, "{load}");
         let requests = load["requestsPerObject"].as_f64().context("no requests")?;
@@ -275,7 +277,7 @@ async fn page(address: &str, path: &str) -> Result<String> {
 }
 
 #[tokio::test]
-async fn one_can_play_on_with_kubectl() -> Result<()> {
+async fn kubectl_works_after_the_scenarios() -> Result<()> {
     let demo = Stays::start().await?;
     let names = demo.kubectl(&["-n", "shop", "get", "replicasets,pods,configmaps", "-o", "name"]).await?;
     for left in ["replicaset.apps/api-7c9d5f", "pod/api-7c9d5f-x2kqm", "configmap/prices"] {

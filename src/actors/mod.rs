@@ -10,7 +10,6 @@
 //! [`crate::worker`].
 
 pub mod batch;
-pub mod controller;
 pub mod discovery;
 pub mod graph;
 pub mod graph_handle;
@@ -29,7 +28,6 @@ pub mod worker;
 #[cfg(test)]
 pub mod tests;
 
-pub use controller::{Controller, ControllerSettings};
 pub use discovery::{DiscoverySettings, DiscoveryStatus};
 pub use lifecycle::Phase;
 pub use pool::{Failing, PoolStatus};

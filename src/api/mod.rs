@@ -6,6 +6,7 @@
 //! must know ([`ErrorClass`]). An object's body is never logged; the server's error message
 //! is.
 
+#[cfg(feature = "benching")]
 pub(crate) mod benching;
 mod bulkhead;
 mod call;
@@ -20,6 +21,7 @@ mod discovery;
 mod error;
 mod event;
 mod finalizer;
+#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod high_water;
 mod jitter;

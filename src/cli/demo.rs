@@ -1,91 +1,86 @@
-//! `kube-gc demo`: its arguments.
+//! `kube-gc demo`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
 
+use super::exit::Exit;
+use super::report;
+use crate::app::{Error, ErrorKind};
 use crate::config::{ConfigError, Loader, Settings};
+use crate::demo::{self, Afterwards, Format, LoadOptions, Options};
+use crate::telemetry::logging;
 use kube_gc_core::object::PropagationPolicy;
 
-/// For the end of `kube-gc demo --help`.
+/// The end of `kube-gc demo --help`.
 const EXAMPLES: &str = "\
 Examples:
-  The story, and then a cluster to play with until Ctrl-C
+  Run the scenarios, then keep the cluster running until Ctrl-C
     kube-gc demo
 
-  The story alone, for machines: one JSON object per line
+  Run the scenarios only, and write one JSON object per line
     kube-gc demo --once -o json
 
-  What does it cost to collect 100000 objects?
+  Measure the collection of 100000 objects
     kube-gc demo --once --objects 100000";
 
 /// The arguments of `kube-gc demo`.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct DemoArgs {
-    /// End after the story, instead of staying up to be played with
+    /// Exit after the scenarios instead of keeping the cluster running
     #[arg(long)]
-    pub once: bool,
+    once: bool,
 
-    /// How the story is told: for people, or as one JSON object per line
+    /// Format of the output: text, or one JSON object per line
     ///
-    /// In JSON, `event` says what a line is: begin (addresses), shop, act (what was
-    /// done, each step with its request and its owners, what was verified), load,
-    /// stay, fail, end.
+    /// In JSON, `event` is the type of a line: begin (addresses), shop, scenario (each
+    /// operation, the steps that followed with their requests and owners, and what was
+    /// verified), load, stay (still running), fail, end.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub output: OutputFormat,
+    output: Format,
 
-    /// Instead of the story: collect so many objects that one root owns, and say what it cost
+    /// Collect this many dependents of one owner instead, and measure the cost
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    pub objects: Option<u32>,
+    objects: Option<u32>,
 
-    /// How the root of --objects is deleted
+    /// Propagation policy for the owner of --objects
     #[arg(long, value_name = "POLICY", value_enum, default_value_t, requires = "objects")]
-    pub policy: Policy,
+    policy: Policy,
 
     /// Address of the Kubernetes API [default: any free port on loopback]
     ///
-    /// It has no authentication: whoever reaches it may do everything.
+    /// The API has no authentication: everybody who can connect has full access.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", hide_default_value = true)]
-    pub api_listen: SocketAddr,
+    api_listen: SocketAddr,
 
     /// Address for /livez, /readyz and /metrics [default: any free port on loopback]
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", hide_default_value = true)]
-    pub listen: SocketAddr,
+    listen: SocketAddr,
 
     /// Address for the /debug pages [default: any free port on loopback]
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", hide_default_value = true)]
-    pub debug_listen: SocketAddr,
+    debug_listen: SocketAddr,
 
-    /// Where to write the kubeconfig, which is removed at the end [default: a temporary file]
+    /// File for the kubeconfig, removed at the end [default: a temporary file]
     #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
+    kubeconfig: Option<PathBuf>,
 
-    /// Show the collector's log on standard error, too: -v all decisions, -vv in detail
+    /// Show the log of the collector on standard error: -v for decisions, -vv for details
     #[arg(short, long, action = ArgAction::Count)]
-    pub verbose: u8,
+    verbose: u8,
 }
 
-/// How the story is told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum OutputFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object per line.
-    Json,
-}
-
-/// A propagation policy, as kubectl's `--cascade` spells it.
+/// A propagation policy, spelled as in kubectl's `--cascade`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Policy {
-    /// The root goes at once, what it owned follows.
+    /// The owner is deleted first, its dependents follow.
     #[default]
     Background,
-    /// The root stays until what it owned is gone.
+    /// The owner stays until its dependents are gone.
     Foreground,
-    /// What it owned lives on.
+    /// The dependents stay.
     Orphan,
 }
 
@@ -99,13 +94,35 @@ impl From<Policy> for PropagationPolicy {
     }
 }
 
+/// Runs the demo. Errors are on standard error.
+pub fn run(args: &DemoArgs) -> Exit {
+    match args.options().and_then(|options| demo::run(&options)) {
+        Ok(()) => Exit::Success,
+        Err(error) => report(&error),
+    }
+}
+
 impl DemoArgs {
-    /// The collector's configuration: the defaults, and nothing of this machine's,
+    fn options(&self) -> Result<Options, Error> {
+        let settings = self.settings().map_err(|error| Error::new(ErrorKind::Settings, error))?;
+        logging::init(&settings.log).map_err(|error| Error::new(ErrorKind::Internal, error))?;
+        let policy = self.policy.into();
+        Ok(Options {
+            load: self.objects.map(|objects| LoadOptions { objects, policy }),
+            afterwards: if self.once { Afterwards::Exit } else { Afterwards::KeepRunning },
+            output: self.output,
+            api_listen: self.api_listen,
+            kubeconfig: self.kubeconfig.clone(),
+            settings,
+        })
+    }
+
+    /// The configuration of the collector: the defaults, without the configuration of this machine,
     /// so that the demo is the same everywhere.
     ///
     /// # Errors
-    /// When two of the addresses are one.
-    pub fn settings(&self) -> Result<Settings, ConfigError> {
+    /// Two of the addresses are equal.
+    fn settings(&self) -> Result<Settings, ConfigError> {
         let filter = match self.verbose {
             0 => "off",
             1 => "info",
@@ -134,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn it_listens_on_free_ports_and_says_nothing_but_its_story() {
+    fn it_listens_on_free_ports_and_does_not_log() {
         let args = parse("kube-gc demo").unwrap();
         let settings = args.settings().unwrap();
         assert_eq!((settings.http.listen.port(), settings.http.debug_listen.port()), (0, 0));
@@ -143,10 +160,10 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_for_a_load() {
+    fn a_policy_requires_a_load() {
         assert!(parse("kube-gc demo --policy orphan").is_err());
         let args = parse("kube-gc demo --objects 5 --policy orphan -o json").unwrap();
-        assert_eq!((args.objects, args.policy, args.output), (Some(5), Policy::Orphan, OutputFormat::Json));
+        assert_eq!((args.objects, args.policy, args.output), (Some(5), Policy::Orphan, Format::Json));
         assert!(parse("kube-gc demo --objects 0").is_err());
     }
 }

@@ -1,34 +1,36 @@
-//! Exit codes: what a script or a person with `$?` can act on.
+//! Exit codes, for scripts and supervisors.
 
 use std::process::ExitCode;
+
+use crate::app::ErrorKind;
 
 /// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Exit {
-    /// Ended because it was asked to (SIGTERM, SIGINT).
+    /// Ended on request (SIGTERM, SIGINT).
     Success = 0,
-    /// Failed for a reason that has no code of its own; the last line says which.
+    /// Failed for a reason without a code of its own. The last line of output says which.
     Failure = 1,
-    /// Bad arguments or configuration. Also clap's code for bad usage.
+    /// Bad arguments or configuration. clap uses the same code.
     Usage = 2,
-    /// The kubeconfig cannot be read or understood, or lacks the context asked for.
+    /// The kubeconfig cannot be read or understood, or does not have the requested context.
     Kubeconfig = 3,
     /// The API server cannot be reached.
     Unreachable = 4,
-    /// The API server refuses the credentials (401), or its certificate is not trusted.
+    /// The API server rejects the credentials (401), or its certificate is not trusted.
     Credentials = 5,
-    /// The credentials are fine and allow too little (403).
+    /// The credentials are valid but do not allow enough (403).
     Forbidden = 6,
-    /// A listener cannot have its address: another process has the port, or the address is
-    /// not one of this machine.
+    /// A listener cannot bind its address: another process uses the port, or the address does
+    /// not belong to this machine.
     Address = 10,
-    /// A part of the graph panicked: `EX_SOFTWARE`. A half-updated graph is worse
-    /// than a restart, so whatever supervises the process should start it again.
+    /// A part of the graph panicked: `EX_SOFTWARE`. A half-updated graph is worse than a restart,
+    /// so the supervisor of the process should restart it.
     Panicked = 70,
 }
 
-/// For the end of `--help`; docs/operations.md has the same table.
+/// The end of `--help`. docs/operations.md has the same table.
 pub(super) const HELP: &str = "\
 Exit codes:
    0  ended on request (SIGTERM or SIGINT)
@@ -42,8 +44,8 @@ Exit codes:
   70  a part of the graph panicked; restart it";
 
 impl Exit {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
+    #[cfg(test)]
+    const ALL: [Self; 9] = [
         Self::Success,
         Self::Failure,
         Self::Usage,
@@ -55,10 +57,22 @@ impl Exit {
         Self::Panicked,
     ];
 
-    /// The number.
-    #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
+    }
+}
+
+impl From<ErrorKind> for Exit {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Settings => Self::Usage,
+            ErrorKind::Kubeconfig => Self::Kubeconfig,
+            ErrorKind::Unreachable => Self::Unreachable,
+            ErrorKind::Credentials => Self::Credentials,
+            ErrorKind::Forbidden => Self::Forbidden,
+            ErrorKind::Address => Self::Address,
+            ErrorKind::Internal => Self::Failure,
+        }
     }
 }
 

@@ -1,28 +1,16 @@
 //! The command line: arguments, one file per subcommand, and exit codes.
 
-mod collect;
-mod collector;
+#[cfg(feature = "demo")]
 mod demo;
 mod exit;
-mod failure;
-mod leading;
-mod request_metrics;
-mod rest;
 mod run;
-mod serving;
-mod system;
 
-pub use collect::run;
-pub use demo::{DemoArgs, OutputFormat, Policy};
-pub use exit::Exit;
-pub use run::RunArgs;
-
-pub(crate) use collector::{Collector, api_settings};
-pub(crate) use failure::Failure;
-pub(crate) use serving::Protections;
-pub(crate) use system::{Threads, block_on_all_threads, ended_by_signal};
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::app::Error;
+use crate::telemetry::logging;
 
 /// The command line of `kube-gc`.
 #[derive(Clone, Debug, Parser)]
@@ -30,26 +18,44 @@ use clap::{Parser, Subcommand};
     name = "kube-gc",
     version,
     about = "A garbage collector for Kubernetes",
-    long_about = "A garbage collector for Kubernetes: deletes what deleted objects owned, cuts loose what should live \
-                  on, holds back what has to wait for its dependents, and says why.\n\n\
+    long_about = "A garbage collector for Kubernetes: deletes the dependents of deleted objects, orphans dependents \
+                  that should stay, keeps owners until their dependents are gone, and gives the reason for each \
+                  decision.\n\n\
                   It does the work of kube-controller-manager's garbage collector. Run it where there is none \
-                  (envtest, a bare API server), or where that one is switched off.",
+                  (envtest, a bare API server), or where that one is disabled.",
     after_long_help = exit::HELP,
     arg_required_else_help = true,
 )]
-pub struct Cli {
-    /// What to do.
+struct Cli {
     #[command(subcommand)]
-    pub command: Command,
+    command: Command,
 }
 
-/// The subcommands.
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
-    /// Watch a cluster and collect its garbage, until SIGTERM or SIGINT.
-    Run(RunArgs),
-    /// Show it: a Kubernetes API server, a small shop and a collector, all in this process
-    Demo(DemoArgs),
+enum Command {
+    /// Watch a cluster and collect its garbage, until SIGTERM or SIGINT
+    Run(run::RunArgs),
+    /// Show how it works: a Kubernetes API server, a small shop and a collector, in one process
+    #[cfg(feature = "demo")]
+    Demo(demo::DemoArgs),
+}
+
+/// Parses the arguments of this process, runs the subcommand, and returns the exit code.
+pub fn main() -> ExitCode {
+    let exit = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        #[cfg(feature = "demo")]
+        Command::Demo(args) => demo::run(&args),
+    };
+    logging::flush();
+    exit.into()
+}
+
+/// Writes an error to standard error, for commands without a log.
+#[expect(clippy::print_stderr, reason = "there is no log yet")]
+fn report(error: &Error) -> exit::Exit {
+    eprintln!("kube-gc: {error}");
+    error.kind().into()
 }
 
 #[cfg(test)]
@@ -64,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn help_is_for_reading() {
+    fn help_fits_a_terminal_and_describes_each_argument() {
         let cli = Cli::command();
         for command in cli.get_subcommands().chain([&cli]).cloned() {
             let mut command = command.term_width(100);
@@ -75,5 +81,12 @@ mod tests {
                 assert!(argument.get_help().is_some(), "{}", argument.get_id());
             }
         }
+    }
+
+    #[cfg(not(feature = "demo"))]
+    #[test]
+    fn without_its_feature_the_demo_is_an_unknown_subcommand() {
+        let error = Cli::try_parse_from(["kube-gc", "demo"]).unwrap_err();
+        assert_eq!(error.kind(), clap::error::ErrorKind::InvalidSubcommand);
     }
 }

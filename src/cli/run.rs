@@ -1,4 +1,4 @@
-//! `kube-gc run`: its arguments.
+//! `kube-gc run`.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -6,26 +6,30 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
+use super::exit::Exit;
+use super::report;
+use crate::app::{self, Error, ErrorKind};
 use crate::config::{ConfigError, Loader, LogFormat, Settings};
-use crate::telemetry::logging::verbose_filter;
+use crate::telemetry::logging::{self, verbose_filter};
 
-/// For the end of `kube-gc run --help`.
+/// The end of `kube-gc run --help`.
 const EXAMPLES: &str = "\
 Examples:
-  Look before you leap: decide and log, write nothing
+  A dry run: decide and log, write nothing
     kube-gc run --dry-run -v
 
   The cluster of one context of your kubeconfig
     kube-gc run --context staging
 
-  In a pod: the service account is found by itself; probes and metrics for the cluster
+  In a pod, with its service account; probes and metrics are open to the cluster
     kube-gc run --config /etc/kube-gc/config.toml --listen 0.0.0.0:8080 --log-format json
 
-  Any setting by its environment variable
+  A setting by its environment variable
     KUBE_GC__DISCOVERY__IGNORED=events,events.events.k8s.io,leases.coordination.k8s.io kube-gc run
 
-Settings come from, the later winning: built-in defaults, the file of --config, environment
-variables KUBE_GC__SECTION__KEY, flags. config/default.toml documents them all.";
+Settings come from built-in defaults, the file of --config, environment variables named
+KUBE_GC__SECTION__KEY, and flags. Later sources override earlier ones. config/default.toml
+documents all settings.";
 
 /// The arguments of `kube-gc run`.
 #[derive(Args, Clone, Debug, Default)]
@@ -33,75 +37,93 @@ variables KUBE_GC__SECTION__KEY, flags. config/default.toml documents them all."
 pub struct RunArgs {
     /// Kubeconfig to connect with
     ///
-    /// Without it: the files of $KUBECONFIG, then ~/.kube/config, then, inside
+    /// The default is the first of: the files of $KUBECONFIG, ~/.kube/config, and, in
     /// a pod, its service account.
     #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
+    kubeconfig: Option<PathBuf>,
 
-    /// Context of the kubeconfig [default: its current one]
+    /// Context of the kubeconfig [default: the current context]
     #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
+    context: Option<String>,
 
     /// TOML file with settings
     ///
-    /// Only what differs from the defaults needs to be in it. Unknown keys are refused.
+    /// It needs to contain only what differs from the defaults. Unknown keys are errors.
     #[arg(long, value_name = "FILE", env = "KUBE_GC_CONFIG")]
-    pub config: Option<PathBuf>,
+    config: Option<PathBuf>,
 
     /// Decide and report, but write nothing
     ///
-    /// Reads, watches and looks owners up as usual. Each decision is logged
-    /// instead of being carried out, so what would follow from it does not show.
+    /// Lists, watches and looks up owners as usual. Each decision is logged
+    /// instead of carried out, so decisions that would follow from it are not made.
     #[arg(long)]
-    pub dry_run: bool,
+    dry_run: bool,
 
     /// Address for /livez, /readyz and /metrics [default: 127.0.0.1:8080]
     ///
-    /// Port 0 takes any free port; the log says which.
+    /// Port 0 selects a free port, which the log names.
     #[arg(long, value_name = "ADDR:PORT")]
-    pub listen: Option<SocketAddr>,
+    listen: Option<SocketAddr>,
 
     /// Address for the /debug pages [default: 127.0.0.1:8081]
     ///
-    /// Whoever reaches them may read them, unless `access.listeners` says
-    /// otherwise: think before you open them to a network.
+    /// Everybody who can connect can read them, unless `access.listeners` restricts
+    /// access. Consider this before you open them to a network.
     #[arg(long, value_name = "ADDR:PORT")]
-    pub debug_listen: Option<SocketAddr>,
+    debug_listen: Option<SocketAddr>,
 
-    /// Objects to work on at a time [default: 100]
+    /// Objects to process at the same time [default: 100]
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
-    pub delete_workers: Option<i64>,
+    delete_workers: Option<i64>,
 
-    /// Owners to orphan the dependents of at a time [default: 5]
+    /// Owners whose dependents are orphaned at the same time [default: 5]
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
-    pub orphan_workers: Option<i64>,
+    orphan_workers: Option<i64>,
 
-    /// Time between two looks at what the server serves, such as 30s or 5m [default: 30s]
+    /// Interval of API discovery, such as 30s or 5m [default: 30s]
     ///
-    /// New custom resources and aggregated APIs are noticed at once in any case.
+    /// New custom resources and aggregated APIs are discovered immediately in any case.
     #[arg(long, value_name = "DURATION")]
-    pub discovery_interval: Option<String>,
+    discovery_interval: Option<String>,
 
-    /// How the log looks, on standard error [default: text]
+    /// Format of the log on standard error [default: text]
     #[arg(long, value_name = "FORMAT", value_enum)]
-    pub log_format: Option<LogFormat>,
+    log_format: Option<LogFormat>,
 
-    /// Log more: -v decisions in detail, -vv everything of ours, -vvv of all
+    /// Log more: -v decisions in detail, -vv everything in kube-gc, -vvv libraries, too
     ///
-    /// Short for a `log.filter` of "info,kube_gc=debug", "info,kube_gc=trace" and
-    /// "debug,kube_gc=trace"; wins over RUST_LOG.
+    /// These stand for a `log.filter` of "info,kube_gc=debug", "info,kube_gc=trace" and
+    /// "debug,kube_gc=trace". They override RUST_LOG.
     #[arg(short, long, action = ArgAction::Count)]
-    pub verbose: u8,
+    verbose: u8,
+}
+
+/// Runs the collector. Errors are in the log once there is one, and on standard error before.
+pub fn run(args: &RunArgs) -> Exit {
+    let settings = match args.settings() {
+        Ok(settings) => settings,
+        Err(error) => return report(&Error::new(ErrorKind::Settings, error)),
+    };
+    if let Err(error) = logging::init(&settings.log) {
+        return report(&Error::new(ErrorKind::Internal, error));
+    }
+    let target = app::Target { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
+    match app::run(&target, &settings) {
+        Ok(()) => Exit::Success,
+        Err(error) => {
+            let exit = Exit::from(error.kind());
+            tracing::error!(exit_code = exit.code(), "{error}");
+            exit
+        }
+    }
 }
 
 impl RunArgs {
-    /// The whole configuration: defaults, file, this process's environment, and
-    /// these flags.
+    /// The whole configuration: defaults, file, the environment of this process, and these flags.
     ///
     /// # Errors
-    /// When the file, a variable or a flag is wrong; exit with
-    /// [`Exit::Usage`](super::Exit::Usage).
-    pub fn settings(&self) -> Result<Settings, ConfigError> {
+    /// The file, a variable or a flag is wrong.
+    fn settings(&self) -> Result<Settings, ConfigError> {
         self.settings_with(std::env::vars_os())
     }
 
@@ -110,7 +132,7 @@ impl RunArgs {
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Settings, ConfigError> {
         let Self {
-            // How to connect is no setting.
+            // The connection is not a setting.
             kubeconfig: _,
             context: _,
             config,
@@ -154,6 +176,7 @@ mod tests {
     fn parse(line: &str) -> RunArgs {
         match Cli::try_parse_from(line.split(' ')).unwrap().command {
             Command::Run(args) => args,
+            #[cfg(feature = "demo")]
             Command::Demo(_) => panic!("not a run"),
         }
     }
@@ -163,12 +186,12 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_the_defaults_hold() {
+    fn without_flags_the_settings_are_the_defaults() {
         assert_eq!(load("kube-gc run").unwrap(), Settings::default());
     }
 
     #[test]
-    fn the_defaults_that_the_help_names_are_the_defaults() {
+    fn the_defaults_in_the_help_are_the_defaults() {
         let defaults = load(
             "kube-gc run --listen 127.0.0.1:8080 --debug-listen 127.0.0.1:8081 --delete-workers 100 --orphan-workers 5 \
              --discovery-interval 30s --log-format text",
@@ -177,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_arrives() {
+    fn every_flag_sets_its_setting() {
         let args = parse(
             "kube-gc run --kubeconfig /k --context c --dry-run --listen [::]:1 --debug-listen 127.0.0.1:0 \
              --delete-workers 2 --orphan-workers 3 --discovery-interval 5m --log-format json -vv",
@@ -195,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_is_not_given_leaves_the_file_alone() {
+    fn a_missing_flag_does_not_override_the_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "dry_run = true\n[log]\nformat = \"json\"\n").unwrap();
         let settings = load(&format!("kube-gc run --config {}", file.path().display())).unwrap();
@@ -204,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_flags_are_named() {
+    fn an_error_names_the_bad_flag() {
         let error = load("kube-gc run --discovery-interval soon").unwrap_err().to_string();
         assert!(
             error.starts_with("bad value for `discovery.interval` in the flag --discovery-interval: "),

@@ -52,6 +52,7 @@ impl Loader {
     }
 
     /// Adds a TOML file with this content.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn text(mut self, text: String) -> Self {
         self.file = Some(PathBuf::from("text"));
         self.text = Some(text);

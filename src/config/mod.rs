@@ -12,6 +12,7 @@ mod brake;
 mod client;
 mod error;
 mod exposure;
+#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod graph;
 mod leader;
@@ -96,6 +97,13 @@ impl Settings {
         }
         warnings.extend(exposure::warnings(self));
         warnings
+    }
+
+    /// The first key whose value is out of bounds, in words. [`Loader`] reports it with its source;
+    /// this is for settings that were made by other means.
+    pub(crate) fn violation(&self) -> Option<String> {
+        let broken = rules::RULES.iter().find(|rule| !(rule.holds)(self))?;
+        Some(format!("`{}` is out of bounds: it must be {}", broken.key, broken.allowed))
     }
 
     /// One warning for each ignored type that is not an event.

@@ -1,4 +1,4 @@
-//! Many objects of one root: what it costs to collect them.
+//! Collects many dependents of one owner, and measures the cost.
 
 use std::time::Duration;
 
@@ -7,63 +7,62 @@ use http::Method;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::house::House;
-use super::narrator::Narrator;
+use super::LoadOptions;
+use super::environment::Environment;
+use super::output::Output;
 use super::recorder::Recorder;
-use super::story::{Load, Memory};
+use super::report::{Load, Memory};
 use super::user::User;
 use crate::http::IdleQuery;
 use kube_gc_core::object::{GroupResource, PropagationPolicy, ResourceVersion};
 
 const NAMESPACE: &str = "load";
 const COLLECTION: &str = "/api/v1/namespaces/load/configmaps";
-const ROOT: &str = "/api/v1/namespaces/load/configmaps/root";
-/// Creations under way at a time.
-const AT_ONCE: usize = 64;
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(20);
-/// Without any progress for so long, it has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const OWNER: &str = "/api/v1/namespaces/load/configmaps/root";
+const CONCURRENT_CREATES: usize = 64;
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The load has failed after this time without progress.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Creates so many objects of one root, deletes the root, and reports.
+/// Creates the objects, deletes their owner, and reports the cost.
 pub async fn run(
-    house: &House,
+    environment: &Environment,
     recorder: &Recorder,
-    narrator: &mut Narrator,
-    objects: u32,
-    policy: PropagationPolicy,
+    output: &mut Output,
+    LoadOptions { objects, policy }: LoadOptions,
 ) -> Result<(), String> {
-    let user = house.user();
+    let user = environment.user();
     let start = resident();
-    let begun = Instant::now();
-    let newest = seed(user, narrator, objects).await?;
-    let seed_seconds = begun.elapsed().as_secs_f64();
-    synced(house, newest).await?;
+    let started = Instant::now();
+    let newest = create(user, output, objects).await?;
+    let seed_seconds = started.elapsed().as_secs_f64();
+    wait_until_seen(environment, newest).await?;
     let full = resident();
 
-    recorder.begin();
-    let begun = Instant::now();
-    user.delete(ROOT, policy).await?;
-    // An orphan is patched, everything else is deleted.
+    recorder.restart();
+    let started = Instant::now();
+    user.delete(OWNER, policy).await?;
+    // Orphaned objects are patched, all others are deleted.
     let method = if policy == PropagationPolicy::Orphan { Method::PATCH } else { Method::DELETE };
-    let (mut last, mut moved) = (0, Instant::now());
+    let (mut last, mut progressed) = (0, Instant::now());
     loop {
         let done = recorder.count(&method);
-        narrator.progress("collected", done.min(objects.into()), objects.into());
-        if done >= u64::from(objects) && user.get(ROOT).await?.is_none() && is_done(user, policy).await? {
+        output.progress("collected", done.min(objects.into()), objects.into());
+        if done >= u64::from(objects) && user.get(OWNER).await?.is_none() && is_done(user, policy).await? {
             break;
         }
         if done > last {
-            (last, moved) = (done, Instant::now());
-        } else if moved.elapsed() > PATIENCE {
-            return Err(format!("nothing has moved for {} s, after {done} of {objects}", PATIENCE.as_secs()));
+            (last, progressed) = (done, Instant::now());
+        } else if progressed.elapsed() > STALL_TIMEOUT {
+            let seconds = STALL_TIMEOUT.as_secs();
+            return Err(format!("no progress for {seconds} s, after {done} of {objects} objects"));
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
-    narrator.done();
-    let collect_seconds = begun.elapsed().as_secs_f64();
+    output.clear_progress();
+    let collect_seconds = started.elapsed().as_secs_f64();
     let requests = recorder.total();
-    narrator.load(&Load {
+    output.load(&Load {
         objects,
         policy: policy.as_str(),
         seed_seconds,
@@ -76,12 +75,12 @@ pub async fn run(
     Ok(())
 }
 
-/// Creates the root and what it owns; the newest version of all.
-async fn seed(user: &User, narrator: &mut Narrator, objects: u32) -> Result<u64, String> {
+/// Creates the owner and its dependents. Returns the latest resource version.
+async fn create(user: &User, output: &mut Output, objects: u32) -> Result<u64, String> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-    user.must(Method::POST, "/api/v1/namespaces", Some(&namespace)).await?;
+    user.send_ok(Method::POST, "/api/v1/namespaces", Some(&namespace)).await?;
     let root = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "root"}});
-    let root = user.must(Method::POST, COLLECTION, Some(&root)).await?.body;
+    let root = user.send_ok(Method::POST, COLLECTION, Some(&root)).await?.body;
     let uid = &root["metadata"]["uid"];
     let created = stream::iter(0..objects)
         .map(|number| async move {
@@ -91,53 +90,53 @@ async fn seed(user: &User, narrator: &mut Narrator, objects: u32) -> Result<u64,
                     {"apiVersion": "v1", "kind": "ConfigMap", "name": "root", "uid": uid, "blockOwnerDeletion": true},
                 ]},
             });
-            let created = user.must(Method::POST, COLLECTION, Some(&object)).await?.body;
+            let created = user.send_ok(Method::POST, COLLECTION, Some(&object)).await?.body;
             let version = created["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
             version.ok_or_else(|| format!("an object has no resource version: {created}"))
         })
-        .buffer_unordered(AT_ONCE);
+        .buffer_unordered(CONCURRENT_CREATES);
     let mut created = std::pin::pin!(created);
     let (mut newest, mut done) = (0_u64, 0_u64);
     while let Some(version) = created.try_next().await? {
         newest = newest.max(version);
         done += 1;
         if done.is_multiple_of(100) {
-            narrator.progress("created", done, objects.into());
+            output.progress("created", done, objects.into());
         }
     }
-    narrator.done();
+    output.clear_progress();
     Ok(newest)
 }
 
-/// Waits until the graph has seen this version.
-async fn synced(house: &House, newest: u64) -> Result<(), String> {
+/// Waits until the graph contains this version.
+async fn wait_until_seen(environment: &Environment, newest: u64) -> Result<(), String> {
     let seen = vec![(GroupResource::new("", "configmaps"), ResourceVersion::number(newest))];
     let query = IdleQuery { seen, parked_ok: true };
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
-        let report = house.collector().idle(query.clone()).await;
+        let report = environment.collector().idle(query.clone()).await;
         if report.idle {
             return Ok(());
         }
-        if begun.elapsed() > PATIENCE {
+        if started.elapsed() > STALL_TIMEOUT {
             return Err(format!("the collector is busy: {}", report.reasons.join("; ")));
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Whether nothing is left to do, as far as the first of them tell.
+/// Whether the first page of the objects shows that the work is done.
 async fn is_done(user: &User, policy: PropagationPolicy) -> Result<bool, String> {
-    let list = user.must(Method::GET, &format!("{COLLECTION}?limit=500"), None).await?.body;
+    let list = user.send_ok(Method::GET, &format!("{COLLECTION}?limit=500"), None).await?.body;
     let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
     Ok(if policy == PropagationPolicy::Orphan {
-        !items.is_empty() && items.iter().all(|item| item["metadata"]["ownerReferences"].is_null())
+        !items.is_empty() && items.iter().all(|fixture| fixture["metadata"]["ownerReferences"].is_null())
     } else {
         items.is_empty()
     })
 }
 
-/// The memory of this process that is in RAM, in bytes.
+/// The resident memory of this process, in bytes.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,121 +1,145 @@
 //! `kube-gc demo`: an API server, a small shop and a collector in one process, and
-//! a story of what follows from deletions.
+//! scenarios that show what follows from a deletion.
 //!
-//! | part | what it does |
+//! | module | content |
 //! |---|---|
-//! | `things`, `shop`, `acts` | what there is, what is done to it, what must follow: data |
-//! | `house` | the embedded server, the collector, the kubeconfig |
-//! | `user` | a client that does as kubectl does |
-//! | `recorder` | hears the collector's requests and decisions, and puts them together |
-//! | `theatre`, `load` | play the acts, collect many objects; both check what came of it |
-//! | `story`, `narrator` | what there is to tell, as data; as text and as JSON |
+//! | `fixtures`, `scenarios` | the objects, what happens to them, and the expected result: data |
+//! | `environment` | the embedded server, the collector, the kubeconfig |
+//! | `user` | a client that acts like kubectl |
+//! | `recorder` | records the collector's requests and decisions and matches them |
+//! | `runner`, `load` | run the scenarios, or collect many objects; both verify the result |
+//! | `report`, `output` | the results as data; as text and as JSON |
 
-mod acts;
-mod house;
+mod environment;
+mod fixtures;
 mod load;
-mod narrator;
+mod output;
 mod recorder;
-mod shop;
-mod story;
-mod theatre;
-mod things;
+mod report;
+mod runner;
+mod scenarios;
 mod user;
 
-use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::{DemoArgs, Exit, Failure, block_on_all_threads, ended_by_signal};
-use crate::telemetry;
-use house::House;
-use narrator::Narrator;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::app::{Error, ErrorKind, block_on_one_runtime, termination};
+use crate::config::Settings;
+use environment::Environment;
+use kube_gc_core::object::PropagationPolicy;
+pub use output::Format;
+use output::Output;
 use recorder::Recorder;
-use theatre::Theatre;
+use runner::Runner;
 
-/// For reading what an act was about, and what came of it.
-const READ: Duration = Duration::from_millis(2500);
+/// A pause in which a person reads a few lines.
+const READING_PAUSE: Duration = Duration::from_millis(2500);
 
-/// Runs the demo and returns how the process is to end.
-#[must_use]
-pub fn run(args: &DemoArgs) -> Exit {
-    match settings(args).and_then(|settings| block_on_all_threads(demo(args, &settings))) {
-        Ok(()) => Exit::Success,
-        Err(failure) => failure.say(),
-    }
+/// What the demo does.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Collect many objects instead of running the scenarios.
+    pub load: Option<LoadOptions>,
+    /// What happens afterwards.
+    pub afterwards: Afterwards,
+    /// The format of the output.
+    pub output: Format,
+    /// The address of the Kubernetes API.
+    pub api_listen: SocketAddr,
+    /// The kubeconfig file to write; `None` creates a temporary file.
+    pub kubeconfig: Option<PathBuf>,
+    /// The settings of the collector.
+    pub settings: Settings,
 }
 
-fn settings(args: &DemoArgs) -> Result<crate::config::Settings, Failure> {
-    let settings = args.settings().map_err(|error| Failure::new(Exit::Usage, error))?;
-    telemetry::logging::init(&settings.log).map_err(|error| Failure::new(Exit::Failure, error))?;
-    Ok(settings)
+/// How many objects to collect, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// The number of dependents.
+    pub objects: u32,
+    /// The policy with which their owner is deleted.
+    pub policy: PropagationPolicy,
 }
 
-async fn demo(args: &DemoArgs, settings: &crate::config::Settings) -> Result<(), Failure> {
-    // Before anything can take long: a signal is never missed.
-    let ended = ended_by_signal()?;
-    tokio::pin!(ended);
-    let (recorder, mut steps) = Recorder::new(args.objects.is_none());
-    let house = House::open(args, settings, &recorder).await?;
-    let mut narrator = Narrator::new(args.output);
-    narrator.begins(house.places());
-    let told = async {
-        match args.objects {
-            Some(objects) => load::run(&house, &recorder, &mut narrator, objects, args.policy.into()).await,
-            None => story(&house, &recorder, &mut steps, &mut narrator).await,
+/// What the demo does after its scenarios or its load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Afterwards {
+    /// Exits.
+    Exit,
+    /// Keeps running until a signal.
+    KeepRunning,
+}
+
+/// Runs the demo.
+///
+/// # Errors
+/// The demo cannot start, or a scenario does not end as expected.
+pub fn run(options: &Options) -> Result<(), Error> {
+    block_on_one_runtime(demo(options))?
+}
+
+async fn demo(options: &Options) -> Result<(), Error> {
+    // Before anything that takes long, so that no signal is missed.
+    let terminated = termination()?;
+    tokio::pin!(terminated);
+    let (recorder, mut steps) = Recorder::new(options.load.is_none());
+    let environment = Environment::start(options, &recorder).await?;
+    let mut output = Output::new(options.output);
+    output.begin(environment.endpoints());
+    let running = async {
+        match options.load {
+            Some(load) => load::run(&environment, &recorder, &mut output, load).await,
+            None => run_scenarios(&environment, &recorder, &mut steps, &mut output).await,
         }
-        .map_err(|error| Failure::new(Exit::Failure, error))
+        .map_err(|error| Error::new(ErrorKind::Internal, error))
     };
-    let told = tokio::select! {
+    let finished = tokio::select! {
         biased;
-        _ = &mut ended => None,
-        told = told => Some(told),
-        failure = house.fails() => Some(Err(failure)),
+        _ = &mut terminated => None,
+        finished = running => Some(finished),
+        error = environment.fails() => Some(Err(error)),
     };
-    narrator.done();
-    recorder.end();
-    let result = match told {
-        Some(Ok(())) if !args.once => {
-            narrator.stays(house.places(), args.objects.is_some());
+    output.clear_progress();
+    recorder.stop();
+    let result = match finished {
+        Some(Ok(())) if options.afterwards == Afterwards::KeepRunning => {
+            output.keeps_running(environment.endpoints(), options.load.is_some());
             tokio::select! {
-                _ = &mut ended => Ok(()),
-                failure = house.fails() => Err(failure),
+                _ = &mut terminated => Ok(()),
+                error = environment.fails() => Err(error),
             }
         }
-        Some(told) => told,
+        Some(finished) => finished,
         None => Ok(()),
     };
-    house.close(settings.shutdown.grace).await;
+    environment.stop(options.settings.shutdown.grace).await;
     match &result {
-        Ok(()) => narrator.ends(),
-        Err(failure) => narrator.fails(&failure.message),
+        Ok(()) => output.end(),
+        Err(error) => output.failure(&error.to_string()),
     }
     result
 }
 
-async fn story(
-    house: &House,
+async fn run_scenarios(
+    environment: &Environment,
     recorder: &Recorder,
-    steps: &mut tokio::sync::mpsc::UnboundedReceiver<story::Step>,
-    narrator: &mut Narrator,
+    steps: &mut UnboundedReceiver<report::Step>,
+    output: &mut Output,
 ) -> Result<(), String> {
-    let mut theatre = Theatre {
-        user: house.user(),
-        recorder,
-        steps,
-        collector: house.collector(),
-        narrator,
-        uids: BTreeMap::new(),
-        shown: BTreeMap::new(),
-    };
-    let drawn = theatre.build().await?;
-    theatre.narrator.shop(&drawn);
-    theatre.narrator.pause(2 * READ).await;
-    let acts = acts::acts();
-    for (number, act) in (1..).zip(&acts) {
-        theatre.narrator.act(number, acts.len(), act.title, act.about);
-        theatre.narrator.pause(READ).await;
-        let played = theatre.play(act).await?;
-        theatre.narrator.played(&played);
-        theatre.narrator.pause(READ).await;
+    let mut runner = Runner::new(environment.user(), recorder, steps, environment.collector(), output);
+    let tree = runner.set_up().await?;
+    runner.output.tree(&tree);
+    runner.output.pause(2 * READING_PAUSE).await;
+    let scenarios = scenarios::scenarios();
+    for (number, scenario) in (1..).zip(&scenarios) {
+        runner.output.scenario_begins(number, scenarios.len(), scenario.title, scenario.about);
+        runner.output.pause(READING_PAUSE).await;
+        let report = runner.run(scenario).await?;
+        runner.output.scenario_ends(&report);
+        runner.output.pause(READING_PAUSE).await;
     }
     Ok(())
 }

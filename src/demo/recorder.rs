@@ -1,5 +1,4 @@
-//! Hears what the collector asks the server, and what it decides, and puts the
-//! two together.
+//! Records the collector's requests and decisions, and matches them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,76 +13,77 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tower::Service;
 
-use super::story::{Owner, Request, Step};
-use super::things::called;
+use super::fixtures::display_name;
+use super::report::{Owner, Request, Step};
 use crate::api::Finalizer;
 use crate::worker::{DecisionObserver, DecisionRecord, JudgedOwner};
 use kube_gc_core::object::{Identity, Namespace};
 
-/// Hears all; clones are the same.
+/// The recorder. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Recorder(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    heard: Mutex<Heard>,
+    recording: Mutex<Recording>,
     steps: mpsc::UnboundedSender<Step>,
 }
 
 #[derive(Debug)]
-struct Heard {
+struct Recording {
     since: Instant,
-    /// Otherwise requests are only counted: a load makes too many, and so does, in time,
-    /// whoever plays on after the story.
+    /// Whether requests are kept. Otherwise they are only counted: a load, and in time also the
+    /// use of the demo after its scenarios, causes too many to keep.
     detailed: bool,
     requests: Vec<Request>,
-    /// Requests about single objects, by method.
+    /// The number of requests about single objects, by method.
     counts: BTreeMap<Method, Count>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     sent: u64,
-    /// Those of them that had their effect.
-    done: u64,
+    /// Those that succeeded.
+    succeeded: u64,
 }
 
 impl Recorder {
-    /// A recorder, and what it has to tell.
+    /// A recorder and the stream of its steps.
     pub fn new(detailed: bool) -> (Self, mpsc::UnboundedReceiver<Step>) {
-        let (steps, told) = mpsc::unbounded_channel();
-        let heard = Heard { since: Instant::now(), detailed, requests: Vec::new(), counts: BTreeMap::new() };
-        (Self(Arc::new(Inner { heard: Mutex::new(heard), steps })), told)
+        let (steps, receiver) = mpsc::unbounded_channel();
+        let recording =
+            Recording { since: Instant::now(), detailed, requests: Vec::new(), counts: BTreeMap::new() };
+        (Self(Arc::new(Inner { recording: Mutex::new(recording), steps })), receiver)
     }
 
-    /// Begins anew: what comes now follows from what happens now.
-    pub fn begin(&self) {
-        self.with(|heard| {
-            heard.since = Instant::now();
-            heard.requests.clear();
-            heard.counts.clear();
+    /// Starts a new recording.
+    pub fn restart(&self) {
+        self.with(|recording| {
+            recording.since = Instant::now();
+            recording.requests.clear();
+            recording.counts.clear();
         });
     }
 
-    /// The story is told: from now on nothing is kept.
-    pub fn end(&self) {
-        self.with(|heard| {
-            heard.detailed = false;
-            heard.requests = Vec::new();
+    /// Stops keeping requests.
+    pub fn stop(&self) {
+        self.with(|recording| {
+            recording.detailed = false;
+            recording.requests = Vec::new();
         });
     }
 
-    /// How many requests of this method had their effect.
+    /// The number of requests of this method that succeeded.
     pub fn count(&self, method: &Method) -> u64 {
-        self.with(|heard| heard.counts.get(method).map_or(0, |count| count.done))
+        self.with(|recording| recording.counts.get(method).map_or(0, |count| count.succeeded))
     }
 
-    /// How many requests there were about single objects.
+    /// The number of requests about single objects.
     pub fn total(&self) -> u64 {
-        self.with(|heard| heard.counts.values().map(|count| count.sent).sum())
+        self.with(|recording| recording.counts.values().map(|count| count.sent).sum())
     }
 
-    /// A client that is listened to.
+    /// A client whose requests are recorded.
     pub fn client<S, B>(&self, service: S) -> kube::Client
     where
         S: Service<http::Request<Body>, Response = Response<B>> + Clone + Send + 'static,
@@ -92,37 +92,37 @@ impl Recorder {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<tower::BoxError>,
     {
-        kube::Client::new(Listening { service, recorder: self.clone() }, "default")
+        kube::Client::new(RecordingService { service, recorder: self.clone() }, "default")
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut Heard) -> T) -> T {
-        look(&mut self.0.heard.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, look: impl FnOnce(&mut Recording) -> T) -> T {
+        look(&mut self.0.recording.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn heard(&self, method: &Method, path: &str, body: &[u8], code: u16, began: Instant) {
-        self.with(|heard| {
-            let count = heard.counts.entry(method.clone()).or_default();
+    fn record(&self, method: &Method, path: &str, body: &[u8], code: u16, began: Instant) {
+        self.with(|recording| {
+            let count = recording.counts.entry(method.clone()).or_default();
             count.sent += 1;
-            count.done += u64::from((200..300).contains(&code));
-            if heard.detailed {
+            count.succeeded += u64::from((200..300).contains(&code));
+            if recording.detailed {
                 let request = request(method, path, body, code, began);
-                heard.requests.push(request);
+                recording.requests.push(request);
             }
         });
     }
 }
 
-/// A request as the story tells it.
+/// Describes a request.
 pub fn request(method: &Method, path: &str, body: &[u8], code: u16, began: Instant) -> Request {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    // A DELETE has its preconditions by name, in a patch they are metadata.
-    let must = if *method == Method::PATCH { &body["metadata"] } else { &body["preconditions"] };
+    // A DELETE has preconditions; in a patch the metadata has the same effect.
+    let preconditions = if *method == Method::PATCH { &body["metadata"] } else { &body["preconditions"] };
     let text = |value: &Value| value.as_str().map(str::to_owned);
     Request {
         method: method.to_string(),
         path: path.to_owned(),
-        uid: text(&must["uid"]),
-        resource_version: text(&must["resourceVersion"]),
+        uid: text(&preconditions["uid"]),
+        resource_version: text(&preconditions["resourceVersion"]),
         propagation_policy: text(&body["propagationPolicy"]),
         code,
         milliseconds: milliseconds(began),
@@ -135,17 +135,17 @@ pub fn milliseconds(since: Instant) -> f64 {
 
 impl DecisionObserver for Recorder {
     fn decided(&self, decision: &DecisionRecord) {
-        self.with(|heard| {
-            // In here: two that are told at once are told in the order of their times.
-            if heard.detailed {
-                // Nobody listens any more when the demo ends.
-                let _ = self.0.steps.send(heard.step(decision));
+        self.with(|recording| {
+            // Sent under the lock, so that the steps are in the order of their times.
+            if recording.detailed {
+                // The receiver is gone when the demo ends.
+                let _ = self.0.steps.send(recording.step(decision));
             }
         });
     }
 }
 
-impl Heard {
+impl Recording {
     fn step(&self, decision: &DecisionRecord) -> Step {
         let DecisionRecord { object, action, finalizer, owners, owner, outcome, error, .. } = decision;
         let path = object.path();
@@ -153,14 +153,14 @@ impl Heard {
         let sent = |request: &&Request| request.path == path && request.method == method;
         let mut judged: Vec<Owner> = owners.iter().map(|owner| self.owner(object, owner)).collect();
         judged.extend(owner.as_ref().map(|owner| Owner {
-            object: story_name(owner),
+            object: identity_name(owner),
             class: "orphaning".to_owned(),
             evidence: "graph".to_owned(),
             asked: Vec::new(),
         }));
         Step {
             milliseconds: milliseconds(self.since),
-            object: story_name(object),
+            object: identity_name(object),
             action,
             outcome,
             finalizer: finalizer.map(Finalizer::name),
@@ -177,32 +177,32 @@ impl Heard {
             request.method == "GET" && request.path.rsplit('/').next() == Some(&*reference.name)
         };
         Owner {
-            object: called(&reference.kind, namespace, &reference.name),
-            class: word(class),
+            object: display_name(&reference.kind, namespace, &reference.name),
+            class: class_name(class),
             evidence: evidence.to_string(),
             asked: self.requests.iter().rfind(asked).cloned().into_iter().collect(),
         }
     }
 }
 
-/// The word that machines know a class by.
-fn word(class: &impl serde::Serialize) -> String {
+/// The name of a class in JSON.
+fn class_name(class: &impl serde::Serialize) -> String {
     serde_json::to_value(class).ok().and_then(|word| Some(word.as_str()?.to_owned())).unwrap_or_default()
 }
 
-fn story_name(identity: &Identity) -> String {
+fn identity_name(identity: &Identity) -> String {
     let namespace = identity.namespace.as_ref().map_or("", Namespace::as_str);
-    called(&identity.resource.kind, namespace, &identity.name)
+    display_name(&identity.resource.kind, namespace, &identity.name)
 }
 
-/// The way to the server, listened to.
+/// Records the requests that pass through it.
 #[derive(Clone)]
-struct Listening<S> {
+struct RecordingService<S> {
     service: S,
     recorder: Recorder,
 }
 
-impl<S, B> Service<http::Request<Body>> for Listening<S>
+impl<S, B> Service<http::Request<Body>> for RecordingService<S>
 where
     S: Service<http::Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send,
@@ -217,7 +217,7 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        // The one that is ready answers; its clone is for the next request.
+        // The service that was ready takes this request, its clone the next one.
         let next = self.service.clone();
         let mut service = std::mem::replace(&mut self.service, next);
         let (method, uri) = (request.method().clone(), request.uri().clone());
@@ -229,11 +229,11 @@ where
         let recorder = self.recorder.clone();
         Box::pin(async move {
             let (head, body) = request.into_parts();
-            // The body of a request is in memory already.
+            // The body of a request is already in memory.
             let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             let began = Instant::now();
             let response = service.call(http::Request::from_parts(head, Body::from(body.to_vec()))).await?;
-            recorder.heard(&method, uri.path(), &body, response.status().as_u16(), began);
+            recorder.record(&method, uri.path(), &body, response.status().as_u16(), began);
             Ok(response)
         })
     }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_about_objects_are_heard_and_lists_are_not() {
+    async fn requests_about_objects_are_counted_and_lists_are_not() {
         let (recorder, _steps) = Recorder::new(true);
         let answer = tower::service_fn(|_: http::Request<Body>| async {
             Ok::<_, std::convert::Infallible>(Response::new(Body::from(b"{}".to_vec())))
@@ -276,12 +276,12 @@ mod tests {
         }
         assert_eq!((recorder.count(&Method::GET), recorder.count(&Method::DELETE)), (1, 1));
         assert_eq!(recorder.total(), 2);
-        recorder.begin();
+        recorder.restart();
         assert_eq!(recorder.total(), 0);
     }
 
     #[tokio::test]
-    async fn what_is_refused_is_sent_and_has_no_effect_and_after_the_story_nothing_is_kept() {
+    async fn a_rejected_request_does_not_count_as_success_and_nothing_is_kept_after_the_end() {
         let (recorder, _steps) = Recorder::new(true);
         let answer = tower::service_fn(|_: http::Request<Body>| async {
             let mut answer = Response::new(Body::empty());
@@ -292,10 +292,10 @@ mod tests {
         let delete = || http::Request::delete("/api/v1/namespaces/shop/pods/a").body(Body::empty()).unwrap();
         client.send(delete()).await.unwrap();
         assert_eq!((recorder.count(&Method::DELETE), recorder.total()), (0, 1));
-        assert_eq!(recorder.with(|heard| heard.requests.len()), 1);
-        recorder.end();
+        assert_eq!(recorder.with(|recording| recording.requests.len()), 1);
+        recorder.stop();
         client.send(delete()).await.unwrap();
-        assert_eq!(recorder.with(|heard| heard.requests.len()), 0);
+        assert_eq!(recorder.with(|recording| recording.requests.len()), 0);
         assert_eq!(recorder.total(), 2);
     }
 }

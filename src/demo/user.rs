@@ -1,4 +1,4 @@
-//! Somebody who uses the cluster.
+//! A user of the cluster.
 
 use std::time::Instant;
 
@@ -7,19 +7,19 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use super::fixtures::ObjectRef;
 use super::recorder::request;
-use super::story::Request;
-use super::things::Thing;
+use super::report::Request;
 use crate::worker::OWNER_REF_INVALID_NAMESPACE;
 use kube_gc_core::object::PropagationPolicy;
 
-/// A client that does as kubectl does.
+/// A client that acts like kubectl.
 #[derive(Clone)]
 pub struct User(kube::Client);
 
-/// An answer, and the request that it answers.
+/// An answer and its request.
 #[derive(Debug)]
-pub struct Answered {
+pub struct Answer {
     pub request: Request,
     pub body: Value,
 }
@@ -29,9 +29,9 @@ impl User {
         Self(client)
     }
 
-    /// Sends a request. What a server that is not there answers is an error in words.
-    pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answered, String> {
-        let failed = |error: &dyn std::fmt::Display| format!("{method} {path} has failed: {error}");
+    /// Sends a request. Any answer is a success; a missing answer is an error.
+    pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("{method} {path} failed: {error}");
         let content_type =
             if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
         let text = body.map(Value::to_string).unwrap_or_default();
@@ -48,51 +48,51 @@ impl User {
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
         let path = path.split('?').next().unwrap_or_default();
-        Ok(Answered {
+        Ok(Answer {
             request: request(&method, path, text.as_bytes(), code, began),
             body: serde_json::from_slice(&body).unwrap_or_default(),
         })
     }
 
-    /// A request that must succeed.
-    pub async fn must(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answered, String> {
-        let answered = self.send(method, path, body).await?;
-        let Request { method, code, .. } = &answered.request;
+    /// Sends a request that must succeed.
+    pub async fn send_ok(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, String> {
+        let answer = self.send(method, path, body).await?;
+        let Request { method, code, .. } = &answer.request;
         if (200..300).contains(code) {
-            return Ok(answered);
+            return Ok(answer);
         }
-        Err(format!("{method} {path} was answered with {code}: {}", answered.body["message"]))
+        Err(format!("{method} {path} was answered with {code}: {}", answer.body["message"]))
     }
 
-    pub async fn create(&self, thing: Thing, body: &Value) -> Result<Answered, String> {
-        self.must(Method::POST, &thing.kind.path(thing.namespace), Some(body)).await
+    pub async fn create(&self, object: ObjectRef, body: &Value) -> Result<Answer, String> {
+        self.send_ok(Method::POST, &object.kind.path(object.namespace), Some(body)).await
     }
 
-    pub async fn delete(&self, path: &str, policy: PropagationPolicy) -> Result<Answered, String> {
+    pub async fn delete(&self, path: &str, policy: PropagationPolicy) -> Result<Answer, String> {
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
-        self.must(Method::DELETE, path, Some(&options)).await
+        self.send_ok(Method::DELETE, path, Some(&options)).await
     }
 
-    /// Leaves an object without finalizers of others.
-    pub async fn release(&self, thing: Thing) -> Result<Answered, String> {
+    /// Removes the finalizers of an object.
+    pub async fn remove_finalizers(&self, object: ObjectRef) -> Result<Answer, String> {
         let patch = json!({"metadata": {"finalizers": null}});
-        self.must(Method::PATCH, &thing.path(), Some(&patch)).await
+        self.send_ok(Method::PATCH, &object.path(), Some(&patch)).await
     }
 
-    /// The object; `None` if it is gone.
+    /// Reads an object; `None` if it does not exist.
     pub async fn get(&self, path: &str) -> Result<Option<Value>, String> {
-        let answered = self.send(Method::GET, path, None).await?;
-        match answered.request.code {
-            200 => Ok(Some(answered.body)),
+        let answer = self.send(Method::GET, path, None).await?;
+        match answer.request.code {
+            200 => Ok(Some(answer.body)),
             404 => Ok(None),
-            code => Err(format!("GET {path} was answered with {code}: {}", answered.body["message"])),
+            code => Err(format!("GET {path} was answered with {code}: {}", answer.body["message"])),
         }
     }
 
-    /// What the collector's warning about an object says, if there is one.
-    pub async fn warning(&self, about: Thing) -> Result<Option<String>, String> {
+    /// The message of the collector's warning event about an object, if there is one.
+    pub async fn warning(&self, about: ObjectRef) -> Result<Option<String>, String> {
         let path = format!("/api/v1/namespaces/{}/events", about.namespace);
-        let events = self.must(Method::GET, &path, None).await?.body;
+        let events = self.send_ok(Method::GET, &path, None).await?.body;
         let of = |event: &&Value| {
             event["reason"] == OWNER_REF_INVALID_NAMESPACE
                 && event["type"] == "Warning"

@@ -67,8 +67,10 @@ trait Taker {
 }
 
 /// Receives each item as bytes.
+#[cfg(any(test, feature = "fuzzing"))]
 struct Cut<F>(F);
 
+#[cfg(any(test, feature = "fuzzing"))]
 impl<F: FnMut(&[u8]) -> Result<(), ListError>> Taker for Cut<F> {
     fn take_in_place(&mut self, _: &[u8]) -> Option<usize> {
         None
@@ -104,6 +106,7 @@ impl ListScanner {
     /// # Errors
     ///
     /// The error of `on_item`, or the body is not a list.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub fn feed(
         &mut self,
         chunk: &[u8],

@@ -7,6 +7,7 @@
 mod definition;
 mod document;
 mod fetch;
+#[cfg(feature = "fuzzing")]
 pub(super) mod fuzzing;
 mod select;
 mod services;

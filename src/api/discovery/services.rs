@@ -47,6 +47,7 @@ const BUILT_IN: [&str; 24] = [
 ];
 
 impl Services {
+    #[cfg(any(test, feature = "fuzzing"))]
     pub fn of(services: HashMap<GroupVersion, bool>) -> Self {
         Self(services)
     }

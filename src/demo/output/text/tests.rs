@@ -1,14 +1,14 @@
 use anstream::adapter::strip_str;
 
 use super::*;
-use crate::demo::story::Memory;
+use crate::demo::report::Memory;
 
 fn plain(text: &str) -> String {
     strip_str(text).to_string()
 }
 
-fn drawn(depth: usize, object: &str, note: &str) -> Drawn {
-    Drawn { object: object.to_owned(), depth, note: note.to_owned() }
+fn line(depth: usize, object: &str, note: &str) -> TreeLine {
+    TreeLine { object: object.to_owned(), depth, note: note.to_owned() }
 }
 
 fn delete() -> Request {
@@ -28,19 +28,19 @@ fn owner(class: &str, evidence: &str, asked: Vec<Request>) -> Owner {
 }
 
 #[test]
-fn the_shop_is_a_tree() {
-    let shop = shop(&[
-        drawn(0, "Deployment web", ""),
-        drawn(1, "ReplicaSet web", ""),
-        drawn(2, "Pod one", ""),
-        drawn(2, "Pod two", ""),
-        drawn(1, "ConfigMap prices", "also owned by Deployment api"),
-        drawn(0, "Deployment api", ""),
-        drawn(1, "ReplicaSet api", ""),
-        drawn(2, "Pod three", ""),
+fn the_shop_is_shown_as_a_tree() {
+    let text = super::tree(&[
+        line(0, "Deployment web", ""),
+        line(1, "ReplicaSet web", ""),
+        line(2, "Pod one", ""),
+        line(2, "Pod two", ""),
+        line(1, "ConfigMap prices", "also owned by Deployment api"),
+        line(0, "Deployment api", ""),
+        line(1, "ReplicaSet api", ""),
+        line(2, "Pod three", ""),
     ]);
     let expected = "\
-The shop, each object below its owner:
+The objects of the shop, each below its owner:
 
   Deployment web
   ├─ ReplicaSet web
@@ -51,11 +51,11 @@ The shop, each object below its owner:
   └─ ReplicaSet api
      └─ Pod three
 ";
-    assert_eq!(plain(&shop), expected);
+    assert_eq!(plain(&text), expected);
 }
 
 #[test]
-fn a_step_says_what_and_why_and_how() {
+fn a_step_has_its_reason_and_its_request() {
     let asked = Request {
         method: "GET".to_owned(),
         path: "/apis/shop.example.com/v1/namespaces/shop/carts/alice".to_owned(),
@@ -73,17 +73,17 @@ fn a_step_says_what_and_why_and_how() {
         error: None,
     });
     let expected = "      3.2 ms  Pod web-1 is deleted
-              its owner Cart alice is absent: the server was asked
+              its owner Cart alice is absent: confirmed by the API server
               GET /apis/shop.example.com/v1/namespaces/shop/carts/alice -> 404
               DELETE /api/v1/namespaces/shop/pods/web-1 -> 200, 0.31 ms
-              only if uid u, resourceVersion 7; propagationPolicy Background
+              preconditions: uid u, resourceVersion 7; propagationPolicy Background
 ";
     assert_eq!(plain(&step), expected);
     assert_ne!(plain(&step), step, "on a terminal it has colours");
 }
 
 #[test]
-fn a_step_that_went_wrong_says_so() {
+fn a_step_that_failed_has_its_error() {
     let step = step(&Step {
         milliseconds: 1.0,
         object: "Pod web-1".to_owned(),
@@ -95,16 +95,16 @@ fn a_step_that_went_wrong_says_so() {
         error: Some("409 Conflict".to_owned()),
     });
     let expected = "      1.0 ms  Pod web-1 delete: conflict
-              its owner Cart alice is absent: the graph has seen it go
+              its owner Cart alice is absent: a watch has shown its deletion
               409 Conflict
 ";
     assert_eq!(plain(&step), expected);
 }
 
 #[test]
-fn a_scene_ends_with_what_was_found_on_the_server() {
-    let scene = Scene {
-        deed: "Cart alice is deleted".to_owned(),
+fn a_phase_ends_with_what_was_verified_on_the_server() {
+    let phase = Phase {
+        operation: "Cart alice is deleted".to_owned(),
         command: None,
         request: delete(),
         steps: Vec::new(),
@@ -115,11 +115,11 @@ fn a_scene_ends_with_what_was_found_on_the_server() {
         "  0 steps in 12.3 ms. On the server:\n    ✓ Cart alice is gone\n    ✓ {}\n      word word\n",
         ["word"; 18].join(" ")
     );
-    assert_eq!(plain(&verified(&scene)), expected);
+    assert_eq!(plain(&verified(&phase)), expected);
 }
 
 #[test]
-fn a_load_is_a_table() {
+fn a_load_is_shown_as_a_table() {
     let load = load(&Load {
         objects: 2000,
         policy: "Background",
@@ -131,24 +131,27 @@ fn a_load_is_a_table() {
         memory: Memory { start: Some(20 << 20), full: Some(40 << 20), end: None },
     });
     let expected = "\
-2000 objects of one root, deleted with Background
+2000 dependents of one owner, deleted with the policy Background
   created in             0.50 s
   collected in           1.00 s
   objects per second     2000
   requests               2001, 1.000 per object
-  memory, server and all 20 MiB at the start, 40 MiB with all objects, unknown at the end
+  memory of the process  20 MiB at the start, 40 MiB with all objects, unknown at the end
 ";
     assert_eq!(plain(&load), expected);
 }
 
 #[test]
-fn acts_and_deeds_are_announced() {
-    assert_eq!(plain(&act(1, 5, "orphan", "It lives on.")), "\n1/5  orphan\n     It lives on.\n");
-    assert_eq!(plain(&deed("It goes", Some("kubectl delete it"))), "\n  It goes\n  $ kubectl delete it\n");
+fn scenarios_and_operations_are_announced() {
+    assert_eq!(plain(&scenario(1, 5, "orphan", "It lives on.")), "\n1/5  orphan\n     It lives on.\n");
+    assert_eq!(
+        plain(&operation("It goes", Some("kubectl delete it"))),
+        "\n  It goes\n  $ kubectl delete it\n"
+    );
 }
 
 #[test]
-fn a_finalizer_goes_for_a_reason() {
+fn a_finalizer_is_removed_for_a_reason() {
     let step = |finalizer| Step {
         milliseconds: 1.0,
         object: "Cart alice".to_owned(),
@@ -159,29 +162,27 @@ fn a_finalizer_goes_for_a_reason() {
         request: None,
         error: None,
     };
-    for (finalizer, why) in
-        [("foregroundDeletion", "nothing blocks it any more"), ("orphan", "no dependent names it any more")]
-    {
+    for (finalizer, why) in [
+        ("foregroundDeletion", "no dependent blocks it any more"),
+        ("orphan", "no dependent refers to it any more"),
+    ] {
         let text = plain(&super::step(&step(finalizer)));
-        assert!(
-            text.contains(&format!("its finalizer {finalizer} is removed\n              {why}\n")),
-            "{text}"
-        );
+        assert!(text.contains(&format!("loses the finalizer {finalizer}\n              {why}\n")), "{text}");
     }
 }
 
 #[test]
-fn what_to_type_is_about_what_is_there() {
-    let places = Places {
+fn the_suggested_commands_are_about_existing_objects() {
+    let endpoints = Endpoints {
         server: "http://127.0.0.1:1".to_owned(),
         health: "http://127.0.0.1:2".to_owned(),
         debug: "http://127.0.0.1:3".to_owned(),
         kubeconfig: "/tmp/config".into(),
     };
-    let (story, load) = (plain(&stays(&places, false)), plain(&stays(&places, true)));
+    let (shop, load) = (plain(&keeps_running(&endpoints, false)), plain(&keeps_running(&endpoints, true)));
     assert!(
-        story.contains("kubectl --kubeconfig /tmp/config -n shop get") && !story.contains("-n load"),
-        "{story}"
+        shop.contains("kubectl --kubeconfig /tmp/config -n shop get") && !story.contains("-n load"),
+        "{shop}"
     );
     assert!(
         load.contains("kubectl --kubeconfig /tmp/config -n load get") && !load.contains("shop"),
@@ -194,15 +195,15 @@ fn what_to_type_is_about_what_is_there() {
 }
 
 #[test]
-fn a_name_drives_no_terminal() {
+fn a_name_cannot_control_the_terminal() {
     let mut owner = owner("absent", "graph", Vec::new());
     owner.object = "Cart a\u{1b}[2Jb\nc".to_owned();
     let mut out = String::new();
-    because(&mut out, &owner).unwrap();
+    reason(&mut out, &owner).unwrap();
     assert_eq!(
         out,
-        format!("{INDENT}its owner Cart a\\u{{1b}}[2Jb\\nc is absent: the graph has seen it go\n")
+        format!("{INDENT}its owner Cart a\\u{{1b}}[2Jb\\nc is absent: a watch has shown its deletion\n")
     );
-    let tree = shop(&[drawn(0, "Cart \u{1b}[2J", "")]);
+    let tree = super::tree(&[line(0, "Cart \u{1b}[2J", "")]);
     assert!(plain(&tree).contains(r"Cart \u{1b}[2J"), "{tree:?}");
 }

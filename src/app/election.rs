@@ -1,4 +1,4 @@
-//! Leader election, as `run` has it.
+//! Leader election of `kube-gc run`.
 
 use std::sync::Arc;
 
@@ -6,14 +6,13 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::Exit;
-use super::failure::Failure;
+use super::error::{Error, ErrorKind};
 use crate::api::{Clock, ConnectError, WriteGate};
 use crate::config::{LeaderSettings, Settings};
 use crate::leader::{ApiLeases, Elector, LeaseAnnotations, LeaseName, ReplicaId, Timing};
 use crate::telemetry::record;
 
-/// The gate that these settings ask for.
+/// The write gate that these settings require.
 pub fn gate(settings: &Settings) -> WriteGate {
     match (settings.dry_run, settings.leader.enabled) {
         (true, _) => WriteGate::dry_run(),
@@ -22,24 +21,24 @@ pub fn gate(settings: &Settings) -> WriteGate {
     }
 }
 
-/// An election that this replica can take part in, if there is one.
+/// An election that this replica has not joined yet, or none.
 pub struct Candidacy {
     elector: Option<Elector<ApiLeases>>,
-    /// Where it runs: on no thread that works on objects.
+    /// A runtime that does no work on objects.
     thread: Handle,
 }
 
-/// This replica's part in it.
+/// An election that this replica has joined, or none.
 pub struct Election {
     ending: CancellationToken,
     elector: Option<JoinHandle<()>>,
 }
 
 impl Candidacy {
-    /// Prepares to take part, if the gate needs a lease. Sends nothing yet.
+    /// Prepares an election if the gate needs a lease. Sends nothing yet.
     ///
     /// # Errors
-    /// When there can be no client for it.
+    /// No client for the lease can be built.
     pub fn new(
         config: kube::Config,
         settings: &LeaderSettings,
@@ -64,7 +63,7 @@ impl Candidacy {
         let me = ReplicaId::new(&identity);
         tracing::info!(%lease, replica = %me, "this replica waits for the lease before it writes");
         let leases = {
-            // What its client does in the background is done there, too.
+            // The client spawns its background tasks there, too.
             let _entered = thread.enter();
             ApiLeases::connect(config, lease)?
         };
@@ -73,45 +72,44 @@ impl Candidacy {
         Ok(Self { elector: Some(elector), thread })
     }
 
-    /// Takes part as soon as this replica is ready to: one that has yet to read the
-    /// cluster would hold the lease and do nothing with it, while another could go on at
-    /// once.
+    /// Joins the election once this replica is ready. A replica that still reads the cluster would
+    /// hold the lease without using it, while another replica could go on at once.
     pub fn start(
         self,
         ready: impl Future<Output = ()> + Send + 'static,
-        notes: Arc<dyn LeaseAnnotations>,
+        annotations: Arc<dyn LeaseAnnotations>,
     ) -> Election {
         let ending = CancellationToken::new();
-        let taking_part = ending.clone();
-        let take_part = |elector: Elector<ApiLeases>| async move {
-            if taking_part.run_until_cancelled(ready).await.is_some() {
-                elector.with_annotations(notes).run(taking_part).await;
+        let token = ending.clone();
+        let run = |elector: Elector<ApiLeases>| async move {
+            if token.run_until_cancelled(ready).await.is_some() {
+                elector.with_annotations(annotations).run(token).await;
             }
         };
         let Self { elector, thread } = self;
-        Election { elector: elector.map(take_part).map(|elector| thread.spawn(elector)), ending }
+        Election { elector: elector.map(|elector| thread.spawn(run(elector))), ending }
     }
 }
 
 impl Election {
-    /// Resolves when the elector has ended, which nobody has asked for: it would be a
-    /// standby for ever.
-    pub async fn fails(&mut self) -> Failure {
+    /// Resolves when the elector ends without having been stopped. Without an elector, this
+    /// replica would stay a standby forever.
+    pub async fn fails(&mut self) -> Error {
         match &mut self.elector {
             None => std::future::pending().await,
             Some(elector) => {
                 let error = elector.await.err().map(|error| error.to_string()).unwrap_or_default();
                 self.elector = None;
-                Failure::new(Exit::Failure, format!("leader election ended unexpectedly {error}"))
+                Error::new(ErrorKind::Internal, format!("leader election ended unexpectedly {error}"))
             }
         }
     }
 
-    /// Gives the lease back. To be called when nothing is written any more.
+    /// Releases the lease. Call it when nothing is written any more.
     pub async fn stop(self) {
         self.ending.cancel();
         if let Some(elector) = self.elector {
-            // It has failed: then the lease expires.
+            // After an error the lease expires by itself.
             let _ = elector.await;
         }
     }

@@ -1,4 +1,4 @@
-//! Where all of it happens: the embedded server and the collector.
+//! The environment of the scenarios: the embedded server and the collector.
 
 use std::error::Error as _;
 use std::io::Write as _;
@@ -6,67 +6,69 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use super::Options;
 use super::recorder::Recorder;
-use super::story::Places;
+use super::report::Endpoints;
 use super::user::User;
 use crate::api::{Api, WriteGate};
-use crate::cli::{Collector, DemoArgs, Exit, Failure, Protections, Threads, api_settings};
-use crate::config::Settings;
+use crate::app::{Error, ErrorKind, Protections, ServedCollector, Threads, api_settings};
 use crate::http::Introspection;
 use crate::telemetry::{Exporter, record};
 use kube_gc_apiserver::http::{Scheme, Serving};
 use kube_gc_apiserver::{self, Embedded};
 
-/// Both, running.
-pub struct House {
-    collector: Collector,
+/// A running server and a running collector.
+pub struct Environment {
+    collector: ServedCollector,
     serving: Serving,
     user: User,
-    places: Places,
-    /// Removes itself.
+    endpoints: Endpoints,
+    /// Removes the file when it is dropped.
     _kubeconfig: Kubeconfig,
 }
 
-impl House {
-    /// Starts the server, and the collector on it. They talk within the process; the
-    /// same server is on loopback, for kubectl.
-    pub async fn open(args: &DemoArgs, settings: &Settings, recorder: &Recorder) -> Result<Self, Failure> {
-        let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Failure, error);
+impl Environment {
+    /// Starts the server and its collector. They communicate within the process. The server also
+    /// listens on an address, for kubectl.
+    pub async fn start(options: &Options, recorder: &Recorder) -> Result<Self, Error> {
+        let Options { api_listen, kubeconfig, settings, .. } = options;
+        let failed = |error: &dyn std::fmt::Display| Error::new(ErrorKind::Internal, error);
         let exporter = Exporter::install().map_err(|error| failed(&error))?;
         record::zeros();
         let server =
             Embedded::new(kube_gc_apiserver::Settings { epoch: SystemTime::now(), ..Default::default() });
-        let serving = server.serve(args.api_listen, Scheme::Http).await.map_err(|error| {
+        let serving = server.serve(*api_listen, Scheme::Http).await.map_err(|error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-            let message =
-                format!("the Kubernetes API cannot be served: {error}{cause}; choose with --api-listen");
-            Failure::new(Exit::Address, message)
+            let message = format!(
+                "cannot serve the Kubernetes API: {error}{cause}; choose another address with --api-listen"
+            );
+            Error::new(ErrorKind::Address, message)
         })?;
-        let kubeconfig = Kubeconfig::write(args.kubeconfig.as_deref(), &serving.kubeconfig());
+        let kubeconfig = Kubeconfig::write(kubeconfig.as_deref(), &serving.kubeconfig());
         let kubeconfig = kubeconfig.map_err(|error| failed(&error))?;
         let api =
             Api::from_clients(recorder.client(server.clone()), api_settings(settings), WriteGate::open());
-        let collector = Collector::start(
+        let collector = ServedCollector::start(
             api,
             settings,
-            &Threads::here(),
+            &Threads::current(),
             exporter,
             vec![Arc::new(recorder.clone())],
             Protections::default(),
         )
         .await?;
-        let places = Places {
+        let endpoints = Endpoints {
             server: serving.url(),
             health: format!("http://{}", collector.health()),
             debug: format!("http://{}", collector.debug()),
             kubeconfig: kubeconfig.0.clone(),
         };
         let user = User::new(server.client());
-        Ok(Self { collector, serving, user, places, _kubeconfig: kubeconfig })
+        Ok(Self { collector, serving, user, endpoints, _kubeconfig: kubeconfig })
     }
 
-    pub const fn places(&self) -> &Places {
-        &self.places
+    pub const fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
     }
 
     pub const fn user(&self) -> &User {
@@ -78,18 +80,18 @@ impl House {
     }
 
     /// Resolves when a part of it fails.
-    pub async fn fails(&self) -> Failure {
+    pub async fn fails(&self) -> Error {
         self.collector.fails().await
     }
 
-    /// Ends both.
-    pub async fn close(self, grace: Duration) {
+    /// Stops both.
+    pub async fn stop(self, grace: Duration) {
         self.collector.stop(grace).await;
         self.serving.stop().await;
     }
 }
 
-/// A file for kubectl, as long as this lives.
+/// A kubeconfig file that exists as long as this value.
 struct Kubeconfig(PathBuf);
 
 impl Kubeconfig {
@@ -98,7 +100,7 @@ impl Kubeconfig {
             || std::env::temp_dir().join(format!("kube-gc-demo-{}.kubeconfig", std::process::id())),
             Path::to_owned,
         );
-        // Never over somebody's own: it would be gone for good.
+        // Never overwrite a file: it may be the only copy.
         let file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path);
         let written = file.and_then(|mut file| file.write_all(config.as_bytes()));
         match written {
@@ -113,7 +115,7 @@ impl Kubeconfig {
 
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
-        // Somebody may have removed it already.
+        // Ignore a file that is already gone.
         let _ = std::fs::remove_file(&self.0);
     }
 }

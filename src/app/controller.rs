@@ -1,4 +1,4 @@
-//! The whole collector: which actors there are and who knows whom.
+//! The actors of a collector, and which of them know each other.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;

@@ -1,59 +1,58 @@
-//! What the settings mean for the two listeners.
+//! TLS and authorization of the two listeners.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Exit;
-use super::failure::Failure;
+use super::error::{Error, ErrorKind};
 use crate::api::Reviews;
 use crate::config::{Listeners, Settings};
 use crate::http::{Authorizer, Certificates, Listener, Protection, TlsFiles};
 
-/// Longest time for asking who may read a page: a scrape usually ends after ten seconds.
+/// The timeout of a token or access review. A scrape usually times out after ten seconds.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// The certificate that listeners are to show, if any of them is.
+/// Loads the certificate, if a listener needs one.
 ///
 /// # Errors
-/// Files that cannot be used.
-pub fn certificates(settings: &Settings) -> Result<Option<Arc<Certificates>>, Failure> {
+/// The files cannot be used.
+pub fn certificates(settings: &Settings) -> Result<Option<Arc<Certificates>>, Error> {
     if settings.tls.listeners == Listeners::None {
         return Ok(None);
     }
     let files = TlsFiles { certificate: settings.tls.certificate.clone(), key: settings.tls.key.clone() };
     match Certificates::load(files) {
         Ok(certificates) => Ok(Some(Arc::new(certificates))),
-        Err(error) => Err(Failure::new(Exit::Usage, error)),
+        Err(error) => Err(Error::new(ErrorKind::Settings, error)),
     }
 }
 
-/// What keeps people out of both listeners.
+/// The protection of both listeners.
 #[derive(Debug, Default)]
 pub struct Protections {
-    /// Of health and metrics.
+    /// For health and metrics.
     pub health: Protection,
-    /// Of the debug pages.
+    /// For the debug pages.
     pub debug: Protection,
-    /// To be kept up to date.
+    /// The certificate, which has to be reloaded when its files change.
     pub certificates: Option<Arc<Certificates>>,
 }
 
 impl Protections {
-    /// As the settings want it. Sends nothing yet.
+    /// Builds what the settings ask for. Sends nothing yet.
     ///
     /// # Errors
-    /// When there can be no client to ask the API server with.
+    /// No client for token and access reviews can be built.
     pub fn new(
         settings: &Settings,
         certificates: Option<Arc<Certificates>>,
         config: kube::Config,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Error> {
         let guard = if settings.access.listeners == Listeners::None {
             None
         } else {
             let limit = REVIEW_TIMEOUT.min(settings.client.request_timeout);
             let reviews = Reviews::connect(config, limit);
-            let reviews = reviews.map_err(|error| Failure::new(Exit::Credentials, error))?;
+            let reviews = reviews.map_err(|error| Error::new(ErrorKind::Credentials, error))?;
             Some(Arc::new(Authorizer::new(reviews)))
         };
         let of = |listener: Listener| Protection {

@@ -1,4 +1,4 @@
-//! Requests to the API server, as metrics.
+//! Counts requests to the API server in metrics.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::api::{RequestObserver, Verb};
 use crate::telemetry::record;
 use kube_gc_core::object::GroupResource;
 
-/// Records every request.
+/// Records each request.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestMetrics;
 

@@ -1,59 +1,58 @@
-//! The story for people: text with colours, which whoever writes it takes away
-//! where they do not belong.
+//! The text output, with colours. The writer removes the colours where they do not belong.
 
 use std::fmt::{self, Display, Write as _};
 
 use anstyle::{AnsiColor, Style};
 
-use crate::demo::story::{Drawn, Load, Owner, Places, Request, Scene, Step};
+use crate::demo::report::{Endpoints, Load, Owner, Phase, Request, Step, TreeLine};
 use crate::telemetry::Escaped;
 use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 
 const TITLE: Style = AnsiColor::Cyan.on_default().bold();
 const OBJECT: Style = Style::new().bold();
 const GONE: Style = AnsiColor::Red.on_default();
-const LIVES: Style = AnsiColor::Green.on_default();
+const STAYS: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Yellow.on_default();
 const QUIET: Style = Style::new().dimmed();
 
-/// The same, in a style.
+/// A text in a style.
 struct Styled<T>(Style, T);
 
 impl<T: Display> Display for Styled<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(style, text) = self;
-        // Objects of the demo are anybody's who talks to its server, and so are their names.
+        // Any client of the server can create objects, with any names.
         write!(f, "{style}{}{style:#}", Escaped(text))
     }
 }
 
-/// Builds a text; writing to a string cannot fail.
+/// Builds a text. Writing to a string cannot fail.
 fn text(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
     let mut text = String::new();
     let _ = write(&mut text);
     text
 }
 
-pub fn begins() -> String {
+pub fn begin() -> String {
     text(|out| {
         writeln!(out, "{}", Styled(TITLE, "kube-gc demo"))?;
-        writeln!(out, "A Kubernetes API server and its garbage collector, both in this process.\n")
+        writeln!(out, "A Kubernetes API server and a garbage collector, both in this process.\n")
     })
 }
 
-/// The shop, as a tree.
-pub fn shop(drawn: &[Drawn]) -> String {
+/// The objects of the shop, as a tree.
+pub fn tree(lines: &[TreeLine]) -> String {
     text(|out| {
-        writeln!(out, "The shop, each object below its owner:\n")?;
-        for (at, Drawn { object, depth, note }) in drawn.iter().enumerate() {
-            let later = &drawn[at + 1..];
-            // A level goes on if something on it comes before anything above it.
-            let goes_on = |level: usize| {
+        writeln!(out, "The objects of the shop, each below its owner:\n")?;
+        for (at, TreeLine { object, depth, note }) in lines.iter().enumerate() {
+            let later = &lines[at + 1..];
+            // A level continues if its next object comes before the next one above it.
+            let continues = |level: usize| {
                 later.iter().find(|next| next.depth <= level).is_some_and(|next| next.depth == level)
             };
             out.push_str("  ");
             for level in 1..=*depth {
-                out.push_str(match (level == *depth, goes_on(level)) {
+                out.push_str(match (level == *depth, continues(level)) {
                     (true, true) => "├─ ",
                     (true, false) => "└─ ",
                     (false, true) => "│  ",
@@ -70,7 +69,7 @@ pub fn shop(drawn: &[Drawn]) -> String {
     })
 }
 
-pub fn act(number: usize, of: usize, title: &str, about: &str) -> String {
+pub fn scenario(number: usize, of: usize, title: &str, about: &str) -> String {
     text(|out| {
         writeln!(out, "\n{}", Styled(TITLE, format_args!("{number}/{of}  {title}")))?;
         for line in wrapped(about, 92) {
@@ -80,9 +79,9 @@ pub fn act(number: usize, of: usize, title: &str, about: &str) -> String {
     })
 }
 
-pub fn deed(deed: &str, command: Option<&str>) -> String {
+pub fn operation(operation: &str, command: Option<&str>) -> String {
     text(|out| {
-        writeln!(out, "\n  {}", Styled(OBJECT, deed))?;
+        writeln!(out, "\n  {}", Styled(OBJECT, operation))?;
         if let Some(command) = command {
             writeln!(out, "  {}", Styled(QUIET, format_args!("$ {command}")))?;
         }
@@ -90,34 +89,36 @@ pub fn deed(deed: &str, command: Option<&str>) -> String {
     })
 }
 
-/// What was done, why, and by which request.
+/// A step, its reason, and its request.
 pub fn step(step: &Step) -> String {
     let Step { milliseconds, object, action, outcome, finalizer, owners, request, error } = step;
     text(|out| {
         let (style, what) = match (*action, *outcome) {
             ("delete", "deleted") => (GONE, "is deleted".to_owned()),
-            ("delete", "deletion_pending") => (GONE, "is deleted, and held by its finalizers".to_owned()),
-            ("remove_references", "patched") => {
-                (LIVES, "loses the owners that are gone, and lives on".to_owned())
+            ("delete", "deletion_pending") => {
+                (GONE, "is being deleted and waits for its finalizers".to_owned())
             }
-            ("orphan", "patched") => (LIVES, "loses its owner and lives on".to_owned()),
+            ("remove_references", "patched") => {
+                (STAYS, "loses the references to absent owners and stays".to_owned())
+            }
+            ("orphan", "patched") => (STAYS, "loses the reference to its owner and stays".to_owned()),
             ("remove_finalizer", "removed") => {
-                (GONE, format!("may go: its finalizer {} is removed", finalizer.unwrap_or_default()))
+                (GONE, format!("loses the finalizer {}", finalizer.unwrap_or_default()))
             }
             _ => (BAD, format!("{action}: {outcome}")),
         };
         writeln!(out, "  {milliseconds:>7.1} ms  {} {}", Styled(OBJECT, object), Styled(style, what))?;
         for owner in owners {
-            because(out, owner)?;
+            reason(out, owner)?;
         }
-        // That of a finalizer is no owner.
+        // A finalizer is removed for other reasons than an owner.
         match finalizer {
-            Some(FOREGROUND_FINALIZER) => writeln!(out, "{INDENT}nothing blocks it any more")?,
-            Some(ORPHAN_FINALIZER) => writeln!(out, "{INDENT}no dependent names it any more")?,
+            Some(FOREGROUND_FINALIZER) => writeln!(out, "{INDENT}no dependent blocks it any more")?,
+            Some(ORPHAN_FINALIZER) => writeln!(out, "{INDENT}no dependent refers to it any more")?,
             _ => {}
         }
         if let Some(request) = request {
-            requested(out, request)?;
+            describe_request(out, request)?;
         }
         match error {
             Some(error) => writeln!(out, "{INDENT}{}", Styled(BAD, error)),
@@ -126,23 +127,23 @@ pub fn step(step: &Step) -> String {
     })
 }
 
-/// Below the object of a step.
+/// The indentation of details, below the object of a step.
 const INDENT: &str = "              ";
 
-fn because(out: &mut String, Owner { object, class, evidence, asked }: &Owner) -> fmt::Result {
+fn reason(out: &mut String, Owner { object, class, evidence, asked }: &Owner) -> fmt::Result {
     let known = match (&**class, &**evidence) {
-        ("absent", _) if !asked.is_empty() => "is absent: the server was asked",
-        ("orphaning", _) => "is deleted without them",
-        ("absent", "graph") => "is absent: the graph has seen it go",
-        ("absent", "remembered") => "is absent: that was proved a moment ago",
-        ("absent", _) => "is absent: the server was asked",
-        ("waiting", _) => "waits for its dependents: the server was asked",
-        ("solid", "graph") => "is there: a watch shows it",
-        ("solid", _) => "is there: the server was asked",
-        ("orphaned", _) => "was deleted without its dependents",
-        ("unresolved", _) => "cannot be found out about",
-        ("invalidScope", _) => "cannot be its owner",
-        _ => "is of unknown worth",
+        ("absent", _) if !asked.is_empty() => "is absent: confirmed by the API server",
+        ("orphaning", _) => "is being deleted with the policy Orphan",
+        ("absent", "graph") => "is absent: a watch has shown its deletion",
+        ("absent", "remembered") => "is absent: confirmed a moment ago",
+        ("absent", _) => "is absent: confirmed by the API server",
+        ("waiting", _) => "waits for its dependents: confirmed by the API server",
+        ("solid", "graph") => "exists: a watch shows it",
+        ("solid", _) => "exists: confirmed by the API server",
+        ("orphaned", _) => "was deleted with the policy Orphan",
+        ("unresolved", _) => "cannot be resolved",
+        ("invalidScope", _) => "cannot own an object of this scope",
+        _ => "is of an unknown class",
     };
     writeln!(out, "{INDENT}its owner {} {known}", Escaped(object))?;
     for Request { method, path, code, .. } in asked {
@@ -151,36 +152,37 @@ fn because(out: &mut String, Owner { object, class, evidence, asked }: &Owner) -
     Ok(())
 }
 
-fn requested(out: &mut String, request: &Request) -> fmt::Result {
+fn describe_request(out: &mut String, request: &Request) -> fmt::Result {
     let Request { method, path, uid, resource_version, propagation_policy, code, milliseconds } = request;
     writeln!(
         out,
         "{INDENT}{}",
         Styled(QUIET, format_args!("{method} {path} -> {code}, {milliseconds:.2} ms"))
     )?;
-    let mut conditions = Vec::new();
-    conditions.extend(uid.as_ref().map(|uid| format!("uid {uid}")));
-    conditions.extend(resource_version.as_ref().map(|version| format!("resourceVersion {version}")));
-    let mut said = Vec::new();
-    said.extend((!conditions.is_empty()).then(|| format!("only if {}", conditions.join(", "))));
-    said.extend(propagation_policy.as_ref().map(|policy| format!("propagationPolicy {policy}")));
-    if said.is_empty() {
+    let mut preconditions = Vec::new();
+    preconditions.extend(uid.as_ref().map(|uid| format!("uid {uid}")));
+    preconditions.extend(resource_version.as_ref().map(|version| format!("resourceVersion {version}")));
+    let mut options = Vec::new();
+    options
+        .extend((!preconditions.is_empty()).then(|| format!("preconditions: {}", preconditions.join(", "))));
+    options.extend(propagation_policy.as_ref().map(|policy| format!("propagationPolicy {policy}")));
+    if options.is_empty() {
         return Ok(());
     }
-    writeln!(out, "{INDENT}{}", Styled(QUIET, said.join("; ")))
+    writeln!(out, "{INDENT}{}", Styled(QUIET, options.join("; ")))
 }
 
-/// How a scene ended.
-pub fn verified(scene: &Scene) -> String {
+/// The result of a phase.
+pub fn verified(phase: &Phase) -> String {
     text(|out| {
-        let steps = scene.steps.len();
+        let steps = phase.steps.len();
         let steps = if steps == 1 { "1 step".to_owned() } else { format!("{steps} steps") };
-        writeln!(out, "  {} in {:.1} ms. On the server:", Styled(LIVES, steps), scene.milliseconds)?;
-        for verified in &scene.verified {
+        writeln!(out, "  {} in {:.1} ms. On the server:", Styled(STAYS, steps), phase.milliseconds)?;
+        for verified in &phase.verified {
             let lines = wrapped(verified, 90);
             for (at, line) in lines.iter().enumerate() {
                 let mark = if at == 0 { "✓" } else { " " };
-                writeln!(out, "    {} {line}", Styled(LIVES, mark))?;
+                writeln!(out, "    {} {line}", Styled(STAYS, mark))?;
             }
         }
         Ok(())
@@ -197,7 +199,10 @@ pub fn load(load: &Load) -> String {
         writeln!(
             out,
             "{}",
-            Styled(TITLE, format_args!("{objects} objects of one root, deleted with {policy}"))
+            Styled(
+                TITLE,
+                format_args!("{objects} dependents of one owner, deleted with the policy {policy}")
+            )
         )?;
         writeln!(out, "  created in             {seed_seconds:.2} s")?;
         writeln!(out, "  collected in           {collect_seconds:.2} s")?;
@@ -205,7 +210,7 @@ pub fn load(load: &Load) -> String {
         writeln!(out, "  requests               {requests}, {:.3} per object", load.requests_per_object)?;
         writeln!(
             out,
-            "  memory, server and all {} at the start, {} with all objects, {} at the end",
+            "  memory of the process  {} at the start, {} with all objects, {} at the end",
             bytes(load.memory.start),
             bytes(load.memory.full),
             bytes(load.memory.end)
@@ -213,12 +218,12 @@ pub fn load(load: &Load) -> String {
     })
 }
 
-/// How to play on: with what the story has left in the shop, or where the load was.
-pub fn stays(places: &Places, loaded: bool) -> String {
-    let Places { server, health, debug, kubeconfig } = places;
+/// How to continue: with the remaining objects of the shop, or in the namespace of the load.
+pub fn keeps_running(endpoints: &Endpoints, loaded: bool) -> String {
+    let Endpoints { server, health, debug, kubeconfig } = endpoints;
     let kubectl = format!("kubectl --kubeconfig {}", kubeconfig.display());
     text(|out| {
-        writeln!(out, "\n{}", Styled(TITLE, "It stays up. Play on, in another terminal:"))?;
+        writeln!(out, "\n{}", Styled(TITLE, "The demo keeps running. Continue in another terminal:"))?;
         let commands: &[&str] = match loaded {
             true => &["-n load create configmap mine", "-n load get configmaps", "delete namespace load"],
             false => &[
@@ -232,15 +237,15 @@ pub fn stays(places: &Places, loaded: bool) -> String {
             writeln!(out, "  {kubectl} {command}")?;
         }
         out.push('\n');
-        writeln!(out, "  the Kubernetes API   {server}")?;
-        writeln!(out, "  metrics              {health}/metrics")?;
-        writeln!(out, "  who owns whom        {debug}/debug/graph")?;
-        writeln!(out, "  what waits           {debug}/debug/queues")?;
-        writeln!(out, "\nCtrl-C ends it.")
+        writeln!(out, "  Kubernetes API   {server}")?;
+        writeln!(out, "  metrics          {health}/metrics")?;
+        writeln!(out, "  owner graph      {debug}/debug/graph")?;
+        writeln!(out, "  work queues      {debug}/debug/queues")?;
+        writeln!(out, "\nPress Ctrl-C to stop.")
     })
 }
 
-/// Cuts a text into lines of at most so many characters, at its blanks.
+/// Breaks a text at its spaces into lines of at most this width.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,32 +1,32 @@
-//! What there is to tell, as plain data.
+//! The results, as plain data. The field names are those of the JSON output.
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// Where everything is.
+/// The addresses of everything that is running.
 #[derive(Clone, Debug, Serialize)]
-pub struct Places {
+pub struct Endpoints {
     /// The Kubernetes API.
     pub server: String,
     /// Health and metrics.
     pub health: String,
     /// The debug pages.
     pub debug: String,
-    /// For kubectl.
+    /// The kubeconfig for kubectl.
     pub kubeconfig: PathBuf,
 }
 
-/// A request, and what came of it.
+/// A request and its result.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
     pub method: String,
     pub path: String,
-    /// The uid that the object must have.
+    /// The precondition on the uid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// The resource version that it must have.
+    /// The precondition on the resource version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,26 +35,26 @@ pub struct Request {
     pub milliseconds: f64,
 }
 
-/// An owner, and what it was worth.
+/// An owner and its class.
 #[derive(Clone, Debug, Serialize)]
 pub struct Owner {
-    /// As the story calls it.
+    /// Kind and name, and the namespace if it is not the shop.
     pub object: String,
     /// `absent`, `waiting`, `solid`, …
     pub class: String,
-    /// How that is known: `graph`, `live`, …
+    /// The source of that knowledge: `graph`, `live`, …
     pub evidence: String,
-    /// The requests that found it out.
+    /// The requests that looked it up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<Request>,
 }
 
-/// One thing that the collector did.
+/// One object that the collector did.
 #[derive(Clone, Debug, Serialize)]
 pub struct Step {
-    /// Since what the user did.
+    /// Since the operation of the user.
     pub milliseconds: f64,
-    /// As the story calls it.
+    /// Kind and name, and the namespace if it is not the shop.
     pub object: String,
     /// `delete`, `remove_references`, …
     pub action: &'static str,
@@ -69,61 +69,61 @@ pub struct Step {
     pub error: Option<String>,
 }
 
-/// What somebody did, and what followed.
+/// An operation of a user and what followed.
 #[derive(Clone, Debug, Serialize)]
-pub struct Scene {
-    /// In words.
-    pub deed: String,
-    /// What to type to do the same.
+pub struct Phase {
+    /// A description of the operation.
+    pub operation: String,
+    /// The equivalent command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     pub request: Request,
     pub steps: Vec<Step>,
-    /// What was found true on the server afterwards.
+    /// What was verified on the server afterwards.
     pub verified: Vec<String>,
-    /// Until the last step.
+    /// The time until the last step.
     pub milliseconds: f64,
 }
 
-/// A whole act.
+/// A scenario.
 #[derive(Clone, Debug, Serialize)]
-pub struct Act {
+pub struct Scenario {
     pub name: &'static str,
     pub title: &'static str,
     pub about: &'static str,
-    pub scenes: Vec<Scene>,
+    pub phases: Vec<Phase>,
 }
 
-/// A line of the picture of who owns whom.
+/// A line of the tree of owners and dependents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Drawn {
+pub struct TreeLine {
     pub object: String,
-    /// How deep it stands.
+    /// The depth in the tree.
     pub depth: usize,
-    /// What else is to be known of it.
+    /// A remark, such as a second owner.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
-/// What a load has cost.
+/// The cost of a load.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Load {
     pub objects: u32,
     pub policy: &'static str,
-    /// Creating them all.
+    /// The time to create all objects.
     pub seed_seconds: f64,
-    /// From the root's DELETE to the last of them.
+    /// The time from the DELETE of the owner until the last object is done.
     pub collect_seconds: f64,
     pub objects_per_second: f64,
-    /// The collector's, from the root's DELETE on; without lists and watches.
+    /// The collector's requests since the DELETE of the owner, without lists and watches.
     pub requests: u64,
     pub requests_per_object: f64,
-    /// Of this process, in bytes: server, collector and all.
+    /// The memory of this process, in bytes, including the server.
     pub memory: Memory,
 }
 
-/// Resident memory at three moments, in bytes; `None` where it cannot be read.
+/// Resident memory at three times, in bytes; `None` where it cannot be read.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Memory {
     pub start: Option<u64>,

@@ -1,0 +1,84 @@
+//! Connects to the API server, and finds out early whether a collector can work there.
+
+use std::path::Path;
+
+use super::error::{Error, ErrorKind};
+use super::settings;
+use crate::api::{Api, ApiError, ConnectError, ErrorClass, WriteGate, load_config};
+use crate::config::Settings;
+
+/// Reads the kubeconfig and builds a client for the server that it names. Sends nothing yet.
+pub async fn client(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    settings: &Settings,
+    gate: WriteGate,
+) -> Result<(kube::Config, Api), Error> {
+    let config = load_config(kubeconfig, context).await;
+    let config = config.map_err(|error| Error::new(ErrorKind::Kubeconfig, error))?;
+    let api = Api::connect(config.clone(), settings::api(settings), gate).map_err(|error| {
+        let kind = match error {
+            ConnectError::Config(_) => ErrorKind::Kubeconfig,
+            ConnectError::Client { .. } => ErrorKind::Credentials,
+        };
+        Error::new(kind, error)
+    })?;
+    Ok((config, api))
+}
+
+/// Asks the server for its version and for the right to list everything: both fail now rather
+/// than later, while somebody may still be watching. `server` is its name in messages.
+pub async fn check(api: &Api, server: &str, settings: &Settings) -> Result<(), Error> {
+    let version = api.probe().await.map_err(|error| rejected(server, &error))?;
+    let allowed = api.may_list().await.map_err(|error| rejected(server, &error))?;
+    if !allowed {
+        return Err(Error::new(
+            ErrorKind::Forbidden,
+            format!(
+                "with these credentials nothing can be listed on {server}; a garbage collector has to list, watch, \
+                 get, patch and delete every resource: see deploy/README.md for the role that it needs"
+            ),
+        ));
+    }
+    tracing::info!(%server, version = version.git_version, dry_run = settings.dry_run, "connected");
+    Ok(())
+}
+
+fn rejected(server: &str, error: &ApiError) -> Error {
+    match (error.class, error.code) {
+        (_, Some(401)) => Error::new(
+            ErrorKind::Credentials,
+            format!(
+                "{server} rejects the credentials: {error}; check the user in the kubeconfig and whether the token \
+                 has expired"
+            ),
+        ),
+        (ErrorClass::Denied, None) => Error::new(
+            ErrorKind::Credentials,
+            format!(
+                "there are no credentials for {server}: {error}; check the user in the kubeconfig, or the token \
+                 file, which must not end in a line break"
+            ),
+        ),
+        (ErrorClass::Denied, Some(_)) => Error::new(
+            ErrorKind::Forbidden,
+            format!(
+                "{server} does not allow what a garbage collector needs: {error}; see deploy/README.md for the role"
+            ),
+        ),
+        (_, None) if error.message.contains("certificate") => Error::new(
+            ErrorKind::Credentials,
+            format!(
+                "the certificate of {server} is not trusted: {error}; check certificate-authority in the kubeconfig"
+            ),
+        ),
+        (_, None) => Error::new(
+            ErrorKind::Unreachable,
+            format!("{server} cannot be reached: {error}; check the address and that the server is running"),
+        ),
+        (_, Some(_)) => Error::new(
+            ErrorKind::Unreachable,
+            format!("{server} does not answer like an API server: {error}"),
+        ),
+    }
+}

@@ -1,0 +1,39 @@
+//! Composition: builds a whole collector out of the other modules.
+//!
+//! | module | content |
+//! |---|---|
+//! | `run` | the long-running process of `kube-gc run`: connect, serve, elect, collect, shut down |
+//! | `served` | a collector and its two listeners |
+//! | `controller` | which actors there are, and which of them know each other |
+//! | `connect` | checks that the API server is reachable and that the credentials are sufficient |
+//! | `election`, `protection` | leader election; TLS and authorization of the listeners |
+//! | `settings` | translates [`Settings`](crate::config::Settings) into those of the client and the actors |
+//! | `threads`, `wakeups`, `signals` | runtimes and their threads, how the watch thread sleeps, SIGTERM and SIGINT |
+//!
+//! The command line, the demo and the library all start here. Nothing here depends on `cli`.
+
+mod connect;
+pub mod controller;
+mod election;
+mod error;
+mod protection;
+mod request_metrics;
+mod run;
+mod served;
+mod settings;
+mod signals;
+mod threads;
+mod wakeups;
+
+pub use error::{Error, ErrorKind};
+#[cfg(feature = "demo")]
+pub use protection::Protections;
+pub use run::{Target, run};
+#[cfg(feature = "demo")]
+pub use served::ServedCollector;
+#[cfg(feature = "demo")]
+pub use settings::api as api_settings;
+#[cfg(feature = "demo")]
+pub use signals::termination;
+#[cfg(feature = "demo")]
+pub use threads::{Threads, block_on_one_runtime};

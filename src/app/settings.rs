@@ -1,0 +1,72 @@
+//! Translates the configuration into the settings of the API client and of the actors.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use super::controller::ControllerSettings;
+use super::request_metrics::RequestMetrics;
+use crate::actors::{DiscoverySettings, Placement};
+use crate::api::{ApiSettings, Encoding, WatchProtocol, WatchSettings};
+use crate::config::{self, Settings};
+use crate::worker::{DecisionObserver, ORPHAN_PAGE};
+use kube_gc_core::brake::Limits;
+use kube_gc_core::mailbox::Backoff;
+use kube_gc_core::object::HashSeed;
+
+/// The settings of the API client.
+pub fn api(settings: &Settings) -> ApiSettings {
+    ApiSettings {
+        request_timeout: settings.client.request_timeout,
+        page_size: settings.watch.page_size,
+        encoding: match settings.client.encoding {
+            config::Encoding::Protobuf => Encoding::Protobuf,
+            config::Encoding::Json => Encoding::Json,
+        },
+        compressed_lists: settings.client.compression,
+        watch_protocol: match settings.client.watch_protocol {
+            config::WatchProtocol::Http2 => WatchProtocol::Http2,
+            config::WatchProtocol::Http1 => WatchProtocol::Http1,
+        },
+        qps: settings.client.qps,
+        burst: settings.client.burst,
+        watch: WatchSettings {
+            least_backoff: settings.watch.min_backoff,
+            greatest_backoff: settings.watch.max_backoff,
+            ..WatchSettings::default()
+        },
+        observer: Arc::new(RequestMetrics),
+        ..ApiSettings::default()
+    }
+}
+
+/// The settings of the actors.
+pub fn controller(
+    settings: &Settings,
+    placement: Placement,
+    decisions: Vec<Arc<dyn DecisionObserver>>,
+) -> ControllerSettings {
+    let partitions = settings.graph.partition_count(config::available_cores());
+    let partitions = u16::try_from(partitions).ok().and_then(NonZeroU16::new);
+    ControllerSettings {
+        delete_workers: settings.workers.delete,
+        orphan_workers: settings.workers.orphan,
+        releases: settings.workers.release,
+        orphan_page: ORPHAN_PAGE,
+        partitions: partitions.unwrap_or(NonZeroU16::MIN),
+        placement,
+        absent_owners: settings.graph.absent_owner_capacity,
+        backoff: Backoff { min: settings.retry.min, max: settings.retry.max },
+        discovery: DiscoverySettings {
+            interval: settings.discovery.interval,
+            ignored: settings.discovery.ignored.clone(),
+        },
+        sync_timeout: settings.startup.sync_timeout,
+        decisions,
+        compare_after: settings.comparison.grace,
+        // A dry run deletes nothing.
+        brake: if settings.dry_run { Limits::default() } else { settings.brake.limits() },
+        // The standard library takes its keys from the system's random numbers.
+        hash_seed: HashSeed::new(RandomState::new().hash_one(0)),
+    }
+}
