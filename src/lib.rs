@@ -4,19 +4,36 @@
 //! object until they are gone. In most clusters kube-controller-manager does that. This library
 //! does it inside any process: next to a bare API server, in tests of a controller, or in a control
 //! plane of your own. The binary of the same name runs it as a process of its own.
+//!
+//! ```no_run
+//! use kube_gc::Collector;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = kube::Client::try_default().await?;
+//! let collector = Collector::builder(client).start().await?;
+//! // … delete an owner …
+//! collector.wait_idle().await?;
+//! collector.stop().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Collector`] has an example that runs, and so has `examples/collect.rs`. `ARCHITECTURE.md`
+//! describes the inside: the rules are pure functions over plain data (the crate `kube_gc_core`),
+//! thin actors feed them, and one module talks to the API server.
 
-pub mod actors;
-pub mod api;
+mod actors;
+mod api;
 mod app;
 mod cli;
-pub mod config;
+mod config;
 #[cfg(feature = "demo")]
 mod demo;
-pub mod http;
-pub mod introspect;
-pub mod leader;
-pub mod telemetry;
-pub mod worker;
+mod http;
+mod introspect;
+mod leader;
+mod telemetry;
+mod worker;
 
 #[cfg(feature = "benching")]
 #[doc(hidden)]
@@ -24,6 +41,23 @@ pub mod benching;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
+
+pub use app::collector::{Builder, Collector, QueueStatus, ResourceStatus, Status};
+pub use app::{Error, ErrorKind};
+
+/// The settings of a collector. `config/default.toml` documents each of them.
+pub mod settings {
+    pub use crate::config::{
+        AccessSettings, BrakeSettings, ClientSettings, ComparisonSettings, DebugSettings, DiscoverySettings,
+        Encoding, GraphSettings, GraphThreads, HttpSettings, LeaderSettings, Listener, Listeners, LogFormat,
+        LogSettings, RetrySettings, Settings, ShutdownSettings, StartupSettings, TlsSettings, WatchProtocol,
+        WatchSettings, WorkerSettings,
+    };
+    pub use kube_gc_core::object::GroupResource;
+}
 
 /// The binary: parses the arguments of this process and returns its exit code.
 #[doc(hidden)]
@@ -31,3 +65,7 @@ pub mod fuzzing;
 pub fn main() -> std::process::ExitCode {
     cli::main()
 }
+
+// The example's tests name the library as its users do.
+#[cfg(test)]
+extern crate self as kube_gc;

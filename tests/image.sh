@@ -39,6 +39,9 @@ done < <(jq -r '.layers[].digest' "$manifest")
 files=$(cd "$directory/rootfs" && find . ! -type d)
 [[ $files == ./kube-gc ]] || fail "it holds $files, and should hold kube-gc alone"
 
+if "$directory/rootfs/kube-gc" demo --help >/dev/null 2>&1; then
+  fail 'the binary has the demo, and with it an API server'
+fi
 printf 'image: %s, %s bytes, and nothing else\n' "$("$directory/rootfs/kube-gc" --version)" \
   "$(stat --format %s "$directory/rootfs/kube-gc")"
 # The plain overlay, the probes, and of the policies what takes less than a thousand objects.

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use kube_gc::config::Loader;
+use kube_gc::internals::config::Loader;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -46,6 +46,24 @@ fn the_readme_states_the_rust_version_of_the_manifest() -> Result<()> {
         read("README.md")?.contains(&format!("Rust {version} or newer")),
         "the README does not say {version}"
     );
+    Ok(())
+}
+
+/// The demo brings an API server, which has no place in production.
+#[test]
+fn the_production_binary_contains_no_api_server() -> Result<()> {
+    let tree = std::process::Command::new(env!("CARGO"))
+        .current_dir(root())
+        .args(["tree", "--offline", "--locked", "-p", "kube-gc", "--no-default-features"])
+        .args(["--features", "jemalloc", "-e", "normal", "--prefix", "none", "--format", "{lib}"])
+        .output()?;
+    ensure!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = String::from_utf8(tree.stdout)?;
+    let crates: BTreeSet<&str> = tree.split_whitespace().collect();
+    ensure!(crates.contains("kube_gc_core"), "not the tree of kube-gc: {tree}");
+    for absent in ["kube_gc_apiserver", "rcgen", "json_patch", "indicatif"] {
+        ensure!(!crates.contains(absent), "{absent} is in the production binary");
+    }
     Ok(())
 }
 

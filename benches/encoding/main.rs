@@ -18,7 +18,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, StreamBody};
 use kube::client::Body;
-use kube_gc::api::{Api, ApiSettings, Encoding, HighWater, Step, WatchStart, WriteGate, load_config};
+use kube_gc::internals::api::{
+    Api, ApiSettings, Encoding, HighWater, Step, WatchStart, WriteGate, load_config,
+};
 use kube_gc_core::object::{GroupResource, ResourceType, Scope};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;

@@ -75,12 +75,6 @@ impl GraphQueue {
         self.0.waiting.load(Ordering::SeqCst) + self.0.applying.load(Ordering::SeqCst)
     }
 
-    /// Whether all changes are in the graph.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Sets the gauges.
     pub fn sample(&self) {
         let now = Instant::now();

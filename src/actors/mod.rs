@@ -28,8 +28,5 @@ pub mod worker;
 #[cfg(test)]
 pub mod tests;
 
-pub use discovery::{DiscoverySettings, DiscoveryStatus};
-pub use lifecycle::Phase;
-pub use pool::{Failing, PoolStatus};
-pub use registry::MonitorState;
-pub use supervision::{FATAL_EXIT_CODE, GraphThreads, Placement, hear_last_words};
+pub use discovery::DiscoverySettings;
+pub use supervision::{GraphThreads, Placement, hear_last_words};

@@ -21,7 +21,7 @@ use kube_gc_core::object::{HashSeed, Key};
 
 #[cfg(test)]
 pub(super) use conflict::AFTER_CONFLICT_AT_MOST;
-pub use status::{AskPool, Failing, PoolStatus};
+pub use status::{AskPool, PoolStatus};
 pub use stuck::{AskStuck, StuckKey, StuckKeys};
 
 /// How working on one key ended.

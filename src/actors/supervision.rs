@@ -120,6 +120,7 @@ pub enum Placement {
     },
     /// All on the caller's: a simulation runs everything in one thread, since only then
     /// the same seed gives the same run.
+    #[cfg_attr(not(any(test, feature = "internals")), expect(dead_code, reason = "for the simulation"))]
     CallersThread,
 }
 

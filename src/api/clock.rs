@@ -43,11 +43,13 @@ pub enum Clock {
     #[default]
     Boot,
     /// The time of the tokio runtime since this instant. Tests can pause it.
+    #[cfg_attr(not(any(test, feature = "internals")), expect(dead_code, reason = "for tests"))]
     Runtime(tokio::time::Instant),
 }
 
 impl Clock {
     /// A clock that begins now and stops when the runtime's time is paused.
+    #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn runtime() -> Self {
         Self::Runtime(tokio::time::Instant::now())

@@ -73,7 +73,8 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
-    /// The name in metrics and debug pages.
+    /// A short name.
+    #[cfg(test)]
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -47,9 +47,9 @@ mod write_slot;
 pub(crate) mod scripted;
 
 pub use bulkhead::HangHook;
-pub use client::{Api, Clients};
+pub use client::Api;
 pub use clock::{Clock, Moment};
-pub use connect::{ConnectError, ServerVersion, load_config};
+pub use connect::{ConnectError, load_config};
 pub use decode::Encoding;
 pub use delete::Deleted;
 pub use discovery::{Definition, Discovered, GroupFailure, Watchable};
@@ -61,13 +61,17 @@ pub use high_water::HighWater;
 pub(crate) use jitter::Jitter;
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use patch::{Patched, References};
-pub use reachability::Outage;
-pub use read::{AbsenceProof, ListMeta, LookUp};
+#[cfg(any(test, feature = "internals"))]
+pub use read::AbsenceProof;
+pub use read::LookUp;
 pub use restore_fence::RestoreFence;
 pub use review::{Access, Bearer, ReviewError, Reviews, User};
+#[cfg(any(test, feature = "internals"))]
+pub use settings::WallClock;
 pub use settings::{
-    ApiSettings, EVENT_COMPONENT, FIELD_MANAGER, RequestObserver, USER_AGENT, Unobserved, Verb, WallClock,
-    WatchProtocol, WatchSettings,
+    ApiSettings, FIELD_MANAGER, RequestObserver, USER_AGENT, Verb, WatchProtocol, WatchSettings,
 };
-pub use write_gate::{GateClosed, ReplicaRole, WriteGate, WritePermit};
+#[cfg(test)]
+pub use write_gate::GateClosed;
+pub use write_gate::{ReplicaRole, WriteGate};
 pub use write_slot::{WriteSlot, WriteVerb};

@@ -70,6 +70,7 @@ pub struct ReviewError(String);
 
 impl ReviewError {
     /// An error with this reason.
+    #[cfg(test)]
     pub fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
     }

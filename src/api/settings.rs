@@ -62,6 +62,7 @@ pub enum WallClock {
     #[default]
     System,
     /// A given time plus what has passed on tokio's clock, for simulations.
+    #[cfg_attr(not(any(test, feature = "internals")), expect(dead_code, reason = "for the simulation"))]
     Since(SystemTime, Instant),
 }
 

@@ -2,6 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | `collector` | the public [`Collector`](collector::Collector): in a process of somebody else, without listeners |
 //! | `run` | the long-running process of `kube-gc run`: connect, serve, elect, collect, shut down |
 //! | `served` | a collector and its two listeners |
 //! | `controller` | which actors there are, and which of them know each other |
@@ -12,6 +13,7 @@
 //!
 //! The command line, the demo and the library all start here. Nothing here depends on `cli`.
 
+pub mod collector;
 mod connect;
 pub mod controller;
 mod election;

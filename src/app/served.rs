@@ -1,6 +1,5 @@
 //! A collector and its two listeners, as `run` and `demo` have it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,11 +23,18 @@ use crate::worker::DecisionObserver;
 /// A running collector and its pages.
 pub struct ServedCollector {
     controller: Controller,
-    introspection: Arc<dyn Introspection>,
+    /// What the demo wants to know.
+    #[cfg(feature = "demo")]
+    view: ServedView,
     serving: TaskTracker,
     closing: CancellationToken,
-    health: SocketAddr,
-    debug: SocketAddr,
+}
+
+#[cfg(feature = "demo")]
+struct ServedView {
+    introspection: Arc<dyn Introspection>,
+    health: std::net::SocketAddr,
+    debug: std::net::SocketAddr,
 }
 
 impl ServedCollector {
@@ -51,6 +57,7 @@ impl ServedCollector {
         let health = health.map_err(|error| Error::new(ErrorKind::Address, error))?;
         let debug = bind(Listener::Debug, settings.http.debug_listen).await;
         let debug = debug.map_err(|error| Error::new(ErrorKind::Address, error))?;
+        #[cfg(feature = "demo")]
         let addresses = (health.address(), debug.address());
 
         let placement = Placement::OwnThreads {
@@ -79,26 +86,31 @@ impl ServedCollector {
         serving.close();
         // Outside the tracker, whose end means that no page is served any more.
         protections.certificates.map(|certificates| tokio::spawn(certificates.keep(closing.clone())));
-        let (health, debug) = addresses;
-        Ok(Self { controller, introspection, serving, closing, health, debug })
+        Ok(Self {
+            controller,
+            #[cfg(feature = "demo")]
+            view: ServedView { introspection, health: addresses.0, debug: addresses.1 },
+            serving,
+            closing,
+        })
     }
 
     /// The address of health and metrics.
     #[cfg(feature = "demo")]
-    pub const fn health(&self) -> SocketAddr {
-        self.health
+    pub const fn health(&self) -> std::net::SocketAddr {
+        self.view.health
     }
 
     /// The address of the debug pages.
     #[cfg(feature = "demo")]
-    pub const fn debug(&self) -> SocketAddr {
-        self.debug
+    pub const fn debug(&self) -> std::net::SocketAddr {
+        self.view.debug
     }
 
     /// The read models behind the pages.
     #[cfg(feature = "demo")]
     pub fn introspection(&self) -> &dyn Introspection {
-        &*self.introspection
+        &*self.view.introspection
     }
 
     /// Resolves when the graph is synced as far as possible and the workers start.

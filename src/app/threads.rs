@@ -20,6 +20,7 @@ pub struct Threads {
 
 impl Threads {
     /// The current runtime, for all of them.
+    #[cfg(feature = "demo")]
     pub fn current() -> Self {
         Self { lists: Handle::current(), watches: Handle::current(), lease: Handle::current() }
     }

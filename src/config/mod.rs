@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use brake::BrakeSettings;
 pub use client::{ClientSettings, Encoding, WatchProtocol};
-pub use error::{ConfigError, Origin};
+pub use error::ConfigError;
 pub use graph::{GraphSettings, GraphThreads, available_cores};
 pub use leader::LeaderSettings;
 pub use listeners::{AccessSettings, HttpSettings, Listener, Listeners, TlsSettings};

@@ -16,7 +16,7 @@ use tower::Service;
 use super::fixtures::display_name;
 use super::report::{Owner, Request, Step};
 use crate::api::Finalizer;
-use crate::worker::{DecisionObserver, DecisionRecord, JudgedOwner};
+use crate::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner};
 use kube_gc_core::object::{Identity, Namespace};
 
 /// The recorder. Clones share their state.

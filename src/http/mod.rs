@@ -39,15 +39,15 @@ use futures::stream::BoxStream;
 use kube_gc_core::object::Uid;
 
 pub use crate::config::Listener;
-pub use access::{Authorizer, Reviewer, Token};
+pub use access::Authorizer;
 pub use comparison::{ComparisonCounts, Disagreement};
 pub use debug::debug_router;
 pub use decisions::{DecisionQuery, DecisionView, DecisionsPage, OwnerView};
 pub use health::health_router;
-pub use readiness::{Check, Facts, Leadership, Outcome, Readiness};
-pub use serve::{BindError, Listening, Protection, bind};
+pub use readiness::{Check, Facts, Leadership, Readiness};
+pub use serve::{Protection, bind};
 pub use stuck::{StuckItem, StuckPage, StuckQuery, hint};
-pub use tls::{Certificates, TlsError, TlsFiles};
+pub use tls::{Certificates, TlsFiles};
 pub use view::{
     FailingItem, GraphFormat, IdleQuery, IdleReport, MonitorStatus, ObjectView, QueueCounts, QueueStatus,
     Timestamp, Undiscovered,

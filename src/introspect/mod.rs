@@ -6,6 +6,7 @@ pub mod introspection;
 pub mod status;
 pub mod stuck;
 
-pub use decision_log::{DecisionLog, DecisionLogEntry};
+pub use decision_log::DecisionLog;
 pub use introspection::CollectorIntrospection;
+#[cfg(any(test, feature = "internals"))]
 pub use status::CollectorStatus;

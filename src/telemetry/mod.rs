@@ -4,11 +4,16 @@
 //! [`record`] and never spells a name or a label. The number of resource types bounds the
 //! number of series; objects never add one.
 
+#[cfg(test)]
 mod docs;
 mod escape;
 mod exporter;
 mod format;
 mod histogram;
+#[cfg_attr(
+    not(any(test, feature = "internals")),
+    allow(dead_code, reason = "for the documentation of the metrics and for tests")
+)]
 pub mod labels;
 mod log_writer;
 pub mod logging;
@@ -17,11 +22,9 @@ pub mod record;
 mod recorder;
 mod threads;
 
-pub use docs::markdown;
 pub use escape::Escaped;
-pub use exporter::{Exporter, InstallError};
+pub use exporter::Exporter;
 pub use record::{
     ApiSide, DeletionLag, EventKind, EventLag, EventMetrics, GraphSize, InvalidReference, MonitorState,
     Queue, QueueMetrics, QueueSample, StuckReason,
 };
-pub use recorder::Recorder;

@@ -58,12 +58,6 @@ impl IdentityCache {
         self.entries.len()
     }
 
-    /// Whether it is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     fn tick(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }

@@ -19,6 +19,7 @@ use kube_gc_core::brake::{Admission, Fate, Ledger, Limits, Ticket};
 use kube_gc_core::object::Identity;
 
 pub(crate) use events::tell;
+#[cfg(test)]
 pub use events::{DELETION_PAUSED, DELETION_RESUMED};
 
 /// Admits deletions until a limit is reached. Clones share one state.

@@ -14,11 +14,7 @@ pub mod reference_digest;
 pub mod remove_reference;
 pub mod repeats;
 
-pub use brake::{Brake, DELETION_PAUSED, DELETION_RESUMED, Engagement};
-pub use classified::Evidence;
-pub use comparison::Comparison;
-pub use decision::{DecisionObserver, DecisionRecord, JudgedOwner};
-pub use event_recorder::OWNER_REF_INVALID_NAMESPACE;
+pub use decision::DecisionObserver;
 pub use orphan::PAGE as ORPHAN_PAGE;
 pub use reference_digest::ReferenceDigest;
 

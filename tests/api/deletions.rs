@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use http::Request;
 use kube::client::ClientBuilder;
-use kube_gc::api::{
+use kube_gc::internals::api::{
     Api, ApiSettings, Deleted, Encoding, ErrorClass, HighWater, Step, WatchStart, WriteGate, load_config,
 };
 use kube_gc_core::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion, Uid};

@@ -13,7 +13,7 @@ mod restore;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_gc::api::{
+use kube_gc::internals::api::{
     AbsenceProof, Api, ApiSettings, Deleted, Discovered, ErrorClass, Finalizer, FinalizerRemoval, HighWater,
     ListWatch, LookUp, Patched, References, Step, WatchStart, WriteGate, load_config,
 };

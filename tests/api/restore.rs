@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use kube_gc::api::{Api, ApiSettings, HighWater, Step, WatchStart, WriteGate, load_config};
+use kube_gc::internals::api::{Api, ApiSettings, HighWater, Step, WatchStart, WriteGate, load_config};
 use kube_gc_core::object::{GroupResource, ResourceType, Scope};
 use serde_json::json;
 

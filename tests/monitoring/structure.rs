@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
-use kube_gc::telemetry::names::{ALL, Kind as Moves};
+use kube_gc::internals::telemetry::names::{ALL, Kind as Moves};
 use serde_json::Value;
 
 use crate::dashboard::{DASHBOARD, source};

@@ -3,11 +3,12 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use kube_gc::actors::{Controller, ControllerSettings, DiscoverySettings, Placement};
-use kube_gc::api::{Api, ApiSettings, WallClock, WatchSettings};
-use kube_gc::http::{IdleQuery, IdleReport};
-use kube_gc::introspect::CollectorStatus;
-use kube_gc::telemetry::Exporter;
+use kube_gc::internals::actors::{DiscoverySettings, Placement};
+use kube_gc::internals::api::{Api, ApiSettings, WallClock, WatchSettings};
+use kube_gc::internals::app::{Controller, ControllerSettings};
+use kube_gc::internals::http::{IdleQuery, IdleReport};
+use kube_gc::internals::introspect::CollectorStatus;
+use kube_gc::internals::telemetry::Exporter;
 use kube_gc_core::brake::Limits;
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::{GroupResource, HashSeed};

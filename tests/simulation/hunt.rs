@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kube_gc::telemetry::Exporter;
+use kube_gc::internals::telemetry::Exporter;
 
 use super::options::{Options, Steps};
 use super::run::{Failure, Passed, Spec, note_last_words, run};
@@ -192,7 +192,7 @@ fn report(spec: &Spec, failure: Failure, exporter: &Exporter) {
 
 /// Metrics are recorded nowhere; the collector wants an exporter all the same.
 pub fn exporter() -> Exporter {
-    kube_gc::actors::hear_last_words(note_last_words);
+    kube_gc::internals::actors::hear_last_words(note_last_words);
     match Exporter::local() {
         Ok((_, exporter)) => exporter,
         Err(error) => panic!("no exporter: {error}"),

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use kube_gc::telemetry::Exporter;
+use kube_gc::internals::telemetry::Exporter;
 use kube_gc_core::mutation::{self, Mutation};
 
 use super::hunt::{attempt, exporter};

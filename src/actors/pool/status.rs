@@ -20,8 +20,6 @@ pub struct AskPool {
 /// What a pool says of itself.
 #[derive(Clone, Debug, Default)]
 pub struct PoolStatus {
-    /// Whether keys are handed out.
-    pub open: bool,
     /// Keys that a worker could take now.
     pub ready: usize,
     /// Keys that are being worked on.
@@ -90,7 +88,6 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
             })
             .collect();
         MessageResult(PoolStatus {
-            open: self.open,
             ready: stats.ready,
             processing: stats.processing,
             delayed,

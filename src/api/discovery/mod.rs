@@ -40,14 +40,6 @@ pub struct Discovered {
     services: Services,
 }
 
-impl Discovered {
-    /// A result that comes from no server, for tests and fixed catalogs.
-    #[must_use]
-    pub fn fixed(catalog: Arc<Catalog>, watchable: Vec<Watchable>) -> Self {
-        Self { catalog, watchable, ..Self::default() }
-    }
-}
-
 impl Api {
     /// Discovers the served types (rules 2.1 and 2.5): in two requests if the server supports
     /// aggregated discovery, otherwise in one per group version. What `previous` knew of a group

@@ -148,6 +148,7 @@ impl Api {
 
 impl ListWatch {
     /// The type that it follows.
+    #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn resource(&self) -> &Arc<ResourceType> {
         &self.resource
@@ -160,6 +161,7 @@ impl ListWatch {
     }
 
     /// How many objects without a uid it has skipped.
+    #[cfg(test)]
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
@@ -172,6 +174,7 @@ impl ListWatch {
     }
 
     /// The next step; `None` at the end after [`drain`](Self::drain). Cancel-safe.
+    #[cfg(any(test, feature = "internals"))]
     pub async fn next(&mut self) -> Option<Step> {
         let mut phase = Phase::List;
         loop {

@@ -25,6 +25,7 @@ mod unanswered;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(test)]
 use std::time::SystemTime;
 
 use tokio::sync::watch;
@@ -66,6 +67,7 @@ impl Default for Reachability {
 }
 
 /// The present outage.
+#[cfg(test)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// When it began.

@@ -5,9 +5,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+#[cfg(test)]
+use super::Outage;
+use super::log;
 use super::state::Admission;
 use super::unanswered::{self, Lines};
-use super::{Outage, log};
 use crate::api::call::{Call, discovery_resource};
 use crate::api::client::Api;
 use crate::api::error::{ApiError, ErrorClass};
@@ -30,6 +32,7 @@ impl Api {
     }
 
     /// The present outage, once it is confirmed.
+    #[cfg(test)]
     #[must_use]
     pub fn outage(&self) -> Option<Outage> {
         let now = Instant::now();

@@ -18,9 +18,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
 use crate::api::{Access, Bearer, ReviewError, User};
+use crate::http::access::Reviewer;
 use crate::http::connections::{Connections, MAX_CONNECTIONS, MAX_REQUESTS_PER_SOURCE};
 use crate::http::serve::max_header_size;
-use crate::http::{Certificates, Protection, Reviewer, TlsFiles, bind};
+use crate::http::{Certificates, Protection, TlsFiles, bind};
 
 /// A page that is larger than the buffers of both sockets.
 static LONG: [u8; 16 << 20] = [b'x'; 16 << 20];

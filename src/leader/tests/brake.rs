@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::*;
-use crate::worker::{Brake, Engagement};
+use crate::worker::brake::{Brake, Engagement};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::brake::lease::{ENGAGED, RESUME};
 

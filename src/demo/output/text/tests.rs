@@ -181,7 +181,7 @@ fn the_suggested_commands_are_about_existing_objects() {
     };
     let (shop, load) = (plain(&keeps_running(&endpoints, false)), plain(&keeps_running(&endpoints, true)));
     assert!(
-        shop.contains("kubectl --kubeconfig /tmp/config -n shop get") && !story.contains("-n load"),
+        shop.contains("kubectl --kubeconfig /tmp/config -n shop get") && !shop.contains("-n load"),
         "{shop}"
     );
     assert!(

@@ -1,0 +1,184 @@
+//! The public collector: one that runs inside the process of an application.
+//!
+//! It changes nothing that is global to the process: it installs no log, no metrics recorder and no
+//! signal handler, it opens no listener, and a failure of one of its parts ends only the collector.
+
+mod builder;
+mod status;
+mod thread;
+
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio::time::sleep;
+
+use super::error::{Error, ErrorKind};
+use crate::http::{IdleQuery, IdleReport, Introspection as _};
+use crate::introspect::CollectorIntrospection;
+use kube_gc_core::object::{GroupResource, ResourceVersion};
+
+pub use builder::Builder;
+pub use status::{QueueStatus, ResourceStatus, Status};
+use thread::State;
+
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A garbage collector that runs in this process.
+///
+/// The collector has threads of its own and can be used from any tokio runtime. It stops when it is
+/// dropped; [`stop`](Self::stop) also waits for requests under way. It logs with [`tracing`] and
+/// records metrics with [`metrics`](https://docs.rs/metrics), so the application decides where they
+/// go.
+///
+/// # Example
+///
+/// The crate `kube-gc-apiserver` is an API server for tests. With a [`kube::Config`] it works the
+/// same on any cluster.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::api::{Api, DeleteParams, PostParams};
+/// use kube::core::ObjectMeta;
+/// use kube::ResourceExt;
+/// use kube_gc::Collector;
+/// use kube_gc_apiserver::{Embedded, Settings};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Embedded::new(Settings::default());
+/// let config_maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+/// let collector = Collector::builder(server.client()).start().await?;
+///
+/// let owner = ConfigMap {
+///     metadata: ObjectMeta { name: Some("owner".to_owned()), ..Default::default() },
+///     ..Default::default()
+/// };
+/// let owner = config_maps.create(&PostParams::default(), &owner).await?;
+///
+/// // The answer to a foreground deletion has the version at which the deletion began.
+/// let deleted = config_maps.delete("owner", &DeleteParams::foreground()).await?.left();
+/// let version = deleted.and_then(|object| object.resource_version()).unwrap_or_default();
+/// collector.wait_seen("configmaps", &version).await?;
+/// collector.wait_idle().await?;
+/// assert!(config_maps.get_opt(&owner.name_any()).await?.is_none());
+///
+/// collector.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Collector {
+    introspection: CollectorIntrospection,
+    state: watch::Receiver<State>,
+    /// Dropping it without sending a grace period stops the collector at once.
+    stop: oneshot::Sender<Duration>,
+    grace: Duration,
+}
+
+impl Collector {
+    /// Prepares a collector for the API server of this client.
+    ///
+    /// The client needs the permissions of the role in `deploy/base/rbac.yaml`. It should not retry
+    /// requests by itself (see `default_retry` in [`kube::Config`]), because the collector does.
+    #[must_use]
+    pub fn builder(client: kube::Client) -> Builder {
+        Builder::new(client)
+    }
+
+    /// Waits until the collector has nothing left to do.
+    ///
+    /// "Nothing" refers to what the collector has seen so far. An event may still be on its way to
+    /// it, so after a write of your own, call [`wait_seen`](Self::wait_seen) first. Objects that
+    /// wait for something outside of the collector, for example for the CRD of an owner, do not
+    /// count.
+    ///
+    /// # Errors
+    /// The collector has failed.
+    pub async fn wait_idle(&self) -> Result<(), Error> {
+        self.wait(Vec::new(), |report| report.idle).await
+    }
+
+    /// Waits until the collector has seen this version of this resource type, such as `configmaps`
+    /// or `deployments.apps`. Versions are in the metadata of objects that the API server returns.
+    ///
+    /// # Errors
+    /// The version is not one that the API server has written, or the collector has failed.
+    pub async fn wait_seen(&self, resource: &str, version: &str) -> Result<(), Error> {
+        let Some(version) = ResourceVersion::parse(version) else {
+            return Err(Error::new(
+                ErrorKind::Internal,
+                format!("{version:?} is not a resource version; take it from the metadata of an object"),
+            ));
+        };
+        let seen = vec![(GroupResource::parse(resource), version)];
+        self.wait(seen, |report| report.not_seen.is_empty()).await
+    }
+
+    /// What the collector watches, and how much work is waiting.
+    ///
+    /// # Errors
+    /// The collector has failed.
+    pub async fn status(&self) -> Result<Status, Error> {
+        let status = Status {
+            ready: self.introspection.readiness().ready(),
+            resources: self.introspection.monitors().await.into_iter().map(Into::into).collect(),
+            queues: self.introspection.queues().await.into_iter().map(Into::into).collect(),
+        };
+        // A collector that fails meanwhile answers only in part.
+        self.check()?;
+        Ok(status)
+    }
+
+    /// Stops the collector. Requests under way may finish within the grace period of the settings
+    /// (`shutdown.grace`).
+    ///
+    /// # Errors
+    /// The collector had failed before, or requests were still under way after the grace period.
+    pub async fn stop(self) -> Result<(), Error> {
+        let Self { stop, grace, mut state, .. } = self;
+        // A collector that has failed does not receive it.
+        let _ = stop.send(grace);
+        let ended = state.wait_for(|state| !matches!(state, State::Running)).await;
+        match ended.as_deref() {
+            Ok(State::Stopped { finished: true }) => Ok(()),
+            Ok(State::Stopped { finished: false }) => Err(Error::new(
+                ErrorKind::Internal,
+                format!(
+                    "requests were still under way {grace:?} after the stop; raise shutdown.grace if they need longer"
+                ),
+            )),
+            Ok(State::Failed(error)) => Err(error.clone()),
+            Ok(State::Running) | Err(_) => Err(thread::ended()),
+        }
+    }
+
+    async fn wait(
+        &self,
+        seen: Vec<(GroupResource, ResourceVersion)>,
+        condition: impl Fn(&IdleReport) -> bool,
+    ) -> Result<(), Error> {
+        let query = IdleQuery { seen, parked_ok: true };
+        loop {
+            let report = self.introspection.idle(query.clone()).await;
+            self.check()?;
+            if condition(&report) {
+                return Ok(());
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Fails if the collector has.
+    fn check(&self) -> Result<(), Error> {
+        if self.state.has_changed().is_err() {
+            return Err(thread::ended());
+        }
+        match &*self.state.borrow() {
+            State::Failed(error) => Err(error.clone()),
+            State::Running | State::Stopped { .. } => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+use http::Response;
+use kube::client::Body;
+use kube_gc_apiserver::Embedded;
+
+use super::*;
+use crate::config::{LeaderSettings, Settings, WorkerSettings};
+
+#[allow(dead_code, reason = "the example's `main` is not called")]
+#[path = "../../../examples/collect.rs"]
+mod example;
+
+#[tokio::test]
+async fn the_example_collects_the_dependent() {
+    assert_eq!(example::collect().await.unwrap(), ["config-of-somebody-else"]);
+}
+
+fn server() -> Embedded {
+    Embedded::new(kube_gc_apiserver::Settings::default())
+}
+
+/// It starts threads and no runtime of the caller's is special: neither a paused clock nor a single
+/// thread disturbs it.
+#[tokio::test]
+async fn its_status_names_what_it_watches() {
+    let server = server();
+    let collector = Collector::builder(server.client()).start().await.unwrap();
+    collector.wait_idle().await.unwrap();
+    let status = collector.status().await.unwrap();
+    assert!(status.ready);
+    let deployments = status.resources.iter().find(|status| status.resource == "deployments.apps").unwrap();
+    assert!(deployments.synced && deployments.last_error.is_none(), "{deployments:?}");
+    assert!(!status.resources.iter().any(|status| status.resource == "events"));
+    assert!(status.queues.iter().all(|queue| queue.ready + queue.processing + queue.delayed == 0));
+    collector.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn several_collectors_run_in_one_process() {
+    let (one, another) = (server(), server());
+    let one = Collector::builder(one.client()).start().await.unwrap();
+    let another = Collector::builder(another.client()).start().await.unwrap();
+    one.stop().await.unwrap();
+    another.wait_idle().await.unwrap();
+    another.stop().await.unwrap();
+}
+
+async fn refused(settings: Settings) -> Error {
+    Collector::builder(server().client()).settings(settings).start().await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_setting_that_cannot_be_used_is_named() {
+    let workers = WorkerSettings { delete: 0, ..WorkerSettings::default() };
+    let error = refused(Settings { workers, ..Settings::default() }).await;
+    assert_eq!(error.kind(), ErrorKind::Settings);
+    assert_eq!(
+        error.to_string(),
+        "`workers.delete` is out of bounds: it must be a whole number from 1 to 1000"
+    );
+    let leader = LeaderSettings { enabled: true, ..LeaderSettings::default() };
+    let error = refused(Settings { leader, ..Settings::default() }).await;
+    assert!(error.to_string().contains("leader.enabled"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_rejects_the_client_is_an_error_that_says_what_to_do() {
+    let rejecting = tower::service_fn(|_: http::Request<Body>| async {
+        let mut answer = Response::new(Body::empty());
+        *answer.status_mut() = http::StatusCode::UNAUTHORIZED;
+        Ok::<_, std::convert::Infallible>(answer)
+    });
+    let error = Collector::builder(kube::Client::new(rejecting, "default")).start().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Credentials);
+    assert!(error.to_string().contains("check the user"), "{error}");
+}
+
+#[tokio::test]
+async fn a_version_that_is_none_is_an_error() {
+    let server = server();
+    let collector = Collector::builder(server.client()).start().await.unwrap();
+    assert!(collector.wait_seen("configmaps", "").await.is_err());
+}

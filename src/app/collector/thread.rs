@@ -1,0 +1,143 @@
+//! The thread of a collector inside an application: it carries the actors and all requests about
+//! single objects. Lists and watches have runtimes of their own, as in `kube-gc run`.
+
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{oneshot, watch};
+use tokio::task::LocalSet;
+
+use crate::actors::{GraphThreads, Placement, hear_last_words};
+use crate::api::Api;
+use crate::app::connect;
+use crate::app::controller::Controller;
+use crate::app::election::gate;
+use crate::app::error::{Error, ErrorKind};
+use crate::app::settings;
+use crate::app::threads::{list_runtime, no_threads, watch_runtime};
+use crate::config::{Settings, available_cores};
+use crate::introspect::{CollectorIntrospection, DecisionLog};
+use crate::telemetry::Exporter;
+
+/// The state of a collector.
+#[derive(Clone, Debug)]
+pub enum State {
+    Running,
+    /// A part that the others depend on has failed.
+    Failed(Error),
+    Stopped {
+        /// Whether all requests finished within the grace period.
+        finished: bool,
+    },
+}
+
+/// What the thread needs.
+pub struct Task {
+    pub client: kube::Client,
+    pub settings: Settings,
+    pub state: watch::Sender<State>,
+    pub started: oneshot::Sender<Result<CollectorIntrospection, Error>>,
+    /// Receives the grace period. The collector stops at once when the sender is dropped.
+    pub stop: oneshot::Receiver<Duration>,
+}
+
+/// The error of a collector whose thread has ended for no known reason.
+pub fn ended() -> Error {
+    Error::new(ErrorKind::Internal, "the collector has ended unexpectedly; start another one")
+}
+
+/// Starts the thread. Whoever waits for `started` learns whether the collector runs.
+pub fn spawn(task: Task) -> std::io::Result<()> {
+    let Runtimes { actors, lists, watches } = Runtimes::new(&task)?;
+    let state = task.state.clone();
+    std::thread::Builder::new().name("kube-gc".to_owned()).spawn(move || {
+        report_failures(&state);
+        let placement = Placement::OwnThreads {
+            graph: GraphThreads::Callers,
+            lists: lists.handle().clone(),
+            watches: watches.handle().clone(),
+        };
+        // Dropping the set ends all actors.
+        actors.block_on(LocalSet::new().run_until(run(task, placement)));
+        lists.shutdown_background();
+        watches.shutdown_background();
+    })?;
+    Ok(())
+}
+
+struct Runtimes {
+    actors: Runtime,
+    lists: Runtime,
+    watches: Runtime,
+}
+
+impl Runtimes {
+    fn new(task: &Task) -> std::io::Result<Self> {
+        let report = || {
+            let state = task.state.clone();
+            move || report_failures(&state)
+        };
+        Ok(Self {
+            actors: Builder::new_current_thread().enable_all().build()?,
+            lists: list_runtime(task.settings.watch.list_thread_count(available_cores()), report())?,
+            watches: watch_runtime(report())?,
+        })
+    }
+}
+
+/// A fatal failure on this thread ends the collector instead of the process.
+fn report_failures(state: &watch::Sender<State>) {
+    let state = state.clone();
+    hear_last_words(move |why| {
+        let error = format!("{why}; start another collector, which reads the cluster again");
+        state.send_if_modified(|state| {
+            // The first failure is the cause of the others.
+            let running = matches!(state, State::Running);
+            if running {
+                *state = State::Failed(Error::new(ErrorKind::Internal, error));
+            }
+            running
+        });
+    });
+}
+
+async fn run(task: Task, placement: Placement) {
+    let Task { client, settings, state, started, stop } = task;
+    let (controller, introspection) = match start(client, &settings, placement).await {
+        Ok(started) => started,
+        Err(error) => {
+            // Nobody waits for a start that was cancelled.
+            let _ = started.send(Err(error));
+            return;
+        }
+    };
+    if started.send(Ok(introspection)).is_err() {
+        return;
+    }
+    let mut failed = state.subscribe();
+    tokio::select! {
+        grace = stop => {
+            let finished = controller.stop(grace.unwrap_or_default()).await;
+            state.send_replace(State::Stopped { finished });
+        }
+        _ = failed.wait_for(|state| matches!(state, State::Failed(_))) => {}
+    }
+}
+
+async fn start(
+    client: kube::Client,
+    settings: &Settings,
+    placement: Placement,
+) -> Result<(Controller, CollectorIntrospection), Error> {
+    let api = Api::from_clients(client, settings::api(settings), gate(settings));
+    connect::check(&api, "the API server", settings).await?;
+    let decision_log = DecisionLog::new(settings.debug.decisions);
+    let decisions = vec![std::sync::Arc::new(decision_log.clone()) as _];
+    // The exporter only forgets series of types that are gone, which is up to the application here.
+    let (_, exporter) = Exporter::local().map_err(|error| Error::new(ErrorKind::Internal, error))?;
+    let controller = Controller::start(api, settings::controller(settings, placement, decisions), exporter);
+    let controller = controller.map_err(no_threads)?;
+    let ignored = settings.ignored_type_warnings();
+    let introspection = CollectorIntrospection::new(controller.status().clone(), decision_log, ignored);
+    Ok((controller, introspection))
+}

@@ -1,0 +1,36 @@
+//! What the integration tests and the benchmarks of this repository use, by module. It promises
+//! nothing to anybody else.
+
+#![allow(missing_docs, reason = "each item is documented where it is defined")]
+
+pub mod actors {
+    pub use crate::actors::{DiscoverySettings, Placement, hear_last_words};
+}
+
+pub mod app {
+    pub use crate::app::controller::{Controller, ControllerSettings};
+}
+
+pub mod api {
+    pub use crate::api::{
+        AbsenceProof, Api, ApiSettings, Clock, Deleted, Discovered, Encoding, ErrorClass, Finalizer,
+        FinalizerRemoval, HighWater, ListWatch, LookUp, Patched, References, ReplicaRole, Step, WallClock,
+        WatchProtocol, WatchSettings, WatchStart, WriteGate, load_config,
+    };
+}
+
+pub mod config {
+    pub use crate::config::Loader;
+}
+
+pub mod http {
+    pub use crate::http::{IdleQuery, IdleReport};
+}
+
+pub mod introspect {
+    pub use crate::introspect::CollectorStatus;
+}
+
+pub mod telemetry {
+    pub use crate::telemetry::{Exporter, labels, names};
+}
