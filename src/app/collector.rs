@@ -170,13 +170,11 @@ impl Collector {
 
     /// Fails if the collector has.
     fn check(&self) -> Result<(), Error> {
-        if self.state.has_changed().is_err() {
-            return Err(thread::ended());
+        if let State::Failed(error) = &*self.state.borrow() {
+            return Err(error.clone());
         }
-        match &*self.state.borrow() {
-            State::Failed(error) => Err(error.clone()),
-            State::Running | State::Stopped { .. } => Ok(()),
-        }
+        // The thread has ended without a word if nobody can change the state any more.
+        self.state.has_changed().map(|_| ()).map_err(|_| thread::ended())
     }
 }
 

@@ -16,7 +16,6 @@ pub mod repeats;
 
 pub use decision::DecisionObserver;
 pub use orphan::PAGE as ORPHAN_PAGE;
-pub use reference_digest::ReferenceDigest;
 
 #[cfg(test)]
 mod tests;

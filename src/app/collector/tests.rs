@@ -18,8 +18,7 @@ fn server() -> Embedded {
     Embedded::new(kube_gc_apiserver::Settings::default())
 }
 
-/// It starts threads and no runtime of the caller's is special: neither a paused clock nor a single
-/// thread disturbs it.
+/// The runtime of the caller has a single thread here, which is enough.
 #[tokio::test]
 async fn its_status_names_what_it_watches() {
     let server = server();
