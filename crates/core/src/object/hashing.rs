@@ -53,7 +53,7 @@ impl std::fmt::Debug for HashSeed {
     }
 }
 
-/// Hashes uids; see the [module](self).
+/// Hashes uids; the module says how.
 #[derive(Clone, Copy)]
 pub struct UidHasher {
     factors: [u128; 3],

@@ -2,7 +2,7 @@
 //!
 //! A worker calls them in this order:
 //!
-//! 1. [`precheck`] looks at the object itself.
+//! 1. [`precheck()`] looks at the object itself.
 //! 2. [`from_graph`] and [`from_state`] classify each reference by the graph, and [`from_live`]
 //!    by a live read where the graph does not know.
 //! 3. [`decide()`] decides.
