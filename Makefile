@@ -9,9 +9,9 @@ CARGO ?= cargo
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# In the profile of the tests and with their features: the first build is quick, and the tests
-# use what it has compiled.
-QUICK ?= --features dev
+# In the profile of the tests and with their features, but without the allocator, whose C takes
+# long to compile: the first build is quick, and the tests use what it has compiled.
+QUICK ?= --no-default-features --features demo,dev
 
 demo: prerequisites ## show it: an API server, a shop and the collector in one process (ARGS=--once, --objects=100000)
 	$(CARGO) run --locked --bin kube-gc $(QUICK) -- demo $(ARGS)
