@@ -34,15 +34,15 @@ use kube_gc_core::object::{Catalog, GroupResource, ResourceType};
 pub use failing::Failing;
 use unserved::Unserved;
 
-/// The wait after a first discovery that failed; doubled up to the interval.
+/// The delay after the first discovery failed. It doubles up to the interval.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 
-/// How discovery and the monitors are to be run.
+/// Settings of discovery.
 #[derive(Clone, Debug)]
 pub struct DiscoverySettings {
-    /// Between two regular looks.
+    /// The time between two regular discoveries.
     pub interval: Duration,
-    /// Types that are neither watched nor touched.
+    /// Types that are neither watched nor written.
     pub ignored: Vec<GroupResource>,
 }
 
@@ -53,11 +53,11 @@ pub struct DiscoveryContext {
     pub api: Api,
     /// The graph.
     pub graph: GraphHandle,
-    /// Counts what is on its way into the graph.
+    /// Counts the changes that wait for the graph.
     pub graph_queue: GraphQueue,
     /// The last version seen of every type.
     pub high_water: HighWater,
-    /// How the monitors are doing.
+    /// The state of every monitor.
     pub registry: Registry,
     /// Where the monitors run.
     pub placement: Placement,
@@ -83,13 +83,13 @@ pub struct PoolWakers {
 /// What discovery knows, for readiness and debugging.
 #[derive(Clone, Debug)]
 pub struct DiscoveryStatus {
-    /// Whether it has worked at least once.
+    /// Whether any discovery has succeeded.
     pub discovered: bool,
-    /// Whether a change was announced that it has not shown yet, or a look is on its way.
+    /// Whether a discovery is under way, or an announced change is not shown yet.
     pub busy: bool,
-    /// Why it failed the last time, if it did.
+    /// The error of the last discovery, if it failed.
     pub last_error: Option<String>,
-    /// What cannot be discovered; the monitors of it are kept.
+    /// The parts of the API that cannot be discovered. Their monitors are kept.
     pub failing: Vec<Failing>,
 }
 
@@ -100,7 +100,7 @@ struct Running {
     address: Addr<Monitor>,
     epoch: Epoch,
     draining: bool,
-    /// Whether the next monitor of the type follows at once: it is still served.
+    /// Whether another monitor of the type follows, because the type is still served.
     replaced: bool,
 }
 
@@ -114,8 +114,8 @@ const fn worth_of_deletes(watchable: &Watchable) -> DeletesProve {
     if watchable.aggregated { DeletesProve::Nothing } else { DeletesProve::Absence }
 }
 
-/// Looks at the served types every interval, and at once when a CRD or an
-/// APIService changes; starts and drains monitors; opens the pools.
+/// Discovers the served types every interval, and at once when a CRD or an APIService changes.
+/// Starts and drains monitors.
 #[derive(Debug)]
 pub struct Discovery {
     context: DiscoveryContext,
@@ -123,14 +123,14 @@ pub struct Discovery {
     status: watch::Sender<DiscoveryStatus>,
     round_types: watch::Sender<Arc<RoundTypes>>,
     discovered: Option<Arc<Discovered>>,
-    /// Ordered: in what order they are told something must not depend on chance.
+    /// Ordered, because the order in which monitors receive messages must be deterministic.
     monitors: BTreeMap<GroupResource, Running>,
     pending: PendingDiscovery,
-    /// What the latest answer says, and what is kept of those before.
+    /// The latest answer, with what is kept of earlier ones.
     catalog: Arc<Catalog>,
     unserved: Unserved,
-    /// Types that are kept and whose monitors have ended.
-    left: BTreeMap<GroupResource, Arc<ResourceType>>,
+    /// Types that are kept although their monitors have ended.
+    unmonitored: BTreeMap<GroupResource, Arc<ResourceType>>,
     last_epoch: u64,
     discovering: bool,
     again: bool,
@@ -144,7 +144,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Not started yet: nothing is known.
+    /// An actor that knows nothing yet.
     #[must_use]
     pub fn new(
         context: DiscoveryContext,
@@ -162,7 +162,7 @@ impl Discovery {
             pending: PendingDiscovery::default(),
             catalog: Arc::default(),
             unserved: Unserved::default(),
-            left: BTreeMap::new(),
+            unmonitored: BTreeMap::new(),
             last_epoch: 0,
             discovering: false,
             again: false,
@@ -185,7 +185,7 @@ impl Actor for Discovery {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        // Every monitor may have something to say at the same time.
+        // Every monitor may send a message at the same time.
         ctx.set_mailbox_capacity(4096);
         self.discover(ctx);
     }

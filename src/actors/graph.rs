@@ -1,29 +1,27 @@
 //! The Graph actor: owns one partition, on a thread of its own.
 
-mod views;
+mod debug;
+mod questions;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, MessageResult, Recipient, ResponseFuture,
-    WrapFuture,
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseFuture, WrapFuture,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::actors::graph_queue::Arrival;
 use crate::actors::messages::{
-    AskConcerned, AskOwner, AskPopulation, AskStatus, AskUnread, Disturbed, Enqueue, Expect, Fence, Finding,
-    FromPeer, Identify, Locate, Look, LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset,
-    Show, TakeIn, TakeInChanges, UseCatalog, Verified,
+    Disturbed, Enqueue, Fence, FromPeer, Rederive, Reset, TakeIn, TakeInChanges, UseCatalog,
 };
 use crate::actors::outbox::{Outbox, Sequence};
 use crate::actors::supervision::{Fatal, die};
 use crate::api::RestoreFence;
 use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use crate::worker::event_recorder::EventRecorder;
-use kube_gc_core::graph::{Effects, Intake, Partition, PartitionId, Verification, WatchEvent};
+use kube_gc_core::graph::{Effects, Intake, Partition, PartitionId, WatchEvent};
 
 /// Links in one message to another partition.
 const LINKS_PER_MESSAGE: usize = 512;
@@ -269,111 +267,6 @@ impl Handler<UseCatalog> for GraphActor {
     }
 }
 
-impl Handler<Look> for GraphActor {
-    type Result = MessageResult<Look>;
-
-    fn handle(&mut self, Look(key): Look, ctx: &mut Self::Context) -> Self::Result {
-        MessageResult(self.update(ctx, |partition, effects| partition.snapshot_and_queue(&key, effects)))
-    }
-}
-
-impl Handler<LookAtSmall> for GraphActor {
-    type Result = MessageResult<LookAtSmall>;
-
-    fn handle(&mut self, LookAtSmall(key): LookAtSmall, ctx: &mut Self::Context) -> Self::Result {
-        MessageResult(
-            self.update(ctx, |partition, effects| partition.snapshot_and_queue_small(&key, effects)),
-        )
-    }
-}
-
-impl Handler<AskOwner> for GraphActor {
-    type Result = MessageResult<AskOwner>;
-
-    fn handle(&mut self, AskOwner(identity): AskOwner, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.partition.owner_state(&identity))
-    }
-}
-
-impl Handler<AskUnread> for GraphActor {
-    type Result = bool;
-
-    fn handle(&mut self, AskUnread(owner): AskUnread, _: &mut Self::Context) -> Self::Result {
-        self.partition.is_blocked_through_unread(&owner)
-    }
-}
-
-impl Handler<Verified> for GraphActor {
-    type Result = MessageResult<Verified>;
-
-    fn handle(&mut self, verified: Verified, ctx: &mut Self::Context) -> Self::Result {
-        let Verified { identity, generation, under, finding } = verified;
-        let is_void = under.is_some_and(|number| number < self.partition.disturbance());
-        MessageResult(self.update(ctx, |partition, effects| match finding {
-            _ if is_void => {
-                partition.requeue(&identity.key(), effects);
-                Verification::Stale
-            }
-            Finding::Absent => partition.absence_proved(&identity, generation, effects),
-            Finding::NotServed => partition.not_resolved(&identity, generation, effects),
-        }))
-    }
-}
-
-impl Handler<PageOfDependents> for GraphActor {
-    type Result = Page;
-
-    fn handle(&mut self, page: PageOfDependents, _: &mut Self::Context) -> Self::Result {
-        let PageOfDependents { owner, after, limit } = page;
-        let (dependents, next) = self.partition.dependents(&owner, after, limit);
-        Page { dependents, next }
-    }
-}
-
-impl Handler<Locate> for GraphActor {
-    type Result = MessageResult<Locate>;
-
-    fn handle(&mut self, Locate(uid): Locate, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.partition.observed(&uid))
-    }
-}
-
-impl Handler<Identify> for GraphActor {
-    type Result = MessageResult<Identify>;
-
-    fn handle(&mut self, Identify(key): Identify, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.partition.identify(&key))
-    }
-}
-
-impl Handler<Show> for GraphActor {
-    type Result = MessageResult<Show>;
-
-    fn handle(&mut self, Show(keys): Show, _: &mut Self::Context) -> Self::Result {
-        MessageResult(keys.iter().map(|key| self.partition.observed_object(key)).collect())
-    }
-}
-
-impl Handler<AskConcerned> for GraphActor {
-    type Result = MessageResult<AskConcerned>;
-
-    fn handle(&mut self, asked: AskConcerned, _: &mut Self::Context) -> Self::Result {
-        let AskConcerned { keys, by } = asked;
-        MessageResult(keys.iter().map(|key| self.partition.is_concerned(key, &by)).collect())
-    }
-}
-
-impl Handler<Expect> for GraphActor {
-    type Result = ();
-
-    fn handle(&mut self, Expect { key, change, under }: Expect, _: &mut Self::Context) {
-        // The store may have lost what was written before.
-        if under.is_none_or(|number| number >= self.partition.disturbance()) {
-            self.partition.expect_event(&key, &change);
-        }
-    }
-}
-
 impl Handler<Rederive> for GraphActor {
     type Result = ();
 
@@ -396,24 +289,5 @@ impl Handler<Disturbed> for GraphActor {
 
     fn handle(&mut self, Disturbed(disturbance): Disturbed, ctx: &mut Self::Context) {
         self.update(ctx, |partition, effects| partition.disturbed(disturbance, effects));
-    }
-}
-
-impl Handler<AskStatus> for GraphActor {
-    type Result = PartitionStatus;
-
-    fn handle(&mut self, AskStatus: AskStatus, _: &mut Self::Context) -> Self::Result {
-        PartitionStatus {
-            stats: self.partition.stats(),
-            outbox: self.outbox.len() + usize::from(!self.outbox.is_empty()),
-        }
-    }
-}
-
-impl Handler<AskPopulation> for GraphActor {
-    type Result = usize;
-
-    fn handle(&mut self, AskPopulation(resource): AskPopulation, _: &mut Self::Context) -> Self::Result {
-        self.partition.population(&resource)
     }
 }

@@ -1,4 +1,4 @@
-//! How the rest speaks to the graph: routes each question to its partition.
+//! Routes each message to its partition of the graph.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use kube_gc_core::graph::{
 };
 use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
 
-/// Objects in one question about how they are: a partition has more to do than to answer it.
+/// Keys in one question, so that a partition soon returns to its work.
 const KEYS_PER_QUESTION: usize = 512;
 
 /// The addresses of all partitions. Cheap to clone.
@@ -30,11 +30,11 @@ const KEYS_PER_QUESTION: usize = 512;
 pub struct GraphHandle {
     sharding: Sharding,
     partitions: Arc<[Addr<GraphActor>]>,
-    /// What is handed in through it was found or done under this disturbance.
+    /// The disturbance under which the reports through this handle were found.
     under: Option<u64>,
 }
 
-/// A partition did not answer: it has ended, and the process is about to.
+/// A partition did not answer: it has ended, and the process is ending.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the graph partition has ended")]
 pub struct PartitionEnded;
@@ -48,15 +48,15 @@ impl From<MailboxError> for PartitionEnded {
 type Answer<T> = Result<T, PartitionEnded>;
 
 impl GraphHandle {
-    /// Routes to these partitions, which stand in the order of their ids.
+    /// A handle for partitions in the order of their ids.
     #[must_use]
     pub fn new(sharding: Sharding, partitions: Vec<Addr<GraphActor>>) -> Self {
         debug_assert_eq!(partitions.len(), usize::from(sharding.count()));
         Self { sharding, partitions: partitions.into(), under: None }
     }
 
-    /// For somebody who began when this was the latest disturbance: what he hands in
-    /// after another one is void.
+    /// A handle for work that began under this disturbance. Its reports are void after another
+    /// disturbance.
     #[must_use]
     pub fn under(&self, disturbance: u64) -> Self {
         Self { under: Some(disturbance), ..self.clone() }
@@ -115,12 +115,12 @@ impl GraphHandle {
         self.ask_all(|| UseCatalog(Arc::clone(catalog))).await.map(drop)
     }
 
-    /// What there is to decide about a key.
+    /// The state of a key, as a worker needs it.
     pub async fn look(&self, key: &Key) -> Answer<Snapshot> {
         self.ask(self.sharding.of(key.namespace.as_ref()), Look(key.clone())).await
     }
 
-    /// The same, unless it is an object that names very many owners: `None`.
+    /// The same, but `None` for an object with very many owner references.
     pub async fn look_at_small(&self, key: &Key) -> Answer<Option<Snapshot>> {
         self.ask(self.sharding.of(key.namespace.as_ref()), LookAtSmall(key.clone())).await
     }
@@ -136,7 +136,7 @@ impl GraphHandle {
         Ok(self.ask_all(|| AskUnread(owner.clone())).await?.contains(&true))
     }
 
-    /// Hands in what a look-up found.
+    /// Reports what a look-up found.
     pub async fn verified(
         &self,
         identity: &Identity,
@@ -153,19 +153,19 @@ impl GraphHandle {
         self.ask(self.sharding.of(owner.namespace.as_ref()), page).await
     }
 
-    /// Every observed object with this uid, wherever it is.
+    /// All observed objects with this uid, in any namespace.
     pub async fn locate(&self, uid: &Uid) -> Answer<Vec<Identity>> {
         let found = self.ask_all(|| Locate(uid.clone())).await?;
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// The object of a key, for people; of an owner that is to be verified, the guess.
+    /// The identity of a key, for display. For an unverified owner, it is a guess.
     pub async fn identify(&self, key: &Key) -> Answer<Option<Identity>> {
         self.ask(self.sharding.of(key.namespace.as_ref()), Identify(key.clone())).await
     }
 
-    /// How these objects are now, in their order; `None` for those that no monitor shows.
-    /// Asking queues nothing.
+    /// The state of these objects, in their order; `None` for objects that no monitor shows.
+    /// Queues nothing.
     pub async fn show(&self, keys: &[Key]) -> Answer<Vec<Option<ObservedObject>>> {
         let mut places: HashMap<PartitionId, Vec<usize>> = HashMap::new();
         for (place, key) in keys.iter().enumerate() {
@@ -199,8 +199,8 @@ impl GraphHandle {
         Ok(concerned)
     }
 
-    /// Notes that an event of this object is to be expected. Not waited for: whatever is
-    /// asked about the object from now on is answered after that.
+    /// Notes that an event of this object must follow. Does not wait: the partition handles every
+    /// later question about the object after this.
     pub fn expect(&self, key: &Key, change: ExpectedChange) {
         let partition = self.sharding.of(key.namespace.as_ref());
         if let Some(address) = self.partitions.get(usize::from(partition.0)) {
@@ -208,12 +208,12 @@ impl GraphHandle {
         }
     }
 
-    /// Resolves when all that any partition had to tell another has been applied.
+    /// Resolves when all links between partitions that were queued before are applied.
     pub async fn fence(&self) -> Answer<()> {
         self.ask_all(|| Fence).await.map(drop)
     }
 
-    /// Watches broke, or more is known of the store since.
+    /// Forgets proofs of absence from before a disturbance.
     pub async fn disturbed(&self, disturbance: &Disturbance) -> Answer<()> {
         self.ask_all(|| Disturbed(disturbance.clone())).await.map(drop)
     }
@@ -238,7 +238,7 @@ impl GraphHandle {
         Ok(self.ask_all(|| AskPopulation(resource.clone())).await?.into_iter().sum())
     }
 
-    /// What cannot be finished and is in no queue, partition by partition.
+    /// The stuck objects that are in no queue, by partition.
     pub async fn waiting(&self, filter: &StuckFilter) -> Answer<Vec<StuckObjects>> {
         self.ask_all(|| AskWaiting(filter.clone())).await
     }
@@ -266,12 +266,12 @@ impl PartitionReader for GraphHandle {
         self.sharding.count()
     }
 
-    async fn nodes(&self, of: PartitionId, after: Option<Cursor>, places: usize) -> Answer<NodePage> {
-        self.ask(of, AskNodes { after, places }).await
+    async fn nodes(&self, of: PartitionId, after: Option<Cursor>, slots: usize) -> Answer<NodePage> {
+        self.ask(of, AskNodes { after, slots }).await
     }
 
-    async fn edges(&self, of: PartitionId, after: Option<Cursor>, places: usize) -> Answer<EdgePage> {
-        self.ask(of, AskEdges { after, places }).await
+    async fn edges(&self, of: PartitionId, after: Option<Cursor>, slots: usize) -> Answer<EdgePage> {
+        self.ask(of, AskEdges { after, slots }).await
     }
 
     async fn better(

@@ -23,7 +23,6 @@ pub mod pending_discovery;
 pub mod pool;
 pub mod registry;
 pub mod supervision;
-pub mod worker;
 
 #[cfg(test)]
 pub mod tests;

@@ -1,9 +1,10 @@
 //! A pool of workers around one backoff mailbox.
 
 mod conflict;
-mod held;
 mod status;
 mod stuck;
+mod wake;
+mod worker;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,9 +13,8 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, Recipient, Spa
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::actors::messages::{AskParked, Close, Enqueue, Open, Wake, WakeUnresolved};
+use crate::actors::messages::{Close, Enqueue, Open};
 use crate::actors::supervision::Vital;
-use crate::actors::worker::{Assign, Worker};
 use crate::telemetry::{DeletionLag, Queue, QueueMetrics, StuckReason};
 use kube_gc_core::mailbox::{Backoff, Completion, Mailbox, Time};
 use kube_gc_core::object::{HashSeed, Key};
@@ -23,6 +23,7 @@ use kube_gc_core::object::{HashSeed, Key};
 pub(super) use conflict::AFTER_CONFLICT_AT_MOST;
 pub use status::{AskPool, PoolStatus};
 pub use stuck::{AskStuck, StuckKey, StuckKeys};
+use worker::{Assign, Worker};
 
 /// How working on one key ended.
 pub type Outcome = Completion<StuckReason>;
@@ -53,12 +54,11 @@ pub trait Work: Send + Sync + 'static {
 /// place while they wait.
 pub(super) const ASIDE_AT_MOST: usize = 128;
 
-/// How many keys a pool holds while it is closed. A standby is told of everything that the
-/// leader does, and works on nothing; when it opens, the graph derives anew what is to be
-/// done, also what was not held here.
-pub(super) const HELD_AT_MOST: usize = 65_536;
+/// How many keys a closed pool keeps. On a standby, keys come in and nothing is worked on. When
+/// the pool opens, the graph derives all work again, including the keys that were not kept.
+pub(super) const CLOSED_CAPACITY: usize = 65_536;
 
-/// The place of the worker that works on a key.
+/// The slot of the worker that works on a key.
 #[derive(Debug, Clone)]
 pub struct Place(Option<(usize, Recipient<StepAside>)>);
 
@@ -219,7 +219,7 @@ impl<W: Work> Handler<Enqueue> for Pool<W> {
     fn handle(&mut self, keys: Enqueue, ctx: &mut Self::Context) {
         let now = self.now();
         for (key, cause) in keys.causes() {
-            if !self.open && self.mailbox.len() >= HELD_AT_MOST {
+            if !self.open && self.mailbox.len() >= CLOSED_CAPACITY {
                 break;
             }
             self.mailbox.add(key.clone(), now);
@@ -323,42 +323,5 @@ impl<W: Work> Handler<Close> for Pool<W> {
             // An error means that the pool is gone: nothing is worked on either.
             let _ = ended.await;
         })
-    }
-}
-
-impl<W: Work> Handler<WakeUnresolved> for Pool<W> {
-    type Result = ();
-
-    fn handle(&mut self, WakeUnresolved: WakeUnresolved, ctx: &mut Self::Context) {
-        let now = self.now();
-        self.mailbox.wake(|_, reason| W::is_woken(reason), now);
-        self.pump(ctx);
-    }
-}
-
-impl<W: Work> Handler<AskParked> for Pool<W> {
-    type Result = Vec<Key>;
-
-    fn handle(&mut self, AskParked: AskParked, ctx: &mut Self::Context) -> Self::Result {
-        let now = self.now();
-        if W::WAITS_FOR_OWNERS {
-            return self.mailbox.parked(|_, reason| W::is_woken(reason), now);
-        }
-        // Any type may be what they wait for.
-        self.mailbox.wake(|_, reason| W::is_woken(reason), now);
-        self.pump(ctx);
-        Vec::new()
-    }
-}
-
-impl<W: Work> Handler<Wake> for Pool<W> {
-    type Result = ();
-
-    fn handle(&mut self, Wake(keys): Wake, ctx: &mut Self::Context) {
-        let now = self.now();
-        for key in keys {
-            self.mailbox.wake_one(&key, W::is_woken, now);
-        }
-        self.pump(ctx);
     }
 }

@@ -15,37 +15,37 @@ use crate::telemetry::record;
 use kube_gc_core::object::{GroupResource, ResourceType};
 
 impl Discovery {
-    /// Asks for what defines the types that are missing: nothing follows from that
-    /// alone.
+    /// Looks up the definitions of the types that an answer lacks. A missing type alone proves
+    /// nothing.
     pub(super) fn check_missing(&mut self, discovered: Discovered, ctx: &mut Context<Self>) {
         let missing = self.missing_in(&discovered);
         let number = self.context.api.restore_fence().acknowledged();
         let questions = self.unserved.questions(&missing, number);
         let versions = unserved::missing_versions(&self.catalog, &discovered.catalog);
         let api = self.context.api.clone();
-        let weigh = async move {
-            (definitions::weigh(&api, questions).await, definitions::gone_versions(&api, versions).await)
+        let check = async move {
+            (definitions::check(&api, questions).await, definitions::gone_versions(&api, versions).await)
         };
-        ctx.spawn(weigh.into_actor(self).map(move |(weighed, versions), discovery, ctx| {
+        ctx.spawn(check.into_actor(self).map(move |(checked, versions), discovery, ctx| {
             if discovery.suspended {
                 return discovery.discovery_ended(None, ctx);
             }
             let is_missing = |resource: &ResourceType| {
                 missing.iter().any(|missing| missing.group_resource == resource.group_resource)
             };
-            let proved = weighed.iter().filter(|weighed| weighed.is_gone == Some(true));
+            let proved = checked.iter().filter(|checked| checked.is_gone == Some(true));
             let gone = proved
-                .filter(|weighed| is_missing(&weighed.resource))
-                .map(|weighed| weighed.resource.group_resource.clone())
+                .filter(|checked| is_missing(&checked.resource))
+                .map(|checked| checked.resource.group_resource.clone())
                 .collect();
-            for resource in discovery.unserved.weighed(weighed, number) {
-                discovery.type_is_gone_still(resource, ctx);
+            for resource in discovery.unserved.definitions_checked(checked, number) {
+                discovery.confirm_type_gone(resource, ctx);
             }
             discovery.apply(discovered, Absences { missing, gone, versions }, ctx);
         }));
     }
 
-    /// The types that were followed and that an answer does not offer any more.
+    /// The known types that an answer does not contain.
     fn missing_in(&self, discovered: &Discovered) -> Vec<Arc<ResourceType>> {
         let offered: BTreeSet<_> =
             discovered.watchable.iter().map(|watchable| &watchable.resource.group_resource).collect();
@@ -60,8 +60,8 @@ impl Discovery {
         missing.map(|(_, resource)| Arc::clone(resource)).collect()
     }
 
-    /// First the catalog reaches every partition, then monitors begin: what they
-    /// bring must resolve.
+    /// Applies an answer. Every partition receives the catalog before a monitor starts, because
+    /// the references of the monitored objects must resolve.
     fn apply(&mut self, discovered: Discovered, absences: Absences, ctx: &mut Context<Self>) {
         let Absences { missing, gone, versions: gone_versions } = absences;
         let discovered = Arc::new(discovered);
@@ -77,14 +77,14 @@ impl Discovery {
             gone_versions,
             is_complete,
         };
-        let (catalog, gone) = self.unserved.answered(answer, Instant::now());
+        let (catalog, gone) = self.unserved.apply(answer, Instant::now());
         let changed = before.is_none() || self.catalog != catalog;
         self.catalog = Arc::clone(&catalog);
         for failure in &discovered.failures {
             record::discovery_error();
             let GroupFailure { group, error, .. } = failure;
             let is_known = self.status.borrow().failing.iter().any(|known| known.is_about(failure));
-            // One line when it begins; in an outage of everything, one for all groups.
+            // One line when a failure begins; in an outage, one line for all groups.
             if is_known || self.context.api.is_unreachable() {
                 tracing::debug!(%group, %error, "group could not be discovered; its monitors are kept");
             } else {
@@ -96,7 +96,7 @@ impl Discovery {
             status.last_error = None;
             let mut failing = failing::after(&status.failing, &discovered.failures, SystemTime::now());
             failing.extend(self.unserved.failing());
-            failing::recorded(&status.failing, &failing);
+            failing::record(&status.failing, &failing);
             status.failing = failing;
         });
         let graph = self.context.graph.clone();
@@ -108,7 +108,7 @@ impl Discovery {
         };
         ctx.spawn(tell.into_actor(self).map(move |(), discovery, ctx| {
             if !discovery.suspended {
-                discovery.types_left(&gone, ctx);
+                discovery.remove_types(&gone, ctx);
                 discovery.reconcile(ctx);
                 if changed {
                     for pool in &discovery.context.pools {
@@ -121,12 +121,12 @@ impl Discovery {
     }
 }
 
-/// What an answer does not show any more.
+/// What an answer lacks.
 struct Absences {
-    /// Types that were followed.
+    /// Known types.
     missing: Vec<Arc<ResourceType>>,
     /// Those of them that are proved to be gone.
     gone: BTreeSet<GroupResource>,
-    /// Versions that are.
+    /// Versions of groups that are proved to be gone.
     versions: BTreeSet<GroupVersion>,
 }

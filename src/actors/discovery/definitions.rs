@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::unserved::{GroupVersion, Question, Weighed};
+use super::unserved::{DefinitionCheck, GroupVersion, Question};
 use crate::api::{Api, Definition};
 use kube_gc_core::mutation::{self, Mutation};
 
-/// Which of these versions are proved to be gone.
+/// The versions whose APIService is gone.
 pub(super) async fn gone_versions(api: &Api, missing: BTreeSet<GroupVersion>) -> BTreeSet<GroupVersion> {
     let mut gone = BTreeSet::new();
     for (group, version) in missing {
         let definition = Definition::ApiService { group: group.clone(), version: version.clone() };
-        // An error says nothing.
+        // An error proves nothing.
         if api.is_defined(&definition).await.is_ok_and(|is_defined| !is_defined) {
             gone.insert((group, version));
         }
@@ -19,8 +19,8 @@ pub(super) async fn gone_versions(api: &Api, missing: BTreeSet<GroupVersion>) ->
     gone
 }
 
-/// Asks for what defines these types.
-pub(super) async fn weigh(api: &Api, questions: Vec<Question>) -> Vec<Weighed> {
+/// Looks up the definitions of these types.
+pub(super) async fn check(api: &Api, questions: Vec<Question>) -> Vec<DefinitionCheck> {
     let mut all = Vec::new();
     for (resource, definition) in questions {
         let is_gone = match &definition {
@@ -35,7 +35,7 @@ pub(super) async fn weigh(api: &Api, questions: Vec<Question>) -> Vec<Weighed> {
                 }
             },
         };
-        all.push(Weighed { resource, definition, is_gone });
+        all.push(DefinitionCheck { resource, definition, is_gone });
     }
     all
 }

@@ -1,19 +1,19 @@
-//! What cannot be discovered, and since when.
+//! Parts of the API that cannot be discovered, and since when.
 
 use std::time::SystemTime;
 
 use crate::api::{ApiError, ErrorClass, GroupFailure};
 use crate::telemetry::record;
 
-/// The name of the list of groups among the groups.
+/// Stands for the list of groups itself.
 const EVERYTHING: &str = "*";
 
 /// A part of the API that cannot be discovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
-    /// What, and the server's words.
+    /// The part, and the error of the server.
     pub failure: GroupFailure,
-    /// When it was first so.
+    /// When the failure began.
     pub since: SystemTime,
 }
 
@@ -23,8 +23,7 @@ impl Failing {
     }
 }
 
-/// What fails after a look in which this failed: what failed before keeps its
-/// time.
+/// What fails after a discovery with these failures. A failure that goes on keeps its start.
 pub(super) fn after(before: &[Failing], failures: &[GroupFailure], now: SystemTime) -> Vec<Failing> {
     let since = |failure: &GroupFailure| {
         before.iter().find(|known| known.is_about(failure)).map_or(now, |known| known.since)
@@ -32,8 +31,7 @@ pub(super) fn after(before: &[Failing], failures: &[GroupFailure], now: SystemTi
     failures.iter().map(|failure| Failing { failure: failure.clone(), since: since(failure) }).collect()
 }
 
-/// What fails after a look that has learned nothing: what failed before, and
-/// everything.
+/// What fails after a discovery that failed as a whole: everything, and what failed before.
 pub(super) fn after_nothing(before: &[Failing], error: &ApiError, now: SystemTime) -> Vec<Failing> {
     let everything = GroupFailure {
         group: EVERYTHING.into(),
@@ -47,8 +45,8 @@ pub(super) fn after_nothing(before: &[Failing], error: &ApiError, now: SystemTim
     after(before, &all, now)
 }
 
-/// Tells the metrics what changed.
-pub(super) fn recorded(before: &[Failing], now: &[Failing]) {
+/// Updates the metrics.
+pub(super) fn record(before: &[Failing], now: &[Failing]) {
     for Failing { failure, .. } in before {
         if !now.iter().any(|failing| failing.is_about(failure)) {
             record::undiscovered(&failure.group, failure.version.as_deref(), false);

@@ -1,4 +1,4 @@
-//! The set of monitors: started, drained and replaced as types come and go.
+//! Starts, drains and replaces monitors as types come and go.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use kube_gc_core::graph::{DeletesProve, Epoch, Intake};
 use kube_gc_core::object::{GroupResource, ResourceType};
 
 impl Discovery {
-    /// Starts monitors of new types, drains those of types that are gone, replaces
-    /// those whose version changed. A type that is only missing keeps its monitor.
+    /// Starts monitors of new types, drains monitors of types that are gone, and replaces monitors
+    /// whose version changed. A type that is only missing keeps its monitor.
     pub(super) fn reconcile(&mut self, ctx: &mut Context<Self>) {
         let Some(discovered) = self.discovered.clone() else { return };
-        // What is started now would be forgotten with the graph.
+        // The graph is about to be emptied.
         if self.suspended {
             return;
         }
@@ -50,7 +50,7 @@ impl Discovery {
             }
         }
         for (name, epoch, address) in outdated {
-            // It would not end by itself: its type is still served.
+            // Its watch would not end by itself, because the type is still served.
             let stop = address.send(Stop).into_actor(self);
             ctx.spawn(stop.map(move |_, discovery, ctx| discovery.monitor_ended(&name, epoch, ctx)));
         }
@@ -61,10 +61,10 @@ impl Discovery {
             .collect();
         for watchable in new {
             let Watchable { resource, .. } = watchable;
-            // With another scope it is another type.
-            let kept = self.left.remove(&resource.group_resource);
+            // A type with another scope is another type.
+            let kept = self.unmonitored.remove(&resource.group_resource);
             if let Some(other) = kept.filter(|kept| kept.scope != resource.scope) {
-                self.type_leaves(other, Epoch(self.last_epoch), ctx);
+                self.remove_type(other, Epoch(self.last_epoch), ctx);
                 continue;
             }
             self.start_monitor(&watchable.resource, worth_of_deletes(watchable), ctx);
@@ -107,8 +107,8 @@ impl Discovery {
         self.monitors.insert(resource.group_resource.clone(), running);
     }
 
-    /// A monitor has ended: its type leaves the graph, unless another version of
-    /// it is watched from now on.
+    /// Handles the end of a monitor. Its type is removed from the graph, unless another monitor
+    /// of the type follows.
     pub(super) fn monitor_ended(&mut self, name: &GroupResource, epoch: Epoch, ctx: &mut Context<Self>) {
         if self.monitors.get(name).is_none_or(|running| running.epoch != epoch) {
             return;
@@ -116,11 +116,11 @@ impl Discovery {
         let Some(running) = self.monitors.remove(name) else { return };
         self.context.registry.ended(name);
         if running.replaced && running.deletes_prove == DeletesProve::Nothing {
-            // Another server's versions are no measure for the next one's.
+            // The next server has resource versions of its own.
             self.context.high_water.forget(name);
         }
-        // One that was left out by some answers may be back: what was seen of it stays
-        // until the next monitor has listed it.
+        // A type that some answers lacked may be back. Its nodes stay until the next monitor has
+        // listed it.
         let is_back = self.discovered.as_ref().is_some_and(|discovered| {
             discovered.watchable.iter().any(|watchable| {
                 let resource = &watchable.resource;
@@ -133,31 +133,32 @@ impl Discovery {
                 return;
             }
         }
-        self.type_leaves(running.resource, epoch, ctx);
+        self.remove_type(running.resource, epoch, ctx);
     }
 
-    /// These types are gone. Those whose monitors are being drained leave afterwards.
-    pub(super) fn types_left(&mut self, gone: &[GroupResource], ctx: &mut Context<Self>) {
+    /// Removes types that are gone and have no monitor. The others are removed when their monitors
+    /// are drained.
+    pub(super) fn remove_types(&mut self, gone: &[GroupResource], ctx: &mut Context<Self>) {
         for name in gone {
-            let Some(resource) = self.left.remove(name) else { continue };
-            self.type_leaves(resource, Epoch(self.last_epoch), ctx);
+            let Some(resource) = self.unmonitored.remove(name) else { continue };
+            self.remove_type(resource, Epoch(self.last_epoch), ctx);
         }
     }
 
-    /// A type that had left the graph was proved to be gone once more, since watches
-    /// broke: so is what was seen to go with it.
-    pub(super) fn type_is_gone_still(&mut self, resource: Arc<ResourceType>, ctx: &mut Context<Self>) {
+    /// A removed type was proved gone again after watches broke. This renews the proofs of absence
+    /// for its objects.
+    pub(super) fn confirm_type_gone(&mut self, resource: Arc<ResourceType>, ctx: &mut Context<Self>) {
         let name = &resource.group_resource;
-        if !self.monitors.contains_key(name) && !self.left.contains_key(name) {
-            self.type_leaves(resource, Epoch(self.last_epoch), ctx);
+        if !self.monitors.contains_key(name) && !self.unmonitored.contains_key(name) {
+            self.remove_type(resource, Epoch(self.last_epoch), ctx);
         }
     }
 
-    /// A type without a monitor leaves the graph, if it is gone; else its nodes stay.
-    fn type_leaves(&mut self, resource: Arc<ResourceType>, epoch: Epoch, ctx: &mut Context<Self>) {
+    /// Removes a type without a monitor from the graph if it is gone. Otherwise its nodes stay.
+    fn remove_type(&mut self, resource: Arc<ResourceType>, epoch: Epoch, ctx: &mut Context<Self>) {
         let is_kept = self.unserved.keeps(&resource.group_resource);
         if is_kept {
-            self.left.insert(resource.group_resource.clone(), Arc::clone(&resource));
+            self.unmonitored.insert(resource.group_resource.clone(), Arc::clone(&resource));
         }
         let proved_under = self.unserved.proved_under(&resource.group_resource);
         let graph = self.context.graph.clone();
@@ -172,13 +173,13 @@ impl Discovery {
             // An error context that the graph, and with it the process, is ending.
             let _ = graph.take_in_everywhere(left).await;
         };
-        // It may have come back while it was drained: then it is monitored afresh.
+        // The type may have come back while it was drained.
         ctx.spawn(leave.into_actor(self).map(|(), discovery, ctx| discovery.reconcile(ctx)));
     }
 
     /// Publishes which types are synced, for the workers and for Lifecycle.
     pub(super) fn synced_changed(&mut self) {
-        // A type that is being drained answers no list any more.
+        // A type that is being drained cannot be listed.
         let mut types: Vec<_> = self
             .monitors
             .iter()
@@ -192,7 +193,7 @@ impl Discovery {
                 RoundType { resource: Arc::clone(&running.resource), followed }
             })
             .collect();
-        // Unless it is followed: that discovery does not show it proves nothing.
+        // A missing type that is still monitored is in the list above.
         let left = self.unserved.types().filter(|resource| {
             self.monitors.get(&resource.group_resource).is_none_or(|running| running.draining)
         });

@@ -10,7 +10,7 @@ use crate::api::{ApiError, Discovered};
 use crate::telemetry::record;
 
 impl Discovery {
-    /// Looks now, or right after the look that is on its way.
+    /// Discovers now, or right after the discovery that is under way.
     pub(super) fn discover(&mut self, ctx: &mut Context<Self>) {
         if let Some(handle) = self.next_discovery.take() {
             ctx.cancel_future(handle);
@@ -22,7 +22,7 @@ impl Discovery {
         self.discovering = true;
         self.status.send_modify(|status| status.busy = true);
         let (api, previous) = (self.context.api.clone(), self.discovered.clone());
-        // On the thread pool: it decodes every type of the server.
+        // On the thread pool, because it decodes every type of the server.
         let discover = task(async move { api.discover(previous.as_deref()).await });
         ctx.spawn(discover.into_actor(self).map(|result, discovery, ctx| match result {
             Ok(result) => discovery.answered(result, ctx),
@@ -67,7 +67,7 @@ impl Discovery {
                 }
                 self.status.send_modify(|status| {
                     let failing = failing::after_nothing(&status.failing, &error, SystemTime::now());
-                    failing::recorded(&status.failing, &failing);
+                    failing::record(&status.failing, &failing);
                     status.failing = failing;
                     status.last_error = Some(error.to_string());
                 });

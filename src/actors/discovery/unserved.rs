@@ -1,9 +1,9 @@
-//! Types that discovery does not show any more.
+//! Types that discovery does not show any more: rules, without I/O.
 //!
-//! An answer without a type proves nothing: a server may have started before it knows all
-//! of its types, and the type may come back with its objects. So it is kept as it was, with
-//! its monitor, until what defines it (its CRD, or the APIService of its version) is seen to be gone, or
-//! until it has been missing for long.
+//! An answer without a type proves nothing. An API server that has just started may not know all
+//! of its types yet, and the type may come back with its objects. A missing type is kept, with its
+//! monitor, until its definition (its CRD, or the APIService of its version) is proved to be gone,
+//! or until it has been missing for long.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use kube_gc_core::text;
 
 use super::failing::Failing;
 
-/// How long a type, or a kind in some version, has to be missing in complete answers until
-/// it is taken for gone although nothing proves it: long enough for an API server that
-/// starts, or is replaced by another version, to know all of its types.
+/// How long a type, or a kind in some version, must be missing from complete answers before it
+/// counts as gone without a proof. An API server that starts, or is upgraded, knows all of its
+/// types by then.
 const GONE_AFTER: Duration = Duration::from_secs(30 * 60);
-/// And in so many of them: the clock may have stood still, or jumped.
+/// In how many complete answers it must be missing. The clock alone may stand still, or jump.
 const GONE_AFTER_ANSWERS: u32 = 3;
 
 /// What is kept of earlier answers.
@@ -29,22 +29,21 @@ const GONE_AFTER_ANSWERS: u32 = 3;
 pub(super) struct Unserved {
     types: BTreeMap<GroupResource, (Arc<ResourceType>, Missing)>,
     kinds: BTreeMap<KindKey, Missing>,
-    /// Types that a CRD is known to have defined.
+    /// Types that a CRD defined.
     defined: BTreeSet<GroupResource>,
-    /// Types that were proved to be gone, and under which disturbance last.
+    /// Types that were proved to be gone, with the disturbance of the latest proof.
     gone: BTreeMap<GroupResource, (Arc<ResourceType>, Definition, u64)>,
 }
 
-/// How many types that are gone are asked for again when watches have broken. Of others,
-/// what hangs on their objects waits until they are back.
+/// How many types that are gone are checked again after watches broke. The dependents of other
+/// types' objects wait until those types are back.
 const GONE_AT_MOST: usize = 256;
 
-/// Since when something is missing.
 #[derive(Clone, Copy, Debug)]
 struct Missing {
     since: Instant,
     at: SystemTime,
-    /// In how many complete answers.
+    /// The number of complete answers without it.
     answers: u32,
 }
 
@@ -58,14 +57,14 @@ impl Missing {
     }
 }
 
-/// What a discovery answer says, and what is kept all the same.
+/// A discovery answer, and what was found out about the types that it lacks.
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
     /// The catalog of the answer.
     pub catalog: &'a Catalog,
-    /// What was known before.
+    /// The catalog before this answer.
     pub before: &'a Catalog,
-    /// Types that were watched, and which the answer lacks.
+    /// Watched types that the answer lacks.
     pub missing: Vec<Arc<ResourceType>>,
     /// Those that are proved to be gone.
     pub gone: BTreeSet<GroupResource>,
@@ -79,7 +78,7 @@ pub(super) struct Answer<'a> {
 pub(super) type GroupVersion = (Box<str>, Box<str>);
 
 impl Unserved {
-    /// A CRD defines this type.
+    /// Notes that a CRD defines this type.
     pub(super) fn defined(&mut self, resource: GroupResource) {
         self.defined.insert(resource);
     }
@@ -90,12 +89,12 @@ impl Unserved {
         if self.defined.contains(group_resource) {
             return Some(Definition::Crd(group_resource.clone()));
         }
-        // The core group goes with nobody.
+        // No APIService defines the core group.
         let group = &group_resource.group;
         (!group.is_empty()).then(|| Definition::ApiService { group: group.clone(), version: version.clone() })
     }
 
-    /// This definition of a type was proved to be gone under a disturbance.
+    /// Notes a proof that a type is gone.
     fn proved_gone(&mut self, resource: &Arc<ResourceType>, definition: Definition, under: u64) {
         if self.gone.len() >= GONE_AT_MOST && !self.gone.contains_key(&resource.group_resource) {
             self.gone.pop_first();
@@ -109,14 +108,13 @@ impl Unserved {
         !self.gone.is_empty()
     }
 
-    /// Under which disturbance a type was proved to be gone.
+    /// The disturbance under which a type was proved to be gone.
     pub(super) fn proved_under(&self, resource: &GroupResource) -> Option<u64> {
         self.gone.get(resource).map(|(.., under)| *under)
     }
 
-    /// What there is to ask before an answer in which these types are missing is taken
-    /// in: whether they are gone, and whether those are still that were before watches
-    /// broke.
+    /// What must be asked before an answer without these types is applied: are they gone, and are
+    /// the types still gone whose proofs are older than the latest disturbance?
     pub(super) fn questions(&self, missing: &[Arc<ResourceType>], number: u64) -> Vec<Question> {
         let missing = missing.iter().map(|resource| (resource, self.definition(resource)));
         let outdated = self.gone.values().filter(|(.., under)| *under < number);
@@ -126,11 +124,14 @@ impl Unserved {
         all.into_values().map(|(resource, definition)| (Arc::clone(resource), definition)).collect()
     }
 
-    /// Takes in which types are proved to be gone, of those that were asked for. Answers
-    /// those of which that was known before.
-    pub(super) fn weighed(&mut self, asked: Vec<Weighed>, number: u64) -> Vec<Arc<ResourceType>> {
+    /// Notes which of these types are proved to be gone. Returns those that were gone before.
+    pub(super) fn definitions_checked(
+        &mut self,
+        asked: Vec<DefinitionCheck>,
+        number: u64,
+    ) -> Vec<Arc<ResourceType>> {
         let mut again = Vec::new();
-        for Weighed { resource, definition, is_gone } in asked {
+        for DefinitionCheck { resource, definition, is_gone } in asked {
             let was_gone = self.gone.contains_key(&resource.group_resource);
             match definition {
                 Some(definition) if is_gone == Some(true) => {
@@ -144,13 +145,9 @@ impl Unserved {
         again
     }
 
-    /// Takes an answer in: the catalog with what is kept, and the types that are gone
-    /// from now on.
-    pub(super) fn answered(
-        &mut self,
-        answer: Answer<'_>,
-        now: Instant,
-    ) -> (Arc<Catalog>, Vec<GroupResource>) {
+    /// Applies an answer. Returns the catalog with what is kept, and the types that are gone from
+    /// now on.
+    pub(super) fn apply(&mut self, answer: Answer<'_>, now: Instant) -> (Arc<Catalog>, Vec<GroupResource>) {
         let Answer { catalog, before, missing, mut gone, gone_versions, is_complete } = answer;
         self.gone.retain(|name, _| catalog.resource(name).is_none());
         let counted = u32::from(is_complete);
@@ -204,7 +201,7 @@ impl Unserved {
         self.types.values().map(|(resource, _)| resource)
     }
 
-    /// What is to be told of them: by group and version, since when.
+    /// The kept types as failures, by group and version.
     pub(super) fn failing(&self) -> Vec<Failing> {
         let mut parts: BTreeMap<(&str, &str), (Vec<String>, SystemTime)> = BTreeMap::new();
         for (resource, missing) in self.types.values() {
@@ -234,29 +231,28 @@ impl Unserved {
     }
 }
 
-/// Is this type gone, which is if what defines it is?
+/// Is this type gone? It is if its definition is.
 pub(super) type Question = (Arc<ResourceType>, Option<Definition>);
 
 /// The answer to a [`Question`].
 #[derive(Debug)]
-pub(super) struct Weighed {
+pub(super) struct DefinitionCheck {
     pub resource: Arc<ResourceType>,
     pub definition: Option<Definition>,
-    /// `None`: nobody says so.
+    /// `None` if nobody can say.
     pub is_gone: Option<bool>,
 }
 
-/// Versions of groups through which something was served, and is not by this answer.
+/// The versions of groups that served a kind before this answer, and do not any more.
 pub(super) fn missing_versions(before: &Catalog, answer: &Catalog) -> BTreeSet<GroupVersion> {
     let missing = before.kinds_missing_in(answer);
-    // The core group goes with nobody.
+    // No APIService defines the core group.
     let named = missing.filter(|((group, ..), _)| !group.is_empty());
     named.map(|((group, version, _), _)| (group.clone(), version.clone())).collect()
 }
 
-/// Whether a type is still watched in the version that it has: an answer leaves out all of that
-/// version, and it is kept. An API server that starts may show a group without some of its
-/// versions.
+/// Whether a type keeps its watched version although the answer lacks the whole version. An API
+/// server that starts may show a group without some of its versions.
 pub(super) fn is_version_kept(watched: &ResourceType, answer: &Catalog, kept: &Catalog) -> bool {
     let ResourceType { group_resource, version, kind, .. } = watched;
     !answer.has_version(&group_resource.group, version)

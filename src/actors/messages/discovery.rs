@@ -9,17 +9,16 @@ use kube_gc_core::object::GroupResource;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Message)]
 #[rtype(result = "()")]
 pub struct ServedTypesChanged {
-    /// What discovery has to show before the change has arrived there.
+    /// What discovery will show once the API server serves the change.
     pub expected: ExpectedDiscovery,
 }
 
-/// These types are defined by the CRDs that were listed: discovery should look if
-/// it does not know one of them.
+/// The types that the listed CRDs define. Discovery runs if it does not know one of them.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct TypesListed(pub Vec<GroupResource>);
 
-/// What discovery will show once a change has arrived.
+/// What discovery will show once a change is served.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ExpectedDiscovery {
     /// The resource is served.
@@ -33,8 +32,7 @@ pub enum ExpectedDiscovery {
     },
 }
 
-/// A monitor has everything of a list in the graph, or has failed to list anew.
-/// The registry says which.
+/// A monitor has synced, or has lost its sync because a list failed. The registry says which.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct SyncChanged(pub GroupResource);

@@ -11,18 +11,17 @@ use kube_gc_core::graph::{
 };
 use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, ResourceType, Uid};
 
-/// Monitors begin, types go. Answered when it is in the graph.
+/// Monitors start, or types are removed. Answered when the graph has applied it.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct TakeIn(pub Vec<Intake>);
 
-/// Changes from a monitor. Answered when they are in the graph, which is what
-/// holds a fast watch back; if a list ends in them, when the links that were
-/// made from it have been applied too.
+/// Changes from a monitor. Answered when the graph has applied them, which throttles a fast watch.
+/// If a list ends in them, answered when other partitions have applied its links, too.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct TakeInChanges {
-    /// The type that is monitored.
+    /// The monitored type.
     pub resource: Arc<ResourceType>,
     /// The monitor's epoch.
     pub epoch: Epoch,
@@ -30,75 +29,74 @@ pub struct TakeInChanges {
     pub arrivals: Vec<Arrival>,
 }
 
-/// Links from another partition. Answered when they are applied.
+/// Links from another partition. Answered when this partition has applied them.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct FromPeer(pub Vec<PeerMessage>);
 
-/// Answered when everything that this partition had to tell others before it has
-/// been applied there.
+/// Answered when the other partitions have applied every link that this one queued before.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Fence;
 
-/// A new resource catalog.
+/// Replaces the resource catalog.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct UseCatalog(pub Arc<Catalog>);
 
-/// What is there to decide about this key?
+/// Asks for the state of a key, as a worker needs it.
 #[derive(Debug, Message)]
 #[rtype(result = "Snapshot")]
 pub struct Look(pub Key);
 
-/// The same, unless it is an object that names very many owners.
+/// The same, but `None` for an object with very many owner references.
 #[derive(Debug, Message)]
 #[rtype(result = "Option<Snapshot>")]
 pub struct LookAtSmall(pub Key);
 
-/// What is known about this identity as an owner?
+/// Asks what is known about an identity as an owner.
 #[derive(Debug, Message)]
 #[rtype(result = "OwnerState")]
 pub struct AskOwner(pub Identity);
 
-/// Does a dependent here block the owner with this uid through a part of the API
-/// that could not be read?
+/// Asks whether a dependent in this partition blocks the owner with this uid through a part of the
+/// API that could not be read.
 #[derive(Debug, Message)]
 #[rtype(result = "bool")]
 pub struct AskUnread(pub Uid);
 
-/// What the verification of an owner's identity found.
+/// The result of looking up an owner.
 #[derive(Debug, Message)]
 #[rtype(result = "Verification")]
 pub struct Verified {
     /// The identity that was looked up.
     pub identity: Identity,
-    /// The generation of the node that the look-up began with.
+    /// The generation of the node when the look-up began.
     pub generation: Generation,
-    /// The latest disturbance when the look-up was sent, if that is known.
+    /// The latest disturbance when the look-up was sent, if known.
     pub under: Option<u64>,
     /// The answer.
     pub finding: Finding,
 }
 
-/// What a look-up says about an identity.
+/// What a look-up proves about an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// Proved absent.
     Absent,
-    /// Its type is not served, so nothing can be said: try another identity.
+    /// Its type is not served, which proves nothing. Another identity is tried next.
     NotServed,
 }
 
-/// One page of an owner's dependents.
+/// Asks for one page of an owner's dependents.
 #[derive(Debug, Message)]
 #[rtype(result = "Page")]
 pub struct PageOfDependents {
     /// The owner.
     pub owner: Key,
-    /// Where the page before ended.
+    /// The end of the page before.
     pub after: Option<Bookmark>,
-    /// How many at most.
+    /// The size of the page.
     pub limit: usize,
 }
 
@@ -111,32 +109,32 @@ pub struct Page {
     pub next: Option<Bookmark>,
 }
 
-/// Is an object with this uid observed here?
+/// Asks for the observed object with this uid.
 #[derive(Debug, Message)]
 #[rtype(result = "Option<Identity>")]
 pub struct Locate(pub Uid);
 
-/// Which object is this key?
+/// Asks for the identity of a key.
 #[derive(Debug, Message)]
 #[rtype(result = "Option<Identity>")]
 pub struct Identify(pub Key);
 
-/// How are these objects now? Answered in their order; asking queues nothing.
+/// Asks for the state of objects. Answered in their order. Queues nothing.
 #[derive(Debug, Message)]
 #[rtype(result = "Vec<Option<ObservedObject>>")]
 pub struct Show(pub Vec<Key>);
 
-/// May deciding on these objects have waited for owners of this type? Answered in their order.
+/// Asks which of these keys may wait for owners of a type. Answered in their order.
 #[derive(Debug, Message)]
 #[rtype(result = "Vec<bool>")]
 pub struct AskConcerned {
-    /// The objects, and owners that are to be verified.
+    /// Objects, and owners that must be looked up.
     pub keys: Vec<Key>,
     /// The type.
     pub by: GroupResource,
 }
 
-/// A write of ours succeeded: an event of the object is to be expected.
+/// A write succeeded: an event of the object must follow.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Expect {
@@ -144,17 +142,17 @@ pub struct Expect {
     pub key: Key,
     /// What the event will show.
     pub change: ExpectedChange,
-    /// The latest disturbance when it was written, if that is known.
+    /// The latest disturbance when it was written, if known.
     pub under: Option<u64>,
 }
 
-/// Watches broke, or more is known of the store since. Answered when absences that
-/// were proved before are forgotten.
+/// Watches broke, or a list has shown the version of the store since. Answered when earlier proofs
+/// of absence are forgotten.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Disturbed(pub Disturbance);
 
-/// Queue everything that may need work, as if nothing had been queued so far.
+/// Queues every key that may need work, as if none had been queued before.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Rederive;

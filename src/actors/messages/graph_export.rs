@@ -8,7 +8,7 @@ use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, Neighborhood, NodePa
 use kube_gc_core::graph::{Cursor, PartitionId, Stats, StuckFilter, StuckObjects};
 use kube_gc_core::object::{GroupResource, Identity, Key, Uid};
 
-/// Sizes and pending messages.
+/// Asks for sizes and pending messages.
 #[derive(Debug, Message)]
 #[rtype(result = "PartitionStatus")]
 pub struct AskStatus;
@@ -18,61 +18,61 @@ pub struct AskStatus;
 pub struct PartitionStatus {
     /// Sizes.
     pub stats: Stats,
-    /// Messages to other partitions that are not applied yet.
+    /// Links to other partitions that are not applied yet.
     pub outbox: usize,
 }
 
-/// How many objects of this type are there?
+/// Asks for the number of objects of a type.
 #[derive(Debug, Message)]
 #[rtype(result = "usize")]
 pub struct AskPopulation(pub GroupResource);
 
-/// A page of the nodes that have an edge, of so many places at most.
+/// Asks for a page of the nodes that have an edge.
 #[derive(Debug, Message)]
 #[rtype(result = "NodePage")]
 pub struct AskNodes {
-    /// Where the page before ended.
+    /// The end of the page before.
     pub after: Option<Cursor>,
-    /// How many places to look at.
-    pub places: usize,
+    /// How many slots to scan.
+    pub slots: usize,
 }
 
-/// A page of the edges, of so many places at most.
+/// Asks for a page of the edges.
 #[derive(Debug, Message)]
 #[rtype(result = "EdgePage")]
 pub struct AskEdges {
-    /// Where the page before ended.
+    /// The end of the page before.
     pub after: Option<Cursor>,
-    /// How many places to look at.
-    pub places: usize,
+    /// How many slots to scan.
+    pub slots: usize,
 }
 
-/// Which of these nodes do you show better than I?
+/// Asks which of the asker's nodes this partition knows better.
 #[derive(Debug, Message)]
 #[rtype(result = "Vec<bool>")]
 pub struct AskBetter {
-    /// I.
+    /// The partition that asks.
     pub asker: PartitionId,
-    /// What I show.
+    /// Its nodes.
     pub shown: Arc<Vec<(DumpId, DumpNode)>>,
 }
 
-/// The nodes that have one of these uids.
+/// Asks for the nodes with these uids.
 #[derive(Debug, Message)]
 #[rtype(result = "Vec<(DumpId, DumpNode)>")]
 pub struct AskNodesOf(pub Vec<Uid>);
 
-/// These nodes and their edges.
+/// Asks for these nodes and their edges.
 #[derive(Debug, Message)]
 #[rtype(result = "Neighborhood")]
 pub struct AskAround(pub Arc<Vec<DumpId>>);
 
-/// What cannot be finished and is in no queue?
+/// Asks for stuck objects that are in no queue.
 #[derive(Debug, Message)]
 #[rtype(result = "StuckObjects")]
 pub struct AskWaiting(pub StuckFilter);
 
-/// Which objects are these keys?
+/// Asks for the identities of keys.
 #[derive(Debug, Message)]
 #[rtype(result = "Vec<Option<Identity>>")]
 pub struct IdentifyAll(pub Vec<Key>);

@@ -12,10 +12,10 @@ pub struct SyncProgress {
     pub all_synced: bool,
 }
 
-/// A monitor's list went back in time: the store was restored from a backup.
+/// A list returned an older version than before: the store was restored from a backup.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct StoreRestored {
-    /// Where it was noticed, and what was seen: for the log.
+    /// For the log: which list, and which versions.
     pub detail: String,
 }

@@ -2,7 +2,7 @@
 
 use actix::Message;
 
-/// The type is no longer served: end with the watch, in 30 s at the latest.
+/// The type is no longer served: end when the watch ends, after 30 s at the latest.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Drain;

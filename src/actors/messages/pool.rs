@@ -7,13 +7,13 @@ use tokio::time::Instant;
 
 use kube_gc_core::object::Key;
 
-/// Keys to work on.
+/// Queues keys.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Enqueue {
     /// The keys.
     pub keys: Vec<Key>,
-    /// Which of them are dependents of an owner whose deletion came when; in order.
+    /// Ranges of keys whose owner was deleted, with the moment at which the event came. Sorted.
     pub bereaved: Vec<(Range<usize>, Instant)>,
 }
 
@@ -24,7 +24,7 @@ impl From<Vec<Key>> for Enqueue {
 }
 
 impl Enqueue {
-    /// The same in messages of at most so many keys.
+    /// Splits it into messages of at most `size` keys.
     pub fn parts(mut self, size: usize) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
             if self.keys.is_empty() {
@@ -45,7 +45,7 @@ impl Enqueue {
         })
     }
 
-    /// Every key, with the moment in which the deletion of its owner came.
+    /// Every key, with the moment at which its owner's deletion came.
     pub fn causes(self) -> impl Iterator<Item = (Key, Option<Instant>)> {
         let mut bereaved = self.bereaved.into_iter().peekable();
         self.keys.into_iter().enumerate().map(move |(index, key)| {
@@ -56,38 +56,37 @@ impl Enqueue {
     }
 }
 
-/// Start handing out work: all backoff is forgotten.
+/// Start handing out work. Backoff is reset.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Open;
 
-/// Stop handing out work; keys are still queued. Answered when no item is being
-/// worked on any more.
+/// Stop handing out work. Keys are still queued. Answered when no item is in progress.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Close;
 
-/// Discovery changed: queue what waits for a kind to resolve.
+/// The catalog changed: queue all keys that wait for a kind to resolve.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct WakeUnresolved;
 
-/// The API server can be reached again: queue what its outage has delayed.
+/// An outage of the API server has ended: queue the keys that it delayed.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct WakeRecovered;
 
-/// Which keys wait for a kind to resolve or for an owner's type to be read?
+/// Asks which keys wait for a kind to resolve or for an owner's type to be read.
 #[derive(Debug, Message)]
 #[rtype(result = "Vec<Key>")]
 pub struct AskParked;
 
-/// Queue those of these keys that wait still.
+/// Queue those of these keys that still wait.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Wake(pub Vec<Key>);
 
-/// The brake is released: queue what it has held.
+/// The brake was released: queue the keys that it stopped.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct WakeHeld;

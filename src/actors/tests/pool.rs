@@ -10,8 +10,8 @@ use super::child::{Panic, as_child, is_child};
 use super::{in_system, key};
 use crate::actors::messages::{AskParked, Close, Enqueue, Open, Wake, WakeUnresolved};
 use crate::actors::pool::{
-    AFTER_CONFLICT_AT_MOST, ASIDE_AT_MOST, AskPool, AskStuck, HELD_AT_MOST, Outcome, Place, Pool, PoolStatus,
-    StuckKeys, Work,
+    AFTER_CONFLICT_AT_MOST, ASIDE_AT_MOST, AskPool, AskStuck, CLOSED_CAPACITY, Outcome, Place, Pool,
+    PoolStatus, StuckKeys, Work,
 };
 use crate::actors::supervision::FATAL_EXIT_CODE;
 use crate::telemetry::{DeletionLag, Exporter, Queue, StuckReason};
@@ -163,11 +163,11 @@ fn a_closed_pool_does_not_hold_more_and_more() {
         for batch in 0..10 {
             pool.do_send(Enqueue::from(many(&format!("n{batch}"))));
         }
-        assert_eq!(status(&pool).await.ready, HELD_AT_MOST);
+        assert_eq!(status(&pool).await.ready, CLOSED_CAPACITY);
         // One that is open holds all that there is.
         pool.do_send(Open);
         pool.do_send(Enqueue::from(many("open")));
-        assert_eq!(status(&pool).await.ready, HELD_AT_MOST + 10_000);
+        assert_eq!(status(&pool).await.ready, CLOSED_CAPACITY + 10_000);
     });
 }
 

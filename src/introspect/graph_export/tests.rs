@@ -87,20 +87,20 @@ impl PartitionReader for AsAsked {
         &self,
         of: PartitionId,
         after: Option<Cursor>,
-        places: usize,
+        slots: usize,
     ) -> Result<NodePage, PartitionEnded> {
-        assert!(places <= AT_MOST);
-        Ok(self.0.of(of).page_of_nodes(after, places))
+        assert!(slots <= AT_MOST);
+        Ok(self.0.of(of).page_of_nodes(after, slots))
     }
 
     async fn edges(
         &self,
         of: PartitionId,
         after: Option<Cursor>,
-        places: usize,
+        slots: usize,
     ) -> Result<EdgePage, PartitionEnded> {
-        assert!(places <= AT_MOST);
-        Ok(self.0.of(of).page_of_edges(after, places))
+        assert!(slots <= AT_MOST);
+        Ok(self.0.of(of).page_of_edges(after, slots))
     }
 
     async fn better(

@@ -38,7 +38,7 @@ impl Looks {
             gone_versions: BTreeSet::new(),
             is_complete,
         };
-        let (catalog, gone) = self.unserved.answered(answer, self.now);
+        let (catalog, gone) = self.unserved.apply(answer, self.now);
         self.catalog = catalog;
         let is_kept = self.catalog.resolve("example.com/v1", "Widget").is_some();
         assert_eq!(is_kept, self.unserved.keeps(&widgets().group_resource));
@@ -55,7 +55,7 @@ impl Looks {
             gone_versions: BTreeSet::new(),
             is_complete: true,
         };
-        assert!(self.unserved.answered(answer, self.now).1.is_empty());
+        assert!(self.unserved.apply(answer, self.now).1.is_empty());
     }
 }
 
@@ -100,7 +100,7 @@ async fn a_version_that_is_gone_is_not_kept() {
         gone_versions: versions,
         is_complete: true,
     };
-    let (catalog, _) = looks.unserved.answered(answer, looks.now);
+    let (catalog, _) = looks.unserved.apply(answer, looks.now);
     assert!(catalog.resolve("example.com/v1", "Widget").is_none());
 }
 

@@ -1,26 +1,27 @@
-//! What people are shown of a partition: a page at a time, so that it is soon back
-//! at its work.
+//! What metrics and debug pages ask of a partition: one page at a time, so that it soon returns
+//! to its work.
 
 use actix::{Context, Handler, MessageResult};
 
 use super::GraphActor;
 use crate::actors::messages::{
-    AskAround, AskBetter, AskEdges, AskNodes, AskNodesOf, AskWaiting, IdentifyAll,
+    AskAround, AskBetter, AskEdges, AskNodes, AskNodesOf, AskPopulation, AskStatus, AskWaiting, IdentifyAll,
+    PartitionStatus,
 };
 
 impl Handler<AskNodes> for GraphActor {
     type Result = MessageResult<AskNodes>;
 
-    fn handle(&mut self, AskNodes { after, places }: AskNodes, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.partition.page_of_nodes(after, places))
+    fn handle(&mut self, AskNodes { after, slots }: AskNodes, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.partition.page_of_nodes(after, slots))
     }
 }
 
 impl Handler<AskEdges> for GraphActor {
     type Result = MessageResult<AskEdges>;
 
-    fn handle(&mut self, AskEdges { after, places }: AskEdges, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.partition.page_of_edges(after, places))
+    fn handle(&mut self, AskEdges { after, slots }: AskEdges, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.partition.page_of_edges(after, slots))
     }
 }
 
@@ -61,5 +62,24 @@ impl Handler<IdentifyAll> for GraphActor {
 
     fn handle(&mut self, IdentifyAll(keys): IdentifyAll, _: &mut Context<Self>) -> Self::Result {
         MessageResult(keys.iter().map(|key| self.partition.identify(key)).collect())
+    }
+}
+
+impl Handler<AskStatus> for GraphActor {
+    type Result = PartitionStatus;
+
+    fn handle(&mut self, AskStatus: AskStatus, _: &mut Context<Self>) -> Self::Result {
+        PartitionStatus {
+            stats: self.partition.stats(),
+            outbox: self.outbox.len() + usize::from(!self.outbox.is_empty()),
+        }
+    }
+}
+
+impl Handler<AskPopulation> for GraphActor {
+    type Result = usize;
+
+    fn handle(&mut self, AskPopulation(resource): AskPopulation, _: &mut Context<Self>) -> Self::Result {
+        self.partition.population(&resource)
     }
 }

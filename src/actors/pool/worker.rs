@@ -7,7 +7,7 @@ use actix::{
     WrapFuture,
 };
 
-use crate::actors::pool::{Finished, Outcome, Place, Pool, Work};
+use super::{Finished, Outcome, Place, Pool, Work};
 use crate::actors::supervision::task;
 use crate::api::HangHook;
 use crate::telemetry::{DeletionLag, StuckReason, record};
