@@ -2,6 +2,12 @@
 //! what the code does, and that links lead somewhere. Of dashboards and alerts,
 //! tests/monitoring sees to that.
 
+#[path = "repository/architecture.rs"]
+mod architecture;
+
+#[path = "repository/imports.rs"]
+mod imports;
+
 #[path = "repository/links.rs"]
 mod links;
 
