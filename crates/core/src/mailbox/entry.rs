@@ -9,8 +9,9 @@ use hashbrown::HashTable;
 use crate::object::Keyed;
 
 use super::list::{Linked, Links, Slot, is_sparse, swap_remove};
+use super::report::Failing;
+use super::time::Time;
 use super::wheel::Timed;
-use super::{Failing, Time};
 
 #[derive(Debug)]
 pub(super) struct Entry<K, R> {

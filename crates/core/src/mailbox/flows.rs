@@ -6,9 +6,9 @@ use hashbrown::HashTable;
 
 use crate::object::{Key, Keyed, Namespace};
 
-use super::Time;
 use super::entry::Entry;
 use super::list::{Linked, Links, List, Slot, is_sparse, swap_remove};
+use super::time::Time;
 
 /// A key that belongs to a flow, as in API Priority and Fairness. Flows take turns, so that a
 /// namespace with 10,000 keys does not delay one with ten.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Time;
+use super::time::Time;
 
 /// What [`Mailbox::add`](super::Mailbox::add) did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
