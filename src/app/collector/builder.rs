@@ -66,7 +66,7 @@ impl Builder {
         let (started, started_receiver) = oneshot::channel();
         let task = Task { client, settings, state, started, stop: stop_receiver };
         thread::spawn(task).map_err(no_threads)?;
-        let introspected = started_receiver.await.map_err(|_| thread::ended())??;
-        Ok(Collector { introspected, state: state_receiver, stop, grace })
+        let introspection = started_receiver.await.map_err(|_| thread::ended())??;
+        Ok(Collector { introspection, state: state_receiver, stop, grace })
     }
 }
