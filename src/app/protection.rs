@@ -47,7 +47,7 @@ impl Protections {
         certificates: Option<Arc<Certificates>>,
         config: kube::Config,
     ) -> Result<Self, Error> {
-        let guard = if settings.access.listeners == Listeners::None {
+        let authorizer = if settings.access.listeners == Listeners::None {
             None
         } else {
             let limit = REVIEW_TIMEOUT.min(settings.client.request_timeout);
@@ -57,7 +57,7 @@ impl Protections {
         };
         let of = |listener: Listener| Protection {
             certificates: certificates.clone().filter(|_| settings.tls.listeners.include(listener)),
-            guard: guard.clone().filter(|_| settings.access.listeners.include(listener)),
+            authorizer: authorizer.clone().filter(|_| settings.access.listeners.include(listener)),
         };
         Ok(Self { health: of(Listener::Health), debug: of(Listener::Debug), certificates })
     }
