@@ -177,7 +177,7 @@ mod tests {
         drop(applying);
         assert_eq!(queue.len(), 2);
         drop(arrival);
-        assert!(queue.is_empty());
+        assert_eq!(queue.len(), 0);
     }
 
     /// The whole workqueue family, as for every other queue.

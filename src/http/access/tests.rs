@@ -145,7 +145,7 @@ async fn a_user_makes_us_neither_ask_about_nor_remember_what_is_no_page() {
     tokio::time::pause();
     let fake = Fake::default();
     let authorizer = Authorizer::new(fake.clone());
-    let long = "/".repeat(LONGEST_PATH + 1);
+    let long = "/".repeat(MAX_PATH_LENGTH + 1);
     assert!(matches!(admit(&authorizer, "good", &long).await, Err(Rejection::Forbidden(_))));
     assert_eq!(fake.asked(), ["good"]);
     for number in 0..1000 {
