@@ -166,9 +166,9 @@ impl Module {
             let mut paths = Vec::new();
             flatten(&mut Vec::new(), &rest[start..end], &mut paths);
             if visible.is_some() {
-                module.exports.extend(paths)
+                module.exports.extend(paths);
             } else {
-                module.imports.extend(paths)
+                module.imports.extend(paths);
             }
             rest = rest.get(end + 1..).unwrap_or_default();
         }
@@ -247,7 +247,7 @@ fn without_tests(text: &str) -> String {
             continue;
         }
         let indent = lines.peek().map_or(0, |next| next.len() - next.trim_start().len());
-        while let Some(skipped) = lines.next() {
+        for skipped in lines.by_ref() {
             let is_at_indent = skipped.len() - skipped.trim_start().len() == indent;
             let code = skipped.trim_end();
             if is_at_indent && (code.ends_with(';') || code.ends_with('}')) {

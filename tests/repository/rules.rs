@@ -144,9 +144,8 @@ fn tests() -> Result<BTreeMap<String, Vec<Test>>> {
             let above = lines.iter().take(at).rev();
             let above: Vec<_> =
                 above.take_while(|line| line.starts_with("#[") || line.starts_with("//")).collect();
-            let is_attribute =
-                |line: &&&str| line.starts_with("#[test]") || line.starts_with("#[tokio::test");
-            if scenarios.contains(name) || above.iter().any(|line| is_attribute(&line)) {
+            let is_attribute = |line: &&str| line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+            if scenarios.contains(name) || above.iter().copied().any(is_attribute) {
                 let own = comment(above.into_iter().rev().filter(|line| line.starts_with("//")));
                 let test = Test { path: path.clone(), own, module: module.clone() };
                 tests.entry(name.to_owned()).or_default().push(test);
