@@ -37,7 +37,7 @@ pub use process::{DebugSettings, LogFormat, LogSettings, ShutdownSettings, Start
 pub use watch::{DiscoverySettings, WatchSettings};
 pub use workers::{ComparisonSettings, RetrySettings, WorkerSettings};
 
-/// The validated configuration. [`Loader`] reads it; [`Default`] has the built-in values.
+/// The validated configuration. `Loader` reads it; [`Default`] has the built-in values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {

@@ -1,7 +1,7 @@
 //! The two listeners: health and metrics for machines, debug pages for people.
 //!
 //! The pages only show what an [`Introspection`] returns. TLS and authorization through a
-//! [`Reviewer`] are optional.
+//! [`Reviewer`](access::Reviewer) are optional.
 //!
 //! | listener | page | shows |
 //! |---|---|---|

@@ -56,7 +56,7 @@ pub struct StopMonitors;
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Resume {
-    /// How often the graph was rebuilt; [`SyncProgress`] repeats it.
+    /// How often the graph was rebuilt; `SyncProgress` repeats it.
     pub rebuild: u64,
 }
 

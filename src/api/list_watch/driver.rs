@@ -121,7 +121,7 @@ impl fmt::Debug for ListWatch {
 
 impl Api {
     /// Follows a resource type: lists it, and watches it from there on. Sends nothing before the
-    /// first [`next`](ListWatch::next).
+    /// first [`next_in`](ListWatch::next_in).
     #[must_use]
     pub fn watch(&self, resource: Arc<ResourceType>, start: WatchStart) -> ListWatch {
         let seed = self.jitter().next();
