@@ -347,7 +347,7 @@ async fn a_standby_is_ready_and_says_who_leads() {
     for (leadership, line) in [
         (Leadership::Leader, "[+]leadership: leader ok\n"),
         (Leadership::Standby { leader: Some("other_1") }, "[+]leadership: standby of other_1 ok\n"),
-        (Leadership::Standby { leader: None }, "[+]leadership: standby, no leader is known ok\n"),
+        (Leadership::Standby { leader: None }, "[+]leadership: standby, leader unknown ok\n"),
     ] {
         let (status, _, body) = get(health(ready(leadership)), "/readyz?verbose").await;
         assert_eq!(status, StatusCode::OK, "{body}");
@@ -432,7 +432,7 @@ async fn a_taken_address_is_explained() {
     assert_eq!(
         error,
         format!(
-            "cannot listen on {} for the debug pages: another process uses this address; choose one with \
+            "cannot listen on {} for the debug pages: another process uses this address; choose another one with \
              --debug-listen ADDRESS:PORT (port 0: any free one)",
             first.address()
         )

@@ -129,7 +129,7 @@ async fn what_is_stuck_is_asked_for_by_every_parameter() {
 #[tokio::test]
 async fn parameters_that_make_no_sense_are_told_so() {
     for (path, said) in [
-        ("/debug/stuck?reason=tired", "none of conflict, denied,"),
+        ("/debug/stuck?reason=tired", "must be one of conflict, denied,"),
         ("/debug/stuck?limit=0", "whole number from 1 to"),
         ("/debug/stuck?uid=x", "unknown parameter \"uid\""),
         ("/debug/stuck?namespace=", "namespace= needs"),
