@@ -42,7 +42,7 @@ impl Stage {
              lease_duration = \"5s\"\nrenew_deadline = \"3s\"\nretry_period = \"400ms\"\n\
              [client]\nqps = 40\nburst = 1\n\
              [watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n\
-             [log]\nfilter = \"info,kube_gc::api::gate_layer=debug\"\n"
+             [log]\nfilter = \"info,kube_gc::api::write_gate=debug\"\n"
         );
         let collector = Collector::start_with(proxy.kubeconfig(), Options::config(config)).await?;
         Ok(Replica { name: name.to_owned(), proxy, collector })
