@@ -159,7 +159,7 @@ async fn the_cluster_says_who_may_read_what() -> Result<()> {
         .copied();
     ensure!(unavailable.is_some_and(|count| count >= 1.0), "{unavailable:?}");
 
-    collector.log_line("the API server says again").await?;
+    collector.log_line("the API server answers reviews again").await?;
     for token in [&prometheus, &person, &nobody, &later, &forged] {
         let signature = token.rsplit_once('.').context("no JWT")?.1;
         ensure!(collector.logged(signature).is_empty(), "a token was logged");

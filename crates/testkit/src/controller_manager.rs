@@ -36,7 +36,9 @@ pub enum Weakness {
     /// (kubernetes#26120). Whether there are any is a matter of luck.
     LateDependents,
     /// A foreground deletion while it orphans, or right after the orphan deletion was told:
-    /// what it has heard of it finishes, and everybody is released.
+    /// what it has heard of it finishes, and everybody is released. A dependent that it is
+    /// looking at for the second deletion it may delete although it has just released it,
+    /// because its DELETE is bound to nothing but the uid.
     ForegroundWhileOrphaning,
     /// An orphan deletion right after a foreground deletion: what it has begun to look at for the
     /// first it may delete after it has orphaned it for the second, since it finds the owner gone
