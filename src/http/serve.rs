@@ -161,6 +161,7 @@ pub async fn bind(listener: Listener, address: SocketAddr) -> Result<Listening, 
 
 impl Listening {
     /// The address with its actual port.
+    #[cfg_attr(not(feature = "demo"), allow(dead_code, reason = "the demo and tests ask for it"))]
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
