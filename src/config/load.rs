@@ -16,18 +16,6 @@ const PREFIX: &str = "KUBE_GC__";
 
 /// Collects the sources of the configuration. Later sources win: defaults, file,
 /// environment, flags.
-///
-/// ```
-/// use kube_gc::config::Loader;
-///
-/// let settings = Loader::new()
-///     .environment([("KUBE_GC__WORKERS__DELETE".into(), "8".into())])
-///     .flag("--delete-workers", "workers.delete", Some(50))
-///     .load()?;
-/// assert_eq!(settings.workers.delete, 50);
-/// assert_eq!(settings.workers.orphan, 5);
-/// # Ok::<(), kube_gc::config::ConfigError>(())
-/// ```
 #[derive(Debug, Default)]
 pub struct Loader {
     file: Option<PathBuf>,
