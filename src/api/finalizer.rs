@@ -41,12 +41,12 @@ impl fmt::Display for Finalizer {
 pub enum FinalizerRemoval {
     /// The finalizer was removed; the patched object.
     Removed(ObjectFacts),
-    /// The object did not have the finalizer.
-    NotPresent,
+    /// The object did not have the finalizer; the object as it was read.
+    NotPresent(ObjectFacts),
     /// The object is gone, or another one has its name.
     Gone,
-    /// The object is not being deleted, so its finalizers stay.
-    NotBeingDeleted,
+    /// The object is not being deleted, so its finalizers stay; the object as it was read.
+    NotBeingDeleted(ObjectFacts),
 }
 
 const LIST: &str = "finalizers";
@@ -72,13 +72,13 @@ impl Api {
         loop {
             let Some(live) = self.read_raw(object).await? else { return Ok(FinalizerRemoval::Gone) };
             if !live.facts.being_deleted {
-                return Ok(FinalizerRemoval::NotBeingDeleted);
+                return Ok(FinalizerRemoval::NotBeingDeleted(live.facts));
             }
             let metadata = live.metadata(object)?;
             let remaining: Vec<&RawValue> =
                 metadata.finalizers().iter().copied().filter(|raw| !is_it(raw)).collect();
             if remaining.len() == metadata.finalizers().len() {
-                return Ok(FinalizerRemoval::NotPresent);
+                return Ok(FinalizerRemoval::NotPresent(live.facts));
             }
             let patch = ListPatch {
                 uid: &object.uid,
@@ -105,6 +105,7 @@ mod tests {
 
     use super::*;
     use crate::api::scripted::{Reply, Server, widget, widget_json};
+    use kube_gc_core::object::ResourceVersion;
 
     fn live(finalizers: &str) -> Reply {
         Reply::ok(widget_json(&format!(r#","deletionTimestamp":"t","finalizers":{finalizers}"#)))
@@ -134,15 +135,23 @@ mod tests {
     async fn nothing_is_patched_that_should_not_be() {
         let other = widget_json(r#","deletionTimestamp":"t","finalizers":["orphan"]"#)
             .replace(r#""uid":"u""#, r#""uid":"v""#);
+        let living = widget_json(r#","finalizers":["orphan"]"#);
         for (reply, outcome) in [
-            (live(r#"["z"]"#), FinalizerRemoval::NotPresent),
-            (live("null"), FinalizerRemoval::NotPresent),
-            (Reply::ok(widget_json(r#","finalizers":["orphan"]"#)), FinalizerRemoval::NotBeingDeleted),
-            (Reply::not_found(), FinalizerRemoval::Gone),
-            (Reply::ok(other), FinalizerRemoval::Gone),
+            (live(r#"["z"]"#), "NotPresent"),
+            (live("null"), "NotPresent"),
+            (Reply::ok(living), "NotBeingDeleted"),
+            (Reply::not_found(), "Gone"),
+            (Reply::ok(other), "Gone"),
         ] {
             let server = Server::replying([reply]);
-            assert_eq!(remove(&server).await, Ok(outcome));
+            let removal = remove(&server).await.unwrap();
+            match &removal {
+                FinalizerRemoval::NotPresent(live) | FinalizerRemoval::NotBeingDeleted(live) => {
+                    assert_eq!(live.resource_version, Some(ResourceVersion::number(7)), "as it was read");
+                }
+                FinalizerRemoval::Removed(_) | FinalizerRemoval::Gone => {}
+            }
+            assert!(format!("{removal:?}").starts_with(outcome), "{removal:?}");
             assert_eq!(server.seen().len(), 1);
         }
     }

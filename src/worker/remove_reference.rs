@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::api::References;
-use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot};
+use crate::api::{FinalizerRemoval, References};
+use kube_gc_core::graph::ExpectedChange;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{ObjectFacts, OwnerReference, Uid};
+use kube_gc_core::object::{ObjectFacts, OwnerReference, ResourceVersion, Uid};
 
 /// Which references a patch removes. A strategic merge patch identifies a reference by its uid.
 /// Where two references of the object share a uid, it would remove the wrong one, so the patch
@@ -40,14 +40,66 @@ impl ReferenceRemoval {
     }
 }
 
-/// What the watch will show after a finalizer was removed: the object's end, or its next version
-/// if another finalizer is left.
+/// What the watch will show after the removal of a finalizer from an object whose version was
+/// `known`: the object's end, or the version that the server returned. Without such an
+/// expectation, an object that no longer has the finalizer would be worked on again as if it had.
 #[must_use]
-pub fn after_finalizer_removal(item: &ObjectSnapshot, returned: &ObjectFacts) -> ExpectedChange {
-    match &returned.resource_version {
-        Some(version) if item.resource_version.as_ref().is_none_or(|old| version.is_after(old)) => {
-            ExpectedChange::Version(version.clone())
+pub fn after_finalizer_removal(
+    known: Option<&ResourceVersion>,
+    removal: &FinalizerRemoval,
+) -> Option<ExpectedChange> {
+    let newer = |facts: &ObjectFacts, if_unknown| {
+        let version = facts.resource_version.as_ref()?;
+        let is_newer = known.map_or(if_unknown, |known| version.is_after(known));
+        is_newer.then(|| ExpectedChange::Version(version.clone()))
+    };
+    match removal {
+        FinalizerRemoval::Removed(facts) => Some(newer(facts, true).unwrap_or(ExpectedChange::Removed)),
+        // Somebody else changed the object. If the versions cannot be compared, the event may
+        // have arrived, and no other may follow.
+        FinalizerRemoval::NotPresent(facts) | FinalizerRemoval::NotBeingDeleted(facts) => newer(facts, false),
+        FinalizerRemoval::Gone => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_gc_core::object::{Finalizers, Uid};
+
+    fn facts(version: &str) -> ObjectFacts {
+        ObjectFacts {
+            uid: Uid::parse("u").unwrap(),
+            namespace: None,
+            name: "w".into(),
+            resource_version: ResourceVersion::parse(version),
+            owners: Vec::new(),
+            being_deleted: true,
+            finalizers: Finalizers::default(),
         }
-        _ => ExpectedChange::Removed,
+    }
+
+    fn expected(known: &str, removal: &FinalizerRemoval) -> Option<ExpectedChange> {
+        after_finalizer_removal(ResourceVersion::parse(known).as_ref(), removal)
+    }
+
+    fn version(version: &str) -> Option<ExpectedChange> {
+        ResourceVersion::parse(version).map(ExpectedChange::Version)
+    }
+
+    #[test]
+    fn the_last_finalizer_ends_the_object_and_another_one_keeps_its_next_version() {
+        assert_eq!(expected("7", &FinalizerRemoval::Removed(facts("8"))), version("8"));
+        assert_eq!(expected("7", &FinalizerRemoval::Removed(facts("7"))), Some(ExpectedChange::Removed));
+        assert_eq!(expected("7", &FinalizerRemoval::Gone), None);
+    }
+
+    #[test]
+    fn a_finalizer_that_somebody_else_removed_is_not_expected_again() {
+        for removal in [FinalizerRemoval::NotPresent, FinalizerRemoval::NotBeingDeleted] {
+            assert_eq!(expected("7", &removal(facts("8"))), version("8"));
+            assert_eq!(expected("7", &removal(facts("7"))), None, "it is known");
+            assert_eq!(expected("a", &removal(facts("b"))), None, "nobody knows which is newer");
+        }
     }
 }

