@@ -162,7 +162,9 @@ impl Server {
         let service = tower::service_fn(move |request: Request<Body>| {
             let server = server.clone();
             async move {
-                let (parts, body) = request.into_parts();
+                let (mut parts, body) = request.into_parts();
+                // Nobody tells through them when there is a connection.
+                parts.extensions.clear();
                 let body = body.collect().await.unwrap().to_bytes();
                 let seen = Seen {
                     method: parts.method.to_string(),

@@ -12,8 +12,8 @@ pub(super) fn too_slow(call: &Call<'_>, limit: Duration) -> ApiError {
     call.error(ErrorClass::Transient, format!("no answer within {limit:?}"), None)
 }
 
-/// The request was given up while it was in flight, so it may have taken effect.
-pub(super) fn given_up(call: &Call<'_>, why: &str) -> ApiError {
+/// The request was cancelled while it was in flight, so it may have taken effect.
+pub(super) fn cancelled(call: &Call<'_>, why: &str) -> ApiError {
     call.error(ErrorClass::Transient, format!("cancelled while in flight: {why}"), None)
 }
 

@@ -1,6 +1,7 @@
 //! One request and its whole answer.
 
 use bytes::{Bytes, BytesMut};
+use futures::FutureExt as _;
 use http::response::Parts;
 use http_body_util::BodyExt as _;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
@@ -8,12 +9,13 @@ use kube::client::Body;
 use tokio::time::{Instant, timeout};
 
 use super::Api;
-use super::failure::{gate_closed, given_up, too_slow, transport};
+use super::failure::{cancelled, gate_closed, too_slow, transport};
 use crate::api::call::{Answer, Call};
 use crate::api::concurrency::Signal;
 use crate::api::connection_error;
 use crate::api::decode::{Encoding, Status};
 use crate::api::error::{ApiError, ErrorClass, error_chain, says_too_busy};
+use crate::api::restore_fence::not_sent;
 use crate::api::settings::Verb;
 use crate::api::write_gate::WritePermit;
 use crate::telemetry::{DeletionLag, record};
@@ -24,6 +26,14 @@ const LONGEST_ANSWER: usize = 64 << 20;
 /// The longest answer about a single object. etcd accepts at most a few MiB, which take
 /// several times as much space in JSON.
 const LONGEST_OBJECT: usize = 16 << 20;
+
+/// Whether a cancelled request has reached the server.
+enum IsSent {
+    /// It was waiting for a connection.
+    No,
+    /// The transport does not tell when a request gets its connection.
+    Unknown,
+}
 
 impl Api {
     /// Sends a request and reads the answer. The signal says what that shows of the server's
@@ -66,7 +76,7 @@ impl Api {
         // Nothing may wait between this permit and the transport.
         let permit = self.write_permit(call).await?;
         let limit = permit.map_or(self.1.limit, |permit| permit.limit(self.1.limit));
-        let connection = capture_connection(&mut request);
+        let mut connection = capture_connection(&mut request);
         let start = Instant::now();
         let exchange = timeout(limit, async {
             let response = self.0.clients.unary.send(request).await.map_err(|error| {
@@ -83,8 +93,11 @@ impl Api {
             None => Ok(exchange.await),
             Some(permit) => tokio::select! {
                 biased;
-                () = self.0.gate.expired(permit) => Err("this replica has lost its lease"),
-                () = self.superseded(&connection) => Err("watches broke after the write was decided"),
+                () = self.0.gate.expired(permit) => Err(cancelled(call, "this replica has lost its lease")),
+                is_sent = self.superseded(&mut connection) => Err(match is_sent {
+                    IsSent::No => not_sent(call),
+                    IsSent::Unknown => cancelled(call, "watches broke after the write was decided"),
+                }),
                 answer = exchange => Ok(answer),
             },
         };
@@ -93,7 +106,7 @@ impl Api {
             let code = answer.as_ref().map(|(parts, _)| parts.status.as_u16());
             self.note_reachable(call, start, code);
         }
-        let answer = answer.unwrap_or_else(|why| Err(given_up(call, why)));
+        let answer = answer.unwrap_or_else(Err);
         let code = answer.as_ref().ok().map(|(parts, _)| parts.status.as_u16());
         // For clients without the gate layer, which knows the time of sending better.
         if let Some(lag) = lag.filter(|_| code.is_some()) {
@@ -131,18 +144,19 @@ impl Api {
         permit().map(Some)
     }
 
-    /// Resolves when watches break after the write was decided and the request still waits
-    /// for a connection: that may lead to another store. A request that has a connection is
-    /// on its way to the right store, and its answer is worth waiting for.
-    async fn superseded(&self, connection: &CaptureConnection) {
+    /// Resolves when watches break after the write was decided, unless the request has a
+    /// connection by then. A connection that is made afterwards may lead to another store. A
+    /// request that has one is on its way to the right store, and its answer is worth waiting for.
+    async fn superseded(&self, connection: &mut CaptureConnection) -> IsSent {
         if let Some(number) = self.1.decided_under {
             self.0.restore_fence.superseded(number).await;
-            let is_on_its_way = connection.connection_metadata().is_some();
-            if !is_on_its_way {
-                return;
+            match connection.wait_for_connection_metadata().now_or_never().as_deref() {
+                None => return IsSent::No,
+                Some(None) => return IsSent::Unknown,
+                Some(Some(_)) => {}
             }
         }
-        std::future::pending::<()>().await;
+        std::future::pending().await
     }
 
     /// Reads a response's body to its end, up to a limit.

@@ -20,6 +20,11 @@ const LIFTED: (ErrorClass, Cow<'static, str>) = (
 /// Why a write that was decided before the latest disturbance is not sent.
 const SUPERSEDED: &str = "watches broke after this was decided, and the decision is made again";
 
+/// The error of a write that was decided before the latest disturbance and was not sent.
+pub(in crate::api) fn not_sent(call: &Call<'_>) -> ApiError {
+    call.error(ErrorClass::Fenced, format!("not sent: {SUPERSEDED}"), None)
+}
+
 impl Api {
     /// Before a write: if the fence is raised, checks the store's version. The write is not
     /// sent either way, because what it was decided on may be over when the answer comes.
@@ -28,7 +33,7 @@ impl Api {
         if !fence.is_raised() {
             if self.decided_under().is_some_and(|number| fence.is_superseded(number)) {
                 fence.all_acknowledged().await;
-                return Err(call.error(ErrorClass::Fenced, format!("not sent: {SUPERSEDED}"), None));
+                return Err(not_sent(call));
             }
             return Ok(());
         }

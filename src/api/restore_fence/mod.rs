@@ -26,6 +26,7 @@ use tokio::time::timeout;
 
 use super::high_water::HighWater;
 use super::write_gate::WriteGate;
+pub(super) use check::not_sent;
 use kube_gc_core::object::{Disturbance, GroupResource, ResourceType, ResourceVersion};
 
 /// The error message of requests after a restore was found.

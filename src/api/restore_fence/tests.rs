@@ -1,7 +1,7 @@
 use super::*;
 use crate::api::list_watch::{ListWatch, Step, WatchStart};
 use crate::api::scripted::{Part, Reply, Seen, Server, lines, widget, widget_json, widgets};
-use crate::api::{Api, ApiError, Deleted, ErrorClass, GateClosed};
+use crate::api::{Api, ApiError, ApiSettings, Deleted, ErrorClass, GateClosed};
 use kube_gc_core::object::PropagationPolicy;
 
 fn list(version: u64) -> Reply {
@@ -272,7 +272,28 @@ async fn a_decision_counts_only_when_everybody_was_told() {
     assert_eq!(asked(&server), ["GET namespaces?limit=1", "DELETE w"]);
 }
 
-/// It may wait for a connection still, and be sent when the store is another one.
+/// It is known that nothing was sent: such a write counts for nothing, and is decided again.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_for_a_connection_is_not_sent_when_watches_break() {
+    let no_connection = tower::service_fn(|request: http::Request<kube::client::Body>| async move {
+        // hyper keeps a request, too, that waits for its connection.
+        let _waiting = request;
+        std::future::pending::<Result<http::Response<kube::client::Body>, std::convert::Infallible>>().await
+    });
+    let client = kube::Client::new(no_connection, "default");
+    let api = Api::from_clients(client, ApiSettings::default(), WriteGate::open());
+    let way = api.under(api.restore_fence().acknowledged());
+    let mut writing = std::pin::pin!(delete(&way));
+    assert!(futures::poll!(&mut writing).is_pending());
+    let began = tokio::time::Instant::now();
+    api.restore_fence().raise(&widgets().group_resource);
+    let error = writing.await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Fenced, "{error}");
+    assert!(!error.may_have_taken_effect());
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+/// A transport that does not tell whether a request has its connection.
 #[tokio::test(start_paused = true)]
 async fn a_write_under_way_is_given_up_when_watches_break() {
     let server = Server::answering(|seen| match seen.method.as_str() {
