@@ -1,9 +1,9 @@
 //! Disagreements: what nobody does although it is to be done is found, told and listed.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::conformance::policies::ring;
+use crate::conformance::policies::{Ring, ring};
 use crate::conformance::stage::{FOREGROUND, ORPHAN, Stage, own, terminating_with};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Collector, Obj, Options, Policy};
@@ -133,24 +133,10 @@ async fn what_the_other_collector_hangs_on_is_a_disagreement() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
-    let ring = ring(cluster).await?;
     let selfish = ns.configmap("selfish").create().await?;
     let selfish = own(cluster, &selfish, &selfish, true).await?;
-    // All are deleted before it sees the first: else it unblocks what it deletes itself.
-    let nobody_else = stage.nobody_else()?;
-    for object in ring.iter().chain([&selfish]) {
-        cluster.delete(object, Policy::Foreground).await?;
-    }
-    // Watches are fed from the cache that answers this.
-    for object in ring.iter().chain([&selfish]) {
-        let path = object.path() + "?resourceVersion=0";
-        poll("the deletion to be told to watches", async || {
-            let shown = cluster.send("GET", &path, None, None).await?;
-            Ok(shown["metadata"]["deletionTimestamp"].is_string())
-        })
-        .await?;
-    }
-    drop(nobody_else);
+    cluster.delete(&selfish, Policy::Foreground).await?;
+    let ring = hanging_ring(&stage).await?;
     let collector = impatient(&stage).await?;
     poll("the disagreements", async || Ok(collector.comparisons().await?.disagreed >= 4.0)).await?;
     let [first, second, third] = &ring;
@@ -169,4 +155,48 @@ async fn what_the_other_collector_hangs_on_is_a_disagreement() -> Result<()> {
         terminating_with(cluster, object, &[FOREGROUND]).await?;
     }
     collector.stop().await
+}
+
+/// A ring that the other collector does not take apart. It does when a worker of it comes to
+/// the second object before its graph knows that this is being deleted, too.
+async fn hanging_ring(stage: &Stage) -> Result<Ring> {
+    const TRIES: usize = 20;
+    let cluster = &stage.cluster;
+    for _ in 0..TRIES {
+        let ring = ring(cluster).await?;
+        // All are deleted before it sees the first: else it unblocks what it deletes itself.
+        let nobody_else = stage.nobody_else()?;
+        for object in &ring {
+            cluster.delete(object, Policy::Foreground).await?;
+        }
+        // Watches are fed from the cache that answers this.
+        for object in &ring {
+            let path = object.path() + "?resourceVersion=0";
+            poll("the deletion to be told to watches", async || {
+                let shown = cluster.send("GET", &path, None, None).await?;
+                Ok(shown["metadata"]["deletionTimestamp"].is_string())
+            })
+            .await?;
+        }
+        drop(nobody_else);
+        // When it has done what came later, it has seen the ring.
+        let ns = cluster.namespace().await?;
+        let later = ns.configmap("later").create().await?;
+        let dependent = ns.secret("dependent").owned_by(&later).blocking().create().await?;
+        cluster.delete(&later, Policy::Foreground).await?;
+        poll("the other collector to go on", async || {
+            Ok(!cluster.exists_with_uid(&later).await? && !cluster.exists_with_uid(&dependent).await?)
+        })
+        .await?;
+        let mut hangs = true;
+        for object in &ring {
+            let now = cluster.get(object).await?;
+            let blocks = |now: &Obj| now.raw["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] == true;
+            hangs &= now.as_ref().is_some_and(blocks);
+        }
+        if hangs {
+            return Ok(ring);
+        }
+    }
+    bail!("the other collector took each of {TRIES} rings apart")
 }
