@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use http::Method;
+use serde_json::json;
 
 use crate::arguments::Scale;
 use crate::contestants::kube_gc;
@@ -125,6 +127,28 @@ impl Stage {
         process.logged(is_synced(contestant)).await?;
         self.settle(&process, namespace).await?;
         Ok(Some(process))
+    }
+
+    /// Starts two replicas of kube-gc, the leader first, and waits until both know all that there
+    /// is, and the second is at rest.
+    pub async fn replicas_at_rest(&self, namespace: &str) -> Result<(Process, Process)> {
+        // The role of the cluster's own collector may change a Lease, and not create one.
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "kube-gc"},
+        });
+        self.client.send(Call::with(Method::POST, path, &lease)).await?.success()?;
+        let start = || {
+            let kubeconfig = &self.credentials.kubeconfig;
+            Process::start(&kube_gc::replica(&self.programs.kube_gc, kubeconfig, namespace))
+        };
+        let leader = start()?;
+        leader.logged(kube_gc::leads).await?;
+        leader.logged(kube_gc::is_synced).await?;
+        let standby = start()?;
+        standby.logged(kube_gc::is_synced).await?;
+        self.settle(&standby, namespace).await?;
+        Ok((leader, standby))
     }
 
     /// Waits until a collector has dealt with all that has happened so far, and is at rest.

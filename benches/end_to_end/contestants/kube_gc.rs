@@ -60,6 +60,18 @@ pub fn command(program: &Path, kubeconfig: &Path) -> Command {
     command
 }
 
+/// How a replica is run that has a Lease in this namespace.
+pub fn replica(program: &Path, kubeconfig: &Path, namespace: &str) -> Command {
+    let mut command = command(program, kubeconfig);
+    command.env("KUBE_GC__LEADER__ENABLED", "true").env("KUBE_GC__LEADER__NAMESPACE", namespace);
+    command
+}
+
+/// Whether a line of its log says that it is the leader.
+pub fn leads(line: &str) -> bool {
+    entry(line).is_some_and(|entry| entry["message"] == "this replica is the leader")
+}
+
 /// Whether a line of its log says that it knows all objects.
 pub fn is_synced(line: &str) -> bool {
     entry(line).is_some_and(|entry| entry["message"] == "collecting" && entry["why"] == "synced")

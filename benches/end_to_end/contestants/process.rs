@@ -43,6 +43,7 @@ impl Process {
         for name in ["PATH", "HOME", "TMPDIR"] {
             child.envs(std::env::var_os(name).map(|value| (name, value)));
         }
+        child.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let begun = Instant::now();
         let mut child = child
             .stdin(Stdio::null())

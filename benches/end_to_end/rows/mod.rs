@@ -25,4 +25,7 @@ pub const ALL: &[&Row] = &[
     &fairness::ROW,
     &latency::ROW,
     &hostile::ROW,
+    &hostile::ABSENT,
+    &hostile::LIVING,
+    &hostile::STANDBY,
 ];

@@ -1,5 +1,5 @@
-//! Objects with thousands of owner references to a kind that nobody serves. The API server
-//! accepts them; any tenant who may create ConfigMaps can write them.
+//! Objects with thousands of owner references. The API server accepts them; any tenant who may
+//! create ConfigMaps can write them.
 
 use std::time::{Duration, Instant};
 
@@ -34,12 +34,40 @@ const fn window(objects: usize) -> Duration {
     Duration::from_millis(objects as u64 * 15)
 }
 
+/// What the references name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owners {
+    /// Objects of a kind that nobody serves.
+    Unserved,
+    /// Objects of a served kind that do not exist.
+    Absent,
+    /// Objects that exist.
+    Living,
+}
+
 /// Measures one collector: cascades in a namespace of their own, without and beside them.
-pub async fn measure(stage: &Stage, contestant: Contestant, namespace: &str) -> Result<Measured> {
-    let other = format!("{namespace}-others");
-    make_namespace(&stage.client, &other).await?;
+pub async fn measure(
+    stage: &Stage,
+    contestant: Contestant,
+    namespace: &str,
+    owners: Owners,
+) -> Result<Measured> {
     let collector = stage.collector_at_rest(contestant, namespace).await?;
     let collector = collector.context("the limit collects no garbage of others")?;
+    cascades(stage, &collector, namespace, owners).await
+}
+
+/// Measures a replica that does not write, beside the one that does.
+pub async fn measure_standby(stage: &Stage, namespace: &str) -> Result<Measured> {
+    let (_leader, standby) = stage.replicas_at_rest(namespace).await?;
+    cascades(stage, &standby, namespace, Owners::Unserved).await
+}
+
+async fn cascades(stage: &Stage, collector: &Process, namespace: &str, owners: Owners) -> Result<Measured> {
+    let other = format!("{namespace}-others");
+    make_namespace(&stage.client, &other).await?;
+    let owners = references_to(stage, namespace, owners).await?;
+    collector.quiet().await?;
 
     let mut quiet = Vec::new();
     for number in 0..QUIET_CASCADES {
@@ -47,8 +75,7 @@ pub async fn measure(stage: &Stage, contestant: Contestant, namespace: &str) -> 
     }
     collector.quiet().await?;
 
-    let before = Before::of(&collector)?;
-    let owners = unserved(references(stage.scale.objects));
+    let before = Before::of(collector)?;
     let bodies = (0..OBJECTS).map(|number| config_map(&format!("fat-{number}"), Some(&owners)));
     make_all(&stage.client, bodies.map(|body| (namespace.to_owned(), body))).await?;
     let mut beside = Vec::new();
@@ -56,7 +83,7 @@ pub async fn measure(stage: &Stage, contestant: Contestant, namespace: &str) -> 
         beside.push(cascade(stage, &other, &format!("beside-{}", beside.len())).await?);
         sleep(PAUSE).await;
     }
-    let cost = before.until_now(&collector)?;
+    let cost = before.until_now(collector)?;
 
     let quiet = Spread::of(&quiet).context("no quiet cascade")?.median;
     let beside = Spread::of(&beside).context("no cascade beside the references")?;
@@ -79,15 +106,25 @@ async fn cascade(stage: &Stage, namespace: &str, name: &str) -> Result<f64> {
     Ok((end - begun).as_secs_f64())
 }
 
-/// References to objects of a kind that nobody serves.
-fn unserved(count: usize) -> Value {
-    let reference = |number: usize| {
-        json!({
-            "apiVersion": "unserved.example.com/v1", "kind": "Nothing", "name": format!("owner-{number}"),
-            "uid": format!("00000000-0000-4000-8000-{number:012}"),
-        })
-    };
-    (0..count).map(reference).collect()
+/// The references of one of the objects. Owners that have to exist are created.
+async fn references_to(stage: &Stage, namespace: &str, owners: Owners) -> Result<Value> {
+    let count = references(stage.scale.objects);
+    let name = |number: usize| format!("owner-{number}");
+    let reference = |api_version: &str, kind: &str, name: &str, uid: &str| json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid });
+    let uid = |number: usize| format!("00000000-0000-4000-8000-{number:012}");
+    Ok(match owners {
+        Owners::Unserved => (0..count)
+            .map(|number| reference("unserved.example.com/v1", "Nothing", &name(number), &uid(number)))
+            .collect(),
+        Owners::Absent => {
+            (0..count).map(|number| reference("v1", "ConfigMap", &name(number), &uid(number))).collect()
+        }
+        Owners::Living => {
+            let bodies = (0..count).map(|number| config_map(&name(number), None));
+            let made = make_all(&stage.client, bodies.map(|body| (namespace.to_owned(), body))).await?;
+            made.iter().map(|owner| reference("v1", "ConfigMap", &owner.name, &owner.uid)).collect()
+        }
+    })
 }
 
 /// What a collector had taken before they came.
