@@ -180,14 +180,7 @@ async fn hanging_ring(stage: &Stage) -> Result<Ring> {
         }
         drop(nobody_else);
         // When it has done what came later, it has seen the ring.
-        let ns = cluster.namespace().await?;
-        let later = ns.configmap("later").create().await?;
-        let dependent = ns.secret("dependent").owned_by(&later).blocking().create().await?;
-        cluster.delete(&later, Policy::Foreground).await?;
-        poll("the other collector to go on", async || {
-            Ok(!cluster.exists_with_uid(&later).await? && !cluster.exists_with_uid(&dependent).await?)
-        })
-        .await?;
+        stage.others_catch_up().await?;
         let mut hangs = true;
         for object in &ring {
             let now = cluster.get(object).await?;

@@ -61,6 +61,29 @@ impl Stage {
         controller_manager::collects().then(|| ControllerManager::on(self.plane)?.freeze()).transpose()
     }
 
+    /// Waits until the other collector, if there is one, has seen the ConfigMaps and Secrets that
+    /// exist. A foreground deletion that it sees before a dependent does not wait for that one.
+    pub async fn others_catch_up(&self) -> Result<()> {
+        if !controller_manager::collects() {
+            return Ok(());
+        }
+        let ns = self.cluster.namespace().await?;
+        let owner = ns.configmap("marker-owner").create().await?;
+        // Watches show the objects of a type in the order of their versions.
+        let markers = [
+            ns.configmap("marker").owned_by(&owner).create().await?,
+            ns.secret("marker").owned_by(&owner).create().await?,
+        ];
+        self.cluster.delete(&owner, Policy::Background).await?;
+        for marker in &markers {
+            poll("the other collector to delete a marker", async || {
+                Ok(!self.cluster.exists_with_uid(marker).await?)
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
     /// Starts the collector.
     pub async fn collector(&self) -> Result<Collector> {
         self.collector_with(Options::default()).await
@@ -118,6 +141,7 @@ pub async fn play<S: Scene>() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let behind_its_back = S::plant(cluster).await?;
+    stage.others_catch_up().await?;
     behind_its_back.step(cluster, 0).await?;
     let found = S::plant(cluster).await?;
     let mut collector = stage.collector().await?;
@@ -126,6 +150,7 @@ pub async fn play<S: Scene>() -> Result<()> {
     for scene in [&found, &watched] {
         untouched(cluster, scene.all()).await.context("before anything was deleted")?;
     }
+    stage.others_catch_up().await?;
 
     let scenes = [
         ("step 0 before the collector came", behind_its_back),
