@@ -25,7 +25,7 @@ pub use status::{AskPool, PoolStatus};
 pub use stuck::{AskStuck, StuckKey, StuckKeys};
 use worker::{Assign, Worker};
 
-/// How working on one key ended.
+/// How the work on one key ended.
 pub type Outcome = Completion<StuckReason>;
 
 /// What the workers of a pool do with a key.
@@ -33,59 +33,59 @@ pub trait Work: Send + Sync + 'static {
     /// The queue's name.
     const QUEUE: Queue;
 
-    /// What every key is stuck for until it is done, if it is; see [`AskStuck`].
+    /// The reason why every key of this pool counts as stuck until it is done, if it does; see
+    /// [`AskStuck`].
     const UNTIL_DONE: Option<StuckReason> = None;
 
-    /// Whether the types of a key's owners are what it may wait for, which the graph knows.
+    /// Whether keys may wait for the types of their owners, which only the graph knows.
     const WAITS_FOR_OWNERS: bool = true;
 
-    /// Whether a key that waits for this reason is tried at once when other types are
-    /// served or can be listed again.
+    /// Whether a key that waits for this reason is retried at once when other types are served, or
+    /// can be listed again.
     #[must_use]
     fn is_woken(reason: StuckReason) -> bool {
         reason.is_parked() && reason != StuckReason::Braked
     }
 
-    /// Works on one key: reads the state at this moment, decides, acts.
-    fn work(&self, key: Key, place: Place) -> impl Future<Output = Outcome> + Send;
+    /// Works on one key: reads its current state, decides, acts.
+    fn work(&self, key: Key, slot: WorkerSlot) -> impl Future<Output = Outcome> + Send;
 }
 
-/// How many workers may have stepped aside at a time; more of them keep their
-/// place while they wait.
-pub(super) const ASIDE_AT_MOST: usize = 128;
+/// How many workers may work without a slot. Further workers keep their slot while they wait.
+pub(super) const MAX_WITHOUT_SLOT: usize = 128;
 
 /// How many keys a closed pool keeps. On a standby, keys come in and nothing is worked on. When
 /// the pool opens, the graph derives all work again, including the keys that were not kept.
 pub(super) const CLOSED_CAPACITY: usize = 65_536;
 
-/// The slot of the worker that works on a key.
+/// The slot of a worker. A pool works on as many keys at a time as it has slots.
 #[derive(Debug, Clone)]
-pub struct Place(Option<(usize, Recipient<StepAside>)>);
+pub struct WorkerSlot(Option<(usize, Recipient<ReleaseSlot>)>);
 
-impl Place {
-    /// The place of a worker in its pool.
+impl WorkerSlot {
+    /// The slot of a worker in its pool.
     #[must_use]
-    pub const fn new(worker: usize, pool: Recipient<StepAside>) -> Self {
+    pub const fn new(worker: usize, pool: Recipient<ReleaseSlot>) -> Self {
         Self(Some((worker, pool)))
     }
 
-    /// For somebody who is no worker of a pool and takes nobody's place.
+    /// For callers that are not workers of a pool.
     #[must_use]
     pub const fn none() -> Self {
         Self(None)
     }
 
-    /// Whether it is a worker's.
+    /// Whether a worker of a pool has it.
     #[must_use]
     pub const fn is_worker(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Lets another worker have this place. For one that from here on waits for
-    /// what the keys behind its own are to take part in.
-    pub fn step_aside(&self) {
+    /// Gives the slot to another worker. Call it before waiting for a condition that keys behind
+    /// this one must bring about.
+    pub fn release(&self) {
         if let Some((worker, pool)) = &self.0 {
-            pool.do_send(StepAside(*worker));
+            pool.do_send(ReleaseSlot(*worker));
         }
     }
 }
@@ -97,13 +97,13 @@ pub struct Pool<W: Work> {
     size: usize,
     mailbox: Mailbox<Key, StuckReason>,
     backoff: Backoff,
-    /// Those of its keys that have failed since they were last done.
+    /// Keys that have failed since they were last done.
     failing: HashSet<Key>,
     workers: Vec<Addr<Worker<W>>>,
     idle: Vec<usize>,
-    /// Those that work on a key and have given up their place.
-    aside: HashSet<usize>,
-    /// Those that came back from there: all places are taken.
+    /// Workers that released their slot and still work on a key.
+    without_slot: HashSet<usize>,
+    /// Workers that finished without a slot and have no slot to return to.
     spare: Vec<usize>,
     open: bool,
     closing: Vec<oneshot::Sender<()>>,
@@ -125,7 +125,7 @@ impl<W: Work> Pool<W> {
             failing: HashSet::new(),
             workers: Vec::new(),
             idle: Vec::new(),
-            aside: HashSet::new(),
+            without_slot: HashSet::new(),
             spare: Vec::new(),
             open: false,
             closing: Vec::new(),
@@ -140,8 +140,7 @@ impl<W: Work> Pool<W> {
         Time::from_origin(self.epoch.elapsed())
     }
 
-    /// Gives ready keys to idle workers and sets the alarm for the next one that
-    /// becomes ready.
+    /// Gives ready keys to idle workers and sets the alarm for the next key that becomes ready.
     fn pump(&mut self, ctx: &mut Context<Self>) {
         let now = self.now();
         self.mailbox.advance(now);
@@ -162,7 +161,7 @@ impl<W: Work> Pool<W> {
         }
         if self.mailbox.processing() == 0 {
             for closed in self.closing.drain(..) {
-                // The one who asked may have given up.
+                // The caller may have given up.
                 let _ = closed.send(());
             }
         }
@@ -171,7 +170,7 @@ impl<W: Work> Pool<W> {
         self.set_alarm(ctx);
     }
 
-    /// Notes since when there has been a cause for a key.
+    /// Notes when the cause of the work on a key arose.
     fn caused(&mut self, key: &Key, at: Instant) {
         let since = at.saturating_duration_since(self.epoch);
         self.mailbox.note_trigger(key, Time::from_origin(since));
@@ -231,19 +230,16 @@ impl<W: Work> Handler<Enqueue> for Pool<W> {
     }
 }
 
-/// A worker is done with its key.
+/// A worker has finished its key.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Finished {
-    /// Which worker.
     pub worker: usize,
-    /// The key.
     pub key: Key,
     /// When it was assigned.
     pub since: Time,
-    /// How it ended.
     pub outcome: Outcome,
-    /// How long it takes from its owner's deletion to its own.
+    /// Measures the time from the deletion of its owner to its own.
     pub lag: Option<DeletionLag>,
 }
 
@@ -266,7 +262,7 @@ impl<W: Work> Handler<Finished> for Pool<W> {
                 self.failing.insert(key.clone());
             }
         }
-        // It is not deleted yet, and its owner is still what it was.
+        // The key is not deleted yet, so the lag since its owner's deletion goes on.
         if !matches!(outcome, Completion::Done)
             && let Some(at) = lag.and_then(|lag| lag.open_since())
         {
@@ -275,22 +271,22 @@ impl<W: Work> Handler<Finished> for Pool<W> {
         let tries = self.mailbox.failure_of(&key).map_or(0, |failure| failure.attempts);
         let outcome = conflict::after_conflicts(outcome, tries, self.backoff);
         self.mailbox.finish(&key, outcome, now);
-        let place = if self.aside.remove(&worker) { &mut self.spare } else { &mut self.idle };
-        place.push(worker);
+        let free = if self.without_slot.remove(&worker) { &mut self.spare } else { &mut self.idle };
+        free.push(worker);
         self.pump(ctx);
     }
 }
 
-/// A worker lets another one have its place until it is done with its key.
+/// A worker gives its slot to another one until it has finished its key.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct StepAside(usize);
+pub struct ReleaseSlot(usize);
 
-impl<W: Work> Handler<StepAside> for Pool<W> {
+impl<W: Work> Handler<ReleaseSlot> for Pool<W> {
     type Result = ();
 
-    fn handle(&mut self, StepAside(worker): StepAside, ctx: &mut Self::Context) {
-        if self.aside.len() < ASIDE_AT_MOST && self.aside.insert(worker) {
+    fn handle(&mut self, ReleaseSlot(worker): ReleaseSlot, ctx: &mut Self::Context) {
+        if self.without_slot.len() < MAX_WITHOUT_SLOT && self.without_slot.insert(worker) {
             let next = self.spare.pop().unwrap_or_else(|| self.hire(ctx));
             self.idle.push(next);
             self.pump(ctx);
@@ -320,7 +316,7 @@ impl<W: Work> Handler<Close> for Pool<W> {
         self.closing.push(closed);
         self.pump(ctx);
         Box::pin(async {
-            // An error means that the pool is gone: nothing is worked on either.
+            // An error means that the pool has ended, so no work is in progress either.
             let _ = ended.await;
         })
     }

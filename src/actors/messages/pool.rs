@@ -89,7 +89,7 @@ pub struct Wake(pub Vec<Key>);
 /// The brake was released: queue the keys that it stopped.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct WakeHeld;
+pub struct WakeBraked;
 
 #[cfg(test)]
 mod tests {

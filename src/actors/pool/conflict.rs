@@ -6,16 +6,14 @@ use super::Outcome;
 use crate::telemetry::StuckReason;
 use kube_gc_core::mailbox::{Backoff, Completion};
 
-/// The longest pause after a conflict: the object has changed, which is no failure, and one
-/// that changes a hundred times a second must meet a moment of rest sooner than a pause that
-/// doubles would let it.
+/// The longest pause after a conflict. A conflict is no failure: the object changed. An object that
+/// changes a hundred times a second is deleted in a quiet moment, which doubling pauses would miss.
 pub(crate) const AFTER_CONFLICT_AT_MOST: Duration = Duration::from_millis(250);
-/// After so many tries in a row it is a failure all the same: something answers everything
-/// with a conflict.
+/// After this many conflicts in a row, a conflict counts as a failure: some component answers every
+/// write with one.
 const CONFLICTS_AT_MOST: u32 = 250;
 
-/// What becomes of a key that met a conflict after so many tries in a row: see
-/// [`AFTER_CONFLICT_AT_MOST`].
+/// Shortens the pause of a key after a conflict; see [`AFTER_CONFLICT_AT_MOST`].
 pub(super) fn after_conflicts(outcome: Outcome, tries: u32, backoff: Backoff) -> Outcome {
     match outcome {
         Completion::Retry { reason: StuckReason::Conflict, error } if tries < CONFLICTS_AT_MOST => {

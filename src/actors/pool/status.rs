@@ -1,4 +1,4 @@
-//! What a pool says of itself.
+//! The status of a pool.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,57 +9,54 @@ use super::{Pool, Work};
 use crate::telemetry::StuckReason;
 use kube_gc_core::object::Key;
 
-/// What is in the queue?
+/// Asks a pool for its status.
 #[derive(Debug, Message)]
 #[rtype(result = "PoolStatus")]
 pub struct AskPool {
-    /// How many failing items to name at most.
+    /// The maximum number of failing keys to name.
     pub failing: usize,
 }
 
-/// What a pool says of itself.
+/// The status of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct PoolStatus {
     /// Keys that a worker could take now.
     pub ready: usize,
-    /// Keys that are being worked on.
+    /// Keys in progress.
     pub processing: usize,
-    /// Keys that wait for their next try after a failure.
+    /// Keys that failed and wait for their next try.
     pub delayed: usize,
-    /// Keys that wait for the world to change.
+    /// Keys that wait for a change elsewhere: a type, an owner, the brake.
     pub parked: usize,
-    /// How many of these wait for the brake.
-    pub held: usize,
-    /// How many bytes the errors of failing keys take up.
+    /// Those of the parked keys that wait for the brake.
+    pub braked: usize,
+    /// The size of the error texts of failing keys, in bytes.
     pub error_bytes: usize,
-    /// How many keys were ever put in: two equal readings mean nothing happened.
+    /// The number of keys ever added. Two equal readings mean that nothing was added in between.
     pub adds: u64,
-    /// How many tries ended with another one to come.
+    /// The number of tries that ended in a retry.
     pub retries: u64,
-    /// How long the key that waits longest for a worker has waited.
+    /// How long the oldest ready key has waited for a worker.
     pub oldest_ready: Option<Duration>,
-    /// How long the items that are being worked on have been, in all.
+    /// The total time that the keys in progress have taken so far.
     pub unfinished: Duration,
-    /// How long the longest of them has been.
+    /// The time that the longest of them has taken so far.
     pub longest_running: Duration,
-    /// Items whose last try failed.
+    /// Keys whose last try failed.
     pub failing: Vec<Failing>,
 }
 
-/// An item that keeps failing.
+/// A key whose last try failed.
 #[derive(Clone, Debug)]
 pub struct Failing {
-    /// The item.
     pub key: Key,
-    /// Why it waits.
     pub reason: StuckReason,
-    /// Tries so far.
     pub attempts: u32,
-    /// How long ago the first of them failed.
+    /// The time since the first try failed.
     pub failing_for: Duration,
-    /// What the last one ended with.
+    /// The error of the last try.
     pub error: Arc<str>,
-    /// How long until the next one.
+    /// The time until the next try.
     pub next_retry: Duration,
 }
 
@@ -92,7 +89,7 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
             processing: stats.processing,
             delayed,
             parked,
-            held: stats.delayed.get(&StuckReason::Braked).copied().unwrap_or_default(),
+            braked: stats.delayed.get(&StuckReason::Braked).copied().unwrap_or_default(),
             error_bytes: stats.error_bytes,
             adds: stats.adds_total,
             retries: stats.retries_total,

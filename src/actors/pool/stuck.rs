@@ -1,4 +1,4 @@
-//! What a pool cannot finish. Costs as much as there is of it.
+//! The stuck keys of a pool. The cost of an answer grows with their number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use kube_gc_core::graph::StuckCount;
 use kube_gc_core::mailbox::Time;
 use kube_gc_core::object::{GroupResource, Key, Namespace};
 
-/// What can't a pool finish?
+/// Asks a pool for its stuck keys.
 #[derive(Clone, Debug, Default, Message)]
 #[rtype(result = "StuckKeys")]
 pub struct AskStuck {
-    /// At most so many are named, the longest wait first; all are counted.
+    /// The maximum number of keys to name, those that waited longest first. All are counted.
     pub limit: usize,
-    /// Only those in this namespace.
+    /// Restricts the answer to this namespace.
     pub namespace: Option<Namespace>,
-    /// Only those of this type.
+    /// Restricts the answer to this type.
     pub resource: Option<GroupResource>,
-    /// Only those that are stuck for this are named.
+    /// Names only keys that are stuck for this reason.
     pub only: Option<StuckReason>,
 }
 
@@ -36,25 +36,22 @@ impl AskStuck {
 /// The answer to [`AskStuck`].
 #[derive(Clone, Debug, Default)]
 pub struct StuckKeys {
-    /// How many there are.
+    /// The number of stuck keys for each reason.
     pub tallies: Vec<(StuckReason, StuckCount)>,
-    /// Those that were asked for.
+    /// The keys that the question selects.
     pub named: Vec<StuckKey>,
 }
 
-/// A key that cannot be finished.
+/// A key that cannot be finished now.
 #[derive(Clone, Debug)]
 pub struct StuckKey {
-    /// The key.
     pub key: Key,
-    /// Why.
     pub reason: StuckReason,
-    /// For how long.
     pub waited: Duration,
-    /// Its tries that failed, and what came of the last one; `None` while the first
-    /// one goes on.
+    /// The number of failed tries and the error of the last one; `None` while the first try is in
+    /// progress.
     pub failure: Option<(u32, Arc<str>)>,
-    /// How long until the next try; zero if it is under way or waits for a worker.
+    /// The time until the next try; zero if it is in progress or waits for a worker.
     pub next_retry: Duration,
 }
 
@@ -68,7 +65,7 @@ impl<W: Work> Pool<W> {
             failure: Some((item.attempts, Arc::clone(item.error))),
             next_retry: item.next_retry.map(|at| at.since(now)).unwrap_or_default(),
         });
-        // Only a pool each of whose keys is stuck until it is done is looked through.
+        // Only pools whose keys are all stuck until they are done are scanned as a whole.
         let first_tries = W::UNTIL_DONE.into_iter().flat_map(move |reason| {
             self.mailbox.unfailed().map(move |(key, since)| StuckKey {
                 key: key.clone(),

@@ -3,7 +3,7 @@
 use actix::Handler;
 
 use super::{Pool, Work};
-use crate::actors::messages::{AskParked, Wake, WakeHeld, WakeRecovered, WakeUnresolved};
+use crate::actors::messages::{AskParked, Wake, WakeBraked, WakeRecovered, WakeUnresolved};
 use crate::telemetry::StuckReason;
 use kube_gc_core::object::Key;
 
@@ -25,7 +25,7 @@ impl<W: Work> Handler<AskParked> for Pool<W> {
         if W::WAITS_FOR_OWNERS {
             return self.mailbox.parked(|_, reason| W::is_woken(reason), now);
         }
-        // Any type may be what they wait for.
+        // These keys may wait for any type.
         self.mailbox.wake(|_, reason| W::is_woken(reason), now);
         self.pump(ctx);
         Vec::new()
@@ -44,10 +44,10 @@ impl<W: Work> Handler<Wake> for Pool<W> {
     }
 }
 
-impl<W: Work> Handler<WakeHeld> for Pool<W> {
+impl<W: Work> Handler<WakeBraked> for Pool<W> {
     type Result = ();
 
-    fn handle(&mut self, WakeHeld: WakeHeld, ctx: &mut Self::Context) {
+    fn handle(&mut self, WakeBraked: WakeBraked, ctx: &mut Self::Context) {
         let now = self.now();
         self.mailbox.wake(|_, reason| reason == StuckReason::Braked, now);
         self.pump(ctx);
@@ -71,7 +71,7 @@ impl<W: Work> Handler<WakeRecovered> for Pool<W> {
             | StuckReason::Throttled
             | StuckReason::Panicked
             | StuckReason::Braked
-            // The graph's own reasons: no worker puts a key back for one of these.
+            // Only the graph has these reasons; no worker returns a key with one of them.
             | StuckReason::Blocked
             | StuckReason::Orphaning
             | StuckReason::InvalidScope

@@ -1,4 +1,4 @@
-//! A worker: takes one key at a time and survives it.
+//! A worker: works on one key at a time and survives a panic.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use actix::{
     WrapFuture,
 };
 
-use super::{Finished, Outcome, Place, Pool, Work};
+use super::{Finished, Outcome, Pool, Work, WorkerSlot};
 use crate::actors::supervision::task;
 use crate::api::HangHook;
 use crate::telemetry::{DeletionLag, StuckReason, record};
@@ -16,9 +16,9 @@ use kube_gc_core::object::Key;
 
 /// Works on one key at a time, on the thread pool.
 ///
-/// actix does not restart an actor that panicked, so the panic of an item is
-/// caught at the item's task: its key goes back with backoff, and the worker
-/// restarts under its supervisor with nothing of the broken run left.
+/// actix does not restart an actor that panicked. Therefore the work runs in a task that catches
+/// the panic: the key goes back with backoff, and the supervisor restarts the worker with a fresh
+/// state.
 #[derive(Debug)]
 pub struct Worker<W: Work> {
     index: usize,
@@ -27,7 +27,7 @@ pub struct Worker<W: Work> {
 }
 
 impl<W: Work> Worker<W> {
-    /// The worker with this number of a pool.
+    /// A worker with this index in its pool.
     #[must_use]
     pub const fn new(index: usize, work: Arc<W>, pool: Addr<Pool<W>>) -> Self {
         Self { index, work, pool }
@@ -45,15 +45,14 @@ impl<W: Work> Supervised for Worker<W> {
     }
 }
 
-/// Work on this key.
+/// Asks a worker to work on a key.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Assign {
-    /// The key.
     pub key: Key,
-    /// Now.
+    /// The moment of the assignment.
     pub at: Time,
-    /// How long it takes from its owner's deletion to its own.
+    /// Measures the time from the deletion of its owner to its own.
     pub lag: Option<DeletionLag>,
 }
 
@@ -62,12 +61,12 @@ impl<W: Work> Handler<Assign> for Worker<W> {
 
     fn handle(&mut self, Assign { key, at, lag }: Assign, ctx: &mut Self::Context) {
         let (work, assigned) = (Arc::clone(&self.work), key.clone());
-        let place = Place::new(self.index, self.pool.clone().recipient());
+        let slot = WorkerSlot::new(self.index, self.pool.clone().recipient());
         let measured = lag.clone();
         let task = task(async move {
-            // Boxed: a task is moved whole when it is spawned, and again when it ends.
-            let work = Box::pin(work.work(assigned, place.clone()));
-            let work = HangHook::scope(move || place.step_aside(), work);
+            // Boxed, because a task is moved as a whole when it is spawned and when it ends.
+            let work = Box::pin(work.work(assigned, slot.clone()));
+            let work = HangHook::scope(move || slot.release(), work);
             DeletionLag::scope(measured, work).await
         });
         let end = task.into_actor(self).map(move |result, worker, ctx| {
@@ -84,7 +83,7 @@ impl<W: Work> Handler<Assign> for Worker<W> {
     }
 }
 
-/// The outcome of a task that did not come to its end.
+/// The outcome of a task that panicked or was cancelled.
 fn broken(key: &Key, error: tokio::task::JoinError) -> Outcome {
     let what = match error.try_into_panic() {
         Ok(panic) => {
@@ -94,6 +93,6 @@ fn broken(key: &Key, error: tokio::task::JoinError) -> Outcome {
         }
         Err(error) => format!("the worker was stopped: {error}"),
     };
-    tracing::error!(object = %key, error = what, "item failed; it goes back with backoff");
+    tracing::error!(object = %key, error = what, "work on a key failed; it is retried with backoff");
     Outcome::Retry { reason: StuckReason::Panicked, error: what.into() }
 }

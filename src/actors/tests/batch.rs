@@ -11,7 +11,7 @@ use crate::actors::supervision::Threads;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, PartitionId, WatchEvent};
 use kube_gc_core::object::{Finalizers, ObjectFacts, ResourceType, ResourceVersion};
 
-/// Changes for a good many messages.
+/// Enough changes for several messages.
 const MANY: usize = 6000;
 
 fn seen(number: usize) -> WatchEvent {
@@ -27,12 +27,12 @@ fn seen(number: usize) -> WatchEvent {
     })
 }
 
-/// Batches to a small graph in which the type is being monitored.
+/// Batches for a small graph that knows the monitor.
 async fn start() -> Batches {
     let resource: Arc<ResourceType> = identity("a", "any").resource;
     let epoch = Epoch(1);
     let sharding = sharding();
-    // One thread for both: neither has answered all of its messages before the other has begun.
+    // Both partitions share a thread, so neither answers all its messages before the other begins.
     let thread = Threads::default().start("graph partitions").unwrap();
     let partitions = (0..sharding.count()).map(|id| start_partition_on(&thread, PartitionId(id))).collect();
     let graph = GraphHandle::new(sharding, partitions);
@@ -44,19 +44,19 @@ async fn start() -> Batches {
     Batches::new(graph, BatchSource { resource, epoch }, GraphQueue::new())
 }
 
-/// A type whose objects change all the time is never without changes that wait:
-/// were its list in the graph only once they are applied, it would not be synced.
+/// Fails if a list counts as applied only when later changes are, too: a type whose objects change
+/// all the time would never be synced.
 #[test]
-fn a_list_is_applied_although_later_changes_still_wait() {
+fn a_list_is_applied_while_later_changes_still_wait() {
     in_system(async {
         let mut batches = start().await;
         batches.put(WatchEvent::Init { resource_version: None }, Instant::now());
         (0..10).for_each(|number| batches.put(seen(number), Instant::now()));
         batches.put(WatchEvent::InitDone { resource_version: ResourceVersion::parse("10") }, Instant::now());
-        assert!(!batches.lists_are_applied(), "it waits");
+        assert!(!batches.lists_are_applied(), "the list is queued");
         (10..MANY).for_each(|number| batches.put(seen(number), Instant::now()));
         batches.flush();
-        assert!(!batches.lists_are_applied(), "it is on its way");
+        assert!(!batches.lists_are_applied(), "the list is in flight");
         while !batches.lists_are_applied() {
             batches.next_applied().await.unwrap();
         }
@@ -66,9 +66,9 @@ fn a_list_is_applied_although_later_changes_still_wait() {
     });
 }
 
-/// The reverse: what was answered so far was only the list's beginning.
+/// The reverse: the answers so far belong to the beginning of the list.
 #[test]
-fn a_list_is_not_applied_before_its_end_is() {
+fn a_list_is_not_applied_before_its_end() {
     in_system(async {
         let mut batches = start().await;
         batches.put(WatchEvent::Init { resource_version: None }, Instant::now());

@@ -1,12 +1,11 @@
-//! Tests whose process is to come to a bad end: they run as a child of themselves.
+//! Tests whose process must fail: they run themselves again in a child process.
 
 use std::process::Command;
 
-/// Set in the child process that is to come to a bad end.
+/// Set in the child process.
 const CHILD: &str = "KUBE_GC_TEST_CHILD";
 
-/// Runs one test of this binary again, as a child that knows it is one, and gives
-/// back how it ended and what it said.
+/// Runs one test of this binary in a child process. Returns its exit code and its standard error.
 pub fn as_child(test: &str) -> (Option<i32>, String) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
@@ -20,7 +19,7 @@ pub fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// Makes the actor panic that it is sent to.
+/// Makes the receiving actor panic.
 #[derive(Debug, actix::Message)]
 #[rtype(result = "()")]
 pub struct Panic;

@@ -19,7 +19,7 @@ fn a_panic_in_a_partition_ends_the_process() {
         System::new().block_on(async {
             let partition = super::start_partition(PartitionId(0));
             let _ = partition.send(Panic).await;
-            // The answer may come before the end does.
+            // The answer may arrive before the process ends.
             std::future::pending::<()>().await;
         });
         return;
@@ -27,7 +27,7 @@ fn a_panic_in_a_partition_ends_the_process() {
     let (code, said) = as_child("actors::tests::graph::a_panic_in_a_partition_ends_the_process");
     assert_eq!(code, Some(FATAL_EXIT_CODE), "{said}");
     assert!(said.contains("half an update"), "{said}");
-    assert!(said.contains("not to be trusted"), "{said}");
+    assert!(said.contains("can no longer be trusted"), "{said}");
 }
 
 #[test]

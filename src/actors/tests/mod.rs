@@ -1,5 +1,4 @@
-//! Tests of the shells: what a pool does with work that panics or fails, and what
-//! ends the process.
+//! Tests of the actors: how a pool handles work that panics or fails, and what ends the process.
 
 mod batch;
 mod child;
@@ -21,8 +20,8 @@ use kube_gc_core::object::{
     Catalog, GroupResource, HashSeed, Identity, Key, Namespace, ResourceType, Scope, Uid,
 };
 
-/// Runs a test on a system of its own, in one thread, with a clock that jumps
-/// ahead whenever everybody waits.
+/// Runs a test on its own actix system, in one thread, with a paused clock: it advances when every
+/// task waits.
 pub(crate) fn in_system<F: Future>(test: F) -> F::Output {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -53,7 +52,7 @@ pub(crate) fn sharding() -> Sharding {
     Sharding::new(NonZeroU16::MIN, HashSeed::new(1))
 }
 
-/// A partition of a small graph, on a thread of its own.
+/// A partition of a small graph, on its own thread.
 pub(crate) fn start_partition(id: PartitionId) -> Addr<GraphActor> {
     let thread = Threads::default().start(&format!("graph partition {}", id.0)).unwrap();
     start_partition_on(&thread, id)
@@ -74,7 +73,7 @@ pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Add
     GraphActor::start_in_arbiter(thread, move |_| GraphActor::new(id, partition, sinks))
 }
 
-/// Takes keys and does nothing.
+/// Accepts keys and does nothing.
 pub(crate) struct Sink;
 
 impl Actor for Sink {

@@ -10,19 +10,19 @@ use super::child::{Panic, as_child, is_child};
 use super::{in_system, key};
 use crate::actors::messages::{AskParked, Close, Enqueue, Open, Wake, WakeUnresolved};
 use crate::actors::pool::{
-    AFTER_CONFLICT_AT_MOST, ASIDE_AT_MOST, AskPool, AskStuck, CLOSED_CAPACITY, Outcome, Place, Pool,
-    PoolStatus, StuckKeys, Work,
+    AFTER_CONFLICT_AT_MOST, AskPool, AskStuck, CLOSED_CAPACITY, MAX_WITHOUT_SLOT, Outcome, Pool, PoolStatus,
+    StuckKeys, Work, WorkerSlot,
 };
 use crate::actors::supervision::FATAL_EXIT_CODE;
 use crate::telemetry::{DeletionLag, Exporter, Queue, StuckReason};
 use kube_gc_core::mailbox::{Backoff, Completion};
 use kube_gc_core::object::{GroupResource, HashSeed, Key, Namespace};
 
-/// Does what the uid of its key says, and counts its tries.
+/// Does what the uid of its key says, and counts the tries.
 #[derive(Debug, Default)]
 struct Scripted {
     tries: watch::Sender<BTreeMap<String, usize>>,
-    /// What "held" keys wait for.
+    /// What "blocks" and "waits" keys wait for.
     release: Notify,
     served: Mutex<bool>,
 }
@@ -30,7 +30,7 @@ struct Scripted {
 impl Work for Scripted {
     const QUEUE: Queue = Queue::AttemptToDelete;
 
-    async fn work(&self, key: Key, place: Place) -> Outcome {
+    async fn work(&self, key: Key, slot: WorkerSlot) -> Outcome {
         let name = key.uid.to_string();
         self.tries.send_modify(|tries| *tries.entry(name.clone()).or_default() += 1);
         let retry = |reason, error: &str| Completion::Retry { reason, error: error.into() };
@@ -40,13 +40,13 @@ impl Work for Scripted {
             Some("unresolved") if *self.served.lock().unwrap() => Completion::Done,
             Some("unresolved") => retry(StuckReason::Unresolved, "no such kind"),
             Some("waits") => {
-                place.step_aside();
+                slot.release();
                 self.release.notified().await;
                 Completion::Done
             }
             Some("late") => {
                 // The DELETE goes out at the second try.
-                let lag = DeletionLag::current().expect("its owner's deletion has a moment");
+                let lag = DeletionLag::current().expect("the moment of the owner's deletion is known");
                 if tries(&self.tries.borrow(), &name) == 1 {
                     return retry(StuckReason::Unresolved, "another owner cannot be looked up");
                 }
@@ -55,7 +55,7 @@ impl Work for Scripted {
                 Completion::Done
             }
             Some("changing") => retry(StuckReason::Conflict, "it has changed"),
-            Some("held") => {
+            Some("blocks") => {
                 self.release.notified().await;
                 Completion::Done
             }
@@ -77,7 +77,7 @@ fn tries(of: &BTreeMap<String, usize>, name: &str) -> usize {
     of.get(name).copied().unwrap_or_default()
 }
 
-/// Waits until the pool says so; each look lets the clock jump.
+/// Waits until the status of the pool meets the condition. Each try lets the paused clock advance.
 async fn until(pool: &Addr<Pool<Scripted>>, what: impl Fn(&PoolStatus) -> bool) -> PoolStatus {
     loop {
         let status = status(pool).await;
@@ -93,11 +93,11 @@ async fn status(pool: &Addr<Pool<Scripted>>) -> PoolStatus {
 }
 
 #[test]
-fn a_panic_and_an_item_that_always_fails_delay_nothing_else() {
+fn a_panic_and_a_key_that_always_fails_delay_no_other_key() {
     let (recorder, exporter) = Exporter::local().unwrap();
     let _recording = metrics::set_default_local_recorder(&recorder);
     in_system(async {
-        // One worker: if the panic took it along, nothing would be done any more.
+        // With one worker, nothing would be done any more if a panic ended it.
         let (work, pool) = start(1);
         pool.do_send(Open);
         let mut keys = vec![key("a", "panics"), key("a", "denied")];
@@ -110,10 +110,10 @@ fn a_panic_and_an_item_that_always_fails_delay_nothing_else() {
         .await;
         let failing: BTreeMap<_, _> =
             status.failing.iter().map(|item| (item.key.uid.to_string(), item)).collect();
-        assert_eq!(failing.len(), 2, "the failing ones are named, and nothing else is");
+        assert_eq!(failing.len(), 2, "exactly the failing keys are named");
         assert_eq!(failing["a/panics"].reason, StuckReason::Panicked);
         assert!(failing["a/panics"].error.contains("boom over a/panics"));
-        assert!(failing["a/denied"].error.contains("says the webhook"), "in the server's own words");
+        assert!(failing["a/denied"].error.contains("says the webhook"), "the error of the server is quoted");
     });
     let page = exporter.render();
     let restarts = page
@@ -136,9 +136,10 @@ fn a_closed_pool_queues_and_does_not_work() {
     });
 }
 
-/// An object that changed a hundred times a second was tried again ever more seldom.
+/// Fails if backoff grows with each conflict: an object that changes a hundred times a second would
+/// be tried ever more rarely.
 #[test]
-fn conflicts_do_not_make_an_object_wait_longer_and_longer_unless_there_is_no_end_to_them() {
+fn conflicts_do_not_increase_backoff_until_there_are_very_many() {
     in_system(async {
         let (work, pool) = start(1);
         pool.do_send(Open);
@@ -151,11 +152,11 @@ fn conflicts_do_not_make_an_object_wait_longer_and_longer_unless_there_is_no_end
     });
 }
 
-/// It grew by every object that the leader collected.
+/// Fails if the queue of a standby grows with every object that the leader collects.
 #[test]
-fn a_closed_pool_does_not_hold_more_and_more() {
+fn a_closed_pool_keeps_a_limited_number_of_keys() {
     in_system(async {
-        // Without workers nothing leaves it.
+        // Without workers, no key leaves the pool.
         let (_, pool) = start(0);
         let many = |namespace: &str| -> Vec<_> {
             (0..10_000).map(|number| key(namespace, &number.to_string())).collect()
@@ -164,7 +165,7 @@ fn a_closed_pool_does_not_hold_more_and_more() {
             pool.do_send(Enqueue::from(many(&format!("n{batch}"))));
         }
         assert_eq!(status(&pool).await.ready, CLOSED_CAPACITY);
-        // One that is open holds all that there is.
+        // An open pool keeps all keys.
         pool.do_send(Open);
         pool.do_send(Enqueue::from(many("open")));
         assert_eq!(status(&pool).await.ready, CLOSED_CAPACITY + 10_000);
@@ -172,25 +173,25 @@ fn a_closed_pool_does_not_hold_more_and_more() {
 }
 
 #[test]
-fn closing_waits_for_what_is_being_worked_on() {
+fn closing_waits_for_the_keys_in_progress() {
     in_system(async {
         let (work, pool) = start(1);
         pool.do_send(Open);
-        pool.do_send(Enqueue::from(vec![key("a", "held"), key("a", "fine")]));
-        tried(&work, |tries| tries.contains_key("a/held")).await;
+        pool.do_send(Enqueue::from(vec![key("a", "blocks"), key("a", "fine")]));
+        tried(&work, |tries| tries.contains_key("a/blocks")).await;
         let mut closed = Box::pin(pool.send(Close));
         let early = tokio::time::timeout(Duration::from_secs(60), &mut closed).await;
-        assert!(early.is_err(), "the held item is still being worked on");
+        assert!(early.is_err(), "the blocked key is still in progress");
         work.release.notify_one();
         closed.await.unwrap();
         let status = status(&pool).await;
-        assert_eq!((status.ready, status.processing), (1, 0), "the other one stays queued");
+        assert_eq!((status.ready, status.processing), (1, 0), "the other key stays queued");
     });
 }
 
 /// Rule 8.10.
 #[test]
-fn opening_forgets_all_backoff() {
+fn opening_resets_all_backoff() {
     in_system(async {
         let (work, pool) = start(1);
         pool.do_send(Open);
@@ -203,12 +204,12 @@ fn opening_forgets_all_backoff() {
         tried(&work, |of| tries(of, "a/denied") >= 18).await;
         assert_eq!(before.elapsed(), Duration::ZERO);
         let status = until(&pool, |status| status.delayed == 1).await;
-        assert!(status.failing[0].attempts < 5, "and so are the failures");
+        assert!(status.failing[0].attempts < 5, "the failure count is reset, too");
     });
 }
 
 #[test]
-fn a_discovery_change_wakes_what_is_unresolved_and_nothing_else() {
+fn a_discovery_change_wakes_unresolved_keys_and_no_others() {
     in_system(async {
         let (work, pool) = start(1);
         pool.do_send(Open);
@@ -227,7 +228,7 @@ fn a_discovery_change_wakes_what_is_unresolved_and_nothing_else() {
 }
 
 #[test]
-fn only_those_that_wait_for_a_type_are_woken_when_it_is_read() {
+fn a_type_that_becomes_readable_wakes_only_the_keys_that_wait_for_it() {
     in_system(async {
         let (work, pool) = start(1);
         pool.do_send(Open);
@@ -240,18 +241,18 @@ fn only_those_that_wait_for_a_type_are_woken_when_it_is_read() {
         assert_eq!(parked, keys[..2]);
         *work.served.lock().unwrap() = true;
         let earlier = work.tries.borrow().clone();
-        pool.do_send(Wake(vec![keys[1].clone(), keys[2].clone(), key("a", "never heard of")]));
+        pool.do_send(Wake(vec![keys[1].clone(), keys[2].clone(), key("a", "unknown")]));
         tried(&work, |of| tries(of, "a/unresolved/2") > tries(&earlier, "a/unresolved/2")).await;
         until(&pool, |status| (status.parked, status.delayed, status.processing) == (1, 1, 0)).await;
         let now = work.tries.borrow().clone();
         for other in ["a/unresolved", "a/denied"] {
-            assert_eq!(tries(&now, other), tries(&earlier, other), "{other} is left alone");
+            assert_eq!(tries(&now, other), tries(&earlier, other), "{other} is not retried");
         }
     });
 }
 
 #[test]
-fn one_that_steps_aside_keeps_nobody_waiting_and_takes_nobodys_place() {
+fn a_worker_that_releases_its_slot_delays_no_key_and_adds_no_slot() {
     in_system(async {
         let (work, pool) = start(1);
         pool.do_send(Open);
@@ -260,17 +261,17 @@ fn one_that_steps_aside_keeps_nobody_waiting_and_takes_nobodys_place() {
             tried(&work, |tries| tries.contains_key(&format!("{namespace}/fine"))).await;
         }
         assert_eq!(until(&pool, |status| status.processing == 3).await.ready, 0);
-        // The one place is taken by one that does not step aside.
-        pool.do_send(Enqueue::from(vec![key("a", "held"), key("a", "last")]));
-        tried(&work, |tries| tries.contains_key("a/held")).await;
+        // A worker that keeps its slot occupies the only one.
+        pool.do_send(Enqueue::from(vec![key("a", "blocks"), key("a", "last")]));
+        tried(&work, |tries| tries.contains_key("a/blocks")).await;
         let status = until(&pool, |status| (status.ready, status.processing) == (1, 4)).await;
         assert_eq!(status.delayed, 0);
         work.release.notify_waiters();
         tried(&work, |tries| tries.contains_key("a/last")).await;
         until(&pool, |status| (status.ready, status.processing) == (0, 0)).await;
-        // Those that came back are not more than the places that there are.
-        pool.do_send(Enqueue::from(vec![key("b", "held"), key("b", "fine")]));
-        tried(&work, |tries| tries.contains_key("b/held")).await;
+        // Workers that finished without a slot do not add slots.
+        pool.do_send(Enqueue::from(vec![key("b", "blocks"), key("b", "fine")]));
+        tried(&work, |tries| tries.contains_key("b/blocks")).await;
         assert_eq!(until(&pool, |status| status.processing == 1).await.ready, 1);
         work.release.notify_one();
         tried(&work, |tries| tries.contains_key("b/fine")).await;
@@ -278,14 +279,18 @@ fn one_that_steps_aside_keeps_nobody_waiting_and_takes_nobodys_place() {
 }
 
 #[test]
-fn only_so_many_step_aside() {
+fn a_limited_number_of_workers_release_their_slot() {
     in_system(async {
         let (work, pool) = start(1);
         pool.do_send(Open);
-        let namespaces = (0..ASIDE_AT_MOST + 2).map(|number| number.to_string());
+        let namespaces = (0..MAX_WITHOUT_SLOT + 2).map(|number| number.to_string());
         pool.do_send(Enqueue::from(namespaces.map(|of| key(&of, "waits")).collect::<Vec<_>>()));
-        let status = until(&pool, |status| status.processing > ASIDE_AT_MOST).await;
-        assert_eq!((status.processing, status.ready), (ASIDE_AT_MOST + 1, 1), "the last one keeps its place");
+        let status = until(&pool, |status| status.processing > MAX_WITHOUT_SLOT).await;
+        assert_eq!(
+            (status.processing, status.ready),
+            (MAX_WITHOUT_SLOT + 1, 1),
+            "the last worker keeps its slot"
+        );
         work.release.notify_waiters();
         until(&pool, |status| (status.processing, status.ready) == (1, 0)).await;
         work.release.notify_waiters();
@@ -301,8 +306,8 @@ impl Handler<Panic> for Pool<Scripted> {
     }
 }
 
-/// actix drops an actor that panicked and goes on: without an end of the process
-/// nothing would be collected any more, and nobody would know.
+/// actix drops an actor that panicked and continues. Unless the process ends, nothing would be
+/// collected any more, unnoticed.
 #[test]
 fn a_panic_of_a_pool_ends_the_process() {
     if is_child() {
@@ -310,7 +315,7 @@ fn a_panic_of_a_pool_ends_the_process() {
             let (_, pool) = start(1);
             pool.do_send(Open);
             let _ = pool.send(Panic).await;
-            // The answer may come before the end does.
+            // The answer may arrive before the process ends.
             std::future::pending::<()>().await;
         });
         return;
@@ -322,10 +327,10 @@ fn a_panic_of_a_pool_ends_the_process() {
     assert!(said.contains(&format!("kube-gc: {name} panicked")), "{said}");
 }
 
-/// Fails if the moment of the owner's deletion is lost with a try that does not come to
-/// a DELETE: the slowest deletions would be missing from the measure.
+/// Fails if a try without a DELETE discards the moment of the owner's deletion: the metric would
+/// miss the slowest deletions.
 #[test]
-fn a_deletion_that_takes_several_tries_is_as_late_as_that() {
+fn the_deletion_lag_includes_all_tries() {
     let (recorder, exporter) = Exporter::local().unwrap();
     let _recording = metrics::set_default_local_recorder(&recorder);
     in_system(async {
@@ -346,7 +351,7 @@ fn a_deletion_that_takes_several_tries_is_as_late_as_that() {
     });
 }
 
-/// How many keys are stuck for a reason, and all that is named.
+/// The number of keys that are stuck for a reason, and all named keys.
 async fn stuck(
     pool: &Addr<Pool<Scripted>>,
     ask: AskStuck,
@@ -358,14 +363,18 @@ async fn stuck(
 }
 
 #[test]
-fn what_fails_for_a_moment_is_not_stuck_and_what_goes_on_failing_is_until_it_is_done() {
+fn a_key_that_keeps_failing_is_stuck_until_it_is_done() {
     in_system(async {
         let (work, pool) = start(1);
         pool.do_send(Open);
         let all = || AskStuck { limit: 10, ..AskStuck::default() };
         pool.do_send(Enqueue::from(vec![key("a", "denied"), key("b", "unresolved"), key("b", "fine")]));
         tried(&work, |of| tries(of, "b/unresolved") > 2 && tries(of, "b/fine") == 1).await;
-        assert_eq!(stuck(&pool, all(), StuckReason::Failed).await, (0, Vec::new()), "a moment");
+        assert_eq!(
+            stuck(&pool, all(), StuckReason::Failed).await,
+            (0, Vec::new()),
+            "failing for a moment only"
+        );
         tried(&work, |of| tries(of, "a/denied") > 12 && tries(of, "b/unresolved") > 12).await;
         until(&pool, |status| status.processing == 0).await;
 
@@ -376,7 +385,7 @@ fn what_fails_for_a_moment_is_not_stuck_and_what_goes_on_failing_is_until_it_is_
         found.sort();
         assert_eq!((count, found), (1, vec![failed.clone(), unresolved.clone()]));
         let (count, found) = stuck(&pool, AskStuck { limit: 1, ..all() }, StuckReason::Unresolved).await;
-        assert_eq!((count, found.len()), (1, 1), "all are counted, however few are named");
+        assert_eq!((count, found.len()), (1, 1), "all are counted, even if fewer are named");
         let there = AskStuck { namespace: Namespace::parse("b"), ..all() };
         assert_eq!(stuck(&pool, there, StuckReason::Failed).await, (0, vec![unresolved]));
         let only = AskStuck { only: Some(StuckReason::Failed), ..all() };

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{Brake, State};
-use crate::actors::messages::WakeHeld;
+use crate::actors::messages::WakeBraked;
 use crate::api::{Api, ErrorClass, EventType};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
@@ -28,14 +28,14 @@ struct News {
 }
 
 /// Follows the brake: records events, and wakes the keys that it held. To be run as a task.
-pub async fn tell(brake: Brake, api: Api, pools: Vec<Recipient<WakeHeld>>, ending: CancellationToken) {
+pub async fn tell(brake: Brake, api: Api, pools: Vec<Recipient<WakeBraked>>, ending: CancellationToken) {
     let follow = async {
         let mut states = brake.state();
         let mut told = State::default();
         loop {
             let now = states.borrow_and_update().clone();
             if now.releases != told.releases {
-                pools.iter().for_each(|pool| pool.do_send(WakeHeld));
+                pools.iter().for_each(|pool| pool.do_send(WakeBraked));
             }
             for news in between(&told, &now, &brake) {
                 while record(&brake, &api, &news).await == Recorded::Later {

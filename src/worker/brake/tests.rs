@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::actors::messages::WakeHeld;
+use crate::actors::messages::WakeBraked;
 use crate::api::ErrorClass;
 use crate::api::scripted::{Reply, Server, widget};
 use crate::leader::LeaseAnnotations as _;
@@ -165,10 +165,10 @@ impl Actor for Pool {
     type Context = Context<Self>;
 }
 
-impl Handler<WakeHeld> for Pool {
+impl Handler<WakeBraked> for Pool {
     type Result = ();
 
-    fn handle(&mut self, WakeHeld: WakeHeld, _: &mut Self::Context) {
+    fn handle(&mut self, WakeBraked: WakeBraked, _: &mut Self::Context) {
         self.0.fetch_add(1, SeqCst);
     }
 }

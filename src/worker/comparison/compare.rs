@@ -14,7 +14,7 @@ use super::ledger::{Afresh, Next, Tally};
 use super::prediction::Subject;
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::lifecycle::Phase;
-use crate::actors::pool::{Outcome, Place, Work as _};
+use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
 use crate::actors::registry::Registry;
 use crate::actors::supervision::task;
 use crate::telemetry::Queue;
@@ -163,9 +163,9 @@ async fn decide(deciders: &Deciders, queue: Queue, key: Key) -> Afresh {
     let Deciders { delete, orphan } = deciders.clone();
     // A task of its own, so that a panic counts as a failure.
     let decision = match queue {
-        Queue::AttemptToOrphan => task(async move { orphan.work(key, Place::none()).await }),
+        Queue::AttemptToOrphan => task(async move { orphan.work(key, WorkerSlot::none()).await }),
         Queue::AttemptToDelete | Queue::AttemptToDeleteLarge | Queue::GraphChanges => {
-            task(async move { delete.work(key, Place::none()).await })
+            task(async move { delete.work(key, WorkerSlot::none()).await })
         }
     };
     decision.await.map_or(Afresh::Failed, |outcome| ended(&outcome))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::work::DeleteWork;
-use crate::actors::pool::{Outcome, Place, Work};
+use crate::actors::pool::{Outcome, Work, WorkerSlot};
 use crate::telemetry::Queue;
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::Key;
@@ -39,8 +39,8 @@ impl LargeWork {
 impl Work for LargeWork {
     const QUEUE: Queue = Queue::AttemptToDeleteLarge;
 
-    async fn work(&self, key: Key, _: Place) -> Outcome {
-        self.0.work(key, Place::none()).await
+    async fn work(&self, key: Key, _: WorkerSlot) -> Outcome {
+        self.0.work(key, WorkerSlot::none()).await
     }
 }
 

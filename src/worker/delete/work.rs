@@ -9,7 +9,7 @@ use super::context::DeleteContext;
 use super::look_ups::LookUps;
 use super::pace::Pace;
 use crate::actors::messages::Enqueue;
-use crate::actors::pool::{Outcome, Place, Work};
+use crate::actors::pool::{Outcome, Work, WorkerSlot};
 use crate::telemetry::Queue;
 use crate::worker::interrupted::{Interrupted, deferred};
 use kube_gc_core::graph::{ObjectSnapshot, Snapshot};
@@ -33,11 +33,11 @@ pub struct DeleteWork {
 impl Work for DeleteWork {
     const QUEUE: Queue = Queue::AttemptToDelete;
 
-    async fn work(&self, key: Key, place: Place) -> Outcome {
+    async fn work(&self, key: Key, slot: WorkerSlot) -> Outcome {
         if let Some(deferred) = deferred(&self.context.api) {
             return deferred;
         }
-        match self.now().attempt(&key, &place).await {
+        match self.now().attempt(&key, &slot).await {
             Ok(outcome) => outcome,
             Err(interrupted) => interrupted.outcome(),
         }
@@ -58,8 +58,8 @@ impl DeleteWork {
         Self { context: self.context.now(), ..self.clone() }
     }
 
-    pub(super) async fn attempt(&self, key: &Key, place: &Place) -> Result<Outcome, Interrupted> {
-        let snapshot = if place.is_worker() {
+    pub(super) async fn attempt(&self, key: &Key, slot: &WorkerSlot) -> Result<Outcome, Interrupted> {
+        let snapshot = if slot.is_worker() {
             let Some(snapshot) = self.context.graph.look_at_small(key).await? else {
                 self.large.do_send(Enqueue::from(vec![key.clone()]));
                 return Ok(Completion::Done);

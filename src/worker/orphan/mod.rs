@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
-use crate::actors::pool::{Outcome, Place, Work};
+use crate::actors::pool::{Outcome, Work, WorkerSlot};
 use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, References};
 use crate::telemetry::{Queue, StuckReason};
 use crate::worker::decision::DecisionLine;
@@ -60,12 +60,12 @@ impl Work for OrphanWork {
         reason.is_parked() || matches!(reason, StuckReason::Denied | StuckReason::Failed)
     }
 
-    async fn work(&self, key: Key, place: Place) -> Outcome {
+    async fn work(&self, key: Key, slot: WorkerSlot) -> Outcome {
         if let Some(deferred) = deferred(&self.context.api) {
             return deferred;
         }
         let work = Self { context: self.context.now(), ..self.clone() };
-        match work.attempt(&key, &place).await {
+        match work.attempt(&key, &slot).await {
             Ok(()) => Completion::Done,
             Err(interrupted) => interrupted.outcome(),
         }
@@ -87,7 +87,7 @@ impl OrphanWork {
         self
     }
 
-    async fn attempt(&self, key: &Key, place: &Place) -> Result<(), Interrupted> {
+    async fn attempt(&self, key: &Key, slot: &WorkerSlot) -> Result<(), Interrupted> {
         let Some(owner) = self.orphaning(key).await? else {
             return Ok(());
         };
@@ -99,19 +99,19 @@ impl OrphanWork {
         // In a dry run a round would find all dependents again, since none was released.
         let is_dry_run = self.context.api.gate().is_dry_run();
         let mut round = None;
-        let mut goes_well = |released| {
+        let mut on_released = |released| {
             if released == self.page && !is_dry_run {
                 round = Some(self.rounds.begin(identity, Stage::Releasing));
             }
         };
-        let Some(mut released) = self.release_known(&owner, &mut goes_well).await? else {
+        let Some(mut released) = self.release_known(&owner, &mut on_released).await? else {
             return Ok(());
         };
         let confirmed = if is_dry_run {
             Some(Confirmed::default())
         } else {
             // Otherwise a round would serve no more owners than there are workers.
-            place.step_aside();
+            slot.release();
             match round {
                 Some(round) => self.confirm_many(&owner, &mut released, round.await?).await?,
                 None => Some(self.rounds.begin(identity, Stage::Released).await?),
@@ -223,7 +223,7 @@ impl OrphanWork {
     async fn release_known(
         &self,
         owner: &ObjectSnapshot,
-        goes_well: &mut (impl FnMut(usize) + Send),
+        on_released: &mut (impl FnMut(usize) + Send),
     ) -> Result<Option<Released>, Interrupted> {
         let (mut released, mut failed, mut changed) = (Released::default(), None, false);
         let dependents = self.dependents(owner.identity.key());
@@ -242,7 +242,7 @@ impl OrphanWork {
                         released.horizon.include(&resource.group_resource, Some(&version));
                     }
                     if failed.is_none() {
-                        goes_well(released.count);
+                        on_released(released.count);
                     }
                 }
                 Err(Stopped::PolicyChanged) => changed = true,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::actors::graph::{EffectSinks, GraphActor};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::messages::TakeIn;
-use crate::actors::pool::{Outcome, Place, Work as _};
+use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
 use crate::actors::tests::{Sink, identity, in_system, sharding};
 use crate::api::scripted::{Reply, Seen, Server};
 use crate::telemetry::StuckReason;
@@ -109,7 +109,7 @@ impl Stage {
     }
 
     async fn attempt(&self) -> Outcome {
-        self.work.work(self.object.key(), Place::none()).await
+        self.work.work(self.object.key(), WorkerSlot::none()).await
     }
 }
 
