@@ -4,7 +4,7 @@
 #![allow(missing_docs, reason = "each item is documented where it is defined")]
 
 pub mod actors {
-    pub use crate::actors::{DiscoverySettings, Placement, hear_last_words};
+    pub use crate::actors::{DiscoverySettings, Placement, on_fatal};
 }
 
 pub mod app {

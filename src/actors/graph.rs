@@ -1,4 +1,4 @@
-//! The Graph actor: owns one partition, on a thread of its own.
+//! The Graph actor: owns one partition, on its own thread.
 
 mod debug;
 mod questions;
@@ -37,33 +37,34 @@ pub struct EffectSinks {
     pub orphan: Recipient<Enqueue>,
     /// Owners that were proved absent, and owners whose dependents were orphaned.
     pub absent_owners: Arc<AbsentOwnerCache>,
-    /// Events and log lines for people.
+    /// Records events and log lines for people.
     pub event_recorder: EventRecorder,
-    /// Who hears that the store was restored; `None` where nobody can.
+    /// Receives proofs that the store was restored; `None` if no restore can be proved.
     pub restore_fence: Option<RestoreFence>,
 }
 
-/// Owns one [`Partition`] exclusively and forwards what follows from each message.
+/// Owns one [`Partition`] exclusively and forwards the effects of each message.
 ///
-/// A panic in here leaves a half-updated graph, which is worse than a restart: it
-/// ends the process.
+/// A panic in here leaves a half-updated graph, which is worse than a restart. Therefore it ends
+/// the process.
 #[derive(Debug)]
 pub struct GraphActor {
     id: PartitionId,
     partition: Partition,
     effects: Effects,
-    /// Which keys for the delete pool follow from an owner's deletion that came when.
+    /// Ranges of keys for the delete pool that follow from the deletion of an owner, and when its
+    /// event arrived.
     bereaved: Vec<(Range<usize>, Instant)>,
     sinks: EffectSinks,
     outbox: Outbox,
     peers: Vec<Addr<GraphActor>>,
     through: Vec<(Sequence, oneshot::Sender<()>)>,
-    /// From when on the partition counts time.
+    /// The origin of the partition's clock.
     began: Instant,
 }
 
 impl GraphActor {
-    /// An actor for a partition; it learns of its peers by [`Introduce`].
+    /// An actor for a partition. [`Introduce`] tells it the addresses of its peers.
     #[must_use]
     pub fn new(id: PartitionId, partition: Partition, sinks: EffectSinks) -> Self {
         Self {
@@ -79,7 +80,7 @@ impl GraphActor {
         }
     }
 
-    /// Changes the partition and forwards what follows.
+    /// Changes the partition and forwards the effects.
     fn update<R>(
         &mut self,
         ctx: &mut Context<Self>,
@@ -90,16 +91,16 @@ impl GraphActor {
         result
     }
 
-    /// Keys may be sent without waiting for room: the queues hold each key once,
-    /// so there are never more of them than nodes.
+    /// Forwards effects. Keys are sent without waiting for room: a pool holds each key once, so
+    /// there are never more of them than nodes.
     fn forward(&mut self, ctx: &mut Context<Self>) {
         let Effects { delete, cascaded, orphan, absent, present, revived, restored, peers, reports } =
             &mut self.effects;
-        // First of all: until anybody gets to it, much could be written.
+        // First, because writes go on until the fence knows.
         if let (Some(proof), Some(restore_fence)) = (restored.take(), &self.sinks.restore_fence) {
             restore_fence.report_restore(proof);
         }
-        // What came by no watch has no moment from which to count.
+        // Effects that did not come from a watch event have no moment to count from.
         cascaded.clear();
         let since = std::mem::take(&mut self.bereaved);
         for (keys, since, pool) in
@@ -114,8 +115,8 @@ impl GraphActor {
             self.sinks.absent_owners.absent.remember(&identity);
         }
         for identity in present.drain(..) {
-            // Not what was orphaned: a watch that repeats itself may show it once more, and
-            // a dependent that is late must still be let live when it goes again.
+            // The entry for an orphaned owner stays: a watch may show the owner again, and late
+            // dependents must be spared when it is deleted after that.
             self.sinks.absent_owners.absent.forget(&identity);
         }
         for identity in revived.drain(..) {
@@ -130,7 +131,7 @@ impl GraphActor {
         self.pump(ctx);
     }
 
-    /// Sends the next batch of the outbox, if none is on its way.
+    /// Sends the next batch of the outbox, if none is in flight.
     fn pump(&mut self, ctx: &mut Context<Self>) {
         if self.peers.is_empty() {
             return;
@@ -145,7 +146,7 @@ impl GraphActor {
         };
         let delivery = peer.send(FromPeer(messages)).into_actor(self).map(|result, actor, ctx| {
             if result.is_err() {
-                // The peer is gone, and what watches its thread is ending the process.
+                // The peer has ended, and the supervisor of its thread ends the process.
                 return;
             }
             actor.outbox.delivered();
@@ -159,17 +160,17 @@ impl GraphActor {
         ctx.spawn(delivery);
     }
 
-    /// Resolves when everything that is in the outbox now has been applied.
-    fn when_told(&mut self) -> ResponseFuture<()> {
+    /// Resolves when the peers have applied everything that is in the outbox now.
+    fn when_delivered(&mut self) -> ResponseFuture<()> {
         let mark = self.outbox.mark();
         if self.outbox.is_through(mark) {
             return Box::pin(std::future::ready(()));
         }
-        let (done, told) = oneshot::channel();
+        let (done, delivered) = oneshot::channel();
         self.through.push((mark, done));
         Box::pin(async {
-            // An error means that this actor is gone, and with it the process.
-            let _ = told.await;
+            // An error means that this actor, and with it the process, is ending.
+            let _ = delivered.await;
         })
     }
 }
@@ -178,8 +179,8 @@ impl Actor for GraphActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        // Requests and answers are small; batches await their answer, so this is
-        // room for every monitor's and worker's one message.
+        // Room for one message of every monitor and worker: each waits for the answer before it
+        // sends another.
         ctx.set_mailbox_capacity(1024);
     }
 }
@@ -192,7 +193,7 @@ impl Drop for GraphActor {
     }
 }
 
-/// Tells a partition where the others are, in the order of their ids.
+/// Gives a partition the addresses of all partitions, in the order of their ids.
 #[derive(Debug, actix::Message)]
 #[rtype(result = "()")]
 pub struct Introduce(pub Vec<Addr<GraphActor>>);
@@ -224,8 +225,8 @@ impl Handler<TakeInChanges> for GraphActor {
     fn handle(&mut self, message: TakeInChanges, ctx: &mut Self::Context) -> Self::Result {
         let TakeInChanges { resource, epoch, arrivals } = message;
         let mut list_ended = false;
-        let alone = arrivals.iter().map(Arrival::changes).filter(|changes| changes.len() == 1);
-        self.partition.prefetch(alone.flatten());
+        let single = arrivals.iter().map(Arrival::changes).filter(|changes| changes.len() == 1);
+        self.partition.prefetch(single.flatten());
         for arrival in arrivals {
             let at = arrival.at();
             let (changes, _applying) = arrival.begin(self.id);
@@ -235,7 +236,7 @@ impl Handler<TakeInChanges> for GraphActor {
             self.bereaved.extend(self.effects.cascaded.drain(..).map(|keys| (keys, at)));
         }
         self.forward(ctx);
-        if list_ended { self.when_told() } else { Box::pin(std::future::ready(())) }
+        if list_ended { self.when_delivered() } else { Box::pin(std::future::ready(())) }
     }
 }
 
@@ -255,7 +256,7 @@ impl Handler<Fence> for GraphActor {
     type Result = ResponseFuture<()>;
 
     fn handle(&mut self, Fence: Fence, _: &mut Self::Context) -> Self::Result {
-        self.when_told()
+        self.when_delivered()
     }
 }
 

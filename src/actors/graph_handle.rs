@@ -22,7 +22,7 @@ use kube_gc_core::graph::{
 };
 use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
 
-/// Keys in one question, so that a partition soon returns to its work.
+/// The number of keys in one question, so that a partition soon returns to its work.
 const KEYS_PER_QUESTION: usize = 512;
 
 /// The addresses of all partitions. Cheap to clone.

@@ -1,4 +1,4 @@
-//! The way from the watches into the graph, as a queue.
+//! Changes between the watches and the graph, measured as a queue.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use crate::telemetry::{EventLag, Queue, QueueMetrics, QueueSample};
 use kube_gc_core::graph::{PartitionId, WatchEvent};
 
-/// Counts the changes of all monitors that are not in the graph yet, under the
-/// name that Kubernetes gave this queue. Clones share one count.
+/// Counts the changes of all monitors that the graph has not applied yet. Its metrics use the name
+/// that Kubernetes gave this queue. Clones share one count.
 #[derive(Clone, Debug)]
 pub struct GraphQueue(Arc<Inner>);
 
@@ -21,12 +21,12 @@ struct Inner {
     lag: EventLag,
     waiting: AtomicUsize,
     applying: AtomicUsize,
-    /// Partitions that apply changes, and since when. Locked for a message, not for a
+    /// Partitions that apply changes, and since when. Locked once for each message, not for each
     /// change.
     working: Mutex<BTreeMap<PartitionId, Instant>>,
 }
 
-/// Changes of one type that came at the same moment and wait for one partition.
+/// Changes of one type that arrived at the same moment and wait for one partition.
 #[derive(Debug)]
 pub struct Arrival {
     at: Instant,
@@ -34,7 +34,7 @@ pub struct Arrival {
     queue: GraphQueue,
 }
 
-/// A partition takes changes in, until this is dropped.
+/// A partition applies changes until this is dropped.
 #[derive(Debug)]
 pub struct Applying {
     count: usize,
@@ -51,7 +51,7 @@ impl Default for GraphQueue {
 }
 
 impl GraphQueue {
-    /// An empty one.
+    /// An empty queue.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Inner {
@@ -63,13 +63,13 @@ impl GraphQueue {
         }))
     }
 
-    /// Nothing yet, of what came then.
+    /// An empty arrival of that moment.
     #[must_use]
     pub fn arrival(&self, at: Instant) -> Arrival {
         Arrival { at, changes: Vec::new(), queue: self.clone() }
     }
 
-    /// How many changes are not in the graph yet.
+    /// The number of changes that the graph has not applied yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.waiting.load(Ordering::SeqCst) + self.0.applying.load(Ordering::SeqCst)
@@ -89,32 +89,31 @@ impl GraphQueue {
     }
 
     fn working(&self) -> MutexGuard<'_, BTreeMap<PartitionId, Instant>> {
-        // Entries are whole whenever the lock is free.
+        // Entries are consistent whenever the lock is free.
         self.0.working.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Arrival {
-    /// When it came.
+    /// When the changes arrived.
     #[must_use]
     pub const fn at(&self) -> Instant {
         self.at
     }
 
-    /// The changes.
     #[must_use]
     pub fn changes(&self) -> &[WatchEvent] {
         &self.changes
     }
 
-    /// One more change.
+    /// Adds a change.
     pub fn push(&mut self, change: WatchEvent) {
         self.changes.push(change);
         self.queue.0.waiting.fetch_add(1, Ordering::SeqCst);
         self.queue.0.metrics.added(1);
     }
 
-    /// Takes the first so many changes out.
+    /// Takes the first `count` changes.
     #[must_use]
     pub fn split_to(&mut self, count: usize) -> Self {
         let rest = self.changes.split_off(count.min(self.changes.len()));
@@ -122,12 +121,12 @@ impl Arrival {
         Self { at: self.at, changes, queue: self.queue.clone() }
     }
 
-    /// A partition begins to take the changes in.
+    /// A partition begins to apply the changes.
     #[must_use]
     pub fn begin(mut self, partition: PartitionId) -> (Vec<WatchEvent>, Applying) {
         let (changes, queue, came) = (std::mem::take(&mut self.changes), self.queue.clone(), self.at);
         let (count, began) = (changes.len(), Instant::now());
-        // First there, then not here: nobody who looks in between takes it for empty.
+        // Added before it is subtracted, so that a reader in between does not see an empty queue.
         queue.0.applying.fetch_add(count, Ordering::SeqCst);
         queue.0.waiting.fetch_sub(count, Ordering::SeqCst);
         queue.0.metrics.waited_each(began - came, count);
@@ -137,7 +136,7 @@ impl Arrival {
 }
 
 impl Drop for Arrival {
-    /// What is still in it was given up with its monitor.
+    /// The remaining changes were discarded with their monitor.
     fn drop(&mut self) {
         self.queue.0.waiting.fetch_sub(self.changes.len(), Ordering::SeqCst);
     }
@@ -147,7 +146,7 @@ impl Drop for Applying {
     fn drop(&mut self) {
         let Self { count, came, began, partition, ref queue } = *self;
         let now = Instant::now();
-        // They are applied one by one, and each took its share.
+        // The changes were applied one by one; each took its share.
         let each = (now - began) / u32::try_from(count).unwrap_or(u32::MAX).max(1);
         queue.0.metrics.worked_each(each, count);
         queue.0.lag.took(now - came, count);
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn changes_count_until_they_are_in_the_graph_or_given_up() {
+    async fn changes_count_until_they_are_applied_or_discarded() {
         let queue = GraphQueue::new();
         let mut arrival = queue.arrival(Instant::now());
         (0..5).for_each(|_| arrival.push(change()));
@@ -180,9 +179,9 @@ mod tests {
         assert_eq!(queue.len(), 0);
     }
 
-    /// The whole workqueue family, as for every other queue.
+    /// The queue has the whole workqueue family of metrics, like every other queue.
     #[tokio::test(start_paused = true)]
-    async fn a_partition_that_hangs_over_a_change_is_seen() {
+    async fn a_partition_that_hangs_shows_in_the_metrics() {
         let (recorder, exporter) = Exporter::local().unwrap();
         let _recording = metrics::set_default_local_recorder(&recorder);
         let queue = GraphQueue::new();

@@ -1,4 +1,4 @@
-//! The Metrics actor: samples what cannot be counted as it happens.
+//! The Metrics actor: samples what cannot be counted when it happens.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::telemetry::{
 };
 use kube_gc_core::object::GroupResource;
 
-/// How often the gauges are set. Prometheus scrapes less often than this.
+/// The interval at which gauges are set. Prometheus scrapes less often.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Exports queue depths, the size of the graph and the state of the monitors.
@@ -25,34 +25,40 @@ pub struct MetricsActor {
     exporter: Exporter,
     queues: Arc<[(Queue, QueueMetrics)]>,
     unsynced: Unsynced,
-    /// Samples until the next look at what is still watched.
-    tidies_in: u32,
+    /// Samples until the series of types that are gone are removed.
+    samples_until_cleanup: u32,
 }
 
-/// Every so many samples it is seen to that series of types that are gone end.
-const TIDY_EVERY: u32 = 30;
+/// The number of samples after which the series of types that are gone are removed.
+const CLEANUP_INTERVAL: u32 = 30;
 
-/// Types that are reported as not synced, with their version.
+/// Types that are reported as not synced, with their versions.
 type Unsynced = BTreeSet<(GroupResource, Box<str>)>;
 
 impl MetricsActor {
-    /// Samples this collector.
+    /// An actor that samples this collector.
     #[must_use]
     pub fn new(collector: CollectorStatus, exporter: Exporter) -> Self {
         let queues = Queue::POOLS.into_iter().map(|queue| (queue, QueueMetrics::new(queue))).collect();
-        Self { collector, exporter, queues, unsynced: Unsynced::new(), tidies_in: TIDY_EVERY }
+        Self {
+            collector,
+            exporter,
+            queues,
+            unsynced: Unsynced::new(),
+            samples_until_cleanup: CLEANUP_INTERVAL,
+        }
     }
 
     fn sample(&mut self, ctx: &mut Context<Self>) {
         let (collector, exporter) = (self.collector.clone(), self.exporter.clone());
         let queues = Arc::clone(&self.queues);
         let mut unsynced = std::mem::take(&mut self.unsynced);
-        self.tidies_in = self.tidies_in.checked_sub(1).unwrap_or(TIDY_EVERY);
-        let tidies = self.tidies_in == 0;
+        self.samples_until_cleanup = self.samples_until_cleanup.checked_sub(1).unwrap_or(CLEANUP_INTERVAL);
+        let cleans_up = self.samples_until_cleanup == 0;
         let sampling = async move {
             let sampled = task(async move {
                 set_gauges(&collector, &queues, &mut unsynced).await;
-                if tidies {
+                if cleans_up {
                     keep_series(&collector, &exporter);
                 }
                 unsynced
@@ -64,7 +70,8 @@ impl MetricsActor {
         };
         let sampling = sampling.into_actor(self).map(|unsynced, actor: &mut Self, ctx| {
             actor.unsynced = unsynced;
-            // From here on, and not at fixed times: after a pause nothing is to be made up for.
+            // A delay, not a fixed schedule: samples that were missed during a pause are not made
+            // up for.
             ctx.run_later(EVERY, Self::sample);
         });
         ctx.spawn(sampling);
@@ -93,7 +100,7 @@ async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics
             longest_running: status.longest_running,
         });
     }
-    collector.brake().sample(pools.iter().map(|(_, status)| status.held).sum());
+    collector.brake().sample(pools.iter().map(|(_, status)| status.braked).sum());
     collector.graph_queue().sample();
     // An error means that the process is ending.
     for (reason, tally) in collector.stuck_tallies().await.unwrap_or_default() {
@@ -121,8 +128,7 @@ async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics
         .filter(|monitor| !monitor.synced)
         .map(|monitor| (monitor.resource.group_resource.clone(), monitor.resource.version.clone()))
         .collect();
-    // Only types that are, or were, unsynced have a series; one that is gone is
-    // nobody's problem any more.
+    // Only types that are or were unsynced have a series. A type that is gone needs none.
     for (resource, version) in reported.difference(&unsynced) {
         record::resource_synced(&resource.group, version, &resource.resource, true);
     }
@@ -130,7 +136,7 @@ async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics
         record::resource_synced(&resource.group, version, &resource.resource, false);
     }
     *reported = unsynced;
-    // Again and again, or their series would fall asleep.
+    // Repeated, because the exporter drops series that are not updated.
     for Failing { failure, .. } in collector.discovery().failing {
         record::undiscovered(&failure.group, failure.version.as_deref(), true);
     }
@@ -143,8 +149,7 @@ async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics
     record::orphaned_owner_entries(collector.absent_owners().orphaned.len());
 }
 
-/// The series of types that are watched stay, and of what is no resource type of the
-/// graph: discovery, and the events that are written.
+/// Keeps the series of watched types, and those without a watched type: discovery, and events.
 fn keep_series(collector: &CollectorStatus, exporter: &Exporter) {
     let all = collector.registry().all();
     let watched: BTreeSet<String> =

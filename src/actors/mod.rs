@@ -4,10 +4,9 @@
 //! Discovery ─▶ Monitor × type ─▶ Graph × partition ─▶ Delete pool, Orphan pool
 //! ```
 //!
-//! Each owns its state and speaks by the messages of [`messages`]. Whatever takes
-//! time (requests, decoding) runs as a task on the thread pool; the actor that
-//! spawned it notices its end. What a pool's worker does with a key is in
-//! [`crate::worker`].
+//! Each actor owns its state and communicates by the messages of [`messages`]. Long work (requests,
+//! decoding) runs as a task on the thread pool, and the actor that spawned it notices its end.
+//! [`crate::worker`] contains the work that pools do on a key.
 
 pub mod batch;
 pub mod discovery;
@@ -28,4 +27,4 @@ pub mod supervision;
 pub mod tests;
 
 pub use discovery::DiscoverySettings;
-pub use supervision::{GraphThreads, Placement, hear_last_words};
+pub use supervision::{GraphThreads, Placement, on_fatal};

@@ -23,14 +23,13 @@ use crate::telemetry::record;
 use kube_gc_core::graph::{DeletesProve, Epoch};
 use kube_gc_core::object::ResourceType;
 
+mod failure_log;
 mod feed;
 mod progress;
-mod trouble;
 
 use feed::{Fed, Feed, Subject};
 
-/// How long a monitor that failed unexpectedly waits: what it failed at may be
-/// there again.
+/// The delay after which a monitor that panicked starts again. The cause may have passed by then.
 const RESTART_AFTER: Duration = Duration::from_secs(5);
 
 /// What every monitor needs.
@@ -40,28 +39,28 @@ pub struct MonitorContext {
     pub api: Api,
     /// The graph.
     pub graph: GraphHandle,
-    /// Counts what is on its way into the graph.
+    /// Counts the changes that wait for the graph.
     pub graph_queue: GraphQueue,
     /// The last version seen of every type; outlives the monitors.
     pub high_water: HighWater,
-    /// Where it says how it is doing.
+    /// Receives the state of the monitor.
     pub registry: Registry,
-    /// Where its list and watch runs.
+    /// Where its list and watch run.
     pub placement: Placement,
-    /// Whom it tells that it is synced, or no longer.
+    /// Receives changes of the sync state.
     pub synced: Recipient<SyncChanged>,
-    /// Whom it tells that it has been drained.
+    /// Receives the end of draining.
     pub drained: Recipient<MonitorDrained>,
-    /// Whom it tells that other types may be served now.
+    /// Receives announcements that other types may be served.
     pub types_changed: Recipient<ServedTypesChanged>,
-    /// Whom it tells which types are defined.
+    /// Receives the types that listed CRDs define.
     pub types_listed: Recipient<TypesListed>,
-    /// Whom it tells that the store went back in time.
+    /// Receives restores that a list shows.
     pub restored: Recipient<StoreRestored>,
 }
 
-/// Watches one type, for one epoch. Thin: the list and watch runs as a task on other
-/// threads, and the actor notices when it ends.
+/// Watches one type, for one epoch. The list and watch run as a task on other threads; the actor
+/// notices when the task ends.
 #[derive(Debug)]
 pub struct Monitor {
     context: MonitorContext,
@@ -97,8 +96,8 @@ impl Monitor {
         };
         let task = follow(self.context.placement.clone(), self.ending.clone(), subject);
         ctx.spawn(task.into_actor(self).map(|ended, monitor, ctx| match ended {
-            // Or the graph has ended, and the process is about to.
-            Ok(Ended::Stopped | Ended::ByTheGraph) => ctx.stop(),
+            // If the graph has ended, the process is about to end.
+            Ok(Ended::Stopped | Ended::GraphEnded) => ctx.stop(),
             Ok(Ended::Drained) => {
                 monitor.context.registry.ended(&monitor.resource.group_resource);
                 monitor
@@ -110,7 +109,7 @@ impl Monitor {
             Err(error) => {
                 record::monitor_restarted();
                 let resource = &monitor.resource.group_resource;
-                tracing::error!(%resource, %error, "monitor failed; it starts anew");
+                tracing::error!(%resource, %error, "monitor failed; it will be restarted");
                 monitor.context.registry.failed(resource, format!("the monitor failed: {error}"));
                 ctx.run_later(RESTART_AFTER, |monitor, ctx| monitor.run(ctx));
             }
@@ -150,32 +149,32 @@ impl Handler<Stop> for Monitor {
     }
 }
 
-/// How the following of a type has ended.
+/// How the task of a monitor ended.
 enum Ended {
-    /// From outside.
+    /// It was stopped from outside.
     Stopped,
     Drained,
-    ByTheGraph,
+    GraphEnded,
 }
 
-/// Follows a type, each phase on the thread that is for it, until that has ended.
+/// Lists and watches a type, each phase on its own thread, until it ends.
 ///
 /// # Errors
-/// When it panicked.
+/// When the task panicked.
 async fn follow(
     placement: Placement,
     ending: CancellationToken,
     subject: Subject,
 ) -> Result<Ended, JoinError> {
-    let begin = async move { Feed::begin(subject).await?.go_on(Phase::List).await };
-    let mut under_way = placement.monitor(Phase::List, ending.clone().run_until_cancelled_owned(begin));
+    let begin = async move { Feed::begin(subject).await?.run(Phase::List).await };
+    let mut running = placement.monitor(Phase::List, ending.clone().run_until_cancelled_owned(begin));
     loop {
-        under_way = match under_way.await? {
-            Some(Ok(Fed::Turned(phase, feed))) => {
-                placement.monitor(phase, ending.clone().run_until_cancelled_owned(feed.go_on(phase)))
+        running = match running.await? {
+            Some(Ok(Fed::PhaseChanged(phase, feed))) => {
+                placement.monitor(phase, ending.clone().run_until_cancelled_owned(feed.run(phase)))
             }
             Some(Ok(Fed::Drained)) => return Ok(Ended::Drained),
-            Some(Err(PartitionEnded)) => return Ok(Ended::ByTheGraph),
+            Some(Err(PartitionEnded)) => return Ok(Ended::GraphEnded),
             None => return Ok(Ended::Stopped),
         };
     }

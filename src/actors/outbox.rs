@@ -1,4 +1,4 @@
-//! What one partition still has to tell another.
+//! Messages that one partition has not delivered to others yet.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,25 +6,24 @@ use std::sync::Arc;
 use kube_gc_core::graph::{Link, PartitionId, PeerMessage};
 use kube_gc_core::object::Key;
 
-/// Where a message stands in the outbox's order.
+/// The position of a message in the order of the outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sequence(u64);
 
-/// Messages to other partitions, keyed by (dependent, owner): the last state of
-/// a pair replaces an earlier one that has not left yet. So memory is bounded by
-/// the edges of the graph, nobody ever waits for room in a full mailbox, and two
-/// partitions cannot block each other.
+/// Messages to other partitions, keyed by (dependent, owner). The last state of a pair replaces an
+/// earlier one that has not been sent. So the edges of the graph bound the memory, no partition
+/// waits for room in a full mailbox, and two partitions cannot block each other.
 #[derive(Debug, Default)]
 pub struct Outbox {
     last: HashMap<(Key, Key), (PartitionId, PeerMessage)>,
     order: VecDeque<(Sequence, (Key, Key))>,
     next: u64,
-    /// The first sequence number of the batch that is on its way.
+    /// The first sequence number of the batch in flight.
     in_flight: Option<Sequence>,
 }
 
 impl Outbox {
-    /// Puts a message in, in the place of an older one of the same pair.
+    /// Queues a message. It replaces an older message of the same pair.
     pub fn put(&mut self, to: PartitionId, message: PeerMessage) {
         let pair = match &message {
             PeerMessage::Link(link) => (dependent_of(link), link.owner.clone()),
@@ -36,8 +35,8 @@ impl Outbox {
         }
     }
 
-    /// Takes the oldest messages, at most `limit`, all to one partition. `None`
-    /// while a batch is on its way (order would be lost) or nothing waits.
+    /// Takes the oldest messages, at most `limit`, all for one partition. `None` if nothing waits,
+    /// or while a batch is in flight, because the order would be lost.
     pub fn take(&mut self, limit: usize) -> Option<(PartitionId, Vec<PeerMessage>)> {
         if self.in_flight.is_some() {
             return None;
@@ -58,37 +57,37 @@ impl Outbox {
         batch
     }
 
-    /// The batch that was on its way has been applied.
+    /// The batch in flight has been applied.
     pub fn delivered(&mut self) {
         self.in_flight = None;
     }
 
-    /// Everything put in so far has a smaller number.
+    /// All messages so far have smaller sequence numbers.
     #[must_use]
     pub const fn mark(&self) -> Sequence {
         Sequence(self.next)
     }
 
-    /// Whether everything that was put in before `mark` has been applied.
+    /// Whether every message before `mark` has been applied.
     #[must_use]
     pub fn is_through(&self, mark: Sequence) -> bool {
         let waiting = self.order.front().map(|(sequence, _)| *sequence);
         [waiting, self.in_flight].into_iter().flatten().all(|sequence| sequence >= mark)
     }
 
-    /// How many messages wait.
+    /// The number of messages that have not been sent.
     #[must_use]
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether nothing waits and nothing is on its way.
+    /// Whether nothing waits and nothing is in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty() && self.in_flight.is_none()
     }
 
-    /// Forgets what waits.
+    /// Drops the messages that have not been sent.
     pub fn clear(&mut self) {
         self.last.clear();
         self.order.clear();
@@ -139,7 +138,7 @@ mod tests {
         outbox.put(PartitionId(0), unlink("x"));
         assert!(outbox.take(10).is_some());
         outbox.put(PartitionId(0), unlink("x"));
-        assert!(outbox.take(10).is_none(), "the first one has not been applied yet");
+        assert!(outbox.take(10).is_none(), "the first batch has not been applied yet");
         outbox.delivered();
         assert!(outbox.take(10).is_some());
     }
@@ -152,9 +151,9 @@ mod tests {
         outbox.put(PartitionId(0), unlink("y"));
         assert!(!outbox.is_through(mark));
         assert_eq!(outbox.take(1).unwrap().1.len(), 1);
-        assert!(!outbox.is_through(mark), "it is on its way, not applied");
+        assert!(!outbox.is_through(mark), "it is in flight, not applied");
         outbox.delivered();
-        assert!(outbox.is_through(mark), "what came after the mark does not hold it up");
+        assert!(outbox.is_through(mark), "messages after the mark do not count");
         assert!(!outbox.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What the monitors say of themselves, for readiness, metrics and debugging.
+//! The state of the monitors, for readiness, metrics and debugging.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,41 +9,40 @@ use tokio::sync::Notify;
 
 use kube_gc_core::object::{GroupResource, ResourceType, ResourceVersion};
 
-/// How a monitor is doing.
+/// The state of one monitor.
 #[derive(Clone, Debug)]
 pub struct MonitorState {
-    /// What it watches.
     pub resource: Arc<ResourceType>,
-    /// Whether its list, and the links made from it, are in the graph.
+    /// Whether its list, and the links that follow from it, are in the graph.
     pub synced: bool,
-    /// Since when it is synced, or not.
+    /// When `synced` last changed.
     pub since: SystemTime,
-    /// The last failure, until something succeeds again.
+    /// The last failure, until a later request succeeds.
     pub last_error: Option<String>,
-    /// Everything up to this version is in the graph.
+    /// The graph contains everything up to this version.
     pub applied: Option<ResourceVersion>,
-    /// Whether it runs out because its type is no longer served.
+    /// Whether it is being drained, because its type is no longer served.
     pub draining: bool,
 }
 
-/// The state of every monitor. Written by the monitors, read by whoever asks.
+/// The state of every monitor. The monitors write it.
 #[derive(Clone, Debug, Default)]
 pub struct Registry(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     monitors: Mutex<BTreeMap<GroupResource, MonitorState>>,
-    /// Something about one of them is different.
+    /// Notified when any state changes.
     changed: Notify,
 }
 
 impl Registry {
     fn entries(&self) -> MutexGuard<'_, BTreeMap<GroupResource, MonitorState>> {
-        // Each entry is replaced whole, so a panic elsewhere leaves none half written.
+        // Each entry is replaced as a whole, so a panic elsewhere leaves none half written.
         self.0.monitors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A monitor begins.
+    /// Adds a monitor that has started.
     pub fn started(&self, resource: &Arc<ResourceType>) {
         let state = MonitorState {
             resource: Arc::clone(resource),
@@ -57,19 +56,19 @@ impl Registry {
         self.0.changed.notify_waiters();
     }
 
-    /// A monitor has ended.
+    /// Removes a monitor that has ended.
     pub fn ended(&self, resource: &GroupResource) {
         self.entries().remove(resource);
         self.0.changed.notify_waiters();
     }
 
-    /// All monitors have ended.
+    /// Removes all monitors, because they have ended.
     pub fn clear(&self) {
         self.entries().clear();
         self.0.changed.notify_waiters();
     }
 
-    /// Changes what is known of a monitor, if it runs.
+    /// Changes the state of a monitor, if it runs.
     pub fn update(&self, resource: &GroupResource, change: impl FnOnce(&mut MonitorState)) {
         if let Some(state) = self.entries().get_mut(resource) {
             change(state);
@@ -77,39 +76,40 @@ impl Registry {
         self.0.changed.notify_waiters();
     }
 
-    /// The graph has come so far with what this monitor has read.
+    /// Notes up to which version the graph has applied what this monitor has read.
     pub fn applied_up_to(&self, resource: &GroupResource, version: Option<ResourceVersion>) {
         self.update(resource, |state| state.applied = version);
     }
 
-    /// A monitor has all of its list in the graph, or goes on from there. `failure` is
-    /// what has gone wrong with the watch since that list. Returns whether that is news.
+    /// Notes that the graph contains the whole list of a monitor, or that its watch continues.
+    /// `failure` is the error of the watch since that list. Returns whether the monitor was not
+    /// synced before.
     pub fn synced(&self, resource: &GroupResource, failure: Option<String>) -> bool {
         self.set_synced(resource, true, failure)
     }
 
-    /// Something went wrong, and the watch may go on from where it was: what was
-    /// synced stays so.
+    /// Notes a failure of the watch, which may continue where it was: a synced monitor stays
+    /// synced.
     pub fn failed(&self, resource: &GroupResource, error: String) {
         self.update(resource, |state| state.last_error = Some(error));
     }
 
-    /// A list failed: nobody knows what has happened since the last one. Returns
-    /// whether that is news.
+    /// Notes a failed list: changes since the last one are unknown. Returns whether the monitor was
+    /// synced before.
     pub fn lost(&self, resource: &GroupResource, error: String) -> bool {
         self.set_synced(resource, false, Some(error))
     }
 
     fn set_synced(&self, resource: &GroupResource, synced: bool, error: Option<String>) -> bool {
-        let mut news = false;
+        let mut is_changed = false;
         self.update(resource, |state| {
-            news = state.synced != synced;
-            if news {
+            is_changed = state.synced != synced;
+            if is_changed {
                 (state.synced, state.since) = (synced, SystemTime::now());
             }
             state.last_error = error;
         });
-        news
+        is_changed
     }
 
     /// All monitors, ordered by group and resource.
@@ -118,18 +118,18 @@ impl Registry {
         self.entries().values().cloned().collect()
     }
 
-    /// Up to which version this resource is in the graph.
+    /// The version up to which the graph contains this resource.
     #[must_use]
     pub fn applied(&self, resource: &GroupResource) -> Option<ResourceVersion> {
         self.entries().get(resource)?.applied.clone()
     }
 
-    /// Waits until everything up to this version of a resource is in the graph. False when
-    /// that will not be known: it has no monitor, or one that is not synced, or whose
-    /// versions cannot be compared with this one.
+    /// Waits until the graph contains everything up to this version of a resource. Returns false if
+    /// that cannot be known: the resource has no monitor, its monitor is not synced, or its
+    /// versions are not comparable with this one.
     pub async fn reached(&self, resource: &GroupResource, version: &ResourceVersion) -> bool {
         loop {
-            // Before the look: what changes after it is not missed.
+            // Subscribed before the state is read, so that no change is missed.
             let changed = self.0.changed.notified();
             let order = match self.entries().get(resource) {
                 Some(MonitorState { synced: true, applied: Some(applied), .. }) => {
@@ -151,7 +151,7 @@ impl Registry {
         self.entries().contains_key(resource)
     }
 
-    /// Whether this resource's monitor is synced.
+    /// Whether the monitor of this resource is synced.
     #[must_use]
     pub fn is_synced(&self, resource: &GroupResource) -> bool {
         self.entries().get(resource).is_some_and(|state| state.synced)
@@ -164,7 +164,7 @@ mod tests {
     use kube_gc_core::object::Scope;
 
     #[test]
-    fn a_failed_list_is_no_longer_synced_and_a_failed_watch_is() {
+    fn a_failed_list_ends_the_sync_and_a_failed_watch_does_not() {
         let resource = Arc::new(ResourceType {
             group_resource: GroupResource::parse("widgets.example.com"),
             version: "v1".into(),
@@ -173,10 +173,16 @@ mod tests {
         });
         let (registry, name) = (Registry::default(), &resource.group_resource);
         registry.started(&resource);
-        assert!(registry.synced(name, None) && !registry.synced(name, None), "news once");
+        assert!(
+            registry.synced(name, None) && !registry.synced(name, None),
+            "only the first call changes it"
+        );
         registry.failed(name, "watch".into());
         assert!(registry.is_synced(name));
-        assert!(registry.lost(name, "list".into()) && !registry.lost(name, "list again".into()), "news once");
+        assert!(
+            registry.lost(name, "list".into()) && !registry.lost(name, "list again".into()),
+            "only the first call changes it"
+        );
         assert!(!registry.is_synced(name));
         assert_eq!(registry.all()[0].last_error.as_deref(), Some("list again"));
         assert!(registry.synced(name, None) && registry.is_synced(name));

@@ -1,4 +1,4 @@
-//! What ends the process, and who notices.
+//! What ends the process, and how that is noticed.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,57 +12,47 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::api::Phase;
 use crate::telemetry::logging;
 
-/// The exit code after a part failed that cannot be restarted alone
-/// (`EX_SOFTWARE` of sysexits.h).
+/// The exit code after the failure of a part that cannot be restarted alone (`EX_SOFTWARE` of
+/// sysexits.h).
 pub const FATAL_EXIT_CODE: i32 = 70;
 
-/// Why the process cannot go on.
+/// Why the process must end.
 #[derive(Debug)]
 pub enum Fatal {
-    /// A partition of the graph is lost or half updated.
-    Graph {
-        /// What happened.
-        detail: String,
-    },
-    /// An actor that holds work or starts it panicked.
-    Actor {
-        /// Which.
-        name: &'static str,
-    },
-    /// A thread that carries actors ended.
-    Thread {
-        /// What ran on it.
-        name: String,
-    },
+    /// A partition of the graph ended, or an update was not completed.
+    Graph { detail: String },
+    /// An actor that holds or starts work panicked.
+    Actor { name: &'static str },
+    /// A thread that runs actors ended.
+    Thread { name: String },
 }
 
 impl fmt::Display for Fatal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Graph { detail } => write!(f, "the graph is not to be trusted any more: {detail}"),
-            Self::Actor { name } => write!(f, "{name} panicked, and its work would never be done"),
+            Self::Graph { detail } => write!(f, "the graph can no longer be trusted: {detail}"),
+            Self::Actor { name } => write!(f, "{name} panicked, and nothing else does its work"),
             Self::Thread { name } => write!(f, "the thread of {name} has ended"),
         }
     }
 }
 
-/// Who hears that a controller cannot go on.
+/// Receives the reason why a collector must end.
 type Listener = Box<dyn Fn(&str)>;
 
 thread_local! {
     static LISTENER: RefCell<Option<Listener>> = const { RefCell::new(None) };
 }
 
-/// From now on, what would end the process is told here instead, for everything
-/// that runs on this thread. A simulation runs many controllers in one process, and
-/// the end of one is its result.
-pub fn hear_last_words(listener: impl Fn(&str) + 'static) {
+/// Registers a listener that is called instead of ending the process, for everything that runs on
+/// this thread. A simulation runs many collectors in one process, and the end of one is a result.
+pub fn on_fatal(listener: impl Fn(&str) + 'static) {
     LISTENER.set(Some(Box::new(listener)));
 }
 
-/// Ends the process at once: a restart rebuilds the graph from the API server,
-/// going on with a broken one might delete something that is alive. Returns only
-/// where [`hear_last_words`] was called.
+/// Ends the process at once. A restart rebuilds the graph from the API server, whereas a broken
+/// graph might cause the deletion of a live object. Returns only if a listener is registered with
+/// [`on_fatal`].
 pub fn die(why: &Fatal) {
     let heard = LISTENER.try_with(|listener| {
         let listener = listener.borrow();
@@ -71,15 +61,14 @@ pub fn die(why: &Fatal) {
     if heard.unwrap_or_default() {
         return;
     }
-    tracing::error!(exit_code = FATAL_EXIT_CODE, "ending: {why}; a restart rebuilds the graph");
+    tracing::error!(exit_code = FATAL_EXIT_CODE, "the process ends: {why}; a restart rebuilds the graph");
     logging::flush();
     say(why);
     std::process::exit(FATAL_EXIT_CODE)
 }
 
-/// Held by an actor that nothing can do without: its panic is the process's end.
-/// actix drops an actor that panicked and goes on; whoever sends it something is
-/// not told.
+/// A guard inside an actor that is essential: its panic ends the process. actix drops an actor that
+/// panicked and continues, and senders do not notice.
 #[derive(Debug)]
 pub struct Vital(pub &'static str);
 
@@ -91,13 +80,13 @@ impl Drop for Vital {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the last words must be heard whatever the log's filter is")]
+#[expect(clippy::print_stderr, reason = "the reason must be visible whatever the log filter is")]
 fn say(why: &Fatal) {
     eprintln!("kube-gc: {why}");
 }
 
-/// A task of this runtime that ends with the actor that waits for it: when an
-/// actor is gone, nobody would hear of what it goes on doing.
+/// A task that is aborted when its handle is dropped: when an actor has ended, nobody receives the
+/// result of its tasks.
 pub fn task<F>(work: F) -> AbortOnDropHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
@@ -105,11 +94,11 @@ where
     AbortOnDropHandle::new(tokio::spawn(work))
 }
 
-/// Where that runs which takes long: a big list that is read, a big graph that is built.
-/// Requests about single objects must not wait behind it, and it is to use all cores.
+/// Where long work runs: reading a big list, building a big graph. Requests about single objects
+/// must not wait behind it, and it should use all cores.
 #[derive(Clone, Debug)]
 pub enum Placement {
-    /// Monitors on the threads of two runtimes.
+    /// Monitors run on the threads of two runtimes.
     OwnThreads {
         /// For the partitions of the graph.
         graph: GraphThreads,
@@ -118,8 +107,8 @@ pub enum Placement {
         /// For watches.
         watches: Handle,
     },
-    /// All on the caller's: a simulation runs everything in one thread, since only then
-    /// the same seed gives the same run.
+    /// Everything runs on the caller's thread. A simulation needs that, because only then the same
+    /// seed gives the same run.
     #[cfg_attr(not(any(test, feature = "internals")), expect(dead_code, reason = "for the simulation"))]
     CallersThread,
 }
@@ -127,16 +116,15 @@ pub enum Placement {
 /// What the partitions of the graph run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphThreads {
-    /// A thread each. What comes in is then worked on side by side.
+    /// Each partition has a thread, and partitions work in parallel.
     Each,
-    /// The caller's. To wake another thread and to be woken by it, several times for each
-    /// object, takes longer than what either has to do about it; only where there are
-    /// cores to spare does that come back.
+    /// Partitions run on the caller's thread. Waking another thread several times for each object
+    /// costs more than the work itself, so own threads pay only where cores are idle.
     Callers,
 }
 
 impl Placement {
-    /// What the partitions of the graph run on.
+    /// Where the partitions of the graph run.
     #[must_use]
     pub const fn graph(&self) -> GraphThreads {
         match self {
@@ -145,7 +133,7 @@ impl Placement {
         }
     }
 
-    /// Starts a monitor's task for a phase, which ends with the actor that waits for it.
+    /// Starts a monitor's task for a phase. The task is aborted when its handle is dropped.
     pub fn monitor<F>(&self, phase: Phase, work: F) -> AbortOnDropHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -158,27 +146,27 @@ impl Placement {
     }
 }
 
-/// The name of a thread that carries a partition of the graph.
+/// The name of a thread that runs a partition of the graph.
 #[cfg(target_os = "linux")]
 const GRAPH_THREAD: &std::ffi::CStr = c"graph";
-/// The name of a thread that waits for the end of another.
+/// The name of a thread that waits for another thread to end.
 const SUPERVISOR_THREAD: &str = "supervisor";
 
-/// Starts threads for actors and notices when one ends before its time.
+/// Starts threads for actors and notices when one ends unexpectedly.
 #[derive(Debug, Clone, Default)]
 pub struct Threads {
     ending: Arc<AtomicBool>,
 }
 
 impl Threads {
-    /// A new thread that runs actors. Its unexpected end is the process's end.
+    /// Starts a thread that runs actors. Its unexpected end ends the process.
     ///
     /// # Errors
-    /// When the operating system gives no thread.
+    /// When the operating system cannot start a thread.
     pub fn start(&self, name: &str) -> std::io::Result<actix::ArbiterHandle> {
         let arbiter = Arbiter::new();
         let handle = arbiter.handle();
-        // Actix gives all its threads one name; the metrics tell threads apart by theirs.
+        // actix gives all its threads the same name, but the metrics distinguish threads by name.
         #[cfg(target_os = "linux")]
         handle.spawn_fn(|| {
             let _ = rustix::thread::set_name(GRAPH_THREAD);
@@ -195,7 +183,7 @@ impl Threads {
         Ok(handle)
     }
 
-    /// From now on threads may end.
+    /// Allows threads to end from now on.
     pub fn ending(&self) {
         self.ending.store(true, Ordering::Release);
     }
@@ -208,16 +196,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_words_are_heard_on_the_thread_that_listens() {
+    fn a_fatal_failure_is_reported_to_the_listener_of_its_thread() {
         let heard = Rc::new(RefCell::new(Vec::new()));
         let note = Rc::clone(&heard);
-        hear_last_words(move |words| note.borrow_mut().push(words.to_owned()));
+        on_fatal(move |words| note.borrow_mut().push(words.to_owned()));
         die(&Fatal::Actor { name: "discovery" });
-        assert_eq!(*heard.borrow(), ["discovery panicked, and its work would never be done"]);
+        assert_eq!(*heard.borrow(), ["discovery panicked, and nothing else does its work"]);
     }
 
     #[tokio::test]
-    async fn a_task_ends_with_whoever_waits_for_it() {
+    async fn a_task_is_aborted_with_its_handle() {
         let (alive, ended) = tokio::sync::oneshot::channel::<()>();
         let task = task(async move {
             let _alive = alive;
@@ -225,6 +213,6 @@ mod tests {
         });
         tokio::task::yield_now().await;
         drop(task);
-        assert!(ended.await.is_err(), "what it held is gone with it");
+        assert!(ended.await.is_err(), "the task was dropped");
     }
 }

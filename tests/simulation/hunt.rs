@@ -192,7 +192,7 @@ fn report(spec: &Spec, failure: Failure, exporter: &Exporter) {
 
 /// Metrics are recorded nowhere; the collector wants an exporter all the same.
 pub fn exporter() -> Exporter {
-    kube_gc::internals::actors::hear_last_words(note_last_words);
+    kube_gc::internals::actors::on_fatal(note_last_words);
     match Exporter::local() {
         Ok((_, exporter)) => exporter,
         Err(error) => panic!("no exporter: {error}"),

@@ -1,5 +1,5 @@
-//! What metrics and debug pages ask of a partition: one page at a time, so that it soon returns
-//! to its work.
+//! Answers metrics and debug pages, one page at a time, so that the partition soon returns to its
+//! work.
 
 use actix::{Context, Handler, MessageResult};
 

@@ -1,4 +1,4 @@
-//! What workers ask of a partition, and what they report to it.
+//! Answers the questions of workers and takes their reports.
 
 use actix::{Context, Handler, MessageResult};
 

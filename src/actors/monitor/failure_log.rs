@@ -1,5 +1,4 @@
-//! What the log says of a type whose list or watch fails: one line when it begins, and one
-//! when it is over.
+//! Logs the failures of a type's list or watch: one line when they begin, and one when they end.
 
 use std::time::Duration;
 
@@ -8,21 +7,21 @@ use tokio::time::Instant;
 use crate::api::{ApiError, ErrorClass};
 use kube_gc_core::object::GroupResource;
 
-/// The failures of one type in a row.
+/// The consecutive failures of one type.
 #[derive(Debug, Default)]
-pub(super) struct Trouble(Option<Row>);
+pub(super) struct FailureLog(Option<Streak>);
 
 #[derive(Debug)]
-struct Row {
+struct Streak {
     since: Instant,
     failures: u64,
-    /// Whether the log spoke of it.
-    is_said: bool,
+    /// Whether a warning was logged.
+    is_logged: bool,
 }
 
-impl Trouble {
-    /// A list or watch has failed. While the API server as a whole cannot be reached, one
-    /// line speaks for all types.
+impl FailureLog {
+    /// Logs a failed list or watch. During an outage of the whole API server, one line stands for
+    /// all types.
     pub(super) fn failed(
         &mut self,
         resource: &GroupResource,
@@ -30,15 +29,16 @@ impl Trouble {
         retry_in: Duration,
         is_outage: bool,
     ) {
-        let row = self.0.get_or_insert_with(|| Row { since: Instant::now(), failures: 0, is_said: false });
-        row.failures += 1;
-        // Connections break. What counts is whether the next one does, too; and when all of
-        // them break together, that the next request finds nobody there is said once.
-        let is_broken = row.failures == 1 && error.class == ErrorClass::Transient && error.code.is_none();
-        if row.is_said || is_outage || is_broken {
-            tracing::debug!(%resource, %error, ?retry_in, failures = row.failures, "list or watch failed");
+        let streak =
+            self.0.get_or_insert_with(|| Streak { since: Instant::now(), failures: 0, is_logged: false });
+        streak.failures += 1;
+        // A single broken connection is normal; the next failure counts. If all connections break
+        // together, the outage is logged once.
+        let is_broken = streak.failures == 1 && error.class == ErrorClass::Transient && error.code.is_none();
+        if streak.is_logged || is_outage || is_broken {
+            tracing::debug!(%resource, %error, ?retry_in, failures = streak.failures, "list or watch failed");
         } else {
-            row.is_said = true;
+            streak.is_logged = true;
             tracing::warn!(
                 %resource,
                 %error,
@@ -48,9 +48,9 @@ impl Trouble {
         }
     }
 
-    /// It works again.
+    /// Logs that the type works again.
     pub(super) fn over(&mut self, resource: &GroupResource) {
-        if let Some(Row { since, failures, is_said: true }) = self.0.take() {
+        if let Some(Streak { since, failures, is_logged: true }) = self.0.take() {
             let seconds = since.elapsed().as_secs_f64();
             tracing::info!(%resource, failures, seconds, "list and watch work again");
         }

@@ -1,4 +1,4 @@
-//! The list and watch of one type on its way into the graph.
+//! Reads the list and watch of one type and feeds the graph.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::MonitorContext;
+use super::failure_log::FailureLog;
 use super::progress::{Listed, Progress};
-use super::trouble::Trouble;
 use crate::actors::batch::{BatchSource, Batches};
 use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::messages::{
@@ -19,50 +19,49 @@ use crate::telemetry::record;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, WatchEvent};
 use kube_gc_core::object::{GroupResource, ObjectFacts, ResourceType};
 
-/// How long the monitor of a type that is no longer served may go on: the last
-/// deletions of a deleted CRD's objects are still on their way.
-const DRAIN_AT_MOST: Duration = Duration::from_secs(30);
+/// How long the monitor of a type that is no longer served may continue: the last deletions of a
+/// deleted CRD's objects may still arrive.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a feed is about.
+/// What a feed reads, and for which monitor.
 pub struct Subject {
     /// What every monitor needs.
     pub context: MonitorContext,
     /// The type.
     pub resource: Arc<ResourceType>,
-    /// Which monitor of the type this is.
+    /// The epoch of the monitor.
     pub epoch: Epoch,
-    /// What its DELETED events prove.
+    /// What DELETED events of the type prove.
     pub deletes_prove: DeletesProve,
     /// Whether the type is no longer served.
     pub draining: watch::Receiver<bool>,
 }
 
-/// The list and watch of one type on its way into the graph. Dropping it closes the
-/// watch.
+/// The list and watch of one type. Dropping it closes the watch.
 pub struct Feed {
     context: MonitorContext,
     resource: Arc<ResourceType>,
     list_watch: ListWatch,
     batches: Batches,
     progress: Progress,
-    trouble: Trouble,
-    /// Whether there is something in the batches that waits for what else comes.
+    failures: FailureLog,
+    /// Whether changes in the batches wait for more changes.
     gathering: bool,
     draining: watch::Receiver<bool>,
-    /// Draining ends then.
+    /// When draining ends at the latest.
     deadline: Option<Instant>,
 }
 
-/// What has become of a feed.
+/// How a phase of a feed ended.
 pub enum Fed {
-    /// It goes on in another phase, for which another thread may be better.
-    Turned(Phase, Box<Feed>),
-    /// It has been drained.
+    /// Another phase follows, which may run on another thread.
+    PhaseChanged(Phase, Box<Feed>),
+    /// The feed has been drained.
     Drained,
 }
 
 impl Feed {
-    /// Tells the graph of a new monitor.
+    /// Announces a new monitor to the graph.
     ///
     /// # Errors
     /// When a partition has ended.
@@ -86,18 +85,18 @@ impl Feed {
             list_watch,
             batches,
             progress: Progress::default(),
-            trouble: Trouble::default(),
+            failures: FailureLog::default(),
             gathering: false,
             draining,
             deadline: None,
         }))
     }
 
-    /// Goes on for as long as this phase lasts.
+    /// Reads for as long as this phase lasts.
     ///
     /// # Errors
     /// When a partition has ended.
-    pub async fn go_on(mut self: Box<Self>, phase: Phase) -> Result<Fed, PartitionEnded> {
+    pub async fn run(mut self: Box<Self>, phase: Phase) -> Result<Fed, PartitionEnded> {
         loop {
             tokio::select! {
                 biased;
@@ -107,7 +106,7 @@ impl Feed {
                 }
                 true = asked_to_drain(&mut self.draining), if self.deadline.is_none() => {
                     self.list_watch.drain();
-                    self.deadline = Some(Instant::now() + DRAIN_AT_MOST);
+                    self.deadline = Some(Instant::now() + DRAIN_TIMEOUT);
                 }
                 () = until(self.deadline) => {
                     tracing::warn!(
@@ -116,8 +115,8 @@ impl Feed {
                     );
                     break;
                 }
-                // Once nobody on this thread has anything to read: so that a partition is
-                // woken once for what has come of all types together.
+                // Sent after every other feed on this thread has read, so that a partition is woken
+                // once for the changes of all types.
                 () = tokio::task::yield_now(), if self.gathering => self.send(),
                 step = self.list_watch.next_in(phase), if self.batches.has_room() => match step {
                     Ok(Some(step)) => {
@@ -130,7 +129,7 @@ impl Feed {
                     Ok(None) => break,
                     Err(other) => {
                         self.send();
-                        return Ok(Fed::Turned(other, self));
+                        return Ok(Fed::PhaseChanged(other, self));
                     }
                 }
             }
@@ -139,14 +138,14 @@ impl Feed {
         Ok(Fed::Drained)
     }
 
-    /// Sends on what is in the batches.
+    /// Sends the changes in the batches.
     fn send(&mut self) {
         self.gathering = false;
         self.batches.flush();
         self.applied();
     }
 
-    /// Takes one step of the list and watch.
+    /// Handles one step of the list and watch.
     fn step(&mut self, step: Step) {
         let at = self.list_watch.arrived();
         let resource = &self.resource.group_resource;
@@ -163,10 +162,10 @@ impl Feed {
             Step::InitDone { resource_version } => {
                 self.batches.put(WatchEvent::InitDone { resource_version: resource_version.clone() }, at);
                 self.progress.list_ended(resource_version);
-                self.trouble.over(resource);
+                self.failures.over(resource);
             }
             Step::Events(events) => {
-                self.goes_on();
+                self.recovered();
                 for event in events {
                     self.notice_served_types(&event);
                     let version = event.facts().and_then(|facts| facts.resource_version.as_ref());
@@ -176,31 +175,30 @@ impl Feed {
                     self.batches.put(event, at);
                 }
             }
-            // All is quiet: whatever went wrong is over. Who waits for this version to
-            // be seen need not wait for an event.
+            // The watch works again. A version in a bookmark counts as seen, without an event.
             Step::Bookmark { resource_version } => {
-                self.goes_on();
+                self.recovered();
                 let behind = self.progress.received.as_ref().zip(resource_version.as_ref());
                 if resource_version.is_some() && !behind.is_some_and(|(known, shown)| known.is_after(shown)) {
                     self.progress.received = resource_version;
                 }
             }
-            Step::WatchEnded => self.goes_on(),
-            Step::Resumed if self.batches.lists_are_applied() => self.goes_on(),
-            // Once the list is in the graph.
+            Step::WatchEnded => self.recovered(),
+            Step::Resumed if self.batches.lists_are_applied() => self.recovered(),
+            // The list is reported as synced when the graph has applied it.
             Step::Resumed => {
-                self.progress.goes_on();
-                self.trouble.over(resource);
+                self.progress.watch_recovered();
+                self.failures.over(resource);
             }
-            // Until the list that follows, nobody knows what has happened. Nothing is
-            // wrong with that, but what was wrong is not over either.
+            // An expired watch is no failure, but the changes since are unknown until the next
+            // list. So an earlier failure is not over either.
             Step::Expired { error } => {
                 self.progress.watch_failed(error.to_string());
                 self.context.registry.failed(resource, error.to_string());
             }
             Step::Failed { error, retry_in } => {
                 record::resource_sync_error(&resource.group, &self.resource.version, &resource.resource);
-                self.trouble.failed(resource, &error, retry_in, self.context.api.is_unreachable());
+                self.failures.failed(resource, &error, retry_in, self.context.api.is_unreachable());
                 if error.action != "LIST" {
                     self.progress.watch_failed(error.to_string());
                     self.context.registry.failed(resource, error.to_string());
@@ -212,7 +210,7 @@ impl Feed {
                 }
             }
             Step::StoreRestored { seen, found } => {
-                // At once: until discovery gets to it, much could be written.
+                // Writes stop at once, because Lifecycle handles the message later.
                 self.context.api.gate().pause();
                 let detail = format!("{resource}: the list is at version {found}, {seen} had been seen");
                 self.context.restored.do_send(StoreRestored { detail });
@@ -220,11 +218,11 @@ impl Feed {
         }
     }
 
-    /// The watch goes on from where it was: whatever went wrong is over.
-    fn goes_on(&mut self) {
+    /// The watch continues where it was, so the failure is over.
+    fn recovered(&mut self) {
         let resource = &self.resource.group_resource;
-        self.trouble.over(resource);
-        self.progress.goes_on();
+        self.failures.over(resource);
+        self.progress.watch_recovered();
         if !self.progress.listed {
             self.context.registry.update(resource, |state| state.last_error = None);
         } else if self.context.registry.synced(resource, None) {
@@ -232,7 +230,7 @@ impl Feed {
         }
     }
 
-    /// Notes how far the graph has come.
+    /// Reports what the graph has applied.
     fn applied(&mut self) {
         let resource = &self.resource.group_resource;
         if self.batches.lists_are_applied()
@@ -247,7 +245,8 @@ impl Feed {
         }
     }
 
-    /// A CRD that came while nobody watched is in no event.
+    /// Reports the types of listed CRDs: no event shows a CRD that was created while the watch was
+    /// closed.
     fn notice_listed_types(&self, items: &[ObjectFacts]) {
         let defined =
             items.iter().filter_map(|facts| match expected(&self.resource.group_resource, facts, false) {
@@ -260,7 +259,7 @@ impl Feed {
         }
     }
 
-    /// A CRD or an APIService changed: discovery should look at once.
+    /// Reports a changed CRD or APIService, so that discovery runs at once.
     fn notice_served_types(&self, event: &WatchEvent) {
         if self.progress.applied.is_none() {
             return;
@@ -273,7 +272,7 @@ impl Feed {
     }
 }
 
-/// Also true for a feed that starts anew while its type is being drained.
+/// Resolves at once for a feed that starts while its type is being drained.
 async fn asked_to_drain(draining: &mut watch::Receiver<bool>) -> bool {
     draining.wait_for(|draining| *draining).await.is_ok()
 }
@@ -285,9 +284,8 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-/// What discovery will show once it knows of this change, if it is one of a type
-/// that defines others. A CRD is named `plural.group`, an APIService
-/// `version.group`.
+/// What discovery will show after this change of a CRD or an APIService. A CRD is named
+/// `plural.group`, an APIService `version.group`.
 fn expected(resource: &GroupResource, facts: &ObjectFacts, deleted: bool) -> Option<ExpectedDiscovery> {
     match resource.to_string().as_str() {
         "customresourcedefinitions.apiextensions.k8s.io" => {
@@ -295,7 +293,7 @@ fn expected(resource: &GroupResource, facts: &ObjectFacts, deleted: bool) -> Opt
             if deleted {
                 Some(ExpectedDiscovery::NotServed(named))
             } else {
-                // While it is being deleted its objects are, and the type is still served.
+                // A CRD that is being deleted is still served while its objects are deleted.
                 (!facts.being_deleted).then_some(ExpectedDiscovery::Served(named))
             }
         }

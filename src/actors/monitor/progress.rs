@@ -1,13 +1,14 @@
-//! How far the list and watch of one type has come, and how far of that the graph is.
+//! How much of the list and watch of one type has arrived, and how much of it the graph has
+//! applied.
 
 use kube_gc_core::object::ResourceVersion;
 
-/// How far a feed has come.
+/// The progress of a feed.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Everything up to this version has arrived.
     pub(super) received: Option<ResourceVersion>,
-    /// Everything up to this version is in the graph.
+    /// The graph contains everything up to this version.
     pub(super) applied: Option<ResourceVersion>,
     /// Whether any list is in the graph.
     pub(super) listed: bool,
@@ -17,51 +18,51 @@ pub(super) struct Progress {
 /// The latest list.
 #[derive(Debug, Default)]
 enum List {
-    /// There is none yet, it is in the graph, or another has failed since.
+    /// There is no list yet, the graph has applied it, or a later one failed.
     #[default]
     Settled,
-    /// It is complete, and on its way into the graph.
+    /// The list is complete, and the graph has not applied it yet.
     Ended {
-        /// What has gone wrong with its watch since: that comes before the graph has
-        /// taken the list in if the graph is busy.
+        /// The failure of the watch that followed. A watch may fail before a busy graph has applied
+        /// the list.
         failure: Option<String>,
     },
 }
 
-/// A list is in the graph.
+/// A list that the graph has applied.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// What has gone wrong with the watch since it ended, and is not over.
+    /// A failure of the watch since the list, unless the watch has recovered.
     pub(super) failure: Option<String>,
 }
 
 impl Progress {
-    /// A list has arrived as a whole.
+    /// Notes that a whole list has arrived.
     pub(super) fn list_ended(&mut self, resource_version: Option<ResourceVersion>) {
         self.list = List::Ended { failure: None };
         self.received = resource_version;
     }
 
-    /// A list could not be had: one that is still on its way is out of date.
+    /// Notes a failed list. An earlier one that is still being applied is out of date.
     pub(super) fn list_failed(&mut self) {
         self.list = List::Settled;
     }
 
-    /// The watch ended before its time, or could not begin.
+    /// Notes that the watch broke or could not start.
     pub(super) fn watch_failed(&mut self, error: String) {
         if let List::Ended { failure } = &mut self.list {
             *failure = Some(error);
         }
     }
 
-    /// The watch goes on: whatever went wrong is over.
-    pub(super) fn goes_on(&mut self) {
+    /// Notes that the watch works again.
+    pub(super) fn watch_recovered(&mut self) {
         if let List::Ended { failure } = &mut self.list {
             *failure = None;
         }
     }
 
-    /// All that was on its way is in the graph. Returns the list, if it was on its way.
+    /// The graph has applied every change so far. Returns the list, if one was waiting.
     pub(super) fn list_applied(&mut self) -> Option<Listed> {
         match std::mem::take(&mut self.list) {
             List::Settled => None,
@@ -78,31 +79,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watch_that_fails_before_its_list_is_in_the_graph_has_failed_afterwards_too() {
+    fn a_watch_failure_outlives_the_application_of_its_list() {
         let mut progress = Progress::default();
         assert_eq!(progress.list_applied(), None);
         progress.list_ended(None);
         progress.watch_failed("forbidden".into());
         assert_eq!(progress.list_applied(), Some(Listed { failure: Some("forbidden".into()) }));
         assert!(progress.listed);
-        assert_eq!(progress.list_applied(), None, "once");
+        assert_eq!(progress.list_applied(), None, "a list is returned once");
     }
 
     #[test]
-    fn a_watch_that_goes_on_has_not_failed() {
+    fn a_watch_that_recovers_has_no_failure() {
         let mut progress = Progress::default();
         progress.list_ended(None);
         progress.watch_failed("reset".into());
-        progress.goes_on();
+        progress.watch_recovered();
         assert_eq!(progress.list_applied(), Some(Listed { failure: None }));
         progress.list_ended(None);
         progress.watch_failed("expired".into());
         progress.list_ended(None);
-        assert_eq!(progress.list_applied(), Some(Listed { failure: None }), "that of an earlier list");
+        assert_eq!(
+            progress.list_applied(),
+            Some(Listed { failure: None }),
+            "the failure belonged to an earlier list"
+        );
     }
 
     #[test]
-    fn a_list_that_has_failed_is_not_synced_by_the_one_before_it() {
+    fn a_failed_list_is_not_synced_by_an_earlier_one() {
         let mut progress = Progress::default();
         progress.list_ended(None);
         progress.watch_failed("expired".into());

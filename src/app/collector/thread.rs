@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::LocalSet;
 
-use crate::actors::{GraphThreads, Placement, hear_last_words};
+use crate::actors::{GraphThreads, Placement, on_fatal};
 use crate::api::Api;
 use crate::app::connect;
 use crate::app::controller::Controller;
@@ -88,7 +88,7 @@ impl Runtimes {
 /// A fatal failure on this thread ends the collector instead of the process.
 fn report_failures(state: &watch::Sender<State>) {
     let state = state.clone();
-    hear_last_words(move |why| {
+    on_fatal(move |why| {
         let error = format!("{why}; start another collector, which reads the cluster again");
         state.send_if_modified(|state| {
             // The first failure is the cause of the others.

@@ -11,8 +11,8 @@ use crate::actors::graph::{EffectSinks, GraphActor, Introduce};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::messages::{TakeIn, TakeInChanges};
-use crate::actors::pool::{Outcome, Place};
-use crate::actors::supervision::hear_last_words;
+use crate::actors::pool::{Outcome, WorkerSlot};
+use crate::actors::supervision::on_fatal;
 use crate::actors::tests::{Sink, identity};
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiSettings, WriteGate};
@@ -29,7 +29,7 @@ const EPOCH: Epoch = Epoch(1);
 /// Runs a test with a clock that jumps ahead whenever everybody waits.
 pub fn in_system<F: Future>(test: F) -> F::Output {
     // An assertion that fails is told by the test, not by the end of the process.
-    hear_last_words(|_| {});
+    on_fatal(|_| {});
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     System::with_tokio_rt(runtime).block_on(test)
@@ -175,7 +175,7 @@ impl Scene {
 
     /// What comes of a thing.
     pub async fn decide(&self, thing: &Thing) -> Outcome {
-        match self.work.attempt(&thing.identity.key(), &Place::none()).await {
+        match self.work.attempt(&thing.identity.key(), &WorkerSlot::none()).await {
             Ok(outcome) => outcome,
             Err(interrupted) => interrupted.outcome(),
         }
