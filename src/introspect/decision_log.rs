@@ -1,4 +1,4 @@
-//! The last decisions, for people.
+//! The last decisions, for the debug page.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,9 @@ use crate::telemetry::record;
 use crate::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner};
 use kube_gc_core::object::PropagationPolicy;
 
-/// Keeps the last decisions. Clones are the same.
+/// Keeps the last decisions. Clones share them.
 ///
-/// It keeps them as they come: what they look like on a page is made up when
-/// somebody asks.
+/// Decisions are stored as they are; the text of the page is produced on request.
 #[derive(Clone, Debug)]
 pub struct DecisionLog(Arc<Inner>);
 
@@ -26,69 +25,69 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Entries {
     last: VecDeque<Arc<DecisionLogEntry>>,
-    /// What these take up.
+    /// The size of these entries.
     bytes: usize,
     total: u64,
 }
 
-/// The last decisions are kept as long as they take up no more bytes than this, whatever
-/// their number: each may name owners with long names.
-pub const LONGEST_LOG: usize = 4 << 20;
+/// The maximum size of the log in bytes, whatever the number of decisions: each may name owners
+/// with long names.
+pub const MAX_LOG_BYTES: usize = 4 << 20;
 
 /// A decision and when it ended.
 #[derive(Clone, Debug)]
 pub struct DecisionLogEntry {
-    /// When.
+    /// When the decision ended.
     pub at: SystemTime,
-    /// The decision.
     pub decision: DecisionRecord,
 }
 
 impl DecisionLog {
-    /// One for so many decisions.
+    /// A log of at most this many decisions.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self(Arc::new(Inner { capacity, entries: Mutex::default() }))
     }
 
-    /// For how many decisions there is room.
+    /// The maximum number of decisions.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.0.capacity
     }
 
-    /// How many decisions there have been, and the last of them, newest first.
+    /// The total number of decisions, and the last of them, newest first.
     #[must_use]
     pub fn last(&self) -> (u64, Vec<Arc<DecisionLogEntry>>) {
         let entries = self.entries();
         (entries.total, entries.last.iter().rev().cloned().collect())
     }
 
-    /// What a page shows of them.
+    /// The page that answers a query.
     #[must_use]
     pub fn page(&self, query: &DecisionQuery) -> DecisionsPage {
         let (total, last) = self.last();
-        let asked_for = last.iter().filter(|entry| matches(query, entry)).take(query.limit());
-        let decisions = asked_for.map(|entry| shown(entry)).collect();
+        let selected =  last.iter().filter(|entry| matches(query, entry)).take(query.limit());
+        let decisions = selected.map(|entry| view(entry)).collect();
         DecisionsPage { total, capacity: self.capacity(), decisions, disagreements: None }
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        // What is in it is whole also after a panic elsewhere.
+        // The entries are consistent even after a panic elsewhere.
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl DecisionObserver for DecisionLog {
     fn decided(&self, decision: &DecisionRecord) {
-        // Made before, and the oldest dropped after the lock is held.
+        // The entry is allocated before the lock is taken, and old entries are freed after it is
+        // released.
         let entry = (self.0.capacity > 0)
             .then(|| Arc::new(DecisionLogEntry { at: SystemTime::now(), decision: decision.clone() }));
         let bytes = if entry.is_some() { decision.bytes() } else { 0 };
         let mut oldest = Vec::new();
         let mut entries = self.entries();
         entries.total += 1;
-        while entries.last.len() >= self.0.capacity.max(1) || entries.bytes + bytes > LONGEST_LOG {
+        while entries.last.len() >= self.0.capacity.max(1) || entries.bytes + bytes > MAX_LOG_BYTES {
             let Some(first) = entries.last.pop_front() else { break };
             entries.bytes -= first.decision.bytes();
             oldest.push(first);
@@ -113,7 +112,7 @@ fn matches(query: &DecisionQuery, entry: &DecisionLogEntry) -> bool {
         && wanted_outcome.as_ref().is_none_or(|wanted| outcome == wanted)
 }
 
-fn shown(entry: &DecisionLogEntry) -> DecisionView {
+fn view(entry: &DecisionLogEntry) -> DecisionView {
     let DecisionLogEntry { at, decision } = entry;
     let DecisionRecord {
         object,
@@ -135,13 +134,13 @@ fn shown(entry: &DecisionLogEntry) -> DecisionView {
         finalizer: finalizer.map(Finalizer::name),
         outcome,
         error: error.clone(),
-        owners: owners.iter().map(judged).collect(),
+        owners: owners.iter().map(owner_view).collect(),
         more_owners: *more_owners,
         owner: owner.as_ref().map(ObjectView::from),
     }
 }
 
-fn judged(judged: &JudgedOwner) -> OwnerView {
+fn owner_view(judged: &JudgedOwner) -> OwnerView {
     let JudgedOwner { reference, class, evidence, error } = judged;
     OwnerView {
         api_version: reference.api_version.to_string(),
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_ones_are_kept_newest_first() {
+    fn the_last_decisions_are_kept_newest_first() {
         let log = DecisionLog::new(2);
         assert_eq!(log.last().0, 0);
         for name in ["a", "b", "c"] {
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_what_was_asked_for_and_all_that_is_known_of_it() {
+    fn a_page_shows_the_selected_decisions_in_full() {
         let log = DecisionLog::new(10);
         let reference = OwnerReference {
             api_version: "example.com/v1".into(),
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_ones_are_kept_in_so_many_bytes_whatever_their_number() {
+    fn the_size_of_the_log_is_bounded_whatever_the_number_of_decisions() {
         let log = DecisionLog::new(1_000_000);
         let long =
             |number: usize| DecisionRecord { error: Some("x".repeat(4000)), ..decision(&number.to_string()) };
@@ -260,12 +259,12 @@ mod tests {
         let (total, last) = log.last();
         let bytes: usize = last.iter().map(|entry| entry.decision.bytes()).sum();
         assert_eq!((total, log.entries().bytes), (3000, bytes));
-        assert!(bytes <= LONGEST_LOG && bytes > LONGEST_LOG - 5000, "{bytes} bytes");
-        assert_eq!(&*last[0].decision.object.name, "2999", "the newest is there");
+        assert!(bytes <= MAX_LOG_BYTES && bytes > MAX_LOG_BYTES - 5000, "{bytes} bytes");
+        assert_eq!(&*last[0].decision.object.name, "2999", "the newest decision is kept");
     }
 
     #[test]
-    fn a_journal_without_room_only_counts() {
+    fn a_log_without_capacity_only_counts() {
         let log = DecisionLog::new(0);
         log.decided(&decision("a"));
         assert_eq!((log.last().0, names(&log).len()), (1, 0));

@@ -1,4 +1,4 @@
-//! What the HTTP pages ask of the running collector.
+//! Answers the HTTP pages about the running collector.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,10 +20,10 @@ use crate::worker::comparison::Comparison;
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_core::object::{Key, Uid};
 
-/// How many failing items a queue names.
+/// The maximum number of failing keys that the page of a queue names.
 const FAILING: usize = 100;
 
-/// A running collector, as its pages show it.
+/// The running collector, as its pages show it.
 #[derive(Clone, Debug)]
 pub struct CollectorIntrospection {
     status: CollectorStatus,
@@ -33,7 +33,7 @@ pub struct CollectorIntrospection {
 }
 
 impl CollectorIntrospection {
-    /// Shows this status and this decision_log, with the warnings on ignored types.
+    /// Serves this status and this decision log, with warnings about ignored types.
     #[must_use]
     pub fn new(status: CollectorStatus, decision_log: DecisionLog, ignored: Vec<String>) -> Self {
         Self { status, decision_log, ignored, since: Timestamp::now() }
@@ -94,7 +94,7 @@ impl CollectorIntrospection {
         queues
     }
 
-    /// An object for people: a key has no name.
+    /// The name of an object for display. A key does not contain it.
     async fn named(&self, key: &Key) -> String {
         match self.status.graph().identify(key).await {
             Ok(Some(identity)) => identity.to_string(),
@@ -176,18 +176,18 @@ impl Introspection for CollectorIntrospection {
             (None, false) => Err("the first discovery has not ended yet"),
         };
         let undiscovered = self.undiscovered_parts();
-        let standing = self.status.gate().role().borrow().clone();
+        let role = self.status.gate().role().borrow().clone();
         Readiness::assess(&Facts {
             discovery,
             started: self.status.is_collecting(),
             since: self.since,
             monitors: &self.monitor_statuses(),
-            // Before that it is the reason why it is not ready.
+            // Before the first discovery, a failure is the reason why the collector is not ready.
             undiscovered: if status.discovered { &undiscovered } else { &[] },
             ignored: &self.ignored,
             compared: self.status.comparison().map(Comparison::compared),
             brake: self.status.brake().warning().as_deref(),
-            leadership: match &standing {
+            leadership: match &role {
                 ReplicaRole::Alone => None,
                 ReplicaRole::Leading { .. } => Some(Leadership::Leader),
                 ReplicaRole::Standby { holder } => Some(Leadership::Standby { leader: holder.as_deref() }),

@@ -1,4 +1,4 @@
-//! What the collector tells of itself: its status, what is stuck, the last decisions, the graph.
+//! Read models of the collector: its status, stuck objects, the last decisions, the graph.
 
 pub mod decision_log;
 pub mod graph_export;

@@ -23,10 +23,10 @@ use crate::worker::delete::{DeleteWork, LargeWork};
 use crate::worker::orphan::OrphanWork;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
 
-/// The pools.
+/// The number of pools.
 const POOLS: usize = Queue::POOLS.len();
 
-/// Everything that can be asked. Cheap to clone.
+/// Access to everything that can be read. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct CollectorStatus {
     pub(crate) graph: GraphHandle,
@@ -56,7 +56,7 @@ impl CollectorStatus {
         &self.absent_owners
     }
 
-    /// What is on its way into the graph.
+    /// The changes that wait for the graph.
     #[must_use]
     pub const fn graph_queue(&self) -> &GraphQueue {
         &self.graph_queue
@@ -68,26 +68,25 @@ impl CollectorStatus {
         &self.graph
     }
 
-    /// Whether this replica writes.
+    /// The write gate, which knows the role of this replica.
     #[must_use]
     pub const fn gate(&self) -> &WriteGate {
         &self.gate
     }
 
-    /// In a dry run: what others do of that which would have been done.
+    /// In a dry run, the comparison of decisions with the writes of the other collector.
     #[must_use]
     pub const fn comparison(&self) -> Option<&Comparison> {
         self.comparison.as_ref()
     }
 
-    /// What keeps it from deleting too much.
+    /// The brake.
     #[must_use]
     pub const fn brake(&self) -> &Brake {
         &self.brake
     }
 
-    /// Resolves when the workers may begin: everything is synced, or the start-up
-    /// timeout is over.
+    /// Resolves when the workers may start: everything is synced, or the start-up timeout is over.
     pub fn collects(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
         let mut phase = self.phase.clone();
         async move {
@@ -98,7 +97,7 @@ impl CollectorStatus {
         }
     }
 
-    /// What discovery knows.
+    /// The status of discovery.
     #[must_use]
     pub fn discovery(&self) -> DiscoveryStatus {
         self.discovery.borrow().clone()
@@ -110,13 +109,13 @@ impl CollectorStatus {
         *self.phase.borrow() == Phase::Collecting
     }
 
-    /// Whether discovery has worked, and the workers have begun.
+    /// Whether a discovery has succeeded and the workers have started.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.discovery.borrow().discovered && self.is_collecting()
     }
 
-    /// Every partition's status.
+    /// The status of every partition.
     ///
     /// # Errors
     /// When a partition has ended.
@@ -124,12 +123,12 @@ impl CollectorStatus {
         self.graph.status().await
     }
 
-    /// Every pool's status, naming at most so many failing items each.
+    /// The status of every pool. Each names at most `failing` failing keys.
     pub async fn pools(&self, failing: usize) -> Vec<(Queue, PoolStatus)> {
         let delete: Result<_, MailboxError> = self.delete.send(AskPool { failing }).await;
         let large: Result<_, MailboxError> = self.large.send(AskPool { failing }).await;
         let orphan: Result<_, MailboxError> = self.orphan.send(AskPool { failing }).await;
-        // The delete pool hands keys over to the one for large objects, so it is asked first.
+        // The delete pool is asked first, because it hands keys over to the pool for large objects.
         Queue::POOLS
             .into_iter()
             .zip([delete, large, orphan])
@@ -139,10 +138,10 @@ impl CollectorStatus {
 
     /// Whether the collector has seen these versions and has nothing left to do.
     ///
-    /// The order matters. First the monitors: what they have applied was put into
-    /// the graph before. Then the graph, then the pools: a key that followed from it
-    /// is in its pool by then. If a pool took in anything meanwhile, it counts as
-    /// busy, since what follows from that key may have come after the graph was asked.
+    /// The order matters: first the monitors, then the graph, then the pools. Changes that a
+    /// monitor reports as applied are in the graph, and keys that follow from them are in a pool.
+    /// If a pool has received a key in the meantime, the collector counts as busy, because further
+    /// work may have followed after the graph was asked.
     pub async fn idleness(&self, query: &IdleQuery) -> IdleReport {
         let before = self.adds().await;
         let mut reasons = self.unsettled();
@@ -158,12 +157,12 @@ impl CollectorStatus {
         let partitions = self.partitions().await.unwrap_or_default();
         let links: usize = partitions.iter().map(|partition| partition.outbox).sum();
         if links > 0 {
-            reasons.push(format!("{links} links between partitions are on their way"));
+            reasons.push(format!("{links} links between partitions have not been applied yet"));
         }
         let pools = self.pools(0).await;
         let after: u64 = pools.iter().map(|(_, status)| status.adds).sum();
         if pools.len() != POOLS || before != after {
-            reasons.push("the queues are moving".to_owned());
+            reasons.push("keys are being queued".to_owned());
         }
         let queues = pools.iter().map(|(queue, status)| (queue.name().to_owned(), counts(status))).collect();
         let unseen_writes = partitions.iter().map(|partition| partition.stats.unseen_writes).sum();
@@ -174,7 +173,7 @@ impl CollectorStatus {
         self.registry.applied(resource).is_some_and(|applied| !version.is_after(&applied))
     }
 
-    /// What is still being set up or taken down.
+    /// What is still starting or stopping.
     fn unsettled(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         for monitor in self.registry.all() {
@@ -187,13 +186,13 @@ impl CollectorStatus {
         }
         let changes = self.graph_queue.len();
         if changes > 0 {
-            reasons.push(format!("{changes} changes are on their way into the graph"));
+            reasons.push(format!("{changes} changes have not been applied to the graph yet"));
         }
         if self.discovery.borrow().busy {
-            reasons.push("discovery is looking".to_owned());
+            reasons.push("discovery is in progress".to_owned());
         }
         if !self.is_collecting() {
-            reasons.push("the workers have not begun".to_owned());
+            reasons.push("the workers have not started".to_owned());
         }
         reasons
     }
@@ -203,7 +202,7 @@ impl CollectorStatus {
     }
 }
 
-/// How many of a pool's keys are where.
+/// The number of keys of a pool in each state.
 pub(crate) const fn counts(status: &PoolStatus) -> QueueCounts {
     let PoolStatus { ready, processing, delayed, parked, .. } = *status;
     QueueCounts { ready, processing, delayed, parked }

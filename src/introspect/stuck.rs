@@ -1,4 +1,4 @@
-//! What cannot be finished now: put together from the pools and the graph.
+//! Stuck objects, collected from the pools and the graph.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -25,12 +25,12 @@ impl From<StuckCause> for StuckReason {
     }
 }
 
-/// How many objects are stuck for each reason; all reasons are there.
+/// The number of stuck objects for each reason. Every reason has an entry.
 pub type Tallies = BTreeMap<StuckReason, StuckCount>;
 
 impl CollectorStatus {
-    /// How many objects are stuck, and since when. None on a standby, where all of
-    /// them wait for what another replica does.
+    /// The number of stuck objects, and how long they have been stuck. Zero on a standby, where all
+    /// of them wait for another replica.
     ///
     /// # Errors
     /// When a part of the collector has ended.
@@ -42,7 +42,7 @@ impl CollectorStatus {
         Ok(tallies(&pools, &graph))
     }
 
-    /// Who is stuck, and why.
+    /// The stuck objects, with reasons.
     ///
     /// # Errors
     /// When a part of the collector has ended.
@@ -79,7 +79,7 @@ impl CollectorStatus {
             }
         };
         let filter = StuckFilter {
-            // If it is another reason that is asked for, all that matters here are numbers.
+            // If only another reason is wanted, the graph needs to return counts only.
             limit: only.map_or(0, |_| ask.limit),
             namespace: ask.namespace.clone(),
             resource: ask.resource.clone(),
@@ -92,7 +92,7 @@ impl CollectorStatus {
         Ok((vec![delete?, large?, orphan?], self.graph().waiting(&filter).await?))
     }
 
-    /// What people want to know of them: keys have no names.
+    /// Adds the names of objects. Keys do not contain them.
     async fn described(&self, stuck: Vec<Stuck>) -> Result<Vec<StuckItem>, PartitionEnded> {
         let now = SystemTime::now();
         let keys: Vec<_> = stuck.iter().filter_map(Stuck::key).cloned().collect();
@@ -101,7 +101,7 @@ impl CollectorStatus {
             Stuck::InQueue(stuck) => {
                 let object = match identities.next().flatten() {
                     Some(identity) => ObjectView::from(&identity),
-                    // Gone from the graph since.
+                    // The object has left the graph in the meantime.
                     None => ObjectView::from(&stuck.key),
                 };
                 in_queue(object, stuck, now)
@@ -112,7 +112,7 @@ impl CollectorStatus {
     }
 }
 
-/// One of them.
+/// One stuck object.
 #[derive(Debug)]
 enum Stuck {
     InQueue(StuckKey),
@@ -152,7 +152,7 @@ fn since(now: SystemTime, waited: Duration) -> Timestamp {
 
 fn in_queue(object: ObjectView, stuck: StuckKey, now: SystemTime) -> StuckItem {
     let StuckKey { key: _, reason, waited, failure, next_retry } = stuck;
-    // What a person must end is not ended by a try.
+    // A braked deletion waits for a person, not for a retry.
     let is_tried = failure.is_some() && reason != StuckReason::Braked;
     let next_retry = is_tried.then_some(next_retry.as_secs_f64());
     let (attempts, message) = match failure {
@@ -191,10 +191,10 @@ fn in_graph(stuck: &StuckObject, now: SystemTime) -> StuckItem {
                 format!("{} {} ({})", word(kind), word(name), uid.shown())
             });
             let names = listed(", ", *count, names);
-            (format!("it is cluster-scoped and names what is namespaced: {names}"), Vec::new())
+            (format!("it is cluster-scoped and names namespaced owners: {names}"), Vec::new())
         }
         StuckDetail::UnseenWrite => {
-            ("it was written, and it is decided on again when the watch shows that".to_owned(), Vec::new())
+            ("it was written, and is evaluated again when the watch shows the result".to_owned(), Vec::new())
         }
     };
     StuckItem {
