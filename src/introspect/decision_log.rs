@@ -66,7 +66,7 @@ impl DecisionLog {
     #[must_use]
     pub fn page(&self, query: &DecisionQuery) -> DecisionsPage {
         let (total, last) = self.last();
-        let selected =  last.iter().filter(|entry| matches(query, entry)).take(query.limit());
+        let selected = last.iter().filter(|entry| matches(query, entry)).take(query.limit());
         let decisions = selected.map(|entry| view(entry)).collect();
         DecisionsPage { total, capacity: self.capacity(), decisions, disagreements: None }
     }

@@ -156,7 +156,7 @@ async fn best(partitions: &impl PartitionReader, asker: PartitionId, nodes: Node
     let others = all(partitions).filter(|other| *other != asker);
     let answers =
         try_join_all(others.map(|other| partitions.better(other, asker, Arc::clone(&unobserved)))).await?;
-    let is_known_better =  |index: usize| answers.iter().any(|better| better.get(index) == Some(&true));
+    let is_known_better = |index: usize| answers.iter().any(|better| better.get(index) == Some(&true));
     let kept = unobserved.iter().enumerate().filter(|(index, _)| !is_known_better(*index));
     nodes.extend(kept.map(|(_, node)| node.clone()));
     Ok(nodes)

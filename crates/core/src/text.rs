@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_counted() {
+    fn omitted_items_are_counted() {
         let items = (0..8000).map(|number| format!("r{number}"));
         let text = listed("; ", 8000, items);
         assert!(text.starts_with("r0; r1; ") && text.ends_with("; r15; and 7,984 more"), "{text}");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_beyond_the_bound_is_formatted() {
+    fn text_beyond_the_limit_is_not_formatted() {
         /// Counts how often it is asked to show itself.
         struct Counting<'a>(&'a Cell<usize>);
         impl Display for Counting<'_> {
@@ -219,7 +219,7 @@ mod tests {
         /// Rule 7.3.
         // A `String` is UTF-8 whatever was cut; that nothing panics is the point.
         #[test]
-        fn whatever_comes_is_bounded(text in ".{0,3000}", limit in 3_usize..6000) {
+        fn any_text_is_cut_to_the_limit(text in ".{0,3000}", limit in 3_usize..6000) {
             prop_assert!(excerpt(&text, limit).to_string().len() <= limit);
             let shown = bounded(&text);
             prop_assert!(shown.len() <= LONGEST);
@@ -228,7 +228,7 @@ mod tests {
         }
 
         #[test]
-        fn a_list_counts_all_items_whatever_they_are(items in prop::collection::vec("[^\u{1}]{1,700}", 0..40)) {
+        fn a_shortened_list_states_the_total_count(items in prop::collection::vec("[^\u{1}]{1,700}", 0..40)) {
             let shown = listed("\u{1}", items.len(), &items);
             prop_assert!(shown.len() <= LONGEST);
             let mut parts: Vec<&str> = shown.split('\u{1}').filter(|part| !part.is_empty()).collect();

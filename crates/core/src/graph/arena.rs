@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_emptied_is_given_back() {
+    fn emptied_chunks_are_freed() {
         let (mut arena, ids) = filled(10 * CHUNK);
         let slots = |arena: &Arena<usize>| arena.chunks.iter().map(Vec::capacity).sum::<usize>();
         assert_eq!(slots(&arena), 10 * CHUNK, "no slot is there for nothing");
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_the_same_as_everything_whatever_was_given_back() {
+    fn pages_agree_with_all_values_after_any_removals() {
         let (mut arena, ids) = filled(4 * CHUNK + 10);
         for (index, &id) in ids.iter().enumerate() {
             if (CHUNK..2 * CHUNK).contains(&index) || index % 3 == 0 {
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn little_room_stands_empty() {
+    fn little_capacity_is_unused() {
         let mut entries = Vec::new();
         for number in 0..100_000_u32 {
             grow_by_an_eighth(&mut entries);
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_shrunk_is_not_shrunk_again_at_once() {
+    fn a_shrunk_collection_is_not_shrunk_again_at_once() {
         assert!(is_sparse(24, 100) && !is_sparse(24, 48) && !is_sparse(0, 64));
     }
 

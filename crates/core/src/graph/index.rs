@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_its_share() {
+    fn every_part_gets_its_share() {
         let mut counts = [0_usize; TABLES];
         for number in 0..640_000_u32 {
             counts[part(hash_of(&number))] += 1;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn about_as_much_stands_empty_whatever_the_size() {
+    fn the_unused_share_is_independent_of_the_size() {
         let mut arena = Arena::default();
         let mut index = Index::default();
         for number in 1..200_000_u32 {

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unused_is_given_back() {
+    fn unused_capacity_is_freed() {
         let (mut names, mut used) = (Names::default(), Vec::new());
         for number in 0..128 {
             let name = names.insert(3, &format!("a-name-with-thirty-letters-{number:03}"), used.iter_mut());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_come_and_go_take_up_no_more() {
+    fn names_that_come_and_go_do_not_use_more_memory() {
         let (mut names, mut used) = (Names::default(), Vec::new());
         for number in 0..100_000 {
             let name = names.insert(0, &format!("pod-{number:020}"), used.iter_mut());
@@ -173,7 +173,7 @@ mod tests {
     proptest! {
         /// As the store uses them: slots of an arena that come, go and are named anew.
         #[test]
-        fn every_name_is_what_it_was(steps in prop::collection::vec((0..3_u8, any::<u16>(), "[a-zü]{0,90}"), 0..600)) {
+        fn every_name_is_kept_unchanged(steps in prop::collection::vec((0..3_u8, any::<u16>(), "[a-zü]{0,90}"), 0..600)) {
             let mut arena = Arena::default();
             let mut names = Names::default();
             let mut model = BTreeMap::new();

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_version_comes_back_and_nothing_stays_behind() {
+    fn every_version_round_trips_and_is_freed() {
         let id = NodeId::from_index(0);
         let hasher = crate::object::HashSeed::new(1).keyed(0);
         let (mut versions, mut version) = (Versions::new(hasher), Version::default());

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_tell_beforehand_who_shares_a_partition() {
+    fn the_partition_of_a_namespace_is_unpredictable() {
         let place = |name: &str, seed: u64| {
             let sharding = Sharding::new(NonZeroU16::new(16).unwrap(), HashSeed::new(seed));
             sharding.of(Namespace::parse(name).as_ref())
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_namespace_never_moves() {
+    fn the_partition_of_a_namespace_never_changes() {
         let sharding = Sharding::new(NonZeroU16::new(16).unwrap(), HashSeed::new(1));
         assert_eq!(
             sharding.of(Namespace::parse("default").as_ref()),

@@ -188,18 +188,18 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_could_not_be_read_is_known_to_be_so() {
+    fn an_unread_version_is_recorded_as_unread() {
         assert!(!catalog().has_unread());
         let mut builder = Catalog::builder();
         builder.unread("example.com", "v1");
         let catalog = builder.build();
         assert!(catalog.has_unread() && catalog.is_unread("example.com/v1"));
         assert!(!catalog.is_unread("example.com/v2") && !catalog.is_unread("v1"));
-        assert_ne!(catalog, Catalog::default(), "whoever compares the two must see that something came");
+        assert_ne!(catalog, Catalog::default(), "the two must differ");
     }
 
     #[test]
-    fn what_is_missing_can_be_kept_kind_by_kind() {
+    fn missing_kinds_can_be_kept_one_by_one() {
         let earlier = catalog();
         let mut builder = Catalog::builder();
         let moved = Arc::new(ResourceType {
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(earlier.kinds_missing_in(&now).map(|(key, _)| &*key.1).collect::<Vec<_>>(), ["v2"]);
         let kept = now.keeping(&earlier, |_| true, |_| true);
         let through_v2 = kept.resolve("example.com/v2", "Widget").unwrap();
-        assert_eq!(&*through_v2.version, "v1", "requests use what is served");
+        assert_eq!(&*through_v2.version, "v1", "requests use a served version");
         assert!(now.keeping(&earlier, |_| false, |_| false) == now);
         let nothing = Catalog::default().keeping(&earlier, |_| true, |_| true);
         assert!(nothing == earlier);

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orphaning_wins_over_foreground() {
+    fn orphaning_takes_precedence_over_foreground() {
         let both = Finalizers { foreground: true, orphan: true };
         assert_eq!(DeletionState::derive(true, both), DeletionState::Orphaning);
         assert_eq!(DeletionState::derive(false, both), DeletionState::Live);

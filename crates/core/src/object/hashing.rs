@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn another_seed_is_another_hash_and_the_same_one_the_same() {
+    fn another_seed_gives_another_hash() {
         let uid = Uid::parse("082efa98-ec4e-6c89-0000-000000000001").unwrap();
         let (one, other) = (HashSeed::new(1), HashSeed::new(2));
         assert_ne!(one.uids().hash(&uid), other.uids().hash(&uid));
@@ -252,12 +252,12 @@ mod tests {
         assert_ne!(one.uids().hash_as(&uid, 1), one.uids().hash_as(&uid, 2));
         assert_ne!(one.keyed(0).hash_one("a"), other.keyed(0).hash_one("a"));
         assert_ne!(one.keyed(0).hash_one("a"), one.keyed(1).hash_one("a"));
-        assert_eq!(format!("{one:?}"), "HashSeed(..)", "it is a secret");
+        assert_eq!(format!("{one:?}"), "HashSeed(..)", "the seed is secret");
     }
 
     /// The fullest of 2^14 places, by either end of the hash, holds as much as with random uids.
     #[test]
-    fn crafted_uids_spread_like_random_ones() {
+    fn crafted_uids_spread_like_random_uids() {
         const COUNT: u64 = 1 << 16;
         let fullest = |make: fn(u64) -> String, seed: u64| {
             let hasher = HashSeed::new(seed).uids();

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_is_spelled_as_in_kubernetes() {
+    fn policies_are_spelled_as_in_kubernetes() {
         for policy in
             [PropagationPolicy::Background, PropagationPolicy::Foreground, PropagationPolicy::Orphan]
         {

@@ -38,8 +38,8 @@ pub mod crafted {
             uuid(spread(number), 0xc0ac_29b7_c97c_50dd)
         }),
         ("they differ in the highest bits only", |number| uuid(number << 44 | 1, 1)),
-        ("they count up", |number| uuid(1, number)),
-        ("they are no UUIDs", |number| format!("{number:064}")),
+        ("they are consecutive", |number| uuid(1, number)),
+        ("they are not UUIDs", |number| format!("{number:064}")),
     ];
 
     /// Uids as an API server generates them.

@@ -117,7 +117,7 @@ mod tests {
 
     /// Rule 7.4.
     #[test]
-    fn every_text_comes_back_exactly() {
+    fn every_uid_round_trips() {
         for text in [
             "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10",
             "0B1E5C1E-9B1A-4B58-8B7E-0F4B7A7E9D10",
@@ -137,7 +137,7 @@ mod tests {
     fn only_the_canonical_text_is_compact() {
         let canonical = Uid::parse("0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10").unwrap();
         let upper = Uid::parse("0B1E5C1E-9B1A-4B58-8B7E-0F4B7A7E9D10").unwrap();
-        assert_ne!(canonical, upper, "a uid is opaque: case is part of it");
+        assert_ne!(canonical, upper, "a uid is opaque and case-sensitive");
     }
 
     #[test]

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_kept_and_never_ordered() {
+    fn versions_that_are_texts_are_kept_and_not_ordered() {
         let a = ResourceVersion::parse("a").unwrap();
         let padded = ResourceVersion::parse("010").unwrap();
         let huge = ResourceVersion::parse("99999999999999999999999").unwrap();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_and_zero_are_no_version() {
+    fn empty_and_zero_are_not_versions() {
         assert_eq!(ResourceVersion::parse(""), None);
         assert_eq!(ResourceVersion::parse("0"), None);
     }

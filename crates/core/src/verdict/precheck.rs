@@ -75,14 +75,14 @@ impl fmt::Display for Precheck {
                 f.write_str("no blocking dependents left: remove the finalizer foregroundDeletion")
             }
             Self::AskForUnreadReferences => {
-                f.write_str("no known blocking dependents left: look for some behind what discovery misses")
+                f.write_str("no known blocking dependents left: look for some that discovery could not read")
             }
             Self::WaitForDependents(1) => f.write_str("waiting for 1 blocking dependent"),
             Self::WaitForDependents(count) => write!(f, "waiting for {count} blocking dependents"),
             Self::BreakDeadlock => {
                 f.write_str("its blocking dependents wait for itself: stop blocking its own owners")
             }
-            Self::Classify => f.write_str("its owners decide"),
+            Self::Classify => f.write_str("its owners must be classified"),
         }
     }
 }

@@ -7,22 +7,22 @@ fn annotations(pairs: &[(&str, &str)]) -> Annotations {
 }
 
 #[test]
-fn a_text_that_was_there_before_the_brake_engaged_does_not_release_it_and_a_new_one_does() {
+fn only_an_annotation_written_after_the_brake_engaged_releases_it() {
     let mut seen = Seen::default();
     let (old, new) = (annotations(&[(RESUME, "now")]), annotations(&[(RESUME, "again")]));
     assert!(!seen.read(Some(&old), false));
-    assert!(!seen.read(Some(&old), true), "nobody has seen what they would agree to");
+    assert!(!seen.read(Some(&old), true), "an older annotation approves nothing");
     assert!(seen.read(Some(&new), true));
     assert!(!seen.read(Some(&new), true), "once");
     assert!(!seen.read(None, true));
-    assert!(seen.read(Some(&old), true), "the same text again, after it was taken away");
+    assert!(seen.read(Some(&old), true), "the same text counts after it was removed");
 }
 
 #[test]
-fn the_leader_takes_the_answer_away_and_leaves_the_rest_alone() {
+fn the_leader_removes_only_the_annotation_that_answers() {
     let mut present = Some(annotations(&[("other", "kept"), (RESUME, "now")]));
-    write(&mut present, Some("since then, because"));
-    assert_eq!(present, Some(annotations(&[("other", "kept"), (ENGAGED, "since then, because")])));
+    write(&mut present, Some("since 12:00, because"));
+    assert_eq!(present, Some(annotations(&[("other", "kept"), (ENGAGED, "since 12:00, because")])));
     write(&mut present, None);
     assert_eq!(present, Some(annotations(&[("other", "kept")])));
     let mut none = None;
@@ -33,7 +33,7 @@ fn the_leader_takes_the_answer_away_and_leaves_the_rest_alone() {
 }
 
 #[test]
-fn who_takes_over_inherits_it_unless_somebody_has_answered() {
+fn a_new_leader_inherits_the_brake_unless_it_was_released() {
     assert_eq!(inherited(None), None);
     assert_eq!(inherited(Some(&annotations(&[("other", "x")]))), None);
     assert_eq!(inherited(Some(&annotations(&[(ENGAGED, "why")]))), Some("why"));

@@ -92,7 +92,7 @@ fn live_through(limits: Limits, population: u64, steps: &[(u64, Step)]) -> (Vec<
 
 proptest! {
     #[test]
-    fn in_no_minute_are_more_deleted_than_allowed(limit in 1..20_u32, steps in steps()) {
+    fn no_minute_has_more_deletions_than_allowed(limit in 1..20_u32, steps in steps()) {
         let (sent, _) = live_through(rate(limit), 0, &steps);
         let limit = usize::try_from(limit).unwrap();
         prop_assert!(most(sent.iter().map(|sent| sent.from), 60 * SECOND) <= limit);
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn in_no_window_is_more_than_its_share_of_a_type_deleted(
+    fn no_window_has_more_deletions_than_the_share_of_a_type(
         percent in 1..=100_u32, population in 0..60_u64, floor in 0..5_u32, seconds in 1..200_u64, steps in steps(),
     ) {
         let window = Duration::from_secs(seconds);
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_not_quite_a_minute_old_counts(limit in 1..5_usize, at in 0..10_000_u64, not_quite in 1..2_000_u64) {
+    fn deletions_of_almost_a_minute_ago_count(limit in 1..5_usize, at in 0..10_000_u64, not_quite in 1..2_000_u64) {
         let mut ledger = Ledger::new(rate(u32::try_from(limit).unwrap()));
         let first = Duration::from_millis(at);
         for number in 0..limit {
@@ -158,7 +158,7 @@ proptest! {
     /// Others create and delete objects, too. A window begins with a slot, and its population is the
     /// first that was counted in that slot.
     #[test]
-    fn a_share_is_of_the_population_at_the_beginning_of_each_window(
+    fn a_share_refers_to_the_population_at_the_beginning_of_each_window(
         percent in 1..=100_u32, steps in proptest::collection::vec((0..4_000_u64, 0..80_u64), 1..150),
     ) {
         let (window, slot) = (120 * SECOND, 2 * SECOND);

@@ -35,7 +35,7 @@ fn begin(
 
 /// Rule 6.13.
 #[test]
-fn exactly_as_many_as_are_allowed_in_a_minute_and_then_none_until_it_is_resumed() {
+fn the_allowed_number_per_minute_is_exact_and_then_the_brake_stays_engaged() {
     let mut ledger = Ledger::new(rate(3));
     for number in 0..3 {
         delete(&mut ledger, number, &pods(), 0, SECOND).unwrap();
@@ -52,7 +52,7 @@ fn exactly_as_many_as_are_allowed_in_a_minute_and_then_none_until_it_is_resumed(
 }
 
 #[test]
-fn a_minute_later_there_is_room_again() {
+fn deletions_are_allowed_again_after_a_minute() {
     let mut ledger = Ledger::new(rate(2));
     for minute in 0..10 {
         // Their slot expires a little later.
@@ -65,7 +65,7 @@ fn a_minute_later_there_is_room_again() {
 }
 
 #[test]
-fn what_is_under_way_counts_but_does_not_engage_before_it_has_its_effect() {
+fn pending_deletions_count_but_do_not_engage_the_brake() {
     let mut ledger = Ledger::new(rate(2));
     let first = begin(&mut ledger, 0, &pods(), 0, SECOND).unwrap();
     let second = begin(&mut ledger, 1, &pods(), 0, SECOND).unwrap();
@@ -73,7 +73,7 @@ fn what_is_under_way_counts_but_does_not_engage_before_it_has_its_effect() {
     assert_eq!(
         begin(&mut ledger, 2, &pods(), 0, 500 * SECOND),
         Err(Admission::NotYet),
-        "however long it takes"
+        "pending deletions count, however long they take"
     );
     ledger.settle(first, Fate::Void, SECOND);
     let third = begin(&mut ledger, 2, &pods(), 0, 500 * SECOND).unwrap();
@@ -85,7 +85,7 @@ fn what_is_under_way_counts_but_does_not_engage_before_it_has_its_effect() {
 }
 
 #[test]
-fn one_that_was_refused_does_not_count() {
+fn a_rejected_deletion_does_not_count() {
     let mut ledger = Ledger::new(rate(1));
     for number in 0..100 {
         let ticket = begin(&mut ledger, number, &pods(), 0, SECOND).unwrap();
@@ -96,7 +96,7 @@ fn one_that_was_refused_does_not_count() {
 }
 
 #[test]
-fn one_that_is_in_doubt_counts_once_however_often_it_is_tried() {
+fn an_uncertain_deletion_counts_once_however_often_it_is_retried() {
     let mut ledger = Ledger::new(rate(2));
     for _ in 0..100 {
         let ticket = begin(&mut ledger, 0, &pods(), 0, SECOND).unwrap();
@@ -106,11 +106,11 @@ fn one_that_is_in_doubt_counts_once_however_often_it_is_tried() {
     let ticket = begin(&mut ledger, 0, &pods(), 0, SECOND).unwrap();
     ledger.settle(ticket, Fate::Void, SECOND);
     delete(&mut ledger, 1, &pods(), 0, SECOND).unwrap();
-    assert!(delete(&mut ledger, 2, &pods(), 0, SECOND).is_err(), "two have counted");
+    assert!(delete(&mut ledger, 2, &pods(), 0, SECOND).is_err(), "two deletions counted");
 }
 
 #[test]
-fn a_share_is_of_what_there_was_when_the_window_began() {
+fn a_share_refers_to_the_population_when_the_window_began() {
     let (window, configmaps) = (600 * SECOND, GroupResource::parse("configmaps"));
     let mut ledger = Ledger::new(share(10, window, 0));
     // Ten percent of 95 is 9.5 and is rounded up. Deletions in the meantime do not reduce it.
@@ -130,12 +130,12 @@ fn a_share_is_of_what_there_was_when_the_window_began() {
     assert_eq!(
         delete(&mut ledger, 101, &configmaps, 1000, 500 * SECOND),
         Err(Admission::Refused),
-        "all pause"
+        "all deletions pause"
     );
 }
 
 #[test]
-fn a_type_of_few_objects_has_its_floor_and_one_of_which_nothing_is_known_too() {
+fn small_and_unknown_types_use_the_floor() {
     let mut ledger = Ledger::new(share(10, 60 * SECOND, 5));
     for number in 0..5 {
         delete(&mut ledger, number, &pods(), 6, SECOND).unwrap();
@@ -147,7 +147,7 @@ fn a_type_of_few_objects_has_its_floor_and_one_of_which_nothing_is_known_too() {
 }
 
 #[test]
-fn a_share_that_slides_on_follows_the_population() {
+fn a_sliding_window_follows_the_population() {
     let mut ledger = Ledger::new(share(50, 60 * SECOND, 0));
     for number in 0..5 {
         delete(&mut ledger, number, &pods(), 10, SECOND).unwrap();
@@ -171,5 +171,5 @@ fn memory_is_bounded_by_types_and_not_by_deletions() {
     let now = Duration::from_secs(10_000);
     let fits = (0..10_000).take_while(|number| delete(&mut ledger, 0, &of(*number), 1, now).is_ok()).count();
     assert!((4000..5000).contains(&fits), "{fits}");
-    assert!(ledger.is_engaged(), "rather than to count them no more");
+    assert!(ledger.is_engaged(), "instead of not counting more types");
 }

@@ -18,7 +18,7 @@ fn a_real_delete_remembers_the_absence_and_queues_every_dependent() {
         w.delete(&pod("a"));
         assert_eq!(w.state(&owner), OwnerState::Absent);
         w.delete(&pod("b"));
-        assert_eq!(w.state(&owner), OwnerState::Unknown, "nobody needs it any more");
+        assert_eq!(w.state(&owner), OwnerState::Unknown, "no dependent names it");
         assert!(w.partitions.iter().all(|partition| partition.stats().nodes == 0));
     }
 }
@@ -51,7 +51,7 @@ fn the_dependents_of_a_deleted_owner_are_marked_as_such() {
     let (marked, all) = cascaded(&mut w.out);
     assert_eq!((marked, all), (vec![pod("d").key().uid.to_string()], 2));
     w.see(&[&pod("e").owned(&config("never"))]);
-    assert_eq!(cascaded(&mut w.out).0, Vec::<String>::new(), "its owner may have gone long ago");
+    assert_eq!(cascaded(&mut w.out).0, Vec::<String>::new(), "the owner was not deleted by this event");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn keys_of_linked_dependents_name_their_namespace() {
 }
 
 #[test]
-fn a_delete_that_proves_nothing_has_the_owner_verified() {
+fn a_delete_event_that_proves_nothing_queues_the_owner_for_verification() {
     let mut w = World::new(1);
     w.deletes_prove = DeletesProve::Nothing;
     w.epoch = Epoch(2);
@@ -84,7 +84,7 @@ fn a_delete_that_proves_nothing_has_the_owner_verified() {
 }
 
 #[test]
-fn a_delete_of_an_object_that_was_never_seen_proves_its_absence_too() {
+fn a_delete_event_of_an_unseen_object_proves_its_absence() {
     let mut w = World::new(1);
     let owner = config("owner");
     w.see(&[&pod("a").owned(&owner)]);
@@ -96,7 +96,7 @@ fn a_delete_of_an_object_that_was_never_seen_proves_its_absence_too() {
 
 /// Rule 3.18.
 #[test]
-fn an_absence_that_all_dependents_agree_on_is_like_a_real_delete() {
+fn an_absence_that_matches_all_dependents_works_like_a_delete_event() {
     let mut w = World::new(2);
     for owner in [config("owner"), node("n")] {
         w.see(&[&pod("a").owned(&owner), &pod("b").owned(&owner)]);
@@ -104,7 +104,7 @@ fn an_absence_that_all_dependents_agree_on_is_like_a_real_delete() {
         assert_eq!(w.prove_absent(&owner), Verification::Applied);
         assert_eq!(w.queued(), ["a", "b"]);
         assert_eq!(w.state(&owner), OwnerState::Absent);
-        assert_eq!(w.snapshot_and_queue(&owner), Snapshot::Gone, "nothing is left to verify");
+        assert_eq!(w.snapshot_and_queue(&owner), Snapshot::Gone, "there is nothing to verify");
         w.delete(&pod("a"));
         w.delete(&pod("b"));
     }
@@ -123,7 +123,7 @@ fn a_virtual_node_takes_the_next_identity_while_dependents_disagree() {
     ]);
     for (name, agreeing) in [("b", "says-b"), ("c", "says-c"), ("a", "says-a"), ("b", "says-b")] {
         w.forget();
-        assert_eq!(&*w.virtual_node(&owner).identity.name, name, "in order, and round again");
+        assert_eq!(&*w.virtual_node(&owner).identity.name, name, "in order, and from the start again");
         assert_eq!(w.prove_absent(&owner), Verification::Retry);
         assert_eq!(w.queued(), [agreeing]);
         assert_eq!(w.out.absent, [owner.clone().named(name).identity()]);
@@ -150,7 +150,7 @@ fn alternates_are_ordered_by_namespace_before_name() {
 }
 
 #[test]
-fn an_identity_that_does_not_resolve_makes_room_for_the_next() {
+fn the_next_identity_is_tried_when_one_does_not_resolve() {
     let mut w = World::new(1);
     let owner = config("a").uid("owner");
     let other = OwnerReference { name: "b".into(), ..owner.reference() };
@@ -183,7 +183,7 @@ fn a_verdict_on_an_older_generation_is_discarded_and_the_key_queued_again() {
     w.delete(&owner);
     w.see(&[&a]);
     let verdict = w.partition("ns").absence_proved(&identity, generation, &mut out);
-    assert_eq!(verdict, Verification::Stale, "also after the node was made anew");
+    assert_eq!(verdict, Verification::Stale, "a new node has a new generation");
 }
 
 /// Rule 3.20.
@@ -217,7 +217,7 @@ fn an_observed_object_survives_the_absence_of_another_identity() {
 }
 
 #[test]
-fn an_absent_object_that_shows_up_alive_is_reported() {
+fn an_absent_object_that_is_observed_again_is_reported() {
     let mut w = World::new(1);
     let owner = config("owner");
     w.see(&[&pod("a").owned(&owner)]);

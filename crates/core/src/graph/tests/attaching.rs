@@ -6,11 +6,11 @@ use crate::object::*;
 
 /// Rule 3.3.
 #[test]
-fn an_owner_that_nobody_showed_becomes_virtual_and_is_queued_once() {
+fn an_unseen_owner_becomes_virtual_and_is_queued_once() {
     let mut w = World::new(1);
     let owner = config("owner");
     w.see(&[&pod("a").owned(&owner), &pod("b").owned(&owner)]);
-    assert_eq!(w.out.delete.len(), 1, "the second dependent finds it under verification");
+    assert_eq!(w.out.delete.len(), 1, "the owner is queued already");
     assert_eq!(w.queued(), ["owner"]);
     assert_eq!(w.virtual_node(&owner).identity, owner.identity());
     assert_eq!(w.partition("ns").stats().virtual_nodes, 1);
@@ -37,7 +37,7 @@ fn a_real_object_makes_its_virtual_node_observed_and_keeps_matching_dependents()
 }
 
 #[test]
-fn an_owner_that_shows_up_in_another_namespace_queues_and_reports_its_dependents() {
+fn an_owner_observed_in_another_namespace_queues_and_reports_its_dependents() {
     let mut w = World::new(1);
     let owner = obj("configmaps", "other", "owner");
     let bad = pod("bad").owned(&owner);
@@ -96,10 +96,10 @@ fn a_reference_of_another_kind_has_an_owner_node_of_its_own() {
     let owner = config("owner");
     let bad = pod("bad").with(OwnerReference { kind: "Pod".into(), ..owner.reference() });
     w.see(&[&owner, &bad]);
-    assert_eq!(w.queued(), ["owner"], "the pod of that uid is to be verified");
+    assert_eq!(w.queued(), ["owner"], "the owner pod with that uid is queued for verification");
     assert_eq!(w.prove_absent(&pod("owner")), Verification::Applied);
     assert_eq!(w.queued(), ["bad"]);
-    assert!(w.is_observed(&owner), "the real one is untouched");
+    assert!(w.is_observed(&owner), "the observed owner is unchanged");
 }
 
 #[test]
@@ -116,11 +116,11 @@ fn any_served_version_and_the_lower_case_kind_name_the_same_owner() {
 }
 
 #[test]
-fn an_invalid_scope_is_looked_at_once_and_never_a_reason_to_do_anything() {
+fn an_invalid_scope_is_evaluated_once_and_causes_no_write() {
     let mut w = World::new(1);
     let bad = node("n").owned(&config("owner"));
     w.see(&[&bad]);
-    assert_eq!(w.queued(), ["n"], "for the warning");
+    assert_eq!(w.queued(), ["n"], "queued for the warning");
     let reference = config("owner").reference();
     assert_eq!(w.reports(), [Report::InvalidScope { dependent: bad.identity(), reference }]);
     assert_eq!(w.object(&bad).references[0].owner, OwnerView::InvalidScope);
@@ -131,11 +131,11 @@ fn an_invalid_scope_is_looked_at_once_and_never_a_reason_to_do_anything() {
     w.partition("").rederive(&mut Effects::default());
     assert!(w.queued().is_empty());
     w.see(&[&bad.clone().owned(&config("second")).at(12)]);
-    assert_eq!(w.queued(), ["n"], "for another warning");
+    assert_eq!(w.queued(), ["n"], "queued for another warning");
 }
 
 #[test]
-fn a_virtual_node_goes_with_its_last_dependent() {
+fn a_virtual_node_is_removed_with_its_last_dependent() {
     let mut w = World::new(2);
     let a = pod("a").owned(&config("owner")).owned(&node("n"));
     w.see(&[&a]);

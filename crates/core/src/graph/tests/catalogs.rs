@@ -78,7 +78,7 @@ fn with_v1_unread() -> std::sync::Arc<Catalog> {
 
 /// Rule 2.7.
 #[test]
-fn a_reference_through_a_version_that_could_not_be_read_blocks_its_owner_all_the_same() {
+fn a_reference_through_an_unread_version_blocks_its_owner() {
     let mut w = World::new(1);
     let owner = widget("w");
     let through_v1 = OwnerReference { api_version: "example.com/v1".into(), ..owner.reference() };
@@ -86,7 +86,11 @@ fn a_reference_through_a_version_that_could_not_be_read_blocks_its_owner_all_the
     w.set_catalog(&with_v1_unread());
     w.see(&[&owner.clone().foreground(), &blocking]);
     assert_eq!(w.object(&owner).foreground, ForegroundProgress::PerhapsBlocked);
-    assert_eq!(w.object(&blocking).references[0].owner, OwnerView::Unresolved, "and no more than that");
+    assert_eq!(
+        w.object(&blocking).references[0].owner,
+        OwnerView::Unresolved,
+        "the reference is only unresolved"
+    );
     assert!(w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
 
     // It stops blocking, and blocks again.
@@ -106,7 +110,7 @@ fn a_reference_through_a_version_that_could_not_be_read_blocks_its_owner_all_the
 }
 
 #[test]
-fn a_reference_through_a_version_that_is_not_served_blocks_nobody() {
+fn a_reference_through_an_unserved_version_blocks_no_owner() {
     let mut w = World::new(1);
     let owner = widget("w");
     let reference = OwnerReference { block_owner_deletion: true, ..owner.reference() };
@@ -118,28 +122,32 @@ fn a_reference_through_a_version_that_is_not_served_blocks_nobody() {
 }
 
 #[test]
-fn a_type_that_goes_takes_its_nodes_along_without_deleting_their_dependents() {
+fn the_removal_of_a_type_removes_its_nodes_and_deletes_no_dependents() {
     let mut w = World::new(2);
     let (owner, cluster) = (widget("w"), thing("t"));
     let a = pod("a").owned(&owner).owned(&cluster);
     w.see(&[&owner, &cluster, &a]);
     w.forget();
     w.set_catalog(&catalog_without(&[WIDGETS, THINGS]));
-    assert!(w.is_observed(&owner), "drained first");
+    assert!(w.is_observed(&owner), "the monitor is drained first");
     w.remove_type(WIDGETS);
     w.remove_type(THINGS);
     assert!(w.out.absent.is_empty());
     let references = w.object(&a).references;
     assert_eq!(references[0].owner, OwnerView::Unresolved);
-    assert_eq!(references[1].owner, OwnerView::Remote(cluster.identity()), "partition 0 knows better");
+    assert_eq!(
+        references[1].owner,
+        OwnerView::Remote(cluster.identity()),
+        "partition 0 decides about its owners"
+    );
     assert_eq!((w.state(&owner), w.state(&cluster)), (OwnerState::Unknown, OwnerState::Unknown));
     w.forget();
     w.set_catalog(catalog());
-    assert_eq!(w.queued(), ["a", "t", "w"], "woken at once when they come back");
+    assert_eq!(w.queued(), ["a", "t", "w"], "queued at once when their types return");
 }
 
 #[test]
-fn whoever_names_an_owner_whose_type_is_gone_is_undecided_itself() {
+fn a_dependent_of_an_owner_of_a_removed_type_is_unresolved() {
     let mut w = World::new(2);
     let owner = thing("t");
     w.see(&[&pod("a").owned(&owner)]);
@@ -149,15 +157,15 @@ fn whoever_names_an_owner_whose_type_is_gone_is_undecided_itself() {
     let VirtualSnapshot { identity, generation } = w.virtual_node(&owner);
     let partition = &mut w.partitions[0];
     assert_eq!(partition.not_resolved(&identity, generation, &mut w.out), Verification::Applied);
-    assert_eq!(w.queued(), ["a"], "or nobody could see that it is undecided");
+    assert_eq!(w.queued(), ["a"], "queued, so that it is parked as unresolved");
     w.see(&[&pod("b").owned(&owner)]);
-    assert_eq!(w.queued(), ["b"], "nobody looks for the owner any more");
+    assert_eq!(w.queued(), ["b"], "the owner is not queued any more");
     w.set_catalog(catalog());
-    assert!(w.queued().contains(&"t".to_owned()), "now somebody does");
+    assert!(w.queued().contains(&"t".to_owned()), "the owner is queued when its type returns");
 }
 
 #[test]
-fn the_last_deletions_of_a_type_that_goes_still_count() {
+fn the_last_deletions_of_a_removed_type_still_count() {
     let mut w = World::new(2);
     for (owner, name) in [(widget("w"), WIDGETS), (thing("t"), THINGS)] {
         let (a, late) = (pod("a").owned(&owner), pod("late").owned(&owner));
@@ -169,7 +177,7 @@ fn the_last_deletions_of_a_type_that_goes_still_count() {
         w.delete(&owner);
         assert_eq!(w.queued(), ["a", "late"]);
         w.remove_type(name);
-        assert_eq!(w.state(&owner), OwnerState::Absent, "it does not come back with its type");
+        assert_eq!(w.state(&owner), OwnerState::Absent, "the owner does not return with its type");
         assert_ne!(w.object(&a).references[0].owner, OwnerView::Unresolved);
         w.delete(&a);
         w.delete(&late);
@@ -178,7 +186,7 @@ fn the_last_deletions_of_a_type_that_goes_still_count() {
 }
 
 #[test]
-fn a_dependent_whose_type_goes_no_longer_blocks() {
+fn a_dependent_of_a_removed_type_no_longer_blocks() {
     let mut w = World::new(2);
     let (near, far) = (config("near"), node("far"));
     w.see(&[&near.clone().foreground(), &far.clone().foreground()]);
@@ -190,7 +198,7 @@ fn a_dependent_whose_type_goes_no_longer_blocks() {
 }
 
 #[test]
-fn a_type_that_is_served_but_not_watched_any_more_has_its_owners_verified() {
+fn owners_of_a_served_type_without_a_monitor_are_verified() {
     let mut w = World::new(1);
     w.see(&[&widget("w"), &pod("a").owned(&widget("w"))]);
     w.forget();
@@ -234,7 +242,7 @@ fn a_type_that_comes_back_with_another_scope_gets_new_nodes() {
 }
 
 #[test]
-fn types_that_come_and_go_leave_nothing_behind() {
+fn types_that_come_and_go_leave_no_memory_behind() {
     let mut w = World::new(1);
     w.see(&[&widget("w"), &pod("a").owned(&widget("w"))]);
     w.delete(&pod("a"));
@@ -246,7 +254,7 @@ fn types_that_come_and_go_leave_nothing_behind() {
 }
 
 #[test]
-fn a_type_that_is_not_served_any_more_keeps_its_nodes_and_shows_nobody() {
+fn an_unserved_type_keeps_its_nodes_which_no_longer_prove_existence() {
     let mut w = World::new(2);
     let (owner, near, far) = (widget("w").at(5), config("near").at(6), node("far").at(7));
     let blocking = widget("b").blocking(&near).blocking(&far).at(8);
@@ -258,15 +266,19 @@ fn a_type_that_is_not_served_any_more_keeps_its_nodes_and_shows_nobody() {
     for id in w.sharding.all() {
         w.intake(id, Intake::TypeUnserved { resource: resource(WIDGETS), epoch: w.epoch });
     }
-    assert_eq!(w.queued(), ["b"], "it was put off until an event that does not come any more");
+    assert_eq!(w.queued(), ["b"], "it waited for an event that will not arrive");
     assert_eq!(w.object(&near).foreground, ForegroundProgress::Blocked(1));
     assert_eq!(w.object(&far).foreground, ForegroundProgress::Blocked(1));
-    assert_eq!(w.state(&owner), OwnerState::Unknown, "to be looked up");
+    assert_eq!(w.state(&owner), OwnerState::Unknown, "the owner must be looked up");
     w.partition("ns").expect_event(&blocking.key(), &ExpectedChange::Removed);
-    assert!(matches!(w.snapshot_and_queue(&blocking), Snapshot::Object(_)), "no event will come");
+    assert!(matches!(w.snapshot_and_queue(&blocking), Snapshot::Object(_)), "no event will arrive");
     w.set_catalog(&catalog_without(&[WIDGETS]));
     assert_eq!(w.state(&owner), OwnerState::Unknown);
-    assert_ne!(w.object(&child).references[0].owner, OwnerView::Unresolved, "it keeps what it means");
+    assert_ne!(
+        w.object(&child).references[0].owner,
+        OwnerView::Unresolved,
+        "the reference keeps its resolved type"
+    );
     w.set_catalog(catalog());
 
     // The type is back, and its first list has all objects.
@@ -275,6 +287,6 @@ fn a_type_that_is_not_served_any_more_keeps_its_nodes_and_shows_nobody() {
     w.forget();
     w.list(WIDGETS, 20, &[&owner]);
     assert!(w.is_observed(&owner));
-    assert_eq!(w.queued(), ["far", "near"], "nothing blocks them any more");
+    assert_eq!(w.queued(), ["far", "near"], "no dependent blocks them");
     assert_eq!(w.object(&near).foreground, ForegroundProgress::Unblocked);
 }

@@ -32,7 +32,7 @@ fn chain(objects: u32) -> Partition {
 }
 
 #[test]
-fn of_a_large_graph_no_page_is_larger_than_what_was_asked_for() {
+fn no_page_of_a_large_graph_exceeds_the_requested_size() {
     const OBJECTS: u32 = 20_000;
     const PLACES: usize = 1000;
     let partition = chain(OBJECTS);
@@ -62,7 +62,7 @@ fn of_a_large_graph_no_page_is_larger_than_what_was_asked_for() {
 }
 
 #[test]
-fn pages_go_on_where_they_ended_while_objects_come_and_go() {
+fn pages_continue_while_objects_come_and_go() {
     let mut w = World::new(1);
     let owner = config("owner");
     let pods: Vec<Obj> = (0..9).map(|n| pod(&format!("p{n}")).owned(&owner)).collect();

@@ -62,7 +62,7 @@ fn flood(refer: impl Fn(u64) -> OwnerReference) -> u64 {
 }
 
 #[test]
-fn crafted_uids_cost_the_graph_no_more_than_random_ones() {
+fn crafted_uids_cost_the_graph_no_more_than_random_uids() {
     let usual = flood(|number| reference("ConfigMap", "owner", &crafted::random(number)));
     for (family, make) in crafted::FAMILIES {
         let cost = flood(|number| reference("ConfigMap", "owner", &make(number)));

@@ -5,7 +5,7 @@ use crate::graph::testing::world::*;
 use crate::graph::*;
 
 #[test]
-fn a_blocked_owner_queues_what_blocks_it_and_is_not_deleting_dependents_itself() {
+fn a_blocked_owner_queues_its_blocking_dependents_that_are_not_deleting_dependents() {
     let mut w = World::new(1);
     let owner = config("owner");
     w.see(&[
@@ -21,7 +21,7 @@ fn a_blocked_owner_queues_what_blocks_it_and_is_not_deleting_dependents_itself()
 }
 
 #[test]
-fn an_owner_is_woken_when_the_last_blocking_dependent_goes_and_not_before() {
+fn an_owner_is_queued_only_when_the_last_blocking_dependent_is_gone() {
     let mut w = World::new(2);
     for owner in [config("owner"), node("n")] {
         w.see(&[&owner.clone().foreground(), &pod("a").blocking(&owner), &pod("b").blocking(&owner)]);
@@ -36,7 +36,7 @@ fn an_owner_is_woken_when_the_last_blocking_dependent_goes_and_not_before() {
 }
 
 #[test]
-fn an_owner_is_woken_when_all_that_blocks_it_is_deleting_dependents() {
+fn an_owner_is_queued_when_all_blocking_dependents_are_deleting_dependents() {
     let mut w = World::new(2);
     for owner in [config("owner"), node("n")] {
         let (a, b) = (pod("a").blocking(&owner), pod("b").blocking(&owner));
@@ -47,25 +47,25 @@ fn an_owner_is_woken_when_all_that_blocks_it_is_deleting_dependents() {
         w.see(&[&b.clone().foreground().at(11)]);
         assert!(w.queued().contains(&owner.facts.name.to_string()));
         w.delete(&a);
-        assert!(w.queued().is_empty(), "that changes nothing for it");
+        assert!(w.queued().is_empty(), "the owner is not affected");
         w.delete(&b);
         w.delete(&owner);
     }
 }
 
 #[test]
-fn an_owner_is_woken_when_what_remains_is_deleting_dependents() {
+fn an_owner_is_queued_when_the_remaining_dependents_are_deleting_dependents() {
     let mut w = World::new(1);
     let owner = config("owner");
     let deep = pod("deep").blocking(&owner).foreground();
     w.see(&[&owner.clone().foreground(), &pod("a").blocking(&owner), &deep]);
     w.forget();
     w.delete(&pod("a"));
-    assert_eq!(w.queued(), ["owner"], "the rest may be a cycle");
+    assert_eq!(w.queued(), ["owner"], "the remaining dependents may form a cycle");
 }
 
 #[test]
-fn what_was_kept_although_its_owner_waited_is_looked_at_when_the_owner_no_longer_does() {
+fn dependents_kept_for_a_solid_owner_are_queued_when_a_waiting_owner_stops_waiting() {
     let mut w = World::new(2);
     for owner in [config("owner"), node("n")] {
         // Kept for another reason, for example a reference of invalid scope.
@@ -127,18 +127,18 @@ fn a_cycle_of_foreground_deletions_is_deadlocked_and_a_chain_is_not() {
 }
 
 #[test]
-fn whoever_closes_a_cycle_is_woken() {
+fn the_object_that_closes_a_cycle_is_queued() {
     let mut w = World::new(1);
     let (a, b) = (config("a"), config("b"));
     w.see(&[&a.clone().foreground(), &b.clone().blocking(&a).foreground()]);
     w.forget();
     w.see(&[&a.clone().blocking(&b).foreground().at(11)]);
-    assert_eq!(w.queued(), ["a"], "by a new reference");
+    assert_eq!(w.queued(), ["a"], "a new reference queues it");
     assert_eq!(w.object(&a).foreground, ForegroundProgress::Deadlocked);
 }
 
 #[test]
-fn a_possible_cycle_is_shown_to_the_worker() {
+fn a_snapshot_reports_a_possible_cycle() {
     let mut w = World::new(1);
     let (owner, middle) = (config("owner"), config("middle"));
     w.see(&[&owner.clone().foreground(), &middle.clone().owned(&owner), &pod("leaf").owned(&middle)]);
@@ -149,7 +149,7 @@ fn a_possible_cycle_is_shown_to_the_worker() {
 }
 
 #[test]
-fn a_dependent_in_another_namespace_blocks_nobody() {
+fn a_dependent_in_another_namespace_blocks_no_owner() {
     let mut w = World::new(1);
     let owner = config("owner");
     w.see(&[&owner.clone().foreground(), &obj("pods", "other", "bad").blocking(&owner)]);

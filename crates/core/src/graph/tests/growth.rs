@@ -88,7 +88,7 @@ fn shown(objects: &[Obj]) -> Bed {
 }
 
 #[test]
-fn a_chain_in_the_foreground_takes_as_long_as_it_is_from_either_end() {
+fn a_foreground_deletion_of_a_chain_takes_linear_time_from_either_end() {
     let delete = |length: usize, order: &dyn Fn(usize) -> usize| {
         let objects = chain(length);
         let mut bed = shown(&objects);
@@ -111,7 +111,7 @@ fn a_chain_in_the_foreground_takes_as_long_as_it_is_from_either_end() {
 }
 
 #[test]
-fn a_collector_that_starts_amid_a_chain_in_the_foreground_takes_as_long_as_it_is() {
+fn a_restart_during_a_foreground_deletion_of_a_chain_takes_linear_time() {
     for length in [1_000, 100_000] {
         grows_with(length, |length| {
             let objects: Vec<Obj> = chain(length).into_iter().map(Obj::foreground).collect();
@@ -130,7 +130,7 @@ fn a_collector_that_starts_amid_a_chain_in_the_foreground_takes_as_long_as_it_is
 }
 
 #[test]
-fn a_ring_in_the_foreground_takes_as_long_as_it_is() {
+fn a_foreground_deletion_of_a_cycle_takes_linear_time() {
     grows_with(2_000, |length| {
         let mut objects = chain(length);
         objects[0] = member(0).blocking(&member(length - 1));
@@ -141,20 +141,20 @@ fn a_ring_in_the_foreground_takes_as_long_as_it_is() {
                 bed.see(&object.clone().foreground().at(11));
                 deadlocked.extend(bed.work());
             }
-            assert!(!deadlocked.is_empty(), "whoever closes it finds it");
+            assert!(!deadlocked.is_empty(), "the object that closes the cycle finds it");
             // Another replica becomes the leader before anything was done.
             bed.partition.rederive(&mut bed.out);
-            assert_eq!(bed.work().len(), length, "all of them are in it");
+            assert_eq!(bed.work().len(), length, "all objects are in the cycle");
             let opened = objects[7].clone().unowned().owned(&objects[6]).foreground().at(12);
             bed.see(&opened);
             bed.partition.rederive(&mut bed.out);
-            assert!(bed.work().is_empty(), "it is open");
+            assert!(bed.work().is_empty(), "the cycle is broken");
         })
     });
 }
 
 #[test]
-fn all_pages_of_dependents_take_as_long_as_there_are_dependents() {
+fn reading_all_pages_of_dependents_takes_linear_time() {
     let read = |count: usize, goes: &dyn Fn(usize) -> bool| {
         let owner = member(0);
         let objects: Vec<Obj> = (1..=count).map(|number| member(number).owned(&owner)).collect();
@@ -178,7 +178,7 @@ fn all_pages_of_dependents_take_as_long_as_there_are_dependents() {
                 }
             }
         });
-        assert_eq!(seen, count, "each once");
+        assert_eq!(seen, count, "each is returned once");
         steps
     };
     grows_with(20_000, |count| read(count, &|_| true));
@@ -187,7 +187,7 @@ fn all_pages_of_dependents_take_as_long_as_there_are_dependents() {
 }
 
 #[test]
-fn a_dependent_that_names_its_owner_thousands_of_times_is_shown_once() {
+fn a_dependent_that_names_its_owner_thousands_of_times_is_returned_once() {
     grows_with(2_000, |count| {
         let owner = member(0);
         let fat = |number: usize| {
@@ -238,7 +238,7 @@ fn rewritten(count: usize, of: PartitionId, reference: impl Fn(usize) -> OwnerRe
 }
 
 #[test]
-fn an_object_with_thousands_of_owners_takes_as_long_as_it_has_references() {
+fn an_object_with_thousands_of_owners_takes_linear_time() {
     let of = |kind: &str, name: String, uid: String| OwnerReference {
         api_version: "v1".into(),
         kind: kind.into(),
@@ -256,7 +256,7 @@ fn an_object_with_thousands_of_owners_takes_as_long_as_it_has_references() {
 }
 
 #[test]
-fn an_object_with_thousands_of_owners_in_the_foreground_takes_as_long_as_it_has_references() {
+fn a_foreground_deletion_of_thousands_of_owners_takes_linear_time() {
     grows_with(1_000, |count| {
         let owners: Vec<Obj> = (1..=count).map(|number| member(number).foreground()).collect();
         let mut bed = shown(&owners);
@@ -266,13 +266,17 @@ fn an_object_with_thousands_of_owners_in_the_foreground_takes_as_long_as_it_has_
             bed.see(&blocking.clone().foreground().at(11));
             bed.see(&blocking.clone().unowned().at(12));
             let woken = bed.out.delete.iter().filter(|key| **key != member(0).key()).count();
-            assert_eq!(woken, 2 * count, "each when all that blocks it deletes, and when nothing does");
+            assert_eq!(
+                woken,
+                2 * count,
+                "once when all blocking dependents are deleting dependents, and once when none is left"
+            );
         })
     });
 }
 
 #[test]
-fn dependents_that_disagree_about_their_owner_take_as_long_as_there_are_of_them() {
+fn dependents_that_disagree_about_their_owner_take_linear_time() {
     // The owner is looked up with backoff, a number of times.
     grows_with(5_000, |count| {
         let owner = OwnerReference { name: "o".into(), ..member(0).reference() };
@@ -286,7 +290,7 @@ fn dependents_that_disagree_about_their_owner_take_as_long_as_there_are_of_them(
                 let Snapshot::Virtual(VirtualSnapshot { identity, generation }) =
                     bed.partition.snapshot_and_queue(&member(0).key(), &mut bed.out)
                 else {
-                    panic!("nobody has shown it")
+                    panic!("no monitor shows the owner")
                 };
                 let verdict = bed.partition.absence_proved(&identity, generation, &mut bed.out);
                 assert_eq!(verdict, Verification::Retry);

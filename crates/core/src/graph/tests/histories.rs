@@ -37,7 +37,7 @@ fn essence(world: &World) -> Dump {
 proptest! {
     /// Rule 3.21.
     #[test]
-    fn any_interleaving_and_any_repetition_ends_in_the_same_graph(
+    fn any_interleaving_and_repetition_gives_the_same_graph(
         steps in steps(false),
         picks in prop::collection::vec(0..OBJECTS, 1..30),
         from in any::<prop::sample::Index>(),

@@ -26,7 +26,11 @@ fn a_large_object_is_queued_once_and_its_owners_are_not() {
     assert_eq!(world.out.delete.len(), 1);
     assert_eq!(world.queued(), ["large"]);
     world.see(&[&naming("small", 2)]);
-    assert_eq!(world.queued(), ["owner-0000", "owner-0001"], "its author may have named them first");
+    assert_eq!(
+        world.queued(),
+        ["owner-0000", "owner-0001"],
+        "the small object may name them before the large one"
+    );
 }
 
 #[test]
@@ -38,16 +42,16 @@ fn thousands_of_unresolved_references_queue_their_object_once() {
 }
 
 #[test]
-fn an_owner_of_a_small_object_is_queued_once_whoever_comes_later() {
+fn an_owner_of_a_small_object_is_queued_once() {
     let mut world = World::new(1);
     world.see(&[&pod("small").owned(&nobody(0))]);
     assert_eq!(world.queued(), ["owner-0000"]);
     world.see(&[&pod("another").owned(&nobody(0))]);
-    assert_eq!(world.queued(), [""; 0], "it is queued");
+    assert_eq!(world.queued(), [""; 0], "the large object is queued itself");
     world.see(&[&large("large")]);
     assert_eq!(world.queued(), ["large"]);
     world.see(&[&pod("last").owned(&nobody(1))]);
-    assert_eq!(world.queued(), ["owner-0001"], "only the large one has named it before");
+    assert_eq!(world.queued(), ["owner-0001"], "only the large object named it before");
 }
 
 #[test]
@@ -61,7 +65,7 @@ fn owners_that_a_large_object_leaves_behind_are_queued() {
 
 /// For example when a replica becomes the leader.
 #[test]
-fn what_is_derived_anew_is_a_large_object_and_not_each_of_its_owners() {
+fn rederiving_work_queues_a_large_object_and_not_its_owners() {
     let mut world = World::new(1);
     world.see(&[&large("large"), &naming("small", 1)]);
     world.queued();
@@ -71,7 +75,7 @@ fn what_is_derived_anew_is_a_large_object_and_not_each_of_its_owners() {
 }
 
 #[test]
-fn only_a_small_object_is_looked_at_as_such() {
+fn a_small_snapshot_is_only_taken_of_a_small_object() {
     let mut world = World::new(1);
     let (small, large) = (naming("small", LARGE), large("large"));
     world.see(&[&small, &large]);

@@ -5,7 +5,7 @@ use crate::graph::*;
 
 /// Rule 1.16.
 #[test]
-fn an_object_that_a_list_does_not_show_is_gone() {
+fn an_object_missing_from_a_list_is_gone() {
     let mut w = World::new(2);
     let owner = config("owner");
     w.see(&[&owner, &config("kept"), &pod("a").owned(&owner)]);
@@ -24,7 +24,7 @@ fn an_object_newer_than_the_list_is_alive() {
     w.list("configmaps", 20, &[]);
     assert!(w.is_observed(&owner) && w.queued().is_empty());
     w.list("configmaps", 21, &[]);
-    assert_eq!(w.state(&owner), OwnerState::Absent, "not greater");
+    assert_eq!(w.state(&owner), OwnerState::Absent, "its version is not greater than the list's");
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn a_list_whose_version_cannot_be_compared_proves_nothing() {
     let owner = config("owner");
     w.see(&[&owner, &pod("a").owned(&owner), &config("leaf")]);
     w.list("configmaps", 0, &[]);
-    assert_eq!(w.queued(), ["owner"], "to be verified");
+    assert_eq!(w.queued(), ["owner"], "queued for verification");
     assert_eq!(w.snapshot_and_queue(&config("leaf")), Snapshot::Gone);
 }
 
@@ -50,7 +50,7 @@ fn the_same_name_with_another_uid_is_another_object() {
 }
 
 #[test]
-fn an_older_object_in_a_list_is_still_there() {
+fn an_object_with_an_older_version_in_a_list_still_exists() {
     let mut w = World::new(1);
     w.see(&[&config("c").at(11)]);
     w.list("configmaps", 20, &[&config("c").at(10)]);
@@ -60,23 +60,23 @@ fn an_older_object_in_a_list_is_still_there() {
 /// A deletion may be repeated while no watch runs. It must not be taken for the first, whose work is
 /// done.
 #[test]
-fn a_list_does_not_hide_that_a_finalizer_went_and_came_back() {
+fn a_list_does_not_hide_a_finalizer_that_was_removed_and_added_again() {
     let mut w = World::new(1);
     let (held, kept) = (config("held").foreground(), config("kept").orphaning());
     w.see(&[&held, &kept]);
     w.forget();
     w.see(&[&held.clone().at(15), &kept.clone().at(15)]);
-    assert!(w.queued().is_empty() && w.queued_orphaning().is_empty(), "a watch hides nothing");
+    assert!(w.queued().is_empty() && w.queued_orphaning().is_empty(), "a watch shows every change");
     w.list("configmaps", 20, &[&held.clone().at(16), &kept.clone().at(15)]);
     assert_eq!(w.queued(), ["held"]);
-    assert!(w.queued_orphaning().is_empty(), "nothing has happened to it");
+    assert!(w.queued_orphaning().is_empty(), "it has not changed");
     w.list("configmaps", 30, &[&held.at(16), &kept.at(25)]);
     assert_eq!(w.queued_orphaning(), ["kept"]);
 }
 
 /// A live read in between found the owner solid, so the dependent was kept.
 #[test]
-fn a_list_does_not_hide_that_an_owner_was_solid_for_a_while() {
+fn a_list_does_not_hide_an_owner_that_was_solid_in_between() {
     let mut w = World::new(2);
     for (owner, name) in [(config("owner"), "configmaps"), (node("n"), "nodes")] {
         let owner = owner.foreground();
@@ -84,7 +84,7 @@ fn a_list_does_not_hide_that_an_owner_was_solid_for_a_while() {
         w.see(&[&owner, &kept, &goes]);
         w.forget();
         w.list(name, 20, &[&owner]);
-        assert!(w.queued().is_empty(), "nothing has happened to it");
+        assert!(w.queued().is_empty(), "it has not changed");
         w.list(name, 30, &[&owner.clone().at(25)]);
         assert_eq!(w.queued(), ["kept", &*owner.facts.name]);
         [&kept, &goes, &owner].into_iter().for_each(|one| w.delete(one));
@@ -92,7 +92,7 @@ fn a_list_does_not_hide_that_an_owner_was_solid_for_a_while() {
 }
 
 #[test]
-fn a_type_is_synced_from_its_first_complete_list_of_an_epoch_on() {
+fn a_type_is_synced_after_the_first_complete_list_of_an_epoch() {
     let mut w = World::unsynced(1);
     let resource = resource("configmaps").group_resource.clone();
     let owner = config("owner");
@@ -100,13 +100,13 @@ fn a_type_is_synced_from_its_first_complete_list_of_an_epoch_on() {
     assert_eq!(w.state(&owner), OwnerState::Unknown);
     let end = WatchEvent::InitDone { resource_version: None };
     w.change(&owner, end);
-    assert!(!w.partition("ns").is_synced(&resource), "an end without a beginning");
+    assert!(!w.partition("ns").is_synced(&resource), "a list that never began");
     w.list("configmaps", 20, &[&owner]);
     assert!(w.partition("ns").is_synced(&resource) && w.is_observed(&owner));
     w.epoch = Epoch(2);
     w.start("configmaps");
     assert!(!w.partition("ns").is_synced(&resource));
-    assert_eq!(w.state(&owner), OwnerState::Unknown, "kept, but it proves nothing yet");
+    assert_eq!(w.state(&owner), OwnerState::Unknown, "kept, but not proof until the list is complete");
     w.list("configmaps", 20, &[&owner]);
     assert!(w.is_observed(&owner));
 }
@@ -128,7 +128,11 @@ fn batches_of_another_epoch_or_of_no_monitor_are_discarded() {
         epoch: Epoch(1),
         deletes_prove: DeletesProve::Absence,
     };
-    assert_eq!(w.intake(PartitionId(1), started), IntakeOutcome::Stale, "an older monitor never takes over");
+    assert_eq!(
+        w.intake(PartitionId(1), started),
+        IntakeOutcome::Stale,
+        "an older monitor never replaces a newer one"
+    );
     w.epoch = Epoch(2);
     assert_eq!(w.change(&a, WatchEvent::Apply(a.facts.clone())), IntakeOutcome::Applied);
     w.remove_type("configmaps");
@@ -137,7 +141,7 @@ fn batches_of_another_epoch_or_of_no_monitor_are_discarded() {
 }
 
 #[test]
-fn the_end_of_an_older_monitor_does_not_touch_its_successor() {
+fn the_end_of_an_older_monitor_does_not_affect_its_successor() {
     let mut w = World::new(1);
     w.epoch = Epoch(2);
     w.start("configmaps");

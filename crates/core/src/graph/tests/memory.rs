@@ -7,7 +7,7 @@ fn from(objects: &[Obj], first: usize) -> Vec<&Obj> {
 }
 
 #[test]
-fn a_partition_that_was_large_is_small_again() {
+fn a_partition_frees_the_memory_of_removed_objects() {
     let mut world = World::new(1);
     let empty = world.partition("ns").stats().bytes;
     let owners: Vec<Obj> = (0..2000).map(|number| config(&format!("owner-{number}"))).collect();

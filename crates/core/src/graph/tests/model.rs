@@ -218,7 +218,7 @@ fn view(state: &OwnerState) -> Status {
 
 proptest! {
     #[test]
-    fn the_graph_agrees_with_the_naive_model_and_wakes_whom_it_must(
+    fn the_graph_agrees_with_the_naive_model_and_queues_all_necessary_keys(
         steps in steps(true),
         namespaced in 1..3_u16,
     ) {

@@ -16,7 +16,7 @@ fn disturb(w: &mut World, number: u64, found: Option<u64>) {
 
 /// An absence that was proved before watches broke has to be proved again.
 #[test]
-fn what_was_proved_absent_is_to_be_proved_again_after_watches_broke() {
+fn absences_must_be_proved_again_after_a_disturbance() {
     let mut w = World::new(2);
     let owner = config("o").at(5);
     w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
@@ -25,16 +25,16 @@ fn what_was_proved_absent_is_to_be_proved_again_after_watches_broke() {
     w.forget();
     disturb(&mut w, 1, None);
     assert_eq!(w.state(&owner), OwnerState::Unknown);
-    assert_eq!(w.queued(), ["o"], "to be looked up");
+    assert_eq!(w.queued(), ["o"], "the owner must be looked up");
     w.prove_absent(&owner);
     assert_eq!((w.state(&owner), w.queued()), (OwnerState::Absent, vec!["p".to_owned()]));
     disturb(&mut w, 1, Some(8));
-    assert_eq!(w.state(&owner), OwnerState::Absent, "nothing broke again");
+    assert_eq!(w.state(&owner), OwnerState::Absent, "there was no further disturbance");
 }
 
 /// An owner that was proved absent and whose type is no longer served cannot be looked up.
 #[test]
-fn an_absent_owner_of_a_type_that_went_is_absent_again_when_the_type_is_proved_gone_again() {
+fn a_renewed_proof_that_a_type_is_gone_renews_the_absence_of_its_owners() {
     let mut w = World::new(1);
     let owner = obj("widgets.example.com", "ns", "o").at(5);
     w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
@@ -54,16 +54,16 @@ fn an_absent_owner_of_a_type_that_went_is_absent_again_when_the_type_is_proved_g
     };
     for proved_under in [None, Some(0)] {
         w.intake(PartitionId(1), gone(proved_under));
-        assert_eq!(w.state(&owner), OwnerState::Unknown, "it may be back with its objects");
+        assert_eq!(w.state(&owner), OwnerState::Unknown, "the type may be back with its objects");
     }
     w.intake(PartitionId(1), gone(Some(1)));
-    assert_eq!(w.state(&owner), OwnerState::Absent, "nobody has brought it back");
+    assert_eq!(w.state(&owner), OwnerState::Absent, "the type is not back");
     assert!(w.queued().contains(&"p".to_owned()));
 }
 
 /// The last deletions of a removed type, after the watches of other types broke.
 #[test]
-fn an_owner_that_was_seen_to_go_with_its_type_is_absent_when_the_type_is_proved_gone() {
+fn an_owner_deleted_with_its_type_is_absent_when_the_type_is_proved_gone() {
     let mut w = World::new(1);
     let owner = obj("widgets.example.com", "ns", "o").at(5);
     w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
@@ -77,7 +77,7 @@ fn an_owner_that_was_seen_to_go_with_its_type_is_absent_when_the_type_is_proved_
 
 /// A deletion that was read from a watch before it broke, and one after.
 #[test]
-fn a_deletion_proves_only_what_happened_after_the_store_was_found_again() {
+fn a_deletion_is_proof_only_after_the_version_found_after_the_disturbance() {
     for (found, version, proved) in
         [(None, 9, false), (Some(8), 7, false), (Some(8), 8, true), (Some(8), 9, true)]
     {
@@ -99,7 +99,7 @@ fn a_deletion_proves_only_what_happened_after_the_store_was_found_again() {
 }
 
 #[test]
-fn no_event_is_expected_of_what_was_written_before_watches_broke() {
+fn writes_before_a_disturbance_await_no_event() {
     let mut w = World::new(1);
     let (owner, child) = (config("o").at(5), pod("p").owned(&config("o")).at(6));
     w.see(&[&owner, &child]);
@@ -107,7 +107,7 @@ fn no_event_is_expected_of_what_was_written_before_watches_broke() {
     assert_eq!(w.snapshot_and_queue(&child), Snapshot::AwaitsEvent);
     w.forget();
     disturb(&mut w, 1, None);
-    assert_eq!(w.queued(), ["p"], "somebody was put off");
+    assert_eq!(w.queued(), ["p"], "the key that waited is queued");
     assert!(matches!(w.snapshot_and_queue(&child), Snapshot::Object(_)));
 }
 
@@ -121,12 +121,12 @@ fn an_object_that_a_list_shows_at_a_lower_version_proves_a_restore() {
     w.list("pods", 1_000_000, &[&child]);
     let proof = w.out.restored.take().expect("a proof");
     assert!(proof.contains("pods") && proof.contains("version 6, 9 had been seen"), "{proof}");
-    assert!(w.object(&child).references.is_empty(), "the list is taken as it is");
+    assert!(w.object(&child).references.is_empty(), "the list is applied");
     assert_eq!(w.object(&child).resource_version, child.facts.resource_version);
 }
 
 #[test]
-fn a_watch_that_repeats_itself_and_a_list_of_unknown_age_prove_no_restore() {
+fn a_repeated_event_and_a_list_of_unknown_version_prove_no_restore() {
     let mut w = World::new(1);
     let child = pod("p").at(6);
     w.see(&[&child.clone().at(9), &child]);
@@ -138,7 +138,7 @@ fn a_watch_that_repeats_itself_and_a_list_of_unknown_age_prove_no_restore() {
 
 /// Versions of aggregated APIs may be arbitrary.
 #[test]
-fn an_aggregated_api_is_taken_as_it_shows_itself() {
+fn an_older_version_from_an_aggregated_api_is_accepted() {
     let mut w = World::unsynced(1);
     w.deletes_prove = DeletesProve::Nothing;
     w.epoch = Epoch(2);
@@ -146,16 +146,16 @@ fn an_aggregated_api_is_taken_as_it_shows_itself() {
     let (late, early) = (pod("p").at(1_700_000_000), pod("p").owned(&config("o")).at(3));
     w.list("pods", 1_700_000_001, &[&late]);
     w.list("pods", 4, &[&early]);
-    assert_eq!(w.out.restored, None, "no proof of anything");
+    assert_eq!(w.out.restored, None, "versions of aggregated APIs prove nothing");
     assert_eq!(w.object(&early).references.len(), 1);
     w.see(&[&late]);
-    assert!(w.object(&late).references.is_empty(), "by a watch, too");
+    assert!(w.object(&late).references.is_empty(), "a watch is applied, too");
     // Its watch and its answers to writes use different versions.
     w.partition("ns")
         .expect_event(&late.key(), &ExpectedChange::Version(ResourceVersion::number(1_800_000_000)));
     assert_eq!(w.snapshot_and_queue(&late), Snapshot::AwaitsEvent);
     w.see(&[&early]);
-    assert!(matches!(w.snapshot_and_queue(&early), Snapshot::Object(_)), "any event will do");
+    assert!(matches!(w.snapshot_and_queue(&early), Snapshot::Object(_)), "any event ends the wait");
 }
 
 /// The API server itself now serves an API that an aggregated server used to serve. Their versions
@@ -180,23 +180,23 @@ fn another_server_of_a_type_proves_no_restore_and_no_absence() {
     assert!(w.is_observed(&owner));
     assert_eq!((w.state(&gone), w.queued()), (OwnerState::Unknown, vec!["gone".to_owned()]));
     w.list("configmaps", 22, &[&owner.at(9)]);
-    assert!(w.out.restored.is_some(), "from now on they are");
+    assert!(w.out.restored.is_some(), "versions are comparable from now on");
 }
 
 /// Its dependents no longer count as orphaned, because it may be deleted again with another policy
 /// (rule 5.12).
 #[test]
-fn an_object_that_is_back_alive_is_told() {
+fn a_returned_object_is_reported() {
     let mut w = World::new(1);
     let owner = config("o").at(5);
     w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
     w.delete(&owner.clone().at(7));
     w.forget();
     w.see(&[&owner]);
-    assert!(w.out.revived.is_empty(), "a watch repeats itself");
+    assert!(w.out.revived.is_empty(), "a watch may repeat an event");
     w.delete(&owner.clone().at(7));
     w.list("configmaps", 9, &[&owner.clone().foreground()]);
-    assert!(w.out.revived.is_empty(), "it goes");
+    assert!(w.out.revived.is_empty(), "it is being deleted");
     w.delete(&owner.clone().at(9));
     w.list("configmaps", 10, &[&owner]);
     assert_eq!(w.out.revived, [owner.identity()]);

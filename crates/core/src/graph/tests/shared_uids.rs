@@ -24,7 +24,7 @@ fn an_object_served_twice_counts_once_and_is_handled_under_its_least_name() {
         assert!(w.reports().is_empty());
         w.forget();
         assert_eq!(w.snapshot_and_queue(&first), Snapshot::Gone);
-        assert_eq!(w.out.delete, [old("i").key()], "a key from before leads on");
+        assert_eq!(w.out.delete, [old("i").key()], "an earlier key leads to the primary");
         w.delete(&first);
         w.delete(&second);
         w.delete(&owner);
@@ -33,7 +33,7 @@ fn an_object_served_twice_counts_once_and_is_handled_under_its_least_name() {
 }
 
 #[test]
-fn the_dependents_of_an_object_served_twice_are_those_of_both_views() {
+fn an_object_served_twice_has_the_dependents_of_both_views() {
     let mut w = World::new(1);
     w.see(&[&old("i"), &new("i"), &pod("a").owned(&old("i")), &pod("b").blocking(&new("i"))]);
     w.forget();
@@ -60,13 +60,13 @@ fn an_object_served_twice_that_owns_itself_does_not_block_itself() {
 }
 
 #[test]
-fn the_next_view_takes_over_when_the_first_type_goes() {
+fn the_next_view_becomes_primary_when_the_first_type_is_removed() {
     for owner in [config("owner"), node("n")] {
         let mut w = World::new(2);
         w.see(&[&old("i").blocking(&owner), &new("i").blocking(&owner), &owner.clone().foreground()]);
         w.forget();
         w.remove_type("ingresses.extensions");
-        assert!(w.out.delete.contains(&new("i").key()), "the keys under the old name lead nowhere");
+        assert!(w.out.delete.contains(&new("i").key()), "keys under the old name find no node");
         assert_eq!(w.object(&owner).foreground, ForegroundProgress::Blocked(1));
         w.forget();
         w.delete(&new("i"));
@@ -75,7 +75,7 @@ fn the_next_view_takes_over_when_the_first_type_goes() {
 }
 
 #[test]
-fn an_object_served_twice_is_deleted_once_whichever_watch_says_so_first() {
+fn an_object_served_twice_is_deleted_once_in_either_order_of_events() {
     for (first, second) in [(old("i"), new("i")), (new("i"), old("i"))] {
         let mut w = World::new(1);
         let owner = config("owner");
@@ -100,6 +100,6 @@ fn any_other_shared_uid_is_a_collision_reported_once() {
     assert!(w.reports().is_empty());
     assert!(w.is_observed(&a) && w.is_observed(&b));
     w.delete(&b);
-    assert!(w.queued().is_empty(), "the other one's dependents are not concerned");
+    assert!(w.queued().is_empty(), "dependents of the other object are not affected");
     assert!(w.is_observed(&a));
 }

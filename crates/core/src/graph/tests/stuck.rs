@@ -36,13 +36,13 @@ impl World {
 }
 
 #[test]
-fn an_owner_in_the_foreground_waits_since_it_is_blocked_and_names_what_blocks_it() {
+fn a_blocked_owner_is_stuck_and_lists_its_blocking_dependents() {
     let mut w = World::new(2);
     let owner = config("owner");
     let pods: Vec<Obj> = (0..5).map(|n| pod(&format!("p{n}")).blocking(&owner)).collect();
     w.see(&[&owner]);
     w.see(&pods.iter().collect::<Vec<_>>());
-    assert_eq!(w.waiting(1, &all()), [], "it is alive");
+    assert_eq!(w.waiting(1, &all()), [], "it is not being deleted");
     w.see(&[&owner.foreground().at(20)]);
     assert_eq!(w.waiting(2, &all()), [("owner".to_owned(), StuckCause::Blocked, 0)]);
     assert_eq!(w.waiting(7, &all()), [("owner".to_owned(), StuckCause::Blocked, 5)]);
@@ -57,7 +57,7 @@ fn an_owner_in_the_foreground_waits_since_it_is_blocked_and_names_what_blocks_it
 }
 
 #[test]
-fn an_owner_in_partition_0_names_what_blocks_it_from_afar() {
+fn an_owner_in_partition_0_lists_blocking_dependents_of_other_partitions() {
     let mut w = World::new(2);
     let owner = node("n");
     w.see(&[&owner.clone().foreground(), &pod("p").blocking(&owner)]);
@@ -77,16 +77,20 @@ fn a_reference_of_invalid_scope_is_listed_until_it_goes() {
     let stuck = w.partition("").stuck_objects(seconds(3), &all()).objects.remove(0);
     assert_eq!(stuck.detail, StuckDetail::InvalidScope { count: 1, some: vec![config("owner").reference()] });
     w.see(&[&thing.clone().terminating().at(12)]);
-    assert_eq!(w.waiting(4, &all()), [], "it goes, whatever it names");
+    assert_eq!(w.waiting(4, &all()), [], "it is being deleted, whatever it names");
     w.see(&[&thing.clone().at(13)]);
-    assert_eq!(w.waiting(5, &all()), [("thing".to_owned(), StuckCause::InvalidScope, 0)], "another time");
+    assert_eq!(
+        w.waiting(5, &all()),
+        [("thing".to_owned(), StuckCause::InvalidScope, 0)],
+        "the waiting time starts over"
+    );
     w.see(&[&thing.unowned().at(14)]);
     assert_eq!(w.waiting(6, &all()), []);
-    assert!(w.partition("").invalid_scope_candidates.is_empty(), "nothing is left behind");
+    assert!(w.partition("").invalid_scope_candidates.is_empty(), "no candidate is left");
 }
 
 #[test]
-fn a_slot_that_is_used_again_does_not_inherit_how_long_its_last_user_waited() {
+fn a_reused_slot_does_not_inherit_the_waiting_time() {
     let mut w = World::new(1);
     let thing = |name| obj("things.example.com", "", name).owned(&config("owner"));
     w.see(&[&thing("first")]);
@@ -97,7 +101,7 @@ fn a_slot_that_is_used_again_does_not_inherit_how_long_its_last_user_waited() {
 }
 
 #[test]
-fn a_write_whose_event_does_not_come_is_mentioned_after_a_while_and_only_if_it_holds_something_up() {
+fn a_write_without_an_event_is_stuck_after_a_while_if_work_waits_for_it() {
     let mut w = World::new(1);
     w.see(&[&pod("a"), &pod("b")]);
     for written in ["a", "b"] {
@@ -113,7 +117,7 @@ fn a_write_whose_event_does_not_come_is_mentioned_after_a_while_and_only_if_it_h
 }
 
 #[test]
-fn all_are_counted_and_the_longest_waits_named() {
+fn all_stuck_objects_are_counted_and_the_oldest_are_named() {
     let mut w = World::new(1);
     for number in 0..5 {
         let (owner, place) = (config(&format!("o{number}")), ["a", "b"][number % 2]);

@@ -28,7 +28,7 @@ fn an_older_version_is_ignored() {
 }
 
 #[test]
-fn a_new_generation_begins_with_every_relevant_change() {
+fn every_relevant_change_begins_a_new_generation() {
     let mut w = World::new(1);
     let a = pod("a");
     w.see(&[&a]);
@@ -44,7 +44,7 @@ fn a_new_generation_begins_with_every_relevant_change() {
 
 /// Rule 3.11.
 #[test]
-fn an_object_whose_remaining_reference_is_doubtful_is_queued() {
+fn an_object_whose_remaining_reference_is_uncertain_is_queued() {
     let mut w = World::new(1);
     let (good, doubtful) = (config("good"), config("doubtful"));
     let a = pod("a").owned(&good).owned(&doubtful);
@@ -58,7 +58,7 @@ fn an_object_whose_remaining_reference_is_doubtful_is_queued() {
 }
 
 #[test]
-fn duplicates_never_look_added_again() {
+fn duplicate_references_do_not_count_as_added() {
     let mut w = World::new(1);
     let owner = config("owner");
     let twice = pod("a")
@@ -78,14 +78,14 @@ fn duplicates_never_look_added_again() {
 
 /// Rule 3.10.
 #[test]
-fn an_owner_is_woken_when_the_last_dependent_stops_blocking() {
+fn an_owner_is_queued_when_the_last_dependent_stops_blocking() {
     let mut w = World::new(2);
     for owner in [config("owner"), node("n")] {
         let (a, b) = (pod("a").blocking(&owner), pod("b").blocking(&owner));
         w.see(&[&owner.clone().foreground(), &a, &b]);
         w.forget();
         w.see(&[&a.clone().unowned().owned(&owner).at(11)]);
-        assert!(!w.queued().contains(&owner.facts.name.to_string()), "b blocks still");
+        assert!(!w.queued().contains(&owner.facts.name.to_string()), "b still blocks");
         w.see(&[&b.clone().unowned().at(11)]);
         assert!(w.queued().contains(&owner.facts.name.to_string()));
         w.delete(&a);
@@ -116,7 +116,7 @@ fn entering_foreground_deletion_queues_the_dependents_and_the_node_every_time() 
         w.see(&[&owner.clone().foreground().at(12)]);
         assert!(w.queued().is_empty());
         w.see(&[&owner.clone().terminating().at(13), &owner.clone().foreground().at(14)]);
-        assert_eq!(w.queued(), ["a".to_owned(), name], "a second foreground deletion");
+        assert_eq!(w.queued(), ["a".to_owned(), name], "queued for a second foreground deletion");
         w.delete(&pod("a"));
     }
 }
@@ -132,7 +132,7 @@ fn entering_orphan_deletion_queues_the_node_for_the_orphan_pool_only() {
     both.facts.finalizers.foreground = true;
     w.see(&[&both]);
     assert_eq!(w.queued_orphaning(), ["owner"]);
-    assert!(w.queued().is_empty(), "orphan wins over foreground");
+    assert!(w.queued().is_empty(), "orphaning takes precedence");
     w.see(&[&owner.clone().foreground().at(12)]);
     assert_eq!(w.queued(), ["a", "owner"]);
     w.see(&[&owner.orphaning().at(13)]);
@@ -140,7 +140,7 @@ fn entering_orphan_deletion_queues_the_node_for_the_orphan_pool_only() {
 }
 
 #[test]
-fn an_identity_that_changes_makes_its_dependents_suspicious() {
+fn a_changed_identity_queues_the_dependents() {
     let mut w = World::new(1);
     let owner = config("owner");
     let a = pod("a").owned(&owner);
@@ -148,7 +148,7 @@ fn an_identity_that_changes_makes_its_dependents_suspicious() {
     w.forget();
     w.see(&[&owner.clone().named("renamed").at(11)]);
     assert_eq!(w.queued(), ["a"]);
-    assert_eq!(&*w.object(&a).references[0].reference.name, "owner", "still as written");
+    assert_eq!(&*w.object(&a).references[0].reference.name, "owner", "the reference is kept as written");
 }
 
 #[test]
@@ -159,10 +159,10 @@ fn a_write_is_unseen_until_its_event_arrives() {
     let unseen = |w: &mut World| w.partition("ns").stats().unseen_writes;
     let version = |number| ExpectedChange::Version(ResourceVersion::number(number));
     expect(&mut w, ExpectedChange::Removed);
-    assert_eq!(unseen(&mut w), 0, "there is no such node");
+    assert_eq!(unseen(&mut w), 0, "the node does not exist");
     w.see(&[&a]);
     expect(&mut w, version(10));
-    assert_eq!(unseen(&mut w), 0, "it is there already");
+    assert_eq!(unseen(&mut w), 0, "the event has already arrived");
     expect(&mut w, version(12));
     w.see(&[&a.clone().at(11)]);
     assert_eq!(unseen(&mut w), 1);

@@ -5,7 +5,7 @@ use crate::graph::*;
 use crate::object::*;
 
 #[test]
-fn dependents_come_in_pages_that_stay_valid_while_some_go() {
+fn pages_of_dependents_stay_valid_while_dependents_are_removed() {
     let mut w = World::new(3);
     let owner = node("n");
     let pods: Vec<Obj> = (0..10)
@@ -32,7 +32,7 @@ fn dependents_come_in_pages_that_stay_valid_while_some_go() {
 }
 
 #[test]
-fn a_dependent_with_two_references_of_one_uid_says_so_also_from_afar() {
+fn two_references_with_one_uid_are_reported_across_partitions() {
     let mut w = World::new(2);
     let owner = node("n");
     let other = OwnerReference { kind: "Nobody".into(), ..owner.reference() };
@@ -44,7 +44,7 @@ fn a_dependent_with_two_references_of_one_uid_says_so_also_from_afar() {
 }
 
 #[test]
-fn what_a_type_concerns_are_its_owners_and_what_they_own() {
+fn a_type_concerns_its_owners_and_their_dependents() {
     let mut w = World::new(2);
     let (owner, far) = (config("owner"), node("n"));
     let near = pod("near").owned(&owner);
@@ -58,14 +58,17 @@ fn what_a_type_concerns_are_its_owners_and_what_they_own() {
         all.into_iter().filter(|(_, object)| is(object)).map(|(name, _)| name).collect()
     };
     assert_eq!(concerned("configmaps"), ["owner", "near"]);
-    assert_eq!(concerned("nodes"), ["below"], "also of an owner that lives elsewhere");
+    assert_eq!(concerned("nodes"), ["below"], "an owner in another partition counts");
     assert_eq!(concerned("widgets.example.com"), Vec::<&str>::new());
     let gone = pod("gone").key();
-    assert!(w.partition("ns").is_concerned(&gone, &GroupResource::parse("nodes")), "to be done with");
+    assert!(
+        w.partition("ns").is_concerned(&gone, &GroupResource::parse("nodes")),
+        "a key without a node always counts"
+    );
 }
 
 #[test]
-fn an_owner_in_partition_0_is_asked_for_there() {
+fn an_owner_in_partition_0_is_queried_there() {
     let mut w = World::new(2);
     let a = pod("a").owned(&node("n"));
     w.see(&[&node("n"), &a]);
@@ -81,7 +84,7 @@ fn an_owner_in_partition_0_is_asked_for_there() {
 }
 
 #[test]
-fn all_work_can_be_derived_anew() {
+fn all_work_can_be_derived_again() {
     let mut w = World::new(2);
     let (solid, absent, far) = (config("solid"), config("absent"), node("far"));
     w.see(&[&solid, &absent, &far, &config("waiting").foreground(), &config("orphans").orphaning()]);
@@ -110,11 +113,11 @@ fn a_uid_is_located_wherever_it_is_observed() {
     w.see(&[&pod("a").owned(&config("owner"))]);
     let uid = |text| Uid::parse(text).unwrap();
     assert_eq!(w.partition("ns").observed(&uid("a")), Some(pod("a").identity()));
-    assert_eq!(w.partition("ns").observed(&uid("owner")), None, "only named");
+    assert_eq!(w.partition("ns").observed(&uid("owner")), None, "no monitor shows it");
 }
 
 #[test]
-fn merged_dumps_show_every_object_once_and_as_it_is() {
+fn merged_dumps_show_every_object_once_from_the_best_source() {
     let mut w = World::new(3);
     let far = node("far").foreground();
     let unknown = OwnerReference { kind: "Nobody".into(), ..config("x").reference() };
@@ -155,7 +158,7 @@ fn merged_dumps_show_every_object_once_and_as_it_is() {
 }
 
 #[test]
-fn looking_on_shows_what_is_observed_and_queues_nothing() {
+fn a_read_only_query_queues_nothing() {
     let mut w = World::new(2);
     let owner = pod("owner").foreground();
     let dependent = pod("dependent").blocking(&owner);
@@ -169,6 +172,6 @@ fn looking_on_shows_what_is_observed_and_queues_nothing() {
     assert_eq!(
         w.partition("ns").observed_object(&owner.identity().key()),
         None,
-        "only named, by its dependent"
+        "known only by the reference of a dependent"
     );
 }

@@ -10,7 +10,7 @@ fn version(number: u64) -> ExpectedChange {
 
 /// Rule 3.24.
 #[test]
-fn what_we_deleted_is_not_decided_on_again_before_its_event() {
+fn an_object_we_deleted_is_not_evaluated_before_its_event() {
     let mut w = World::new(1);
     let owner = config("owner");
     let a = pod("a").blocking(&owner);
@@ -34,7 +34,7 @@ fn a_key_that_was_put_off_for_our_own_write_is_queued_when_the_event_comes() {
     assert_eq!(w.snapshot_and_queue(&a), Snapshot::AwaitsEvent);
     w.forget();
     w.see(&[&a.clone().at(11)]);
-    assert!(w.queued().is_empty(), "that was somebody else's write");
+    assert!(w.queued().is_empty(), "that was the write of another client");
     assert_eq!(w.snapshot_and_queue(&a), Snapshot::AwaitsEvent);
     w.see(&[&a.clone().at(12)]);
     assert_eq!(w.queued(), ["a"]);
@@ -42,7 +42,7 @@ fn a_key_that_was_put_off_for_our_own_write_is_queued_when_the_event_comes() {
 }
 
 #[test]
-fn nobody_is_queued_for_an_event_that_nobody_waited_for() {
+fn an_event_queues_nothing_that_did_not_wait_for_it() {
     let mut w = World::new(1);
     let a = pod("a");
     w.see(&[&a]);
@@ -53,7 +53,7 @@ fn nobody_is_queued_for_an_event_that_nobody_waited_for() {
 }
 
 #[test]
-fn a_second_write_does_not_make_anybody_forgotten_who_waits_for_the_first() {
+fn a_second_write_keeps_work_that_waits_for_the_event_of_the_first() {
     let mut w = World::new(1);
     let a = pod("a").owned(&config("owner"));
     w.see(&[&config("owner"), &a]);

@@ -261,7 +261,7 @@ fn a_flood_in_one_namespace_delays_another_by_one_key_each() {
 }
 
 #[test]
-fn the_numbers_say_how_it_stands() {
+fn statistics_describe_the_partition() {
     let (mut mailbox, a) = (mailbox(), key("", 1));
     for (number, namespace) in ["", "x", "x", "y"].into_iter().enumerate() {
         mailbox.add(key(namespace, u32::try_from(number).unwrap() + 1), at(10));

@@ -40,7 +40,7 @@ fn a_conflict_without_a_newer_version_backs_off() {
 
 /// Rule 4.25.
 #[test]
-fn a_conflict_over_references_or_finalizers_is_decided_afresh() {
+fn a_conflict_over_references_or_finalizers_causes_a_new_decision() {
     let cases: [fn(&mut ObjectFacts); 7] = [
         |facts| facts.owners.push(reference(3)),
         |facts| facts.owners.push(reference(1)),
@@ -57,7 +57,7 @@ fn a_conflict_over_references_or_finalizers_is_decided_afresh() {
 
 /// Rule 4.25.
 #[test]
-fn a_conflict_after_its_dependents_changed_is_decided_afresh() {
+fn a_conflict_after_changed_dependents_causes_a_new_decision() {
     let (any, deleting_dependents) = (true, true);
     for dependents in
         [Dependents { any, deleting_dependents: false }, Dependents { any, deleting_dependents }]
@@ -75,7 +75,7 @@ fn a_conflict_over_unrelated_fields_deletes_the_version_just_read() {
     assert_eq!(
         changed(|facts| facts.owners.reverse()),
         AfterConflict::DeleteWith(ResourceVersion::number(11)),
-        "the order of references means nothing",
+        "the order of references does not matter",
     );
 }
 
@@ -99,7 +99,7 @@ fn after_five_conflicts_over_unrelated_fields_the_uid_alone_decides() {
     }
     assert_eq!(sent, None);
     let after = after_conflict(&basis, None, Some(&facts(2, 16)), Dependents::default(), 6);
-    assert_eq!(after, AfterConflict::Backoff, "a 409 to the uid alone");
+    assert_eq!(after, AfterConflict::Backoff, "a 409 although only the uid was bound");
 }
 
 /// Rule 4.27.
@@ -111,7 +111,7 @@ fn the_uid_alone_never_deletes_over_changed_references() {
 }
 
 #[test]
-fn a_conflict_with_the_uid_alone_still_sees_that_it_is_gone_or_going() {
+fn a_conflict_with_the_uid_alone_still_notices_a_deletion() {
     let basis = Basis::of(&item(2));
     let after = |read| after_conflict(&basis, None, read, Dependents::default(), 1);
     assert_eq!(after(None), AfterConflict::Absent);
@@ -153,14 +153,14 @@ fn references_that_became_identical_are_expected_once() {
 
 /// Rule 4.23.
 #[test]
-fn a_solid_owner_added_next_to_our_patch_is_not_deleted_over() {
+fn a_solid_owner_that_was_added_next_to_our_patch_prevents_the_deletion() {
     let expected = Basis::of(&item(2)).without_blocking();
     assert_eq!(after_patch(&expected, &unblocked(3, 11)), None);
     assert_eq!(after_patch(&expected, &facts(2, 11)), None, "still blocking");
 }
 
 #[test]
-fn anything_else_that_came_with_our_patch_is_decided_afresh() {
+fn any_other_change_next_to_our_patch_causes_a_new_decision() {
     let expected = Basis::of(&item(2)).without_blocking();
     let cases: [fn(&mut ObjectFacts); 4] = [
         |facts| facts.uid = uid(9),
@@ -176,7 +176,7 @@ fn anything_else_that_came_with_our_patch_is_decided_afresh() {
 }
 
 #[test]
-fn a_conflict_after_our_patch_is_compared_with_what_the_patch_made() {
+fn a_conflict_after_our_patch_is_compared_with_the_result_of_the_patch() {
     let (basis, sent) = (Basis::of(&item(2)).without_blocking(), ResourceVersion::number(11));
     let after = |facts| after_conflict(&basis, Some(&sent), Some(&facts), Dependents::default(), 1);
     assert_eq!(after(unblocked(2, 12)), AfterConflict::DeleteWith(ResourceVersion::number(12)));
@@ -200,7 +200,7 @@ fn confirmed(seen: OwnerState, live: u64) -> Confirmation {
 
 /// Rule 4.10.
 #[test]
-fn only_an_owner_that_waits_live_is_confirmed() {
+fn only_an_owner_that_waits_in_a_live_read_is_confirmed() {
     assert_eq!(Confirmation::new(waiting(5), &facts(0, 6), ASKED), None);
     let orphaning = ObjectFacts { being_deleted: true, finalizers: BOTH, ..facts(0, 6) };
     assert_eq!(Confirmation::new(waiting(5), &orphaning, ASKED), None);
@@ -213,16 +213,16 @@ fn one_confirmation_serves_all_dependents_for_a_second() {
     assert!(confirmation.holds(&waiting(5), ASKED));
     assert!(confirmation.holds(&waiting(5), ASKED + Duration::from_millis(999)));
     assert!(!confirmation.holds(&waiting(5), ASKED + Confirmation::LIFETIME));
-    assert!(!confirmation.holds(&waiting(5), ASKED - Duration::from_millis(1)), "another clock");
+    assert!(!confirmation.holds(&waiting(5), ASKED - Duration::from_millis(1)), "an earlier time");
 }
 
 /// Rule 4.31.
 #[test]
-fn any_news_of_the_owner_drops_its_confirmation() {
+fn any_event_of_the_owner_discards_its_confirmation() {
     let confirmation = confirmed(waiting(5), 7);
     assert!(!confirmation.holds(&waiting(6), ASKED));
     assert!(!confirmation.holds(&waiting(8), ASKED));
-    assert!(confirmation.holds(&waiting(7), ASKED), "the version that was confirmed is no news");
+    assert!(confirmation.holds(&waiting(7), ASKED), "the confirmed version changes nothing");
 }
 
 /// Rule 4.32.
@@ -240,7 +240,7 @@ fn the_owner_must_still_be_deleting_dependents_right_before_each_delete() {
 }
 
 #[test]
-fn an_owner_that_changes_all_the_time_does_not_undo_what_was_decided() {
+fn a_constantly_changing_owner_does_not_void_decisions() {
     let confirmation = confirmed(waiting(5), 7);
     for at in 5..9 {
         assert!(confirmation.stands(&waiting(at), ASKED));
@@ -250,7 +250,7 @@ fn an_owner_that_changes_all_the_time_does_not_undo_what_was_decided() {
 }
 
 #[test]
-fn an_owner_that_no_monitor_shows_is_confirmed_as_long_as_that_stays_so() {
+fn the_confirmation_of_an_unmonitored_owner_holds_while_it_is_unmonitored() {
     let confirmation = confirmed(OwnerState::Unknown, 5);
     assert!(confirmation.holds(&OwnerState::Unknown, ASKED));
     assert!(!confirmation.holds(&waiting(6), ASKED));

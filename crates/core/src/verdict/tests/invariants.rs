@@ -44,14 +44,14 @@ proptest! {
 
     /// Rules 4.13 and 10.1.
     #[test]
-    fn an_object_is_deleted_exactly_if_every_reference_lets_go((item, classes) in case()) {
+    fn an_object_is_deleted_exactly_if_every_reference_allows_it((item, classes) in case()) {
         let deleted = matches!(decide(&item, &classes), Decision::Delete { .. });
         prop_assert_eq!(deleted, classes.iter().all(|class| lets_go(*class)));
     }
 
     /// Rule 4.13.
     #[test]
-    fn one_reference_that_holds_saves_the_object((item, mut classes) in case(), at in any::<prop::sample::Index>()) {
+    fn one_solid_reference_keeps_the_object((item, mut classes) in case(), at in any::<prop::sample::Index>()) {
         let at = at.index(classes.len());
         for holding in [Solid, Unresolved, InvalidScope, Orphaned] {
             classes[at] = holding;
@@ -62,7 +62,7 @@ proptest! {
 
     /// Rule 4.15.
     #[test]
-    fn only_references_that_let_go_are_removed((item, classes) in case()) {
+    fn only_references_to_absent_or_waiting_owners_are_removed((item, classes) in case()) {
         if let Decision::RemoveReferences { remove, confirm_solid } = decide(&item, &classes) {
             prop_assert!(!remove.is_empty());
             prop_assert!(remove.is_sorted_by(|a, b| a < b));
@@ -106,7 +106,7 @@ proptest! {
 
     /// Rule 4.12.
     #[test]
-    fn the_order_of_references_decides_nothing((item, classes) in case()) {
+    fn the_order_of_references_does_not_matter((item, classes) in case()) {
         let mut reversed = item.clone();
         reversed.references.reverse();
         let backwards: Vec<_> = classes.iter().rev().copied().collect();

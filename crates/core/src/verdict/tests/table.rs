@@ -14,7 +14,7 @@ fn deleting(foreground: ForegroundProgress) -> ObjectSnapshot {
 
 /// Rule 4.1.
 #[test]
-fn an_object_that_is_being_deleted_and_not_deleting_dependents_is_left_alone() {
+fn an_object_in_plain_deletion_is_left_alone() {
     let terminating = ObjectSnapshot { deletion: DeletionState::Terminating, ..item(1) };
     assert_eq!(precheck(&terminating), Precheck::Nothing(IdleReason::Terminating));
     let orphaning = ObjectSnapshot { deletion: DeletionState::Orphaning, ..item(1) };
@@ -29,7 +29,7 @@ fn a_foreground_deletion_without_blocking_dependents_loses_its_finalizer() {
 
 /// Rule 2.7.
 #[test]
-fn a_foreground_deletion_asks_first_where_part_of_the_api_could_not_be_read() {
+fn a_foreground_deletion_asks_all_partitions_while_part_of_the_api_is_unread() {
     let perhaps = deleting(ForegroundProgress::PerhapsBlocked);
     assert_eq!(precheck(&perhaps), Precheck::AskForUnreadReferences);
 }
@@ -42,7 +42,7 @@ fn a_foreground_deletion_waits_for_its_blocking_dependents() {
 
 /// Rule 4.5.
 #[test]
-fn a_ring_of_foreground_deletions_is_broken() {
+fn a_cycle_of_foreground_deletions_is_broken() {
     assert_eq!(precheck(&deleting(ForegroundProgress::Deadlocked)), Precheck::BreakDeadlock);
 }
 
@@ -62,7 +62,7 @@ fn any_other_object_is_decided_by_its_owners() {
 
 /// Rule 4.8.
 #[test]
-fn an_observed_owner_is_solid_without_a_request_also_when_it_terminates_or_orphans() {
+fn an_observed_owner_is_solid_without_a_request_even_in_deletion() {
     let owner = identity(1);
     for deletion in [DeletionState::Live, DeletionState::Terminating, DeletionState::Orphaning] {
         let state = OwnerState::Observed { resource_version: version(5), deletion };
@@ -72,7 +72,7 @@ fn an_observed_owner_is_solid_without_a_request_also_when_it_terminates_or_orpha
 
 /// Rule 4.10.
 #[test]
-fn an_owner_that_seems_to_wait_has_to_be_confirmed_live() {
+fn an_apparently_waiting_owner_must_be_confirmed_live() {
     let state =
         OwnerState::Observed { resource_version: version(5), deletion: DeletionState::DeletingDependents };
     assert_eq!(from_state(&identity(1), &state), GraphClass::ConfirmWaiting(&identity(1)));
@@ -80,7 +80,7 @@ fn an_owner_that_seems_to_wait_has_to_be_confirmed_live() {
 
 /// Rule 4.9.
 #[test]
-fn absence_counts_only_when_it_was_proved() {
+fn only_a_proved_absence_counts() {
     let owner = identity(1);
     assert_eq!(from_state(&owner, &OwnerState::Absent), GraphClass::Known(Absent));
     assert_eq!(from_state(&owner, &OwnerState::Unknown), GraphClass::LookUp(&owner));
@@ -88,7 +88,7 @@ fn absence_counts_only_when_it_was_proved() {
 
 /// Rule 4.9.
 #[test]
-fn a_view_is_classified_by_where_the_owner_is() {
+fn an_owner_view_is_classified_by_its_location() {
     assert_eq!(from_graph(&OwnerView::Unresolved), GraphClass::Known(Unresolved));
     assert_eq!(from_graph(&OwnerView::InvalidScope), GraphClass::Known(InvalidScope));
     assert_eq!(from_graph(&OwnerView::Remote(identity(1))), GraphClass::AskPartition(&identity(1)));
@@ -140,7 +140,7 @@ fn some_solid_and_none_absent_or_waiting_is_kept() {
 
 /// Rule 4.12.
 #[test]
-fn a_solid_owner_does_not_hide_that_another_reference_needs_a_look() {
+fn a_solid_owner_does_not_hide_a_reference_that_needs_a_lookup() {
     assert_eq!(plain(&[Solid, Unresolved]), Decision::Park(ParkReason::Unresolved));
     assert_eq!(plain(&[InvalidScope, Solid]), Decision::Report { invalid_scope: vec![0] });
 }
@@ -154,7 +154,7 @@ fn some_solid_and_some_absent_loses_the_absent_ones() {
 
 /// Rule 4.16.
 #[test]
-fn before_a_waiting_reference_goes_one_solid_owner_is_confirmed_live() {
+fn a_solid_owner_is_confirmed_live_before_a_waiting_reference_is_removed() {
     assert_eq!(plain(&[Waiting, Solid]), remove(vec![0], Some(1)));
     assert_eq!(plain(&[Absent, Waiting, Solid, Solid]), remove(vec![0, 1], Some(2)));
 }
@@ -233,16 +233,20 @@ fn all_absent_is_deleted_by_the_policy_of_its_finalizers() {
 
 /// Rule 5.11.
 #[test]
-fn an_orphaned_reference_goes_before_anything_else_is_decided() {
+fn an_orphaned_reference_is_removed_before_any_other_decision() {
     assert_eq!(plain(&[Orphaned]), remove(vec![0], None));
-    assert_eq!(plain(&[Absent, Orphaned]), remove(vec![1], None), "absent ones wait for the next look");
+    assert_eq!(
+        plain(&[Absent, Orphaned]),
+        remove(vec![1], None),
+        "absent references wait for the next evaluation"
+    );
     assert_eq!(plain(&[Unresolved, Orphaned]), remove(vec![1], None));
     assert_eq!(plain(&[Absent, Orphaned, Waiting, Solid]), remove(vec![0, 1, 2], Some(3)));
 }
 
 /// Rule 4.1.
 #[test]
-fn an_object_that_is_being_deleted_is_never_decided_about() {
+fn no_decision_is_made_about_an_object_in_deletion() {
     for deletion in [DeletionState::Terminating, DeletionState::DeletingDependents, DeletionState::Orphaning]
     {
         let decision = decided(&[Absent], |item| item.deletion = deletion);
@@ -252,7 +256,7 @@ fn an_object_that_is_being_deleted_is_never_decided_about() {
 
 /// Rule 4.9.
 #[test]
-fn a_missing_class_is_not_taken_for_absence() {
+fn a_missing_class_does_not_count_as_absent() {
     assert_eq!(decide(&item(2), &[Absent]), Decision::Park(ParkReason::Unclassified));
     assert_eq!(decide(&item(1), &[]), Decision::Park(ParkReason::Unclassified));
     assert_eq!(decide(&item(1), &[Absent, Solid]), Decision::Park(ParkReason::Unclassified));
@@ -260,7 +264,7 @@ fn a_missing_class_is_not_taken_for_absence() {
 
 /// Rule 9.7.
 #[test]
-fn a_decision_says_what_it_rests_on() {
+fn a_decision_names_its_reasons() {
     let (item, classes) = (item(2), [Absent, Waiting]);
     let decision = decide(&item, &classes);
     assert_eq!(
