@@ -51,7 +51,7 @@ mod tests {
     use tokio::time::timeout;
 
     use crate::api::scripted::{widget, widget_json, widgets};
-    use crate::api::{Api, ApiSettings, ErrorClass, LookUp, WriteGate};
+    use crate::api::{Api, ApiSettings, ErrorClass, LookupResult, WriteGate};
 
     async fn api(listener: &TcpListener) -> Api {
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -120,7 +120,7 @@ mod tests {
                 connection
             };
             let (found, mut connection) = tokio::join!(api.look_up(&widget), server);
-            assert!(matches!(found, Ok(LookUp::Found(_))));
+            assert!(matches!(found, Ok(LookupResult::Found(_))));
             connection.shutdown().await.unwrap();
             // Until the client has noticed, too.
             let end = timeout(Duration::from_secs(30), connection.read(&mut [0])).await;

@@ -63,7 +63,7 @@ pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use patch::{Patched, References};
 #[cfg(any(test, feature = "internals"))]
 pub use read::AbsenceProof;
-pub use read::LookUp;
+pub use read::LookupResult;
 pub use restore_fence::RestoreFence;
 pub use review::{Access, Bearer, ReviewError, Reviews, User};
 #[cfg(any(test, feature = "internals"))]

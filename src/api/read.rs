@@ -20,7 +20,7 @@ use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, Resou
 
 /// The result of a live look-up of an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LookUp {
+pub enum LookupResult {
     /// The object exists.
     Found(ObjectFacts),
     /// The object is proved absent.
@@ -59,17 +59,19 @@ impl Api {
     ///
     /// The answer is neither the object nor proof of its absence: a 404 that is not the
     /// object's own, an answer without a uid, or no answer.
-    pub async fn look_up(&self, identity: &Identity) -> Result<LookUp, ApiError> {
+    pub async fn look_up(&self, identity: &Identity) -> Result<LookupResult, ApiError> {
         match self.get(identity).await {
             Ok(answer) => {
                 let found = read_object("GET", identity, &answer)?.facts;
                 Ok(if found.uid == identity.uid || mutation::is(Mutation::AnyUidIsTheOwner) {
-                    LookUp::Found(found)
+                    LookupResult::Found(found)
                 } else {
-                    LookUp::Absent(AbsenceProof::OtherUid(found.uid))
+                    LookupResult::Absent(AbsenceProof::OtherUid(found.uid))
                 })
             }
-            Err(error) if error.class == ErrorClass::Absent => Ok(LookUp::Absent(AbsenceProof::NotFound)),
+            Err(error) if error.class == ErrorClass::Absent => {
+                Ok(LookupResult::Absent(AbsenceProof::NotFound))
+            }
             Err(error) => Err(error),
         }
     }
@@ -233,17 +235,17 @@ mod tests {
     use super::*;
     use crate::api::scripted::{Part, Reply, Server, widget, widget_json, widgets};
 
-    async fn look_up(reply: Reply) -> Result<LookUp, ApiError> {
+    async fn look_up(reply: Reply) -> Result<LookupResult, ApiError> {
         Server::replying([reply]).api().look_up(&widget()).await
     }
 
     #[tokio::test]
     async fn presence_and_absence_need_proof() {
-        assert!(matches!(look_up(Reply::ok(widget_json(""))).await, Ok(LookUp::Found(_))));
-        assert_eq!(look_up(Reply::not_found()).await, Ok(LookUp::Absent(AbsenceProof::NotFound)));
+        assert!(matches!(look_up(Reply::ok(widget_json(""))).await, Ok(LookupResult::Found(_))));
+        assert_eq!(look_up(Reply::not_found()).await, Ok(LookupResult::Absent(AbsenceProof::NotFound)));
         let other = Reply::ok(widget_json("").replace(r#""uid":"u""#, r#""uid":"v""#));
         let evidence = AbsenceProof::OtherUid(Uid::parse("v").unwrap());
-        assert_eq!(look_up(other).await, Ok(LookUp::Absent(evidence)));
+        assert_eq!(look_up(other).await, Ok(LookupResult::Absent(evidence)));
         for (reply, class) in [
             (Reply::code(404, "404 page not found"), ErrorClass::NotServed),
             (Reply::status(404, "no", r#"{"name":"w","kind":"widgets"}"#), ErrorClass::NotServed),

@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
     use crate::api::scripted::{Reply, Server, widget, widget_json};
-    use crate::api::{ApiSettings, ErrorClass, LookUp, WriteGate};
+    use crate::api::{ApiSettings, ErrorClass, LookupResult, WriteGate};
 
     fn settings(qps: u32) -> ApiSettings {
         ApiSettings { seed: 1, qps, burst: 1, ..ApiSettings::default() }
@@ -111,7 +111,7 @@ mod tests {
             let api = api.clone();
             async move { api.look_up(&widget()).await }
         });
-        assert!(matches!(turn.api().look_up(&widget()).await, Ok(LookUp::Found(_))));
+        assert!(matches!(turn.api().look_up(&widget()).await, Ok(LookupResult::Found(_))));
         let deleted = turn.delete(&widget(), PropagationPolicy::Background, None).await;
         assert_eq!((deleted, since.elapsed()), (Ok(Deleted::AlreadyGone), Duration::ZERO));
         assert!(other.await.unwrap().is_ok());

@@ -345,29 +345,30 @@ async fn a_lease_that_is_deleted_is_made_again() {
 
 /// What happens to a replica.
 #[derive(Clone, Debug)]
-enum Fate {
+enum DeletionResult {
     Goes(Way),
     IsKilled,
     Ends,
 }
 
-fn fates() -> impl Strategy<Value = Vec<(u64, usize, Fate)>> {
-    let slow = (0..6000_u64).prop_map(|millis| Fate::Goes(Way::Slow(Duration::from_millis(millis))));
+fn fates() -> impl Strategy<Value = Vec<(u64, usize, DeletionResult)>> {
+    let slow =
+        (0..6000_u64).prop_map(|millis| DeletionResult::Goes(Way::Slow(Duration::from_millis(millis))));
     let fate = prop_oneof![
-        3 => Just(Fate::Goes(Way::Open)),
-        2 => Just(Fate::Goes(Way::Refused)),
-        2 => Just(Fate::Goes(Way::Silent)),
-        2 => Just(Fate::Goes(Way::AnswerLost)),
+        3 => Just(DeletionResult::Goes(Way::Open)),
+        2 => Just(DeletionResult::Goes(Way::Refused)),
+        2 => Just(DeletionResult::Goes(Way::Silent)),
+        2 => Just(DeletionResult::Goes(Way::AnswerLost)),
         3 => slow,
-        1 => Just(Fate::IsKilled),
-        1 => Just(Fate::Ends),
+        1 => Just(DeletionResult::IsKilled),
+        1 => Just(DeletionResult::Ends),
     ];
     proptest::collection::vec((0..12_000_u64, 0..3_usize, fate), 1..25)
 }
 
 /// Three replicas go through this. At no time may two of them write; and when the
 /// disturbances are over, one does.
-async fn live_through(fates: Vec<(u64, usize, Fate)>) {
+async fn live_through(fates: Vec<(u64, usize, DeletionResult)>) {
     let server = Server::default();
     let start = |number: usize| Replica::start(&number.to_string(), server.again());
     let mut replicas: Vec<_> = (0..3).map(start).collect();
@@ -383,13 +384,13 @@ async fn live_through(fates: Vec<(u64, usize, Fate)>) {
             exclusive(&gates);
         }
         match fate {
-            Fate::Goes(way) => replicas[number].server.go(way),
-            Fate::IsKilled => {
+            DeletionResult::Goes(way) => replicas[number].server.go(way),
+            DeletionResult::IsKilled => {
                 replicas[number].killed();
                 replicas[number] = start(number);
                 gates.push(replicas[number].gate.clone());
             }
-            Fate::Ends => {
+            DeletionResult::Ends => {
                 let old = std::mem::replace(&mut replicas[number], start(number));
                 gates.push(replicas[number].gate.clone());
                 old.ending.cancel();

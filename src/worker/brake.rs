@@ -15,7 +15,7 @@ use crate::api::{ApiError, Deleted};
 use crate::telemetry::record;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_core::brake::lease::{RESUME, Seen};
-use kube_gc_core::brake::{Admission, Fate, Ledger, Limits, Ticket};
+use kube_gc_core::brake::{Admission, DeletionResult, Ledger, Limits, Ticket};
 use kube_gc_core::object::Identity;
 
 pub(crate) use events::tell;
@@ -109,7 +109,7 @@ impl Brake {
     /// when a partition has ended.
     pub async fn admit(&self, object: &Identity, graph: &GraphHandle) -> Result<Reservation, Interrupted> {
         if self.0.limits.is_off() {
-            return Ok(Reservation { brake: self.clone(), ticket: None, fate: Fate::Void });
+            return Ok(Reservation { brake: self.clone(), ticket: None, result: DeletionResult::NoEffect });
         }
         let admission = match self.ask(object, None) {
             Admission::PopulationNeeded => {
@@ -119,9 +119,11 @@ impl Brake {
             admission => admission,
         };
         match admission {
-            Admission::Granted(ticket) => {
-                Ok(Reservation { brake: self.clone(), ticket: Some(ticket), fate: Fate::Void })
-            }
+            Admission::Granted(ticket) => Ok(Reservation {
+                brake: self.clone(),
+                ticket: Some(ticket),
+                result: DeletionResult::NoEffect,
+            }),
             // Asked with the number, the ledger does not ask for it.
             Admission::PopulationNeeded | Admission::NotYet => Err(Interrupted::Changed(NOT_YET)),
             Admission::Engages(_) | Admission::Refused => Err(Interrupted::Braked(self.reason())),
@@ -227,22 +229,22 @@ pub struct Reservation {
     brake: Brake,
     /// `None`: there is no limit.
     ticket: Option<Ticket>,
-    fate: Fate,
+    result: DeletionResult,
 }
 
 impl Reservation {
     /// The request is about to be sent. If no answer comes, it may have taken effect.
     pub fn sending(&mut self) {
-        self.fate = Fate::Doubtful;
+        self.result = DeletionResult::Unknown;
     }
 
     /// It was answered.
     pub fn answered(&mut self, answer: &Result<Deleted, ApiError>) {
-        self.fate = match answer {
-            Ok(Deleted::Removed | Deleted::Pending(_)) => Fate::Effective,
-            Ok(Deleted::AlreadyGone) => Fate::Void,
-            Err(error) if error.may_have_taken_effect() => Fate::Doubtful,
-            Err(_) => Fate::Void,
+        self.result = match answer {
+            Ok(Deleted::Removed | Deleted::Pending(_)) => DeletionResult::TookEffect,
+            Ok(Deleted::AlreadyGone) => DeletionResult::NoEffect,
+            Err(error) if error.may_have_taken_effect() => DeletionResult::Unknown,
+            Err(_) => DeletionResult::NoEffect,
         };
     }
 }
@@ -252,7 +254,7 @@ impl Drop for Reservation {
         if let Some(ticket) = self.ticket.take() {
             let mut ledger = self.brake.ledger();
             let now = self.brake.now();
-            ledger.settle(ticket, self.fate, now);
+            ledger.settle(ticket, self.result, now);
         }
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use kube_gc::internals::api::{
     AbsenceProof, Api, ApiSettings, Deleted, Discovered, ErrorClass, Finalizer, FinalizerRemoval, HighWater,
-    ListWatch, LookUp, Patched, References, Step, WatchStart, WriteGate, load_config,
+    ListWatch, LookupResult, Patched, References, Step, WatchStart, WriteGate, load_config,
 };
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{Identity, Namespace, ObjectFacts, PropagationPolicy, ResourceType, Uid};
@@ -106,8 +106,8 @@ impl Bench {
 
     async fn found(&self, identity: &Identity) -> ObjectFacts {
         match self.api.look_up(identity).await.unwrap() {
-            LookUp::Found(facts) => facts,
-            LookUp::Absent(evidence) => panic!("{identity} is absent: {evidence:?}"),
+            LookupResult::Found(facts) => facts,
+            LookupResult::Absent(evidence) => panic!("{identity} is absent: {evidence:?}"),
         }
     }
 
@@ -178,16 +178,16 @@ async fn looking_up(bench: &Bench) {
     let mut other = config_map.clone();
     other.uid = Uid::parse("other").unwrap();
     let evidence = AbsenceProof::OtherUid(config_map.uid.clone());
-    assert_eq!(bench.api.look_up(&other).await, Ok(LookUp::Absent(evidence)));
+    assert_eq!(bench.api.look_up(&other).await, Ok(LookupResult::Absent(evidence)));
     other.name = "nowhere".into();
-    assert_eq!(bench.api.look_up(&other).await, Ok(LookUp::Absent(AbsenceProof::NotFound)));
+    assert_eq!(bench.api.look_up(&other).await, Ok(LookupResult::Absent(AbsenceProof::NotFound)));
     other.namespace = Namespace::parse("no-such-namespace");
-    assert_eq!(bench.api.look_up(&other).await, Ok(LookUp::Absent(AbsenceProof::NotFound)));
+    assert_eq!(bench.api.look_up(&other).await, Ok(LookupResult::Absent(AbsenceProof::NotFound)));
     other.resource = Arc::new(ResourceType { version: "v9".into(), ..(*other.resource).clone() });
     assert_eq!(bench.api.look_up(&other).await.unwrap_err().class, ErrorClass::NotServed);
     let (widget, _) = bench.create(&format!("{GROUP}/v1"), "Widget", json!({})).await;
     let absent = Identity { name: "nowhere".into(), ..widget };
-    assert_eq!(bench.api.look_up(&absent).await, Ok(LookUp::Absent(AbsenceProof::NotFound)));
+    assert_eq!(bench.api.look_up(&absent).await, Ok(LookupResult::Absent(AbsenceProof::NotFound)));
 }
 
 async fn deleting(bench: &Bench) {
@@ -301,7 +301,7 @@ async fn finalizing(bench: &Bench, api_version: &str, kind: &str) {
     bench.api.delete(&object, PropagationPolicy::Foreground, None).await.unwrap();
     let removed = remove(object.clone()).await;
     assert!(matches!(removed, Ok(FinalizerRemoval::Removed(_))), "{removed:?}");
-    assert_eq!(bench.api.look_up(&object).await, Ok(LookUp::Absent(AbsenceProof::NotFound)));
+    assert_eq!(bench.api.look_up(&object).await, Ok(LookupResult::Absent(AbsenceProof::NotFound)));
     assert_eq!(remove(object).await, Ok(FinalizerRemoval::Gone));
 }
 

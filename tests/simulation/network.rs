@@ -90,7 +90,7 @@ pub enum Refusal {
 
 /// What becomes of one request.
 #[derive(Clone, Debug)]
-pub struct Fate {
+pub struct DeletionResult {
     /// Its number.
     pub number: u64,
     /// How long it is on its way.
@@ -181,7 +181,7 @@ impl Network {
     }
 
     /// Draws a request's fate.
-    pub fn fate(&self, kind: Kind, plural: &str, line: &str) -> Fate {
+    pub fn fate(&self, kind: Kind, plural: &str, line: &str) -> DeletionResult {
         self.with(|shared| {
             shared.requests += 1;
             shared.in_step += 1;
@@ -333,9 +333,9 @@ impl Shared {
         self.is_stopped || self.dark_until.is_some_and(|until| Instant::now() < until)
     }
 
-    fn fate(&mut self, kind: Kind, plural: &str) -> Fate {
+    fn fate(&mut self, kind: Kind, plural: &str) -> DeletionResult {
         let Self { random, rates, .. } = self;
-        let mut fate = Fate {
+        let mut fate = DeletionResult {
             number: self.requests,
             there: Duration::ZERO,
             before: None,

@@ -24,7 +24,7 @@ use tower::{Service, ServiceExt as _};
 
 use super::judge::Judge;
 use super::lease::Lease;
-use super::network::{Cut, Delay, EventEnd, Fate, Kind, Network, Refusal};
+use super::network::{Cut, Delay, DeletionResult, EventEnd, Kind, Network, Refusal};
 use kube_gc_apiserver::call::{ObjectPath, Target};
 
 /// How often it is tried to reach a server that can not be reached.
@@ -142,7 +142,7 @@ impl Transport {
         Ok(Response::from_parts(parts, once(whole)))
     }
 
-    async fn refuse(&self, fate: &Fate, refusal: Refusal, when: &str) -> io::Result<Answer> {
+    async fn refuse(&self, fate: &DeletionResult, refusal: Refusal, when: &str) -> io::Result<Answer> {
         self.network.trace.note(format_args!("#{} → {refusal:?}, {when}", fate.number));
         match refusal {
             Refusal::Broken => Err(io::ErrorKind::ConnectionReset.into()),

@@ -24,7 +24,7 @@ fn widget_number(number: u32) -> Identity {
 fn reserve(brake: &Brake, number: u32) -> Result<Reservation, Admission> {
     match brake.ask(&widget_number(number), None) {
         Admission::Granted(ticket) => {
-            Ok(Reservation { brake: brake.clone(), ticket: Some(ticket), fate: Fate::Void })
+            Ok(Reservation { brake: brake.clone(), ticket: Some(ticket), result: DeletionResult::NoEffect })
         }
         other => Err(other),
     }

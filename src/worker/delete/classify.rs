@@ -11,7 +11,7 @@ use super::look_ups::{LOOK_UPS_AT_ONCE, LookedUp};
 use super::pace::{LOOK_UPS_A_TURN, Turns};
 use super::work::DeleteWork;
 use crate::actors::messages::Finding;
-use crate::api::{ErrorClass, LookUp};
+use crate::api::{ErrorClass, LookupResult};
 use crate::telemetry::record;
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::interrupted::Interrupted;
@@ -133,7 +133,7 @@ impl DeleteWork {
         let known = match from_state(identity, state) {
             GraphClass::Known(class) => Classified::new(class, Evidence::Graph),
             GraphClass::ConfirmWaiting(identity) => self.confirmed(identity, state)?,
-            GraphClass::LookUp(identity) | GraphClass::AskPartition(identity) => {
+            GraphClass::NeedsLookup(identity) | GraphClass::AskPartition(identity) => {
                 let remembered = self.remembered(identity);
                 record::absent_owner_lookup(remembered.is_some());
                 remembered?
@@ -205,11 +205,11 @@ impl DeleteWork {
             || if is_to_be_confirmed { self.confirmed(identity, state) } else { self.remembered(identity) };
         let classified = |class| Classified::new(class, Evidence::Live);
         let note = |LookedUp { asked, answer }| match answer {
-            Ok(LookUp::Found(facts)) => Classified {
+            Ok(LookupResult::Found(facts)) => Classified {
                 confirmed: self.confirmations.confirm(identity, state.clone(), &facts, &asked).map(Box::new),
                 ..classified(from_live(&facts))
             },
-            Ok(LookUp::Absent(_)) => classified(ReferenceClass::Absent),
+            Ok(LookupResult::Absent(_)) => classified(ReferenceClass::Absent),
             Err(error) => Classified {
                 error: Some(bounded(&error).into()),
                 retry_after: match error.class {

@@ -7,7 +7,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::look_ups::{LOOK_UPS_AT_ONCE, LookedUp};
 use super::work::DeleteWork;
-use crate::api::{LookUp, WriteSlot};
+use crate::api::{LookupResult, WriteSlot};
 use crate::worker::classified::Classified;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_core::graph::{ObjectSnapshot, OwnerState, ReferenceSnapshot};
@@ -118,7 +118,7 @@ impl DeleteWork {
     ) -> Result<Confirmation, Interrupted> {
         let known = || self.confirmations.get(owner, &state).map(Ok);
         let note = |LookedUp { asked, answer }| {
-            let LookUp::Found(facts) = answer? else { return Err(CHANGED) };
+            let LookupResult::Found(facts) = answer? else { return Err(CHANGED) };
             self.confirmations.confirm(owner, state.clone(), &facts, &asked).ok_or(CHANGED)
         };
         self.look_ups.look_up_on(turn, owner, known, note).await
@@ -135,8 +135,8 @@ impl DeleteWork {
             return Err(Interrupted::Changed("a solid owner has no identity"));
         };
         match self.look_ups.look_up_now(turn, identity).await.answer? {
-            LookUp::Found(facts) if from_live(&facts) == ReferenceClass::Solid => Ok(()),
-            LookUp::Found(_) | LookUp::Absent(_) => {
+            LookupResult::Found(facts) if from_live(&facts) == ReferenceClass::Solid => Ok(()),
+            LookupResult::Found(_) | LookupResult::Absent(_) => {
                 Err(Interrupted::Changed("the owner that was solid is not solid any more"))
             }
         }

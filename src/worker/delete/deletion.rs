@@ -5,7 +5,7 @@ use super::precondition::{CHANGED, Dropped, NotSent, Precondition};
 use super::work::DeleteWork;
 use crate::actors::messages::Finding;
 use crate::actors::pool::Outcome;
-use crate::api::{Deleted, ErrorClass, LookUp, Patched, WriteVerb};
+use crate::api::{Deleted, ErrorClass, LookupResult, Patched, WriteVerb};
 use crate::telemetry::record;
 use crate::worker::brake::Reservation;
 use crate::worker::classified::Classified;
@@ -133,8 +133,8 @@ impl DeleteWork {
         conflicts: u32,
     ) -> Result<Next, Interrupted> {
         let live = match self.context.api.look_up(&item.identity).await? {
-            LookUp::Found(facts) => Some(facts),
-            LookUp::Absent(_) => None,
+            LookupResult::Found(facts) => Some(facts),
+            LookupResult::Absent(_) => None,
         };
         let dependents = match self.context.graph.look(&item.identity.key()).await? {
             Snapshot::Object(now) => Dependents::of(&now),

@@ -3,7 +3,7 @@
 use super::confirm::WaitingOwners;
 use super::precondition::{CHANGED, Dropped, NotSent, Precondition};
 use super::work::DeleteWork;
-use crate::api::{Api, LookUp, WriteSlot};
+use crate::api::{Api, LookupResult, WriteSlot};
 use crate::worker::interrupted::Interrupted;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::verdict::Basis;
@@ -54,8 +54,8 @@ impl DeleteWork {
         precondition: &mut Precondition,
     ) -> Result<(), NotSent> {
         let live = match api.look_up(&item.identity).await.map_err(Interrupted::Api)? {
-            LookUp::Found(live) => live,
-            LookUp::Absent(_) => return Err(NotSent::Dropped(Dropped::Gone)),
+            LookupResult::Found(live) => live,
+            LookupResult::Absent(_) => return Err(NotSent::Dropped(Dropped::Gone)),
         };
         if live.being_deleted {
             return Err(NotSent::Dropped(Dropped::BeingDeleted));

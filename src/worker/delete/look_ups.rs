@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio::time::Instant;
 
-use crate::api::{Api, ApiError, LookUp, WriteSlot};
+use crate::api::{Api, ApiError, LookupResult, WriteSlot};
 use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use kube_gc_core::object::Identity;
 
@@ -35,7 +35,7 @@ pub struct LookedUp {
     /// When it was sent.
     pub asked: Asked,
     /// The answer.
-    pub answer: Result<LookUp, ApiError>,
+    pub answer: Result<LookupResult, ApiError>,
 }
 
 /// Looks owners up. Dependents that need the same owner at the same time share one request.
@@ -114,7 +114,7 @@ impl LookUps {
         // The answer may be from before watches broke, and what was remembered has been
         // forgotten since.
         let is_void = self.api.restore_fence().is_superseded(looked_up.asked.under);
-        if matches!(looked_up.answer, Ok(LookUp::Absent(_))) && !is_void {
+        if matches!(looked_up.answer, Ok(LookupResult::Absent(_))) && !is_void {
             self.absent_owners.absent.remember(identity);
         }
     }
@@ -198,7 +198,7 @@ mod tests {
     fn absent() -> LookedUp {
         LookedUp {
             asked: Asked { at: Instant::now(), under: 0 },
-            answer: Ok(LookUp::Absent(crate::api::AbsenceProof::NotFound)),
+            answer: Ok(LookupResult::Absent(crate::api::AbsenceProof::NotFound)),
         }
     }
 

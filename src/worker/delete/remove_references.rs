@@ -2,7 +2,7 @@
 
 use super::work::DeleteWork;
 use crate::actors::pool::Outcome;
-use crate::api::{ApiError, ErrorClass, LookUp, Patched, WriteSlot, WriteVerb};
+use crate::api::{ApiError, ErrorClass, LookupResult, Patched, WriteSlot, WriteVerb};
 use crate::worker::classified::Classified;
 use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::Interrupted;
@@ -97,8 +97,8 @@ impl DeleteWork {
             let requests = 1 + api.requests_for_patch(type_of_item);
             let next = turn.insert(api.write_slot(WriteVerb::Patch, &item.identity, requests).await?);
             let live = match next.api().look_up(&item.identity).await {
-                Ok(LookUp::Found(live)) => live,
-                Ok(LookUp::Absent(_)) => return Ok(Patched::Gone),
+                Ok(LookupResult::Found(live)) => live,
+                Ok(LookupResult::Absent(_)) => return Ok(Patched::Gone),
                 Err(_) => return patched,
             };
             let dependents = Dependents::of(item);

@@ -3,7 +3,7 @@
 use super::work::DeleteWork;
 use crate::actors::messages::Finding;
 use crate::actors::pool::Outcome;
-use crate::api::{ApiError, ErrorClass, LookUp};
+use crate::api::{ApiError, ErrorClass, LookupResult};
 use crate::telemetry::StuckReason;
 use crate::worker::interrupted::{Interrupted, api_outcome};
 use kube_gc_core::graph::{Verification, VirtualSnapshot};
@@ -16,13 +16,13 @@ impl DeleteWork {
     pub(super) async fn verify(&self, owner: &VirtualSnapshot) -> Result<Outcome, Interrupted> {
         let VirtualSnapshot { identity, generation } = owner;
         let finding = match self.look_ups.look_up(identity).await.answer {
-            Ok(LookUp::Found(_)) => {
+            Ok(LookupResult::Found(_)) => {
                 return Ok(Completion::Retry {
                     reason: StuckReason::NotObserved,
                     error: bounded(format_args!("{identity} exists, and no monitor shows it yet")).into(),
                 });
             }
-            Ok(LookUp::Absent(evidence)) => {
+            Ok(LookupResult::Absent(evidence)) => {
                 tracing::debug!(%identity, ?evidence, "owner is absent");
                 Finding::Absent
             }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
-use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookUp, References};
+use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, References};
 use crate::telemetry::{Queue, StuckReason};
 use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::{Interrupted, deferred};
@@ -179,8 +179,8 @@ impl OrphanWork {
             return Ok(());
         }
         match self.context.api.look_up(&owner.identity).await? {
-            LookUp::Found(live) if live.deletion_state() == DeletionState::Orphaning => Ok(()),
-            LookUp::Found(_) | LookUp::Absent(_) => {
+            LookupResult::Found(live) if live.deletion_state() == DeletionState::Orphaning => Ok(()),
+            LookupResult::Found(_) | LookupResult::Absent(_) => {
                 Err(Interrupted::Changed("the owner does not orphan its dependents any more"))
             }
         }

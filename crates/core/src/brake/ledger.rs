@@ -68,13 +68,13 @@ pub struct Ticket {
 
 /// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum DeletionResult {
     /// It took effect.
-    Effective,
+    TookEffect,
     /// Unknown. It counts, and a retry does not count again.
-    Doubtful,
+    Unknown,
     /// It was not sent, or was rejected.
-    Void,
+    NoEffect,
 }
 
 /// Why the brake engages.
@@ -255,12 +255,13 @@ impl Ledger {
     }
 
     /// Ends a pending deletion.
-    pub fn settle(&mut self, ticket: Ticket, fate: Fate, now: Duration) {
+    pub fn settle(&mut self, ticket: Ticket, result: DeletionResult, now: Duration) {
         let Ticket { uid, resource, population, uncertain } = ticket;
         let tracked = self.types.get_mut(&resource);
         self.under_way = self.under_way.saturating_sub(1);
-        let fate = if fate == Fate::Void && uncertain { Fate::Doubtful } else { fate };
-        let counts = fate != Fate::Void;
+        let result =
+            if result == DeletionResult::NoEffect && uncertain { DeletionResult::Unknown } else { result };
+        let counts = result != DeletionResult::NoEffect;
         if counts {
             self.minute.advance(now);
             self.minute.add(now, None);
@@ -272,7 +273,7 @@ impl Ledger {
                 tracked.window.add(now, population);
             }
         }
-        if fate == Fate::Doubtful {
+        if result == DeletionResult::Unknown {
             self.remember_uncertain(uid, now);
         }
     }

@@ -16,5 +16,5 @@ mod limits;
 mod tests;
 mod window;
 
-pub use ledger::{Admission, Cause, Fate, Ledger, Ticket};
+pub use ledger::{Admission, Cause, DeletionResult, Ledger, Ticket};
 pub use limits::{Limits, Share};

@@ -43,7 +43,7 @@ pub enum GraphClass<'a> {
     ConfirmWaiting(&'a Identity),
     /// The graph does not know: a live read decides. An absence counts only if the answer proves
     /// it.
-    LookUp(&'a Identity),
+    NeedsLookup(&'a Identity),
     /// Another partition has the owner. Its answer goes to [`from_state`].
     AskPartition(&'a Identity),
 }
@@ -78,7 +78,7 @@ pub fn from_state<'a>(identity: &'a Identity, state: &OwnerState) -> GraphClass<
             ..
         } => GraphClass::Known(ReferenceClass::Solid),
         OwnerState::Absent => GraphClass::Known(ReferenceClass::Absent),
-        OwnerState::Unknown => GraphClass::LookUp(identity),
+        OwnerState::Unknown => GraphClass::NeedsLookup(identity),
     }
 }
 

@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::brake::{Admission, Fate, Ledger, Ticket};
+use crate::brake::{Admission, DeletionResult, Ledger, Ticket};
 
 /// A step: some time passes, then a deletion begins or ends.
 #[derive(Clone, Debug)]
 enum Step {
     Begin { object: usize, resource: usize },
-    End { which: usize, fate: Fate },
+    End { which: usize, result: DeletionResult },
 }
 
 fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
     let pause = prop_oneof![4 => Just(0), 4 => 0..2_000_u64, 1 => 0..30_000_u64, 1 => 55_000..65_000_u64];
-    let fate = prop_oneof![4 => Just(Fate::Effective), 1 => Just(Fate::Doubtful), 1 => Just(Fate::Void)];
+    let result = prop_oneof![4 => Just(DeletionResult::TookEffect), 1 => Just(DeletionResult::Unknown), 1 => Just(DeletionResult::NoEffect)];
     let step = prop_oneof![
         (0..40_usize, 0..2_usize).prop_map(|(object, resource)| Step::Begin { object, resource }),
-        (0..8_usize, fate).prop_map(|(which, fate)| Step::End { which, fate }),
+        (0..8_usize, result).prop_map(|(which, result)| Step::End { which, result }),
     ];
     proptest::collection::vec((pause, step), 1..250)
 }
@@ -49,7 +49,7 @@ fn live_through(limits: Limits, population: u64, steps: &[(u64, Step)]) -> (Vec<
     let mut under_way: Vec<(usize, usize, Duration, Ticket)> = Vec::new();
     let mut sent = Vec::new();
     // Uncertain deletions: one of the attempts took effect, and it is unknown which.
-    let mut doubtful: BTreeMap<(usize, usize), Sent> = BTreeMap::new();
+    let mut uncertain: BTreeMap<(usize, usize), Sent> = BTreeMap::new();
     for (pause, step) in steps {
         now += Duration::from_millis(*pause);
         match step {
@@ -70,23 +70,23 @@ fn live_through(limits: Limits, population: u64, steps: &[(u64, Step)]) -> (Vec<
                     other => panic!("{other:?}"),
                 }
             }
-            Step::End { which, fate } if *which < under_way.len() => {
+            Step::End { which, result } if *which < under_way.len() => {
                 let (object, resource, from, ticket) = under_way.swap_remove(*which);
-                ledger.settle(ticket, *fate, now);
+                ledger.settle(ticket, *result, now);
                 let this = Sent { resource, from, to: now };
-                match fate {
-                    Fate::Effective => {
-                        doubtful.remove(&(object, resource));
+                match result {
+                    DeletionResult::TookEffect => {
+                        uncertain.remove(&(object, resource));
                         sent.push(this);
                     }
-                    Fate::Doubtful => drop(doubtful.insert((object, resource), this)),
-                    Fate::Void => {}
+                    DeletionResult::Unknown => drop(uncertain.insert((object, resource), this)),
+                    DeletionResult::NoEffect => {}
                 }
             }
             Step::End { .. } => {}
         }
     }
-    sent.extend(doubtful.into_values());
+    sent.extend(uncertain.into_values());
     (sent, false)
 }
 
@@ -123,7 +123,7 @@ proptest! {
         let first = Duration::from_millis(at);
         for number in 0..limit {
             match ledger.admit(&uid(number), &pods(), None, first) {
-                Admission::Granted(ticket) => ledger.settle(ticket, Fate::Effective, first),
+                Admission::Granted(ticket) => ledger.settle(ticket, DeletionResult::TookEffect, first),
                 other => panic!("{other:?}"),
             }
         }
@@ -142,7 +142,7 @@ proptest! {
             now += Duration::from_millis(pause);
             match ledger.admit(&uid(number), &pods(), None, now) {
                 Admission::Granted(ticket) => {
-                    ledger.settle(ticket, Fate::Effective, now);
+                    ledger.settle(ticket, DeletionResult::TookEffect, now);
                     sent.push(now);
                 }
                 Admission::Engages(_) => {
@@ -178,7 +178,7 @@ proptest! {
                 answer = ledger.admit(&uid, &pods(), Some(population), now);
             }
             match answer {
-                Admission::Granted(ticket) => ledger.settle(ticket, Fate::Effective, now),
+                Admission::Granted(ticket) => ledger.settle(ticket, DeletionResult::TookEffect, now),
                 Admission::Engages(_) => break,
                 other => panic!("{other:?}"),
             }

@@ -1,7 +1,7 @@
 //! The rules, by example.
 
 use super::*;
-use crate::brake::{Admission, Cause, Fate, Ledger, Ticket};
+use crate::brake::{Admission, Cause, DeletionResult, Ledger, Ticket};
 
 /// Deletes one object. Returns the answer if it is not granted.
 fn delete(
@@ -12,7 +12,7 @@ fn delete(
     now: Duration,
 ) -> Result<(), Admission> {
     let ticket = begin(ledger, number, of, population, now)?;
-    ledger.settle(ticket, Fate::Effective, now);
+    ledger.settle(ticket, DeletionResult::TookEffect, now);
     Ok(())
 }
 
@@ -75,10 +75,10 @@ fn pending_deletions_count_but_do_not_engage_the_brake() {
         Err(Admission::NotYet),
         "pending deletions count, however long they take"
     );
-    ledger.settle(first, Fate::Void, SECOND);
+    ledger.settle(first, DeletionResult::NoEffect, SECOND);
     let third = begin(&mut ledger, 2, &pods(), 0, 500 * SECOND).unwrap();
-    ledger.settle(second, Fate::Effective, 500 * SECOND);
-    ledger.settle(third, Fate::Effective, 500 * SECOND);
+    ledger.settle(second, DeletionResult::TookEffect, 500 * SECOND);
+    ledger.settle(third, DeletionResult::TookEffect, 500 * SECOND);
     // They count from the time of the answer.
     let engages = Admission::Engages(Cause::Rate { limit: 2 });
     assert_eq!(begin(&mut ledger, 3, &pods(), 0, 559 * SECOND), Err(engages));
@@ -89,7 +89,7 @@ fn a_rejected_deletion_does_not_count() {
     let mut ledger = Ledger::new(rate(1));
     for number in 0..100 {
         let ticket = begin(&mut ledger, number, &pods(), 0, SECOND).unwrap();
-        ledger.settle(ticket, Fate::Void, SECOND);
+        ledger.settle(ticket, DeletionResult::NoEffect, SECOND);
     }
     delete(&mut ledger, 0, &pods(), 0, SECOND).unwrap();
     assert!(delete(&mut ledger, 1, &pods(), 0, SECOND).is_err());
@@ -100,11 +100,11 @@ fn an_uncertain_deletion_counts_once_however_often_it_is_retried() {
     let mut ledger = Ledger::new(rate(2));
     for _ in 0..100 {
         let ticket = begin(&mut ledger, 0, &pods(), 0, SECOND).unwrap();
-        ledger.settle(ticket, Fate::Doubtful, SECOND);
+        ledger.settle(ticket, DeletionResult::Unknown, SECOND);
     }
     // It is gone, perhaps because of the first attempt.
     let ticket = begin(&mut ledger, 0, &pods(), 0, SECOND).unwrap();
-    ledger.settle(ticket, Fate::Void, SECOND);
+    ledger.settle(ticket, DeletionResult::NoEffect, SECOND);
     delete(&mut ledger, 1, &pods(), 0, SECOND).unwrap();
     assert!(delete(&mut ledger, 2, &pods(), 0, SECOND).is_err(), "two deletions counted");
 }

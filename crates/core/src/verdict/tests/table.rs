@@ -83,7 +83,7 @@ fn an_apparently_waiting_owner_must_be_confirmed_live() {
 fn only_a_proved_absence_counts() {
     let owner = identity(1);
     assert_eq!(from_state(&owner, &OwnerState::Absent), GraphClass::Known(Absent));
-    assert_eq!(from_state(&owner, &OwnerState::Unknown), GraphClass::LookUp(&owner));
+    assert_eq!(from_state(&owner, &OwnerState::Unknown), GraphClass::NeedsLookup(&owner));
 }
 
 /// Rule 4.9.
