@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::decode::Status;
+use super::error_chain::CANNOT_CONNECT;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::GroupResource;
 use kube_gc_core::text::excerpt;
@@ -92,7 +93,7 @@ impl ErrorClass {
             Self::TooLargeResourceVersion => "too_large_resource_version",
             Self::Transient => "transient",
             Self::GateClosed => "gate_closed",
-            Self::Fenced => "doubted",
+            Self::Fenced => "fenced",
             Self::DryRun => "dry_run",
             Self::Deferred { .. } => "deferred",
         }
@@ -126,8 +127,7 @@ impl ApiError {
                 Some(503) => false,
                 // Admission precedes the effect.
                 Some(_) => !self.message.contains("failed calling webhook"),
-                // hyper's message for a connection that could not be made.
-                None => !self.message.contains("client error (Connect)"),
+                None => !self.message.starts_with(CANNOT_CONNECT),
             },
             ErrorClass::Unusable | ErrorClass::TooLong => true,
             ErrorClass::Absent
@@ -146,6 +146,37 @@ impl ApiError {
             | ErrorClass::Deferred { .. } => false,
         }
     }
+}
+
+impl ApiError {
+    /// What is known of the effect of the write that ended with this error. The error may be
+    /// that of a read before the write.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        let is_read = self.action == "GET";
+        match self.class {
+            ErrorClass::GateClosed
+            | ErrorClass::Fenced
+            | ErrorClass::DryRun
+            | ErrorClass::Deferred { .. } => Effect::NotSent,
+            _ if self.is_unanswered() && (is_read || !self.may_have_taken_effect()) => Effect::NotSent,
+            ErrorClass::Unusable | ErrorClass::TooLong if !is_read => Effect::Unknown,
+            // Of the codes, only that of a timeout leaves open whether the server goes on.
+            ErrorClass::Transient if !is_read && matches!(self.code, None | Some(504)) => Effect::Unknown,
+            _ => Effect::None,
+        }
+    }
+}
+
+/// What is known of the effect of a write that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The write was not sent.
+    NotSent,
+    /// The write was sent, and its result is not known.
+    Unknown,
+    /// The server refused the write, or could not process it.
+    None,
 }
 
 impl fmt::Display for ApiError {
@@ -169,22 +200,6 @@ pub(super) const NO_TEXT: &[u8] = b"{}";
 /// An answer that proves nothing.
 pub(super) fn unusable(action: &'static str, target: String, message: String, code: u16) -> ApiError {
     ApiError { class: ErrorClass::Unusable, action, target, message, code: Some(code) }
-}
-
-/// An error and its causes. The outermost message of a transport error says only "client
-/// error (Connect)".
-pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// The object that a request names, to recognize the object's own 404.
@@ -390,6 +405,33 @@ mod tests {
             code: Some(403),
         };
         assert!(error.to_string().len() < kube_gc_core::text::LONGEST);
+    }
+
+    #[test]
+    fn what_a_failed_write_has_done_is_said_as_far_as_it_is_known() {
+        use ErrorClass::{Conflict, Deferred, Denied, Fenced, GateClosed, Refused, Transient, Unusable};
+        let deferred = Deferred { retry_after: Duration::ZERO };
+        for (action, class, message, code, effect) in [
+            ("DELETE", Transient, "no answer within 30s", None, Effect::Unknown),
+            ("PATCH", Transient, "cancelled while in flight: lost", None, Effect::Unknown),
+            ("DELETE", Transient, "the server goes on without us", Some(504), Effect::Unknown),
+            ("DELETE", Unusable, "no uid", Some(200), Effect::Unknown),
+            ("DELETE", Transient, "cannot connect: refused", None, Effect::NotSent),
+            ("GET", Transient, "no answer within 30s", None, Effect::NotSent),
+            ("DELETE", deferred, "held", None, Effect::NotSent),
+            ("DELETE", Fenced, "watches broke", None, Effect::NotSent),
+            ("DELETE", GateClosed, "standby", None, Effect::NotSent),
+            ("DELETE", Transient, "etcd", Some(500), Effect::None),
+            ("GET", Transient, "etcd", Some(504), Effect::None),
+            ("DELETE", Transient, "shutting down", Some(503), Effect::None),
+            ("DELETE", Denied, "no", Some(403), Effect::None),
+            ("DELETE", Refused, "no", Some(400), Effect::None),
+            ("DELETE", Conflict, "no", Some(409), Effect::None),
+        ] {
+            let error = ApiError { class, action, target: "pods a/b".into(), message: message.into(), code };
+            assert_eq!(error.effect(), effect, "{error}");
+            assert!(effect != Effect::Unknown || error.may_have_taken_effect(), "{error}");
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod decode;
 mod delete;
 mod discovery;
 mod error;
+mod error_chain;
 mod event;
 mod finalizer;
 #[cfg(feature = "fuzzing")]
@@ -53,8 +54,8 @@ pub use connect::{ConnectError, load_config};
 pub use decode::Encoding;
 pub use delete::Deleted;
 pub use discovery::{Definition, Discovered, GroupFailure, Watchable};
-pub(crate) use error::error_chain;
-pub use error::{ApiError, ErrorClass};
+pub use error::{ApiError, Effect, ErrorClass};
+pub(crate) use error_chain::error_chain;
 pub use event::EventType;
 pub use finalizer::{Finalizer, FinalizerRemoval};
 pub use high_water::HighWater;

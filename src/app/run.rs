@@ -65,7 +65,7 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     };
     let grace = match &ended {
         Ok(name) => {
-            tracing::info!(signal = name, grace = ?settings.shutdown.grace, "ending");
+            tracing::info!(signal = name, grace_seconds = settings.shutdown.grace.as_secs_f64(), "ending");
             settings.shutdown.grace
         }
         Err(_) => Duration::ZERO,

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Check, Timestamp};
-use kube_gc_core::object::Identity;
+use super::decisions::is_zero;
+use super::{Check, ObjectView, OwnerView, Timestamp};
 
 /// How often another collector did what the dry run decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,15 +38,18 @@ impl ComparisonCounts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Disagreement {
     /// The object.
-    pub object: Identity,
+    pub object: ObjectView,
     /// The action that the dry run decided.
     pub action: &'static str,
     /// The propagation policy; `null` unless the action is a deletion.
     pub policy: Option<String>,
     /// The owner references or the finalizer to remove; `null` if there are none.
     pub detail: Option<String>,
-    /// The owners of the object, each with its state at the decision.
-    pub owners: Vec<String>,
+    /// The owners of the object, each with its state at the decision; at most 16.
+    pub owners: Vec<OwnerView>,
+    /// The number of further owners.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_owners: usize,
     /// When the dry run first decided it.
     pub predicted: Timestamp,
     /// When the re-evaluation found that nobody had done it.

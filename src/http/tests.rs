@@ -110,7 +110,12 @@ impl Introspection for Fake {
                 oldest_ready_seconds: None,
                 longest_running_seconds: Some(0.5),
                 failing: vec![FailingItem {
-                    object: "pods a/b".to_owned(),
+                    object: ObjectView {
+                        resource: "pods".to_owned(),
+                        namespace: Some("a".to_owned()),
+                        name: Some("b".to_owned()),
+                        uid: "u".to_owned(),
+                    },
                     attempts: 2,
                     since: noon(),
                     last_error: "denied".to_owned(),
@@ -264,7 +269,7 @@ async fn queues_show_what_keeps_failing() {
         "name": "q", "ready": 0, "processing": 0, "delayed": 0, "parked": 1,
         "adds_total": 3, "retries_total": 2, "oldest_ready_seconds": null, "longest_running_seconds": 0.5,
         "failing": [{
-            "object": "pods a/b", "attempts": 2, "since": "2026-11-20T12:00:00Z", "last_error": "denied",
+            "object": {"resource": "pods", "namespace": "a", "name": "b", "uid": "u"}, "attempts": 2, "since": "2026-11-20T12:00:00Z", "last_error": "denied",
             "next_retry_seconds": 1.5,
         }],
     }]);

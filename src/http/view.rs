@@ -213,7 +213,7 @@ pub struct QueueStatus {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FailingItem {
     /// The object.
-    pub object: String,
+    pub object: ObjectView,
     /// Failed attempts in a row.
     pub attempts: u32,
     /// When it first failed.

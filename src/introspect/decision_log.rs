@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::api::Finalizer;
 use crate::http::{DecisionQuery, DecisionView, DecisionsPage, ObjectView, OwnerView, Timestamp};
 use crate::telemetry::record;
-use crate::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner};
+use crate::worker::decision::{DecisionObserver, DecisionRecord, Heard};
 use kube_gc_core::object::PropagationPolicy;
 
 /// Keeps the last decisions. Clones share them.
@@ -78,7 +78,7 @@ impl DecisionLog {
 }
 
 impl DecisionObserver for DecisionLog {
-    fn decided(&self, decision: &DecisionRecord) {
+    fn decided(&self, decision: &DecisionRecord) -> Heard {
         // The entry is allocated before the lock is taken, and old entries are freed after it is
         // released.
         let entry = (self.0.capacity > 0)
@@ -98,6 +98,7 @@ impl DecisionObserver for DecisionLog {
         drop(entries);
         record::decision_log_bytes(bytes);
         drop(oldest);
+        Heard::First
     }
 }
 
@@ -134,24 +135,9 @@ fn view(entry: &DecisionLogEntry) -> DecisionView {
         finalizer: finalizer.map(Finalizer::name),
         outcome,
         error: error.clone(),
-        owners: owners.iter().map(owner_view).collect(),
+        owners: owners.iter().map(OwnerView::from).collect(),
         more_owners: *more_owners,
         owner: owner.as_ref().map(ObjectView::from),
-    }
-}
-
-fn owner_view(judged: &JudgedOwner) -> OwnerView {
-    let JudgedOwner { reference, class, evidence, error } = judged;
-    OwnerView {
-        api_version: reference.api_version.to_string(),
-        kind: reference.kind.to_string(),
-        name: reference.name.to_string(),
-        uid: reference.uid.to_string(),
-        blocking: reference.block_owner_deletion,
-        controller: reference.controller,
-        class: class.to_string(),
-        evidence: evidence.to_string(),
-        error: error.as_ref().map(ToString::to_string),
     }
 }
 
@@ -160,6 +146,7 @@ mod tests {
     use super::*;
     use crate::actors::tests::identity;
     use crate::worker::classified::Evidence;
+    use crate::worker::decision::JudgedOwner;
     use kube_gc_core::object::{GroupResource, Namespace, OwnerReference, Uid};
     use kube_gc_core::verdict::ReferenceClass;
 

@@ -10,8 +10,8 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::api::ReplicaRole;
 use crate::http::{
     DecisionQuery, DecisionsPage, Disagreement, Ended, Facts, FailingItem, GraphFormat, IdleQuery,
-    IdleReport, Introspection, Leadership, MonitorStatus, QueueStatus, Readiness, StuckPage, StuckQuery,
-    TextStream, Timestamp, Undiscovered,
+    IdleReport, Introspection, Leadership, MonitorStatus, ObjectView, QueueStatus, Readiness, StuckPage,
+    StuckQuery, TextStream, Timestamp, Undiscovered,
 };
 use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};
@@ -73,7 +73,7 @@ impl CollectorIntrospection {
             let mut failing = Vec::new();
             for item in &status.failing {
                 failing.push(FailingItem {
-                    object: self.named(&item.key).await,
+                    object: self.object(&item.key).await,
                     attempts: item.attempts,
                     since: ago(item.failing_for),
                     last_error: format!("{}: {}", item.reason.as_str(), item.error),
@@ -94,11 +94,11 @@ impl CollectorIntrospection {
         queues
     }
 
-    /// The name of an object for display. A key does not contain it.
-    async fn named(&self, key: &Key) -> String {
+    /// The object of a key, with its name if the graph knows it.
+    async fn object(&self, key: &Key) -> ObjectView {
         match self.status.graph().identify(key).await {
-            Ok(Some(identity)) => identity.to_string(),
-            Ok(None) | Err(_) => key.to_string(),
+            Ok(Some(identity)) => ObjectView::from(&identity),
+            Ok(None) | Err(_) => ObjectView::from(key),
         }
     }
 

@@ -1,15 +1,13 @@
-//! Formats each event of the log as one line, whatever its fields contain.
+//! Formats the fields of each event as one line of text, whatever they contain.
 
 use std::fmt::{self, Write as _};
 
 use tracing::field::{Field, Visit};
-use tracing::{Event, Subscriber};
 use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::registry::LookupSpan;
 
-use super::escape::{Escaping, escape_json};
+use super::escape::Escaping;
 
 /// Writes the message and the fields of text lines as `tracing_subscriber` does, but escaped.
 #[derive(Clone, Copy, Debug)]
@@ -58,29 +56,5 @@ impl Visit for Fields<'_> {
         if self.result.is_ok() {
             self.result = self.write(field, value);
         }
-    }
-}
-
-/// Escapes characters that change how a terminal shows a line of JSON. JSON already escapes
-/// line breaks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct EscapedJson<F>(pub(super) F);
-
-impl<S, N, F> FormatEvent<S, N> for EscapedJson<F>
-where
-    S: Subscriber + for<'s> LookupSpan<'s>,
-    N: for<'w> FormatFields<'w> + 'static,
-    F: FormatEvent<S, N>,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        let mut line = String::new();
-        self.0.format_event(context, Writer::new(&mut line), event)?;
-        escape_json(line.trim_end_matches('\n'), &mut writer)?;
-        writer.write_char('\n')
     }
 }

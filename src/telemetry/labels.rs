@@ -28,6 +28,7 @@ const OUTCOMES: &[&str] = &[
     "patched",
     "removed",
     "throttled",
+    "unknown",
     "unneeded",
 ];
 

@@ -4,11 +4,12 @@ use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::fmt::format::{FmtSpan, JsonFields};
 use tracing_subscriber::fmt::{MakeWriter, SubscriberBuilder};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
-use super::format::{EscapedFields, EscapedJson};
+use super::format::EscapedFields;
+use super::json::JsonLine;
 use super::log_writer::LogWriter;
 use crate::config::{LogFormat, LogSettings};
 
@@ -73,10 +74,7 @@ where
         .with_writer(writer);
     Ok(match settings.format {
         LogFormat::Text => Box::new(builder.fmt_fields(EscapedFields).finish()),
-        LogFormat::Json => {
-            let builder = builder.json().flatten_event(true).with_span_list(false);
-            Box::new(builder.map_event_format(EscapedJson).finish())
-        }
+        LogFormat::Json => Box::new(builder.fmt_fields(JsonFields::new()).event_format(JsonLine).finish()),
     })
 }
 
@@ -107,6 +105,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::telemetry::Structured;
+    use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
     #[derive(Clone, Default)]
     struct Sink(Arc<Mutex<Vec<u8>>>);
@@ -215,7 +215,71 @@ mod tests {
         assert!(line.contains(r"\u{1b}[31mred"), "{line:?}");
     }
 
+    fn named(name: &str) -> Identity {
+        let resource = Arc::new(ResourceType {
+            group_resource: GroupResource::parse("deployments.apps"),
+            version: "v1".into(),
+            kind: "Deployment".into(),
+            scope: Scope::Namespaced,
+        });
+        let uid = Uid::parse("0b6ecb4f-8a3b-4d5c-9a6b-0e8f7f3a1c2d").unwrap();
+        Identity { resource, namespace: Namespace::parse("shop"), name: name.into(), uid }
+    }
+
+    #[test]
+    fn an_object_has_members_in_json_and_is_one_text_otherwise() {
+        let log = || {
+            let (object, owner) = (named("web"), named("api"));
+            tracing::info!(
+                object = Structured::object(&object).logged(),
+                owner = Structured::other_object(&owner).logged(),
+                none = None::<bool>,
+                "decision"
+            );
+        };
+        let line: serde_json::Value = serde_json::from_str(&logged(LogFormat::Json, "info", || {
+            tracing::info!(object = Structured::object(&named("web")).logged(), seconds = 0.25, "decision");
+        }))
+        .unwrap();
+        let uid = "0b6ecb4f-8a3b-4d5c-9a6b-0e8f7f3a1c2d";
+        assert_eq!((&line["resource"], &line["namespace"]), (&"deployments.apps".into(), &"shop".into()));
+        assert_eq!(
+            (&line["name"], &line["uid"], &line["seconds"]),
+            (&"web".into(), &uid.into(), &0.25.into())
+        );
+        assert!(line.get("object").is_none(), "{line}");
+        let line = logged(LogFormat::Json, "info", log);
+        assert!(line.contains(&format!(
+            r#""owner":{{"resource":"deployments.apps","namespace":"shop","name":"api","uid":"{uid}"}}"#
+        )));
+        let line = logged(LogFormat::Text, "info", log);
+        assert!(
+            line.contains(&format!("decision object=deployments.apps shop/web ({uid}) owner=")),
+            "{line}"
+        );
+    }
+
     proptest! {
+        /// Whatever the author of an object calls it.
+        #[test]
+        fn a_name_cannot_add_a_member_or_change_one(name in any::<String>()) {
+            let object = named(&name);
+            let log = || {
+                let (members, other) = (Structured::object(&object), Structured::other_object(&object));
+                tracing::info!(object = members.logged(), owner = other.logged(), "decision");
+            };
+            let line = logged(LogFormat::Json, "info", log);
+            prop_assert_eq!(line.matches('\n').count(), 1);
+            let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+            let bounded = kube_gc_core::text::word(&name).to_string();
+            prop_assert_eq!(line["name"].as_str(), Some(bounded.as_str()));
+            prop_assert_eq!(line["owner"]["name"].as_str(), Some(bounded.as_str()));
+            prop_assert_eq!(line["message"].as_str(), Some("decision"));
+            prop_assert_eq!(line.as_object().map(serde_json::Map::len), Some(9));
+            let line = logged(LogFormat::Text, "info", log);
+            prop_assert_eq!(line.matches('\n').count(), 1);
+        }
+
         /// Whatever comes from the cluster: an event is one line without a character that
         /// controls anything, in both formats.
         #[test]

@@ -10,6 +10,7 @@ mod escape;
 mod exporter;
 mod format;
 mod histogram;
+mod json;
 #[cfg_attr(
     not(any(test, feature = "internals")),
     allow(dead_code, reason = "for the documentation of the metrics and for tests")
@@ -20,6 +21,7 @@ pub mod logging;
 pub mod names;
 pub mod record;
 mod recorder;
+mod structured;
 mod threads;
 
 pub use escape::Escaped;
@@ -28,3 +30,4 @@ pub use record::{
     ApiSide, DeletionLag, EventKind, EventLag, EventMetrics, GraphSize, InvalidReference, MonitorState,
     Queue, QueueMetrics, QueueSample, StuckReason,
 };
+pub use structured::Structured;

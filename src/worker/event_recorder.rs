@@ -7,7 +7,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, ErrorClass};
-use crate::telemetry::{InvalidReference, record};
+use crate::telemetry::{InvalidReference, Structured, record};
+use crate::worker::decision::owner_reference;
 use kube_gc_core::graph::Report;
 use kube_gc_core::object::{Identity, OwnerReference, Uid};
 use kube_gc_core::text::{LISTED, word};
@@ -73,16 +74,21 @@ async fn run(api: Api, mut inbox: mpsc::Receiver<Report>, ending: CancellationTo
             Report::UidCollision { first, second } => {
                 if told.first(why, &first, &second.uid) {
                     record::uid_collision();
-                    tracing::warn!(%first, %second, "two objects show one uid; each is handled by itself");
+                    tracing::warn!(
+                        object = Structured::object(&first).logged(),
+                        other = Structured::other_object(&second).logged(),
+                        "two objects have the same uid; kube-gc handles each separately"
+                    );
                 }
             }
             Report::InvalidScope { dependent, reference } => {
                 if told.first(why, &dependent, &reference.uid) {
                     record::invalid_reference(InvalidReference::InvalidScope);
                     tracing::warn!(
-                        %dependent,
-                        owner = %Written(&reference),
-                        "a cluster-scoped object cannot have an owner of a namespaced kind; it is kept"
+                        object = Structured::object(&dependent).logged(),
+                        owner = owner_reference(&reference).logged(),
+                        "a cluster-scoped object names an owner of a namespaced kind, so it is never collected; \
+                         correct its ownerReferences"
                     );
                 }
             }
@@ -106,13 +112,21 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
         None => "the cluster scope".to_owned(),
     };
     let message = format!("ownerRef [{}] does not exist in {place}", Written(reference));
-    tracing::warn!(%dependent, owner = %Written(reference), "the owner lives in another namespace");
+    tracing::warn!(
+        object = Structured::object(dependent).logged(),
+        owner = owner_reference(reference).logged(),
+        "the owner is in another namespace, so the owner reference is invalid; correct the ownerReferences"
+    );
     record::invalid_reference(InvalidReference::NamespaceMismatch);
     match api.warn(dependent, OWNER_REF_INVALID_NAMESPACE, &message).await {
         Ok(()) => Recorded::Finally,
         Err(error) if error.class == ErrorClass::DryRun => Recorded::Finally,
         Err(error) => {
-            tracing::warn!(%dependent, %error, "the warning event could not be recorded");
+            tracing::warn!(
+                object = Structured::object(dependent).logged(),
+                %error,
+                "cannot create the warning event of the object"
+            );
             match error.class {
                 ErrorClass::GateClosed | ErrorClass::Transient | ErrorClass::Throttled { .. } => {
                     Recorded::Later

@@ -104,8 +104,11 @@ async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
     ];
     let listed = lists(&collector, &states).await?;
     ensure!(listed[0]["action"] == "delete" && listed[0]["policy"] == "Background", "{}", listed[0]);
-    let evidence = format!("v1/ConfigMap, name: owner, uid: {} is absent (graph)", owner.uid);
-    ensure!(listed[0]["owners"] == json!([evidence]), "{}", listed[0]);
+    let evidence = json!([{
+        "api_version": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid, "blocking": false,
+        "controller": false, "class": "absent", "evidence": "graph", "error": null,
+    }]);
+    ensure!(listed[0]["owners"] == evidence, "{}", listed[0]);
     ensure!(listed[1]["owners"].as_array().is_some_and(|owners| owners.len() == 2), "{}", listed[1]);
     ensure!(listed[1]["detail"].as_str().is_some_and(|detail| detail.contains(&owner.uid)), "{}", listed[1]);
 

@@ -293,10 +293,7 @@ pub async fn reported_as_failing(collector: &Collector, objects: &[&Obj], text: 
     let failing: Vec<&Value> =
         queues.iter().filter_map(|queue| queue["failing"].as_array()).flatten().collect();
     for object in objects {
-        let found = failing.iter().find(|item| {
-            let named = item["object"].as_str().unwrap_or_default();
-            named.contains(&object.name) && object.namespace.iter().all(|namespace| named.contains(namespace))
-        });
+        let found = failing.iter().find(|item| item["object"]["uid"] == object.uid.as_str());
         let found = found.with_context(|| format!("{object} is not in /debug/queues: {failing:?}"))?;
         ensure!(
             found["last_error"].as_str().is_some_and(|error| error.contains(text)),

@@ -257,8 +257,7 @@ async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_is_kept() -> Resu
         // It is told of aside.
         for object in of_live.iter().chain(&of_nobody).chain(&late) {
             poll(&format!("{object} to be in the log"), async || {
-                let lines =
-                    collector.logged("a cluster-scoped object cannot have an owner of a namespaced kind");
+                let lines = collector.logged("a cluster-scoped object names an owner of a namespaced kind");
                 Ok(lines.iter().any(|line| line.contains(&object.name)))
             })
             .await?;

@@ -112,7 +112,7 @@ async fn play(stage: &Stage, new: &ApiResource, collector_first: bool) -> Result
     let groups = ["ingresses.extensions", "ingresses.networking.k8s.io"];
     let deletions = groups.iter().map(|resource| since.get("DELETE", resource)).sum();
     ensure!(collector.metric("kube_gc_uid_collisions_total").await? == 0.0);
-    ensure!(collector.logged("two objects show one uid").is_empty());
+    ensure!(collector.logged("two objects have the same uid").is_empty());
     collector.stop().await?;
     stage.clear().await?;
     Ok(deletions)

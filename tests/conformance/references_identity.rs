@@ -222,7 +222,7 @@ async fn two_objects_with_one_uid_are_told_apart() -> Result<()> {
             Ok(collector.metric("kube_gc_uid_collisions_total").await? > 0.0)
         })
         .await?;
-        collector.log_line("two objects show one uid").await?;
+        collector.log_line("two objects have the same uid").await?;
 
         // One as a dependent and, by that, as an owner; the other by its own deletion.
         cluster.delete(&roots[0], Policy::Background).await?;

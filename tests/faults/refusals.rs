@@ -199,5 +199,5 @@ fn failing(queues: &Value) -> Vec<(String, String)> {
     let queues = queues.as_array().or_else(|| queues["queues"].as_array()).cloned().unwrap_or_default();
     let items = queues.iter().flat_map(|queue| queue["failing"].as_array().cloned().unwrap_or_default());
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    items.map(|item| (text(&item["object"]), text(&item["last_error"]))).collect()
+    items.map(|item| (item["object"].to_string(), text(&item["last_error"]))).collect()
 }

@@ -36,13 +36,13 @@ impl FailureLog {
         // together, the outage is logged once.
         let is_broken = streak.failures == 1 && error.class == ErrorClass::Transient && error.code.is_none();
         if streak.is_logged || is_outage || is_broken {
-            tracing::debug!(%resource, %error, ?retry_in, failures = streak.failures, "list or watch failed");
+            tracing::debug!(%resource, %error, next_retry_seconds = retry_in.as_secs_f64(), failures = streak.failures, "list or watch failed");
         } else {
             streak.is_logged = true;
             tracing::warn!(
                 %resource,
                 %error,
-                ?retry_in,
+                next_retry_seconds = retry_in.as_secs_f64(),
                 "list or watch failed; further failures in a row are counted and not logged"
             );
         }

@@ -10,7 +10,7 @@ use actix::{
 use super::{Finished, Outcome, Pool, Work, WorkerSlot};
 use crate::actors::supervision::task;
 use crate::api::HangHook;
-use crate::telemetry::{DeletionLag, StuckReason, record};
+use crate::telemetry::{DeletionLag, Structured, StuckReason, record};
 use kube_gc_core::mailbox::Time;
 use kube_gc_core::object::Key;
 
@@ -93,6 +93,10 @@ fn broken(key: &Key, error: tokio::task::JoinError) -> Outcome {
         }
         Err(error) => format!("the worker was stopped: {error}"),
     };
-    tracing::error!(object = %key, error = what, "work on a key failed; it is retried with backoff");
+    tracing::error!(
+        object = Structured::key(key).logged(),
+        error = what,
+        "work on an object failed unexpectedly; it is retried with backoff"
+    );
     Outcome::Retry { reason: StuckReason::Panicked, error: what.into() }
 }

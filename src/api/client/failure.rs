@@ -5,7 +5,8 @@ use std::time::Duration;
 use kube::client::AuthError;
 
 use crate::api::call::Call;
-use crate::api::error::{ApiError, ErrorClass, error_chain};
+use crate::api::error::{ApiError, ErrorClass};
+use crate::api::error_chain::error_chain;
 use crate::api::write_gate::GateClosed;
 
 pub(super) fn too_slow(call: &Call<'_>, limit: Duration) -> ApiError {

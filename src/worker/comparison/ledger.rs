@@ -165,6 +165,15 @@ impl Ledger {
         None
     }
 
+    /// Whether the same was decided before and is not settled, or is a known disagreement.
+    #[must_use]
+    pub fn knows(&self, decision: &DecisionRecord) -> bool {
+        Act::of(decision).is_some_and(|act| {
+            let subject = Subject { object: decision.object.clone(), act };
+            self.pending.contains_key(&subject) || self.disputed.contains(&subject)
+        })
+    }
+
     /// When the next look is due.
     #[must_use]
     pub fn next_look(&self) -> Option<Duration> {

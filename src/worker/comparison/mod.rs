@@ -18,14 +18,14 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::ledger::{ComparisonResult, Dispute, Ledger, Next};
-use self::prediction::{Act, Grounds, Subject};
+use self::prediction::{Act, Subject};
 use crate::actors::graph_handle::GraphHandle;
-use crate::http::{ComparisonCounts, Disagreement, Timestamp};
-use crate::telemetry::record;
-use crate::worker::decision::{DecisionObserver, DecisionRecord};
+use crate::http::{ComparisonCounts, Disagreement, ObjectView, OwnerView, Timestamp};
+use crate::telemetry::{Structured, record};
+use crate::worker::decision::{DecisionObserver, DecisionRecord, Heard, LoggedOwners};
 use crate::worker::event_recorder::Written;
 use kube_gc_core::graph::ObservedObject;
-use kube_gc_core::text::{Thousands, listed};
+use kube_gc_core::text::listed;
 
 pub use self::compare::{Deciders, Means, compare};
 
@@ -87,13 +87,15 @@ impl Comparison {
         let Some(dispute) = found else { return };
         let Dispute { grounds, .. } = &dispute;
         tracing::warn!(
-            object = %subject.object,
+            object = Structured::object(&subject.object).logged(),
             action = subject.act.word(),
             policy = grounds.policy.map(tracing::field::display),
             detail = detail(&subject.act),
-            owners = (!grounds.owners.is_empty()).then(|| listed("; ", grounds.named(), owners(&dispute))),
-            since = %Timestamp(grounds.at),
-            "nobody else has done this; it was decided again, and the same comes of it"
+            owners = LoggedOwners::field(grounds.owners.clone(), grounds.more_owners)
+                .as_ref()
+                .map(Structured::logged),
+            predicted = %Timestamp(grounds.at),
+            "disagreement: the other collector has not done this in time, and kube-gc still would"
         );
     }
 
@@ -111,11 +113,12 @@ impl Comparison {
         let shown = graph.show(&keys).await.unwrap_or_else(|_| vec![None; keys.len()]);
         let each = disputes.iter().zip(&shown);
         each.map(|(dispute, shown)| Disagreement {
-            object: dispute.subject.object.clone(),
+            object: ObjectView::from(&dispute.subject.object),
             action: dispute.subject.act.word(),
             policy: dispute.grounds.policy.map(|policy| policy.to_string()),
             detail: detail(&dispute.subject.act),
-            owners: owners(dispute),
+            owners: dispute.grounds.owners.iter().map(OwnerView::from).collect(),
+            more_owners: dispute.grounds.more_owners,
             predicted: Timestamp(dispute.grounds.at),
             found: Timestamp(dispute.at),
             now: state(shown.as_ref()),
@@ -125,12 +128,17 @@ impl Comparison {
 }
 
 impl DecisionObserver for Comparison {
-    fn decided(&self, decision: &DecisionRecord) {
+    fn decided(&self, decision: &DecisionRecord) -> Heard {
         let at = SystemTime::now();
-        if let Some((act, result)) = self.update(|ledger, now| ledger.hear(decision, now, at)) {
+        let (heard, result) = self.update(|ledger, now| {
+            let heard = if ledger.knows(decision) { Heard::Again } else { Heard::First };
+            (heard, ledger.hear(decision, now, at))
+        });
+        if let Some((act, result)) = result {
             record::comparison(act.word(), result.word());
         }
         self.0.heard.notify_one();
+        heard
     }
 }
 
@@ -144,19 +152,6 @@ fn detail(act: &Act) -> Option<String> {
         Act::Release(owner) => Some(format!("without {owner}")),
         Act::RemoveFinalizer(finalizer) => Some(format!("without {finalizer}")),
     }
-}
-
-/// The owners, each with its class and evidence.
-fn owners(dispute: &Dispute) -> Vec<String> {
-    let Grounds { owners, more_owners, .. } = &dispute.grounds;
-    let shown = owners.iter();
-    let mut shown: Vec<_> = shown
-        .map(|owner| format!("{} is {} ({})", Written(&owner.reference), owner.class, owner.evidence))
-        .collect();
-    if *more_owners > 0 {
-        shown.push(format!("and {} more", Thousands(*more_owners)));
-    }
-    shown
 }
 
 /// Describes the state of an object.

@@ -101,12 +101,6 @@ impl Grounds {
         let all = basis.as_ref().map(|basis| basis.all);
         Self { at, policy: *policy, owners: owners.clone(), more_owners: *more_owners, all }
     }
-
-    /// How many owners the object names.
-    #[must_use]
-    pub fn named(&self) -> usize {
-        self.owners.len() + self.more_owners
-    }
 }
 
 /// The state of a prediction.

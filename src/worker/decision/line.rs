@@ -1,22 +1,23 @@
 //! The log line of one decision.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::sync::Arc;
 
 use tokio::time::Instant;
+use tracing::Level;
 
 use super::ended::Ended;
-use super::record::{DecisionObserver, DecisionRecord, JudgedOwner};
-use crate::api::{Api, ApiError, ErrorClass, Finalizer};
-use crate::telemetry::record;
+use super::owners::LoggedOwners;
+use super::record::{DecisionObserver, DecisionRecord, Heard, JudgedOwner};
+use crate::api::{Api, ApiError, Effect, ErrorClass, Finalizer};
+use crate::telemetry::{Structured, record};
 use crate::worker::classified::Classified;
-use crate::worker::event_recorder::Written;
 use crate::worker::interrupted::Interrupted;
 use crate::worker::reference_digest::ReferenceDigest;
 use crate::worker::repeats::Repeats;
 use kube_gc_core::graph::ObjectSnapshot;
-use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy};
-use kube_gc_core::text::{bounded, listed};
+use kube_gc_core::object::{Identity, PropagationPolicy};
+use kube_gc_core::text::bounded;
 
 /// Records decisions in the log, in the metrics, and with whoever observes them.
 #[derive(Clone, Debug)]
@@ -32,15 +33,6 @@ impl DecisionRecorder {
     #[must_use]
     pub fn new(api: Api, observers: Vec<Arc<dyn DecisionObserver>>) -> Self {
         Self { api, observers: observers.into(), repeats: Arc::default() }
-    }
-}
-
-/// A reference and the class of its owner, for the log.
-struct Judgement<'a>(&'a OwnerReference, &'a Classified);
-
-impl Display for Judgement<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {} ({})", Written(self.0), self.1.class, self.1.evidence)
     }
 }
 
@@ -119,11 +111,17 @@ impl<'a> DecisionLine<'a> {
     pub fn interrupted(&self, why: &Interrupted) {
         match why {
             Interrupted::Api(error) => self.failed(error),
-            Interrupted::Graph(error) => self.write("failed", Some(error)),
+            // The process is about to end.
+            Interrupted::Graph(error) => self.write("deferred", Some(error)),
             Interrupted::Changed(what) => {
                 // Not a failure, and nothing was written. The next decision has its own line.
                 record::decision(self.action, "decided_afresh", &self.object.resource.group_resource);
-                tracing::debug!(object = %self.object, action = self.action, %what, "decided afresh");
+                tracing::debug!(
+                    object = self.logged_object().logged(),
+                    action = self.action,
+                    %what,
+                    "decision dropped; the object is re-evaluated"
+                );
             }
             Interrupted::Braked(why) => self.braked(why),
         }
@@ -137,58 +135,90 @@ impl<'a> DecisionLine<'a> {
         let is_unanswered =
             self.owners.is_some_and(|(_, classified)| classified.iter().any(|owner| owner.is_unanswered));
         if is_unanswered && !self.recorder.api.may_log_unanswered() {
-            tracing::debug!(object = %self.object, action = self.action, error = %reason, "parked");
+            tracing::debug!(
+                object = self.logged_object().logged(),
+                action = self.action,
+                error = %reason,
+                "object is parked"
+            );
             return;
         }
-        let owners = self.shown_owners();
+        let owners = self.logged_owners();
+        let shown_owners = owners.as_ref().map(ToString::to_string).unwrap_or_default();
         let Self { object, action, .. } = self;
-        let line = format!("{action} {owners} {reason}");
+        let line = format!("{action} {shown_owners} {reason}");
         match self.recorder.repeats.news(&object.key(), &line, Instant::now()) {
             Some(repeated) => {
                 let repeated = (repeated > 0).then_some(repeated);
-                let owners = (!owners.is_empty()).then_some(owners);
-                tracing::warn!(%object, action, owners, outcome = "parked", error = %reason, repeated, "decision");
+                tracing::warn!(
+                    object = self.logged_object().logged(),
+                    action,
+                    owners = owners.as_ref().map(Structured::logged),
+                    outcome = "parked",
+                    error = %reason,
+                    repeated,
+                    "decision"
+                );
             }
             None => {
-                tracing::trace!(%object, action, outcome = "parked", error = %reason, "the same decision");
+                tracing::trace!(
+                    object = self.logged_object().logged(),
+                    action,
+                    outcome = "parked",
+                    error = %reason,
+                    "decision is the same as before"
+                );
             }
         }
     }
 
-    /// The owners that it rests on, for the log.
-    fn shown_owners(&self) -> String {
-        match (self.owners, self.owner) {
-            (Some((item, classified)), _) => {
-                let each = item.references.iter().zip(classified);
-                listed(
-                    "; ",
-                    item.references.len(),
-                    each.map(|(seen, owner)| Judgement(&seen.reference, owner)),
-                )
-            }
-            (None, Some(owner)) => owner.to_string(),
-            (None, None) => String::new(),
-        }
+    fn logged_object(&self) -> Structured {
+        Structured::object(self.object)
+    }
+
+    /// The owners that it rests on.
+    fn logged_owners(&self) -> Option<Structured> {
+        let (owners, more) = self.judged_owners();
+        LoggedOwners::field(owners, more)
+    }
+
+    /// The first owners that it rests on, and the number of the others.
+    fn judged_owners(&self) -> (Vec<JudgedOwner>, usize) {
+        self.owners.map_or_else(Default::default, |(item, classified)| {
+            let owners = JudgedOwner::first_of(item, classified);
+            let more = item.references.len() - owners.len();
+            (owners, more)
+        })
     }
 
     /// The brake is engaged. One warning has said so for all objects.
     fn braked(&self, why: &str) {
         record::decision(self.action, "braked", &self.object.resource.group_resource);
         self.observed("braked", Some(&why));
-        tracing::debug!(object = %self.object, action = self.action, why, "held by the brake");
+        tracing::debug!(
+            object = self.logged_object().logged(),
+            action = self.action,
+            why,
+            "held by the brake"
+        );
     }
 
     /// The request was not sent, for a reason that is not the object's own. One line elsewhere
     /// speaks for all objects.
     pub fn deferred(&self, why: &dyn Display) {
         record::decision(self.action, "deferred", &self.object.resource.group_resource);
-        tracing::debug!(object = %self.object, action = self.action, %why, "deferred");
+        tracing::debug!(
+            object = self.logged_object().logged(),
+            action = self.action,
+            %why,
+            "request is deferred"
+        );
     }
 
     fn failed(&self, error: &ApiError) {
-        let is_unsent = matches!(error.class, ErrorClass::GateClosed | ErrorClass::Fenced);
+        let effect = error.effect();
         // An outage, or one broken connection, fails every request that is in flight.
-        let is_one_of_many = (error.is_unanswered() || is_unsent) && !self.recorder.api.may_log_unanswered();
+        let is_shared_cause = error.is_unanswered() || effect == Effect::NotSent;
         let outcome = match error.class {
             ErrorClass::DryRun => return self.write("dry_run", None),
             ErrorClass::Deferred { .. } => return self.deferred(error),
@@ -198,9 +228,13 @@ impl<'a> DecisionLine<'a> {
             }
             ErrorClass::Conflict => "conflict",
             ErrorClass::Throttled { .. } => "throttled",
-            ErrorClass::GateClosed | ErrorClass::Fenced => "deferred",
-            _ => "failed",
+            _ => match effect {
+                Effect::NotSent => "deferred",
+                Effect::Unknown => "unknown",
+                Effect::None => "failed",
+            },
         };
+        let is_one_of_many = is_shared_cause && !self.recorder.api.may_log_unanswered();
         self.log(outcome, Some(error), is_one_of_many);
     }
 
@@ -210,31 +244,38 @@ impl<'a> DecisionLine<'a> {
 
     fn log(&self, outcome: &'static str, error: Option<&dyn Display>, is_one_of_many: bool) {
         record::decision(self.action, outcome, &self.object.resource.group_resource);
-        self.observed(outcome, error);
-        let Self { object, action, policy, finalizer, .. } = self;
-        let owners = self.shown_owners();
-        let policy = policy.map(tracing::field::display);
-        let finalizer = finalizer.map(Finalizer::name);
-        let owners = (!owners.is_empty()).then_some(owners);
+        let heard = self.observed(outcome, error);
+        /// The fields of the line, the same at each level.
+        macro_rules! decision {
+            ($level:expr) => {
+                tracing::event!(
+                    $level,
+                    object = self.logged_object().logged(),
+                    action = self.action,
+                    policy = self.policy.map(tracing::field::display),
+                    finalizer = self.finalizer.map(Finalizer::name),
+                    owners = self.logged_owners().as_ref().map(Structured::logged),
+                    owner = self.owner.map(Structured::other_object).as_ref().map(Structured::logged),
+                    outcome,
+                    error = error.map(tracing::field::display),
+                    "decision"
+                )
+            };
+        }
         match error {
-            None => tracing::info!(%object, action, policy, finalizer, owners, outcome, "decision"),
+            // A dry run decides again to compare itself with another collector.
+            None if heard == Heard::Again => decision!(Level::DEBUG),
+            None => decision!(Level::INFO),
             // In a dry run the other collector is expected to be faster.
-            Some(error) if self.dry_run && outcome == "conflict" || is_one_of_many => {
-                tracing::debug!(%object, action, policy, finalizer, owners, outcome, %error, "decision");
-            }
-            Some(error) => {
-                tracing::warn!(%object, action, policy, finalizer, owners, outcome, %error, "decision");
-            }
+            Some(_) if self.dry_run && outcome == "conflict" || is_one_of_many => decision!(Level::DEBUG),
+            Some(_) => decision!(Level::WARN),
         }
     }
 
-    fn observed(&self, outcome: &'static str, error: Option<&dyn Display>) {
+    fn observed(&self, outcome: &'static str, error: Option<&dyn Display>) -> Heard {
+        let mut heard = Heard::First;
         if !self.recorder.observers.is_empty() {
-            let (owners, more_owners) = self.owners.map_or_else(Default::default, |(item, classified)| {
-                let owners = JudgedOwner::first_of(item, classified);
-                let more = item.references.len() - owners.len();
-                (owners, more)
-            });
+            let (owners, more_owners) = self.judged_owners();
             let decision = DecisionRecord {
                 object: self.object.clone(),
                 action: self.action,
@@ -251,8 +292,11 @@ impl<'a> DecisionLine<'a> {
                 error: error.map(bounded),
             };
             for observer in &*self.recorder.observers {
-                observer.decided(&decision);
+                if observer.decided(&decision) == Heard::Again {
+                    heard = Heard::Again;
+                }
             }
         }
+        heard
     }
 }

@@ -2,8 +2,10 @@
 
 mod ended;
 mod line;
+mod owners;
 mod record;
 
 pub use self::ended::Ended;
 pub use self::line::{DecisionLine, DecisionRecorder};
-pub use self::record::{DecisionObserver, DecisionRecord, JudgedOwner};
+pub use self::owners::{LoggedOwners, owner_reference};
+pub use self::record::{DecisionObserver, DecisionRecord, Heard, JudgedOwner};

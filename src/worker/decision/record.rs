@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::api::Finalizer;
+use crate::http::OwnerView;
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::reference_digest::ReferenceDigest;
 use kube_gc_core::graph::ObjectSnapshot;
@@ -16,8 +17,17 @@ const LONGEST_ERROR: usize = LONGEST / 4;
 
 /// Observes every decision when it has ended.
 pub trait DecisionObserver: Debug + Send + Sync {
-    /// A decision has ended.
-    fn decided(&self, decision: &DecisionRecord);
+    /// A decision has ended. The log does not repeat a decision that an observer knows already.
+    fn decided(&self, decision: &DecisionRecord) -> Heard;
+}
+
+/// Whether an observer knows a decision from before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// It does not, or it does not compare decisions.
+    First,
+    /// The same decision about the same object was made before, and is not settled.
+    Again,
 }
 
 /// A decision and how it ended.
@@ -57,6 +67,24 @@ impl DecisionRecord {
             + owner.as_ref().map_or(0, named)
             + error.as_ref().map_or(0, String::len)
             + owners.iter().map(JudgedOwner::bytes).sum::<usize>()
+    }
+}
+
+/// As the debug pages show it.
+impl From<&JudgedOwner> for OwnerView {
+    fn from(judged: &JudgedOwner) -> Self {
+        let JudgedOwner { reference, class, evidence, error } = judged;
+        Self {
+            api_version: reference.api_version.to_string(),
+            kind: reference.kind.to_string(),
+            name: reference.name.to_string(),
+            uid: reference.uid.to_string(),
+            blocking: reference.block_owner_deletion,
+            controller: reference.controller,
+            class: class.to_string(),
+            evidence: evidence.to_string(),
+            error: error.as_ref().map(ToString::to_string),
+        }
     }
 }
 

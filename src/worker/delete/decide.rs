@@ -4,7 +4,7 @@ use super::classify::Classification;
 use super::work::DeleteWork;
 use crate::actors::pool::Outcome;
 use crate::api::ApiError;
-use crate::telemetry::StuckReason;
+use crate::telemetry::{Structured, StuckReason};
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::{Interrupted, api_outcome};
@@ -22,7 +22,7 @@ impl DeleteWork {
         let classes: Vec<_> = classified.iter().map(|owner| owner.class).collect();
         match decide(item, &classes) {
             Decision::Keep(reason) => {
-                tracing::debug!(object = %item.identity, %reason, "kept");
+                tracing::debug!(object = Structured::object(&item.identity).logged(), %reason, "the object is kept");
                 Ok(Completion::Done)
             }
             Decision::Report { .. } => {

@@ -6,7 +6,7 @@ use super::work::DeleteWork;
 use crate::actors::messages::Finding;
 use crate::actors::pool::Outcome;
 use crate::api::{Deleted, ErrorClass, LookupResult, Patched, WriteVerb};
-use crate::telemetry::record;
+use crate::telemetry::{Structured, record};
 use crate::worker::brake::Reservation;
 use crate::worker::classified::Classified;
 use crate::worker::decision::DecisionLine;
@@ -143,7 +143,12 @@ impl DeleteWork {
             Snapshot::AwaitsEvent => return Err(Interrupted::Changed(CHANGED)),
         };
         let next = after_conflict(basis, tried.version(), live.as_ref(), dependents, conflicts);
-        tracing::debug!(object = %item.identity, conflicts, next = %next, "DELETE met a conflict");
+        tracing::debug!(
+            object = Structured::object(&item.identity).logged(),
+            conflicts,
+            next = word(&next),
+            "the API server answered the DELETE with a conflict"
+        );
         record::delete_conflict(word(&next));
         match next {
             AfterConflict::Absent => Ok(Next::Drop(Dropped::Gone)),

@@ -4,7 +4,7 @@ use super::work::DeleteWork;
 use crate::actors::messages::Finding;
 use crate::actors::pool::Outcome;
 use crate::api::{ApiError, ErrorClass, LookupResult};
-use crate::telemetry::StuckReason;
+use crate::telemetry::{Structured, StuckReason};
 use crate::worker::interrupted::{Interrupted, api_outcome};
 use kube_gc_core::graph::{Verification, VirtualSnapshot};
 use kube_gc_core::mailbox::Completion;
@@ -23,7 +23,11 @@ impl DeleteWork {
                 });
             }
             Ok(LookupResult::Absent(evidence)) => {
-                tracing::debug!(%identity, ?evidence, "owner is absent");
+                tracing::debug!(
+                    object = Structured::object(identity).logged(),
+                    ?evidence,
+                    "the owner is absent"
+                );
                 Finding::Absent
             }
             Err(error) if matches!(error.class, ErrorClass::NotServed) => Finding::NotServed,

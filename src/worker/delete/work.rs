@@ -10,7 +10,7 @@ use super::look_ups::LookUps;
 use super::pace::Pace;
 use crate::actors::messages::Enqueue;
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
-use crate::telemetry::Queue;
+use crate::telemetry::{Queue, Structured};
 use crate::worker::interrupted::{Interrupted, deferred};
 use kube_gc_core::graph::{ObjectSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
@@ -80,11 +80,15 @@ impl DeleteWork {
         mutation::panic_over(&item.identity.name);
         match precheck(item) {
             Precheck::Nothing(reason) => {
-                tracing::trace!(object = %item.identity, %reason, "nothing to do");
+                tracing::trace!(object = Structured::object(&item.identity).logged(), %reason, "nothing to do");
                 Ok(Completion::Done)
             }
             Precheck::WaitForDependents(blocking) => {
-                tracing::debug!(object = %item.identity, blocking, "waits for its blocking dependents");
+                tracing::debug!(
+                    object = Structured::object(&item.identity).logged(),
+                    blocking,
+                    "the object waits for its blocking dependents"
+                );
                 Ok(Completion::Done)
             }
             Precheck::RemoveForegroundFinalizer | Precheck::AskForUnreadReferences => {

@@ -17,7 +17,7 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
 use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, References};
-use crate::telemetry::{Queue, StuckReason};
+use crate::telemetry::{Queue, Structured, StuckReason};
 use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::{Interrupted, deferred};
 use crate::worker::remove_reference::after_finalizer_removal;
@@ -25,6 +25,7 @@ use kube_gc_core::graph::{Bookmark, DependentView, ObjectSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{DeletionState, Identity, Key, ResourceVersion};
+use kube_gc_core::text::listed;
 
 pub use self::context::OrphanContext;
 use self::dependent::orphan_dependent;
@@ -138,10 +139,14 @@ impl OrphanWork {
         line.finish(&removal);
         let removal = removal?;
         tracing::info!(
-            object = %identity,
+            object = Structured::object(identity).logged(),
             dependents = released.count,
             late_dependents = confirmed.late,
-            skipped_types = ?confirmed.skipped,
+            skipped_types = (!confirmed.skipped.is_empty()).then(|| listed(
+                ", ",
+                confirmed.skipped.len(),
+                &confirmed.skipped
+            )),
             "orphaned"
         );
         if let Some(change) = after_finalizer_removal(owner.resource_version.as_ref(), &removal) {

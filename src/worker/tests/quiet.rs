@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::actors::tests::{identity, in_system};
 use crate::api::scripted::{Reply, Server};
@@ -9,7 +10,8 @@ use crate::api::{ApiError, ApiSettings, ErrorClass, Patched, WriteGate};
 use crate::config::{LogFormat, LogSettings};
 use crate::telemetry::logging;
 use crate::worker::classified::Classified;
-use crate::worker::decision::{DecisionLine, DecisionRecorder};
+use crate::worker::comparison::Comparison;
+use crate::worker::decision::{DecisionLine, DecisionObserver, DecisionRecorder};
 use kube_gc_core::verdict::testing::item;
 
 #[derive(Clone, Default)]
@@ -26,9 +28,14 @@ impl Write for Sink {
 
 /// What is logged of a decision that failed like this.
 fn logged(gate: WriteGate, class: ErrorClass) -> String {
+    logged_with(gate, class, "PATCH", None)
+}
+
+/// The same of a request with this method that got this code.
+fn logged_with(gate: WriteGate, class: ErrorClass, action: &'static str, code: Option<u16>) -> String {
     logged_by(gate, |recorder| {
-        let (action, target) = ("PATCH", "configmaps a/x".to_owned());
-        let error = ApiError { class, action, target, message: "says the server".into(), code: None };
+        let target = "configmaps a/x".to_owned();
+        let error = ApiError { class, action, target, message: "says the server".into(), code };
         let object = identity("a", "x");
         DecisionLine::new(recorder, &object, "remove_references").finish(&Err::<Patched, _>(error));
     })
@@ -36,10 +43,18 @@ fn logged(gate: WriteGate, class: ErrorClass) -> String {
 
 /// What is logged by this.
 fn logged_by(gate: WriteGate, decide: impl FnOnce(&DecisionRecorder)) -> String {
+    logged_observed(gate, Vec::new(), decide)
+}
+
+fn logged_observed(
+    gate: WriteGate,
+    observers: Vec<Arc<dyn DecisionObserver>>,
+    decide: impl FnOnce(&DecisionRecorder),
+) -> String {
     in_system(async {
         let server = Server::answering(|_| Reply::never());
         let api = server.api_with(ApiSettings::default(), gate);
-        let recorder = DecisionRecorder::new(api, Vec::new());
+        let recorder = DecisionRecorder::new(api, observers);
         let sink = Sink::default();
         let writer = sink.clone();
         let settings = LogSettings { format: LogFormat::Text, filter: "info".to_owned() };
@@ -67,6 +82,38 @@ fn a_few_lines_speak_for_all_owners_whose_look_ups_get_no_answer() {
     assert!(lines.lines().count() < 20, "{lines}");
     let answered = Classified::unresolved(false);
     assert_eq!(parked(&answered).lines().count(), 200);
+}
+
+/// An outcome says what is known: only the server's own refusal or failure has failed.
+#[test]
+fn a_write_without_an_answer_is_unknown_and_one_that_was_not_sent_is_deferred() {
+    let outcome = |class, action, code| {
+        let line = logged_with(WriteGate::open(), class, action, code);
+        let outcome = line.split("outcome=\"").nth(1).and_then(|rest| rest.split('"').next());
+        outcome.unwrap_or_else(|| panic!("no outcome: {line}")).to_owned()
+    };
+    assert_eq!(outcome(ErrorClass::Transient, "DELETE", None), "unknown");
+    assert_eq!(outcome(ErrorClass::Transient, "GET", None), "deferred", "read before the write");
+    assert_eq!(outcome(ErrorClass::Fenced, "DELETE", None), "deferred");
+    assert_eq!(outcome(ErrorClass::GateClosed, "DELETE", None), "deferred");
+    assert_eq!(outcome(ErrorClass::Transient, "DELETE", Some(500)), "failed");
+    assert_eq!(outcome(ErrorClass::Refused, "DELETE", Some(400)), "failed");
+}
+
+/// A dry run decides again to compare itself with another collector.
+#[test]
+fn a_dry_run_logs_a_decision_about_an_object_once() {
+    let comparison = Comparison::new(Duration::from_secs(60));
+    let lines = logged_observed(WriteGate::dry_run(), vec![Arc::new(comparison)], |recorder| {
+        for name in ["x", "y", "x", "x"] {
+            let object = identity("a", name);
+            let (action, target) = ("DELETE", format!("configmaps a/{name}"));
+            let error =
+                ApiError { class: ErrorClass::DryRun, action, target, message: "dry run".into(), code: None };
+            DecisionLine::new(recorder, &object, "delete").finish(&Err::<Patched, _>(error));
+        }
+    });
+    assert_eq!(lines.lines().count(), 2, "{lines}");
 }
 
 #[test]

@@ -53,10 +53,9 @@ impl Collector {
         let idle = self.get_debug(&idle_path(seen, true)).await?.json()?;
         let queues = self.get_debug("/debug/queues").await?.json()?;
         let queues = queues.as_array().context("no queues")?;
-        let failing = format!("{failing} ");
         let is_of_type = |item: &&Value| {
-            let text = |field: &str| item[field].as_str().unwrap_or_default();
-            text("object").starts_with(&failing) && text("last_error").starts_with("failed: ")
+            let is_failed = |error: &str| error.starts_with("failed: ");
+            item["object"]["resource"] == failing && item["last_error"].as_str().is_some_and(is_failed)
         };
         let items = queues.iter().filter_map(|queue| queue["failing"].as_array()).flatten();
         let of_type = items.filter(is_of_type).count();
