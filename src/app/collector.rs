@@ -144,7 +144,7 @@ impl Collector {
             Ok(State::Stopped { finished: false }) => Err(Error::new(
                 ErrorKind::Internal,
                 format!(
-                    "requests were still under way {grace:?} after the stop; raise shutdown.grace if they need longer"
+                    "requests were still in progress {grace:?} after the stop; raise shutdown.grace if they need longer"
                 ),
             )),
             Ok(State::Failed(error)) => Err(error.clone()),

@@ -61,7 +61,7 @@ impl Candidacy {
         let namespace = if namespace.is_empty() { config.default_namespace.clone() } else { namespace };
         let lease = LeaseName { namespace, name };
         let me = ReplicaId::new(&identity);
-        tracing::info!(%lease, replica = %me, "this replica waits for the lease before it writes");
+        tracing::info!(%lease, replica = %me, "this replica does not write until it acquires the Lease");
         let leases = {
             // The client spawns its background tasks there, too.
             let _entered = thread.enter();

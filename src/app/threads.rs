@@ -91,7 +91,7 @@ pub fn block_on_one_runtime<T>(future: impl Future<Output = T>) -> Result<T, Err
 pub fn no_threads(error: std::io::Error) -> Error {
     Error::new(
         ErrorKind::Internal,
-        format!("the operating system provides no thread: {error}; raise the limit of threads or processes"),
+        format!("cannot start a thread: {error}; raise the limit of threads or processes"),
     )
 }
 

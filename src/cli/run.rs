@@ -67,7 +67,7 @@ pub struct RunArgs {
 
     /// Address for the /debug pages [default: 127.0.0.1:8081]
     ///
-    /// Everybody who can connect can read them, unless `access.listeners` restricts
+    /// Anyone who can connect can read them, unless `access.listeners` restricts
     /// access. Consider this before you open them to a network.
     #[arg(long, value_name = "ADDR:PORT")]
     debug_listen: Option<SocketAddr>,

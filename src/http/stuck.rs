@@ -93,7 +93,9 @@ pub struct StuckItem {
 #[must_use]
 pub const fn hint(reason: StuckReason) -> &'static str {
     match reason {
-        StuckReason::Conflict => "another client keeps changing this object; if this goes on, find out which",
+        StuckReason::Conflict => {
+            "another client keeps changing this object; if this continues, find out which"
+        }
         StuckReason::Denied => {
             "allow the write in the role, webhook or policy that the message names; kube-gc retries automatically"
         }
@@ -117,7 +119,7 @@ pub const fn hint(reason: StuckReason) -> &'static str {
              finalizer of another controller"
         }
         StuckReason::Orphaning => {
-            "its dependents are being released; if this goes on, see /debug/monitors for types that cannot be \
+            "its dependents are being released; if this continues, see /debug/monitors for types that cannot be \
              listed"
         }
         StuckReason::InvalidScope => {

@@ -215,7 +215,7 @@ impl<L: Leases> Elector<L> {
         self.gate.withdraw();
         if self.deadline.take().is_some() {
             record::lease_transition(LeaseTransition::Lost);
-            tracing::warn!(replica = %self.me, why, "this replica has lost the lease and is a standby now");
+            tracing::warn!(replica = %self.me, why, "this replica has lost the Lease; it is a standby and no longer writes");
         }
         self.gate.announce(ReplicaRole::Standby { holder: self.other() });
     }
@@ -304,7 +304,7 @@ impl<L: Leases> Elector<L> {
             }
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(%error, "the lease could not be released; other replicas wait until it expires");
+                tracing::warn!(%error, "cannot release the Lease; other replicas wait until it expires");
             }
         }
     }

@@ -72,7 +72,7 @@ impl std::fmt::Display for Engagement {
 }
 
 /// The reason when a deletion has to wait for the answers to others.
-const NOT_YET: &str = "as many deletions are under way as the brake has room for";
+const NOT_YET: &str = "the brake admits no further deletion until earlier ones are answered";
 
 impl Brake {
     /// A brake with these limits.
@@ -162,7 +162,7 @@ impl Brake {
             let news = state.engaged.is_none();
             if news {
                 tracing::warn!(
-                    "the brake has engaged, and nothing is deleted until it is resumed by a person: {}",
+                    "the brake has engaged, and kube-gc deletes nothing until a person resumes it (/readyz?verbose says how): {}",
                     engagement.why
                 );
                 state.engaged = Some(Arc::new(engagement));

@@ -231,7 +231,7 @@ async fn an_owner_that_is_itself_being_orphaned_is_put_off_and_not_forgotten() -
     drop(releases);
     poll("the child to be put off", async || {
         let queues = collector.get_debug("/debug/queues").await?;
-        Ok(queues.body.contains("a write of ours has not been seen yet"))
+        Ok(queues.body.contains("the watch does not show an earlier write of kube-gc yet"))
     })
     .await?;
 

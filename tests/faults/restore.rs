@@ -148,7 +148,7 @@ async fn nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup() -
     plane.restore().await?;
     // One that knows nothing of versions that are yet to come.
     let cluster = Cluster::new(plane.client().await?);
-    collector.log_line("store went back in time").await?;
+    collector.log_line("data was restored from a backup; kube-gc rebuilds the graph").await?;
     family.is_back(&cluster).await?;
     poll("the garbage of the backup to go again", async || {
         Ok(!cluster.exists_with_uid(&family.garbage).await?)
@@ -198,7 +198,7 @@ async fn nothing_is_written_to_a_restored_store_before_its_version_is_known() ->
     first.remove();
     others.remove();
 
-    collector.log_line("store went back in time").await?;
+    collector.log_line("data was restored from a backup; kube-gc rebuilds the graph").await?;
     // One that knows nothing of versions that are yet to come.
     let cluster = Cluster::new(plane.client().await?);
     cluster.settled(&collector).await?;

@@ -131,7 +131,7 @@ async fn cut_off(scenario: &str, how: Option<How>) -> Result<()> {
     taken_over(scenario, &other, since).await?;
     was_warm(&other, mark)?;
     // It has noticed by itself: nobody could tell it.
-    one.collector.log_line("this replica has lost the lease").await?;
+    one.collector.log_line("this replica has lost the Lease").await?;
     if let Some(rule) = rule {
         rule.remove();
     }
@@ -163,7 +163,7 @@ async fn a_leader_that_can_write_everything_but_its_lease_stops_before_another_b
     let since = Instant::now();
     let hold =
         one.proxy.hold(On::resource("leases.coordination.k8s.io").when(|request| request.name.is_some()));
-    one.collector.log_line("this replica has lost the lease").await?;
+    one.collector.log_line("this replica has lost the Lease").await?;
     taken_over("lease only", &other, since).await?;
     hold.release();
     one.stands_by("other").await?;

@@ -26,7 +26,7 @@ use crate::repository;
 use crate::rules::{alerts, rules};
 use crate::shorten::shortened;
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::proxy::{How, On, Proxy, Reply, Request, Verb};
+use kube_gc_testkit::proxy::{Away, How, On, Proxy, Reply, Request, Verb};
 use kube_gc_testkit::{Cluster, ControlPlane, Ns};
 
 /// Which alert each fault is for, and in which installation it is.
@@ -44,13 +44,16 @@ const FIRES: [(&str, &str); 12] = [
     ("KubeGcBraked", "braked"),
     ("KubeGcDisagrees", "beside"),
 ];
+/// The API server goes away from one of them, once all others have fired.
+const OUTAGE: (&str, &str) = ("KubeGcApiServerUnreachable", "blind");
 /// When all are gone.
 const AT_THE_END: &str = "KubeGcDown";
 /// Nothing keeps a thread busy for so long on a machine that all of this shares: what it
 /// compares with its threshold is there, and its unit tests show when it fires.
 const WITHOUT_FAULT: &str = "KubeGcThreadBusy";
 /// Who has nothing to do with the fault of some of them, and must not be accused.
-const QUIET: [(&str, &[&str]); 6] = [
+const QUIET: [(&str, &[&str]); 7] = [
+    ("KubeGcApiServerUnreachable", &["kube-gc", "leaderless", "flapping", "braked", "beside"]),
     ("KubeGcNoLeader", &["blind", "braked", "beside"]),
     ("KubeGcNothingSynced", &["kube-gc", "leaderless", "flapping", "braked", "beside"]),
     ("KubeGcRestarting", &["kube-gc", "blind", "flapping", "braked", "beside"]),
@@ -147,7 +150,7 @@ struct Installations {
     leaderless: Replica,
     blind: Replica,
     flapping: Replica,
-    _proxies: [Proxy; 3],
+    proxies: [Proxy; 3],
 }
 
 impl Installations {
@@ -206,7 +209,7 @@ impl Installations {
             leaderless,
             blind,
             flapping,
-            _proxies: [front, deletes_only, wall],
+            proxies: [front, deletes_only, wall],
         };
         for replica in
             [&all.one, &all.two, &all.beside, &all.braked, &all.leaderless, &all.blind, &all.flapping]
@@ -320,7 +323,7 @@ async fn draw(stage: &Stage, path: &OsStr) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()> {
     let covered: BTreeSet<&str> =
-        FIRES.iter().map(|(alert, _)| *alert).chain([AT_THE_END, WITHOUT_FAULT]).collect();
+        FIRES.iter().map(|(alert, _)| *alert).chain([OUTAGE.0, AT_THE_END, WITHOUT_FAULT]).collect();
     ensure!(alerts()?.iter().map(String::as_str).eq(covered), "an alert that nothing provokes");
 
     let stage = Stage::set().await?;
@@ -333,6 +336,9 @@ async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()>
     for (alert, namespace) in FIRES {
         stage.fires(alert, namespace).await?;
     }
+    let [_, _, wall] = &all.proxies;
+    wall.away(Some(Away::Refuses));
+    stage.fires(OUTAGE.0, OUTAGE.1).await?;
     for (alert, quiet) in QUIET {
         let fired = stage.fired(alert).await?;
         ensure!(quiet.iter().all(|namespace| !fired.contains(*namespace)), "{alert} fired in {fired:?}");
@@ -345,7 +351,7 @@ async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()>
     }
     every_query_has_had_data(&stage).await?;
 
-    let Installations { one, two, beside, braked, leaderless, blind, flapping, _proxies } = all;
+    let Installations { one, two, beside, braked, leaderless, blind, flapping, proxies: _proxies } = all;
     for mut replica in [one, two, beside, braked, leaderless, blind, flapping] {
         replica.kill()?;
     }

@@ -86,9 +86,9 @@ impl Discovery {
             let is_known = self.status.borrow().failing.iter().any(|known| known.is_about(failure));
             // One line when a failure begins; in an outage, one line for all groups.
             if is_known || self.context.api.is_unreachable() {
-                tracing::debug!(%group, %error, "group could not be discovered; its monitors are kept");
+                tracing::debug!(%group, %error, "cannot discover a group of the API; kube-gc keeps watching its known types");
             } else {
-                tracing::warn!(%group, %error, "group could not be discovered; its monitors are kept");
+                tracing::warn!(%group, %error, "cannot discover a group of the API; kube-gc keeps watching its known types");
             }
         }
         self.status.send_modify(|status| {

@@ -30,7 +30,7 @@ pub(super) async fn check(api: &Api, questions: Vec<Question>) -> Vec<Definition
                 Ok(is_defined) => Some(!is_defined),
                 Err(error) => {
                     let resource = &resource.group_resource;
-                    tracing::warn!(%resource, %error, "type is not served any more, and nobody says whether it is gone; it is kept");
+                    tracing::warn!(%resource, %error, "type is no longer served, and kube-gc cannot find out whether it was removed; it is kept");
                     None
                 }
             },

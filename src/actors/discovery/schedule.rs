@@ -27,7 +27,7 @@ impl Discovery {
         ctx.spawn(discover.into_actor(self).map(|result, discovery, ctx| match result {
             Ok(result) => discovery.answered(result, ctx),
             Err(error) => {
-                tracing::error!(%error, "discovery failed unexpectedly; it is repeated");
+                tracing::error!(%error, "discovery failed unexpectedly; it is retried");
                 discovery.discovery_ended(Some(discovery.settings.interval), ctx);
             }
         }));
@@ -61,9 +61,9 @@ impl Discovery {
             Err(error) => {
                 record::discovery_error();
                 if self.status.borrow().last_error.is_some() || self.context.api.is_unreachable() {
-                    tracing::debug!(%error, "discovery failed; everything is kept as it is");
+                    tracing::debug!(%error, "discovery failed; kube-gc keeps the types that it knows");
                 } else {
-                    tracing::warn!(%error, "discovery failed; everything is kept as it is");
+                    tracing::warn!(%error, "discovery failed; kube-gc keeps the types that it knows");
                 }
                 self.status.send_modify(|status| {
                     let failing = failing::after_nothing(&status.failing, &error, SystemTime::now());

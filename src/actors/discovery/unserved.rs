@@ -159,7 +159,7 @@ impl Unserved {
             if gone.contains(&name) {
                 self.defined.remove(&name);
             } else if is_complete && entry.is_over(now) {
-                tracing::info!(resource = %name, "type has not been served for long; it is taken for gone");
+                tracing::info!(resource = %name, "type has not been served for a long time; kube-gc treats it as removed");
                 gone.insert(name);
             } else {
                 self.types.insert(name, (resource, entry));
@@ -171,7 +171,7 @@ impl Unserved {
             let types = text::listed(", ", total, new);
             tracing::warn!(
                 types,
-                "discovery does not show types that are not known to be gone; they are kept"
+                "discovery no longer lists types that may still exist; kube-gc keeps watching them"
             );
         }
         let mut kinds = BTreeMap::new();

@@ -17,7 +17,10 @@ impl Handler<StoreRestored> for Lifecycle {
             return;
         }
         record::store_restored();
-        tracing::error!(detail, "the API server's store went back in time; the graph is built anew");
+        tracing::error!(
+            detail,
+            "the API server's data was restored from a backup; kube-gc rebuilds the graph"
+        );
         self.phase.send_replace(Phase::Rebuilding);
         if let Some(deadline) = self.sync_deadline.take() {
             ctx.cancel_future(deadline);

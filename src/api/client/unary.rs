@@ -97,7 +97,7 @@ impl Api {
                 () = self.0.gate.expired(permit) => Err(cancelled(call, "this replica has lost its lease")),
                 is_sent = self.superseded(&mut connection) => Err(match is_sent {
                     IsSent::No => not_sent(call),
-                    IsSent::Unknown => cancelled(call, "watches broke after the write was decided"),
+                    IsSent::Unknown => cancelled(call, "watches were interrupted after the decision"),
                 }),
                 answer = exchange => Ok(answer),
             },

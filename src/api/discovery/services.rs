@@ -68,7 +68,7 @@ pub(super) async fn read(api: &Api) -> Option<Services> {
     match api.call(Call::get(Verb::Discover, PATH.into(), JSON, &discovery)).await {
         Ok(answer) => services(&answer.body).map(Services),
         Err(error) => {
-            tracing::debug!(%error, "cannot read the APIServices; which APIs are aggregated stays as known before");
+            tracing::debug!(%error, "cannot read the APIServices; kube-gc keeps what it knows of aggregated APIs");
             None
         }
     }

@@ -14,11 +14,11 @@ use kube_gc_core::object::{GroupResource, ResourceType, ResourceVersion, Scope};
 /// The result of a query that found the store unchanged.
 const LIFTED: (ErrorClass, Cow<'static, str>) = (
     ErrorClass::Fenced,
-    Cow::Borrowed("watches broke; the store was not restored, and the decision is made again"),
+    Cow::Borrowed("watches were interrupted after this decision; kube-gc decides again"),
 );
 
 /// Why a write that was decided before the latest disturbance is not sent.
-const SUPERSEDED: &str = "watches broke after this was decided, and the decision is made again";
+const SUPERSEDED: &str = "watches were interrupted after this decision; kube-gc decides again";
 
 /// The error of a write that was decided before the latest disturbance and was not sent.
 pub(in crate::api) fn not_sent(call: &Call<'_>) -> ApiError {
@@ -45,7 +45,8 @@ impl Api {
             Some(query) => self.run_query(&query).await,
             None if fence.is_raised() => (
                 ErrorClass::GateClosed,
-                "watches broke, and the store's version could not be checked yet; the write is retried"
+                "watches were interrupted, and kube-gc cannot check yet whether the API server's data was \
+                 restored from a backup; the write is retried"
                     .into(),
             ),
             None => LIFTED,
@@ -82,7 +83,8 @@ impl Api {
         fence.state().failed_queries += 1;
         let Some(found) = behind else {
             let why = format!(
-                "watches broke, and the store's version cannot be checked; the write is retried: {failed}"
+                "watches were interrupted, and kube-gc cannot check whether the API server's data was restored \
+                 from a backup; the write is retried: {failed}"
             );
             return (ErrorClass::GateClosed, why.into());
         };
@@ -109,8 +111,9 @@ impl Api {
     }
 
     fn report_older_store(&self, of: &GroupResource, seen: &ResourceVersion, found: &ResourceVersion) {
-        self.restore_fence()
-            .report_restore(format!("the store is at version {found}, but {seen} had been seen of {of}"));
+        self.restore_fence().report_restore(format!(
+            "it is at version {found} now, but {of} had reached version {seen} before"
+        ));
     }
 }
 

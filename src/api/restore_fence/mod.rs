@@ -31,7 +31,7 @@ use kube_gc_core::object::{Disturbance, GroupResource, ResourceType, ResourceVer
 
 /// The error message of requests after a restore was found.
 pub(super) const RESTORED: &str =
-    "the store was restored from a backup; everything is listed again before anything is written";
+    "the API server's data was restored from a backup; kube-gc lists everything again before it writes";
 
 /// How long a write waits for all actors to acknowledge a disturbance, and for the answer to
 /// a version query.

@@ -66,7 +66,7 @@ async fn nothing_is_written_to_a_store_that_went_back() {
     assert_eq!(asked(&server), ["GET namespaces?limit=1", "GET widgets?limit=1"]);
     assert!(restores.has_changed().unwrap());
     let proof = restores.borrow_and_update().clone();
-    assert!(proof.contains("version 59, but 60 had been seen of widgets.example.com"), "{proof}");
+    assert!(proof.contains("version 59 now, but widgets.example.com had reached version 60"), "{proof}");
     assert_eq!(api.gate().permit(), Err(GateClosed::Closed));
     // Everything has been read anew.
     api.restore_fence().reset();
@@ -311,7 +311,7 @@ async fn a_write_under_way_is_given_up_when_watches_break() {
     api.restore_fence().raise(&widgets().group_resource);
     let error = writing.await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Transient, "what became of it is not known");
-    assert!(error.message.contains("watches broke"), "{error}");
+    assert!(error.message.contains("watches were interrupted"), "{error}");
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
 

@@ -61,7 +61,7 @@ fn between(told: &State, now: &State, brake: &Brake) -> Vec<News> {
     let resumed = told.engaged.as_ref().filter(|_| released).map(|engagement| News {
         kind: EventType::Normal,
         reason: DELETION_RESUMED,
-        message: format!("deletion goes on; it was paused {engagement}"),
+        message: format!("deletion is resumed; it was paused {engagement}"),
     });
     let fresh = released || told.engaged.is_none();
     let paused = now.engaged.as_ref().filter(|_| fresh).map(|engagement| News {
@@ -89,11 +89,11 @@ async fn record(brake: &Brake, api: &Api, news: &News) -> Recorded {
     let Err(error) = api.tell(&about, *kind, reason, message).await else { return Recorded::Finally };
     match error.class {
         ErrorClass::GateClosed | ErrorClass::Transient | ErrorClass::Throttled { .. } => {
-            tracing::debug!(%about, reason, %error, "the event could not be recorded; it is tried again");
+            tracing::debug!(%about, reason, %error, "cannot create the event; it is retried");
             Recorded::Later
         }
         _ => {
-            tracing::warn!(%about, reason, %error, "the event could not be recorded");
+            tracing::warn!(%about, reason, %error, "cannot create the event");
             Recorded::Finally
         }
     }

@@ -33,7 +33,7 @@ impl LeaseAnnotations for Brake {
         self.remember(lease);
         let engaged = self.0.state.borrow().engaged.is_some();
         if self.lease().seen.read(lease.metadata.annotations.as_ref(), engaged) {
-            self.release("somebody has asked for it by an annotation of the Lease");
+            self.release("a person resumed it by an annotation of the Lease");
         }
     }
 
@@ -57,7 +57,7 @@ impl LeaseAnnotations for Brake {
 
     fn deposed(&self) {
         self.lease().seen = Seen::default();
-        self.release("another replica leads, and it is for that one to know");
+        self.release("another replica is the leader, whose brake decides");
     }
 
     fn news(&self) -> BoxFuture<'_, ()> {

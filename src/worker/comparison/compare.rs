@@ -77,7 +77,7 @@ async fn settle(comparison: &Comparison, means: &Means) {
         }
         if let Err(error) = look(comparison, means).await {
             // The process is about to end.
-            tracing::debug!(%error, "nothing is compared any more");
+            tracing::debug!(%error, "the comparison ends, because the process does");
             return;
         }
         if comparison.now() >= tell_at {
@@ -190,7 +190,7 @@ fn tell(comparison: &Comparison, told: &mut Tally) {
     };
     if tally != *told {
         let Tally { agreed, disagreed, overtaken, dropped } = tally;
-        tracing::info!(agreed, disagreed, overtaken, dropped, pending, "compared with what others do");
+        tracing::info!(agreed, disagreed, overtaken, dropped, pending, "comparison with the other collector");
         *told = tally;
     }
 }

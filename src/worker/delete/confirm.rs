@@ -77,7 +77,7 @@ impl DeleteWork {
                 }
             }
         }
-        Err(Interrupted::Changed("looking at its owners takes longer than what is seen may be relied on"))
+        Err(Interrupted::Changed("checking the owners takes so long that the evidence expires"))
     }
 
     /// Whether all of these owners are still waiting, by what is known without a request.
@@ -132,12 +132,12 @@ impl DeleteWork {
         owner: &ReferenceSnapshot,
     ) -> Result<(), Interrupted> {
         let Some(identity) = owner.owner.identity() else {
-            return Err(Interrupted::Changed("a solid owner has no identity"));
+            return Err(Interrupted::Changed("a solid owner cannot be identified"));
         };
         match self.look_ups.look_up_now(turn, identity).await.answer? {
             LookupResult::Found(facts) if from_live(&facts) == ReferenceClass::Solid => Ok(()),
             LookupResult::Found(_) | LookupResult::Absent(_) => {
-                Err(Interrupted::Changed("the owner that was solid is not solid any more"))
+                Err(Interrupted::Changed("the owner is no longer solid"))
             }
         }
     }

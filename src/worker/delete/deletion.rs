@@ -175,7 +175,7 @@ impl DeleteWork {
             Patched::Changed(facts) | Patched::Unneeded(facts) => {
                 after_patch(expected, &facts).map(Precondition::Version).ok_or(Interrupted::Changed(CHANGED))
             }
-            Patched::Gone => Err(Interrupted::Changed("the object went while it was unblocked")),
+            Patched::Gone => Err(Interrupted::Changed("the object was deleted in the meantime")),
         }
     }
 }

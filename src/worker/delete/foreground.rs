@@ -66,7 +66,7 @@ impl DeleteWork {
             (DeletionState::DeletingDependents, ForegroundProgress::Unblocked) => Ok(true),
             (DeletionState::DeletingDependents, ForegroundProgress::PerhapsBlocked) if doubtful => Ok(true),
             (DeletionState::DeletingDependents, ForegroundProgress::PerhapsBlocked) => {
-                Err(Interrupted::Changed("a part of the API cannot be read any more"))
+                Err(Interrupted::Changed("a part of the API can no longer be read"))
             }
             _ => Ok(false),
         }

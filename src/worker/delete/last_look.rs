@@ -41,7 +41,10 @@ impl DeleteWork {
             }
             turn.take_tokens(1).await;
         }
-        Err(Interrupted::Changed("to read it takes longer than what is known of its owners lasts").into())
+        Err(Interrupted::Changed(
+            "reading the object takes so long that the evidence about its owners expires",
+        )
+        .into())
     }
 
     /// Reads the object, which must still be what was decided on. Its version becomes the

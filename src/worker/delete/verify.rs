@@ -19,7 +19,8 @@ impl DeleteWork {
             Ok(LookupResult::Found(_)) => {
                 return Ok(Completion::Retry {
                     reason: StuckReason::NotObserved,
-                    error: bounded(format_args!("{identity} exists, and no monitor shows it yet")).into(),
+                    error: bounded(format_args!("{identity} exists, but its watch does not show it yet"))
+                        .into(),
                 });
             }
             Ok(LookupResult::Absent(evidence)) => {
@@ -37,7 +38,10 @@ impl DeleteWork {
             Verification::Applied | Verification::Stale => Ok(Completion::Done),
             Verification::Retry => Ok(Completion::Retry {
                 reason: StuckReason::NotObserved,
-                error: bounded(format_args!("{identity} is absent; another identity is tried next")).into(),
+                error: bounded(format_args!(
+                    "{identity} does not exist; another owner with this uid is checked next"
+                ))
+                .into(),
             }),
         }
     }

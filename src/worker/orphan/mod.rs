@@ -171,7 +171,7 @@ impl OrphanWork {
             Snapshot::Virtual(_) | Snapshot::Gone => None,
             // Its event may show it orphaning or not, and only the delete pool is woken by it.
             Snapshot::AwaitsEvent => {
-                return Err(Interrupted::Changed("a write of ours has not been seen yet"));
+                return Err(Interrupted::Changed("the watch does not show an earlier write of kube-gc yet"));
             }
         })
     }
@@ -186,7 +186,7 @@ impl OrphanWork {
         match self.context.api.look_up(&owner.identity).await? {
             LookupResult::Found(live) if live.deletion_state() == DeletionState::Orphaning => Ok(()),
             LookupResult::Found(_) | LookupResult::Absent(_) => {
-                Err(Interrupted::Changed("the owner does not orphan its dependents any more"))
+                Err(Interrupted::Changed("the owner no longer orphans its dependents"))
             }
         }
     }

@@ -70,7 +70,7 @@ impl Rounds {
             match answer.await {
                 Ok(Some(Ok(confirmed))) => Ok(confirmed),
                 Ok(Some(Err(error))) => Err(Interrupted::Api(error)),
-                Ok(None) | Err(_) => Err(Interrupted::Changed("the confirmation round was given up")),
+                Ok(None) | Err(_) => Err(Interrupted::Changed("the confirmation round was cancelled")),
             }
         }
     }
