@@ -19,10 +19,19 @@ pub struct MonitorState {
     pub since: SystemTime,
     /// The last failure, until a later request succeeds.
     pub last_error: Option<String>,
+    /// The first failure since something succeeded.
+    pub failing_since: Option<SystemTime>,
     /// The graph contains everything up to this version.
     pub applied: Option<ResourceVersion>,
     /// Whether it is being drained, because its type is no longer served.
     pub draining: bool,
+}
+
+impl MonitorState {
+    fn set_error(&mut self, error: Option<String>) {
+        self.failing_since = error.as_ref().map(|_| self.failing_since.unwrap_or_else(SystemTime::now));
+        self.last_error = error;
+    }
 }
 
 /// The state of every monitor. The monitors write it.
@@ -49,6 +58,7 @@ impl Registry {
             synced: false,
             since: SystemTime::now(),
             last_error: None,
+            failing_since: None,
             applied: None,
             draining: false,
         };
@@ -91,7 +101,7 @@ impl Registry {
     /// Notes a failure of the watch, which may continue where it was: a synced monitor stays
     /// synced.
     pub fn failed(&self, resource: &GroupResource, error: String) {
-        self.update(resource, |state| state.last_error = Some(error));
+        self.update(resource, |state| state.set_error(Some(error)));
     }
 
     /// Notes a failed list: changes since the last one are unknown. Returns whether the monitor was
@@ -107,7 +117,7 @@ impl Registry {
             if is_changed {
                 (state.synced, state.since) = (synced, SystemTime::now());
             }
-            state.last_error = error;
+            state.set_error(error);
         });
         is_changed
     }
@@ -185,8 +195,9 @@ mod tests {
         );
         assert!(!registry.is_synced(name));
         assert_eq!(registry.all()[0].last_error.as_deref(), Some("list again"));
+        assert!(registry.all()[0].failing_since.is_some());
         assert!(registry.synced(name, None) && registry.is_synced(name));
-        assert_eq!(registry.all()[0].last_error, None);
+        assert_eq!((&registry.all()[0].last_error, registry.all()[0].failing_since), (&None, None));
         assert!(!registry.synced(name, Some("watch".into())));
         assert_eq!(registry.all()[0].last_error.as_deref(), Some("watch"));
     }

@@ -99,17 +99,8 @@ impl Readiness {
             Err(why) => Check::failed("discovery", why),
         });
         let unsynced = facts.monitors.iter().filter(|monitor| !monitor.synced).count();
-        checks.push(if facts.started && facts.discovery.is_ok() && unsynced == 0 {
-            Check::fine("sync")
-        } else if facts.started && facts.discovery.is_ok() {
-            // A restart would not help, and collection of all other types continues.
-            let since = facts.monitors.iter().filter(|monitor| !monitor.synced).map(|monitor| monitor.since);
-            let since = since.min().unwrap_or(facts.since);
-            let all = facts.monitors.len();
-            Check::warning(
-                "sync",
-                format!("{unsynced} of {all} resource types are not synced, the first since {since}"),
-            )
+        checks.push(if facts.started && facts.discovery.is_ok() {
+            sync(facts.monitors)
         } else if facts.discovery.is_err() {
             Check::failed("sync", format!("waiting for discovery since {}", facts.since))
         } else {
@@ -178,9 +169,52 @@ impl Readiness {
     }
 }
 
+/// Whether all types are synced and watched, after the start. If not, a restart would not help,
+/// and collection of all other types continues.
+fn sync(monitors: &[MonitorStatus]) -> Check {
+    let all = monitors.len();
+    let unsynced = monitors.iter().filter(|monitor| !monitor.synced).map(|monitor| monitor.since);
+    let failing = monitors.iter().filter(|monitor| monitor.synced && monitor.last_error.is_some());
+    let failing = failing.map(|monitor| monitor.failing_since.unwrap_or(monitor.since));
+    let problems = [
+        (unsynced.clone().count(), unsynced.min(), "are not synced"),
+        (failing.clone().count(), failing.min(), "cannot be watched now"),
+    ];
+    let problems: Vec<_> = problems
+        .into_iter()
+        .filter_map(|(count, first, what)| {
+            first.map(|since| format!("{count} of {all} resource types {what}, the first since {since}"))
+        })
+        .collect();
+    if problems.is_empty() { Check::fine("sync") } else { Check::warning("sync", problems.join("; ")) }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::*;
+
+    #[test]
+    fn types_that_cannot_be_watched_are_counted_and_dated() {
+        let noon = Timestamp(SystemTime::UNIX_EPOCH + Duration::from_secs(12 * 3600));
+        let monitor = |synced, last_error: Option<&str>, failing_since| MonitorStatus {
+            group: String::new(),
+            version: "v1".to_owned(),
+            resource: "pods".to_owned(),
+            synced,
+            since: Timestamp(SystemTime::UNIX_EPOCH),
+            last_error: last_error.map(str::to_owned),
+            failing_since,
+        };
+        let (fine, broken) = (monitor(true, None, None), monitor(true, Some("refused"), Some(noon)));
+        assert_eq!(sync(&[fine.clone()]), Check::fine("sync"));
+        let one = "1 of 2 resource types cannot be watched now, the first since 1970-01-01T12:00:00Z";
+        assert_eq!(sync(&[fine.clone(), broken.clone()]), Check::warning("sync", one));
+        let both = "1 of 3 resource types are not synced, the first since 1970-01-01T00:00:00Z; \
+                    1 of 3 resource types cannot be watched now, the first since 1970-01-01T12:00:00Z";
+        assert_eq!(sync(&[fine, broken, monitor(false, None, None)]), Check::warning("sync", both));
+    }
 
     #[test]
     fn one_whose_brake_is_engaged_is_ready_and_says_why_it_deletes_nothing() {

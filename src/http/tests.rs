@@ -36,6 +36,7 @@ fn widgets() -> MonitorStatus {
         synced: false,
         since: noon(),
         last_error: Some("conversion webhook failed:\nconnection refused".to_owned()),
+        failing_since: Some(noon()),
     }
 }
 

@@ -79,6 +79,9 @@ pub struct MonitorStatus {
     /// The last error since it was last synced, in the server's own words; `null` if there was
     /// none.
     pub last_error: Option<String>,
+    /// Since when it has failed, for `/readyz`.
+    #[serde(skip)]
+    pub failing_since: Option<Timestamp>,
 }
 
 impl MonitorStatus {

@@ -49,6 +49,7 @@ impl CollectorIntrospection {
                 synced: monitor.synced,
                 since: Timestamp(monitor.since),
                 last_error: monitor.last_error,
+                failing_since: monitor.failing_since.map(Timestamp),
             })
             .collect()
     }

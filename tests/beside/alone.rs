@@ -93,6 +93,12 @@ async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
     // All five, so that none is still on its way when they are counted.
     poll("five disagreements", async || Ok(collector.comparisons().await?.disagreed >= 5.0)).await?;
     disputes(&collector, &expected).await?;
+    for (object, _) in &expected {
+        let lines = collector.logged(r#""outcome":"dry_run""#);
+        let lines = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let of_object = lines.filter(|line| line["uid"] == object.uid.as_str()).count();
+        ensure!(of_object == 1, "{of_object} decisions about {object} are logged");
+    }
     terminating_with(cluster, &in_foreground, &[FOREGROUND]).await?;
     terminating_with(cluster, &orphaned, &[ORPHAN]).await?;
     let states = [

@@ -130,6 +130,26 @@ async fn an_outage_costs_few_probes_and_few_lines_and_is_over_at_once() -> Resul
     collector.stop().await
 }
 
+/// What got no answer, or was not sent, has not failed.
+async fn outcomes_say_what_is_known(collector: &Collector) -> Result<()> {
+    let metrics = collector.metrics().await?;
+    let sum = |outcome: &str| -> f64 {
+        let label = format!("outcome=\"{outcome}\"");
+        let is_of = |series: &str| series.starts_with("kube_gc_decisions_total{") && series.contains(&label);
+        metrics.iter().filter(|(series, _)| is_of(series)).map(|(_, value)| value).sum()
+    };
+    ensure!(sum("failed") == 0.0, "{} have failed", sum("failed"));
+    ensure!(sum("unknown") + sum("deferred") > 0.0, "nothing was in flight or waited");
+    ensure!(collector.logged(r#""outcome":"failed""#).is_empty());
+    for line in collector.logged(r#""message":"decision""#) {
+        let line: serde_json::Value = serde_json::from_str(&line)?;
+        let has_text = |field: &str| line[field].is_string();
+        ensure!(["resource", "namespace", "name", "uid"].into_iter().all(has_text), "{line}");
+        ensure!(line["owners"][0]["uid"].is_string(), "{line}");
+    }
+    Ok(())
+}
+
 /// The real API server is killed and started again; the collector speaks to it directly, by
 /// TLS and HTTP/2. It is synced with all types soon after the server says that it is ready.
 async fn a_killed_api_server_is_one_outage_in_the_log() -> Result<()> {
@@ -146,6 +166,12 @@ async fn a_killed_api_server_is_one_outage_in_the_log() -> Result<()> {
     let before = lines(&collector);
     is_known(&collector).await?;
     sleep(KILLED).await;
+    outcomes_say_what_is_known(&collector).await?;
+    let sync = collector.get("/readyz?verbose").await?.body;
+    ensure!(
+        sync.contains("[!]sync warning: ") && sync.contains(" cannot be watched now, the first since "),
+        "{sync}"
+    );
     plane.restart(Server::KubeApiserver).await?;
     stage.answers().await?;
     let back = Instant::now();
