@@ -101,24 +101,11 @@ impl AbsentOwnerCache {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use kube_gc_core::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
+    use kube_gc_core::object::config_map;
 
     fn identity(name: &str) -> Identity {
-        let resource = Arc::new(ResourceType {
-            group_resource: GroupResource::parse("configmaps"),
-            version: "v1".into(),
-            kind: "ConfigMap".into(),
-            scope: Scope::Namespaced,
-        });
-        Identity {
-            resource,
-            namespace: Namespace::parse("a"),
-            name: name.into(),
-            uid: Uid::parse("u").unwrap(),
-        }
+        config_map("a", name, "u")
     }
 
     /// Rule 7.2.

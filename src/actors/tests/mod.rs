@@ -16,9 +16,7 @@ use crate::actors::supervision::Threads;
 use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use crate::worker::event_recorder::EventRecorder;
 use kube_gc_core::graph::{Partition, PartitionId, Sharding};
-use kube_gc_core::object::{
-    Catalog, GroupResource, HashSeed, Identity, Key, Namespace, ResourceType, Scope, Uid,
-};
+use kube_gc_core::object::{Catalog, HashSeed, Identity, Key, config_map};
 
 /// Runs a test on its own actix system, in one thread, with a paused clock: it advances when every
 /// task waits.
@@ -29,18 +27,7 @@ pub(crate) fn in_system<F: Future>(test: F) -> F::Output {
 }
 
 pub(crate) fn identity(namespace: &str, name: &str) -> Identity {
-    let resource = Arc::new(ResourceType {
-        group_resource: GroupResource::parse("configmaps"),
-        version: "v1".into(),
-        kind: "ConfigMap".into(),
-        scope: Scope::Namespaced,
-    });
-    Identity {
-        resource,
-        namespace: Namespace::parse(namespace),
-        name: name.into(),
-        uid: Uid::parse(&format!("{namespace}/{name}")).unwrap(),
-    }
+    config_map(namespace, name, &format!("{namespace}/{name}"))
 }
 
 pub(crate) fn key(namespace: &str, name: &str) -> Key {

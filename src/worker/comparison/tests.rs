@@ -13,8 +13,7 @@ use crate::worker::decision::{DecisionRecord, JudgedOwner};
 use crate::worker::reference_digest::ReferenceDigest;
 use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::object::{
-    DeletionState, Finalizers, GroupResource, Identity, Namespace, OwnerReference, PropagationPolicy,
-    ResourceType, Scope, Uid,
+    DeletionState, Finalizers, Identity, OwnerReference, PropagationPolicy, Uid, config_map,
 };
 use kube_gc_core::verdict::ReferenceClass;
 
@@ -22,18 +21,7 @@ const GRACE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn identity(name: &str) -> Identity {
-    let resource = Arc::new(ResourceType {
-        group_resource: GroupResource::parse("configmaps"),
-        version: "v1".into(),
-        kind: "ConfigMap".into(),
-        scope: Scope::Namespaced,
-    });
-    Identity {
-        resource,
-        namespace: Namespace::parse("a"),
-        name: name.into(),
-        uid: Uid::parse(&format!("uid-of-{name}")).unwrap(),
-    }
+    config_map("a", name, &format!("uid-of-{name}"))
 }
 
 fn reference(owner: &str) -> OwnerReference {

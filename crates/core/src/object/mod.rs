@@ -23,7 +23,7 @@ pub use policy::PropagationPolicy;
 pub use reference::OwnerReference;
 pub use resource::{GroupResource, ResourceType, Scope, split_api_version};
 #[cfg(any(test, feature = "test-util"))]
-pub use testing::{crafted, steps};
+pub use testing::{config_map, crafted, steps};
 pub use uid::Uid;
 pub use version::ResourceVersion;
 

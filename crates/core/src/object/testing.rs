@@ -1,4 +1,22 @@
-//! For tests of hash tables and of costs.
+//! For tests of this crate and of its users: an identity, the cost of hash tables and searches.
+
+#![allow(clippy::unwrap_used, reason = "it is compiled for tests alone")]
+
+use std::sync::Arc;
+
+use super::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+
+/// The identity of a ConfigMap.
+pub fn config_map(namespace: &str, name: &str, uid: &str) -> Identity {
+    let resource = Arc::new(ResourceType {
+        group_resource: GroupResource::parse("configmaps"),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        scope: Scope::Namespaced,
+    });
+    let uid = Uid::parse(uid).unwrap();
+    Identity { resource, namespace: Namespace::parse(namespace), name: name.into(), uid }
+}
 
 /// Counts the steps of the current thread: each comparison in a hash table, and each reference that
 /// a search in the graph visits.

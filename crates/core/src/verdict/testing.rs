@@ -2,14 +2,12 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "it is compiled for tests alone")]
 
-use std::sync::Arc;
-
 use crate::graph::{
     ForegroundProgress, Generation, ObjectSnapshot, OwnerState, OwnerView, ReferenceSnapshot,
 };
 use crate::object::{
-    DeletionState, Finalizers, GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceType,
-    ResourceVersion, Scope, Uid,
+    DeletionState, Finalizers, Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid,
+    config_map,
 };
 
 pub fn uid(number: usize) -> Uid {
@@ -21,18 +19,7 @@ pub fn version(number: u64) -> Option<ResourceVersion> {
 }
 
 pub fn identity(number: usize) -> Identity {
-    let resource = Arc::new(ResourceType {
-        group_resource: GroupResource::parse("configmaps"),
-        version: "v1".into(),
-        kind: "ConfigMap".into(),
-        scope: Scope::Namespaced,
-    });
-    Identity {
-        resource,
-        namespace: Namespace::parse("team"),
-        name: format!("name-{number}").into(),
-        uid: uid(number),
-    }
+    config_map("team", &format!("name-{number}"), &uid(number).to_string())
 }
 
 /// A blocking reference to owner `number`.
