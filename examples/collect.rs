@@ -15,7 +15,7 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::core::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use kube_gc::Collector;
-use kube_gc_apiserver::{Embedded, Settings};
+use kube_gc_apiserver::{ApiServer, Settings};
 
 #[tokio::main]
 #[allow(clippy::print_stdout, reason = "this is for reading")]
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// Returns the names of the objects that are left.
 pub async fn collect() -> Result<Vec<String>, Box<dyn Error>> {
     // On a real cluster: `let client = kube::Client::try_default().await?;`
-    let client = Embedded::new(Settings::default()).client();
+    let client = ApiServer::new(Settings::default()).client();
     let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
 
     let collector = Collector::builder(client).start().await?;

@@ -41,11 +41,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// use kube::core::ObjectMeta;
 /// use kube::ResourceExt;
 /// use kube_gc::Collector;
-/// use kube_gc_apiserver::{Embedded, Settings};
+/// use kube_gc_apiserver::{ApiServer, Settings};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let server = Embedded::new(Settings::default());
+/// let server = ApiServer::new(Settings::default());
 /// let config_maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
 /// let collector = Collector::builder(server.client()).start().await?;
 ///

@@ -15,7 +15,7 @@ use crate::app::{Error, ErrorKind, Protections, ServedCollector, Threads, api_se
 use crate::http::Introspection;
 use crate::telemetry::{Exporter, record};
 use kube_gc_apiserver::http::{Scheme, Serving};
-use kube_gc_apiserver::{self, Embedded};
+use kube_gc_apiserver::{self, ApiServer};
 
 /// A running server and a running collector.
 pub struct Environment {
@@ -36,7 +36,7 @@ impl Environment {
         let exporter = Exporter::install().map_err(|error| failed(&error))?;
         record::zeros();
         let server =
-            Embedded::new(kube_gc_apiserver::Settings { epoch: SystemTime::now(), ..Default::default() });
+            ApiServer::new(kube_gc_apiserver::Settings { epoch: SystemTime::now(), ..Default::default() });
         let serving = server.serve(*api_listen, Scheme::Http).await.map_err(|error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
             let message = format!(

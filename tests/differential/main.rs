@@ -29,7 +29,7 @@ use std::hash::BuildHasher as _;
 use std::time::SystemTime;
 
 use futures::StreamExt as _;
-use kube_gc_apiserver::{Embedded, Release, Settings};
+use kube_gc_apiserver::{ApiServer, Release, Settings};
 use serde_json::json;
 
 use kube_gc_testkit::ControlPlane;
@@ -134,7 +134,7 @@ async fn embedded() -> Side {
         epoch: SystemTime::now(),
         ..Settings::default()
     };
-    let server = Embedded::new(settings);
+    let server = ApiServer::new(settings);
     let (due, clock) = (server.clone(), server.clone());
     tokio::spawn(async move { due.run().await });
     let now = std::sync::Arc::new(move || clock.now());

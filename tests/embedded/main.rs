@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use kube_gc_apiserver::{Embedded, Release, Scheme, Serving, Settings};
+use kube_gc_apiserver::{ApiServer, Release, Scheme, Serving, Settings};
 use tempfile::TempDir;
 
 /// The directory with what the test control plane has: these components, and
@@ -22,7 +22,7 @@ fn binaries(components: &[&str]) -> PathBuf {
 
 /// An embedded server on an address, with a kubeconfig in a file.
 struct Stage {
-    server: Embedded,
+    server: ApiServer,
     serving: Serving,
     directory: TempDir,
 }
@@ -30,7 +30,7 @@ struct Stage {
 impl Stage {
     async fn start(release: Release, scheme: Scheme) -> Self {
         let settings = Settings { release, epoch: SystemTime::now(), ..Settings::default() };
-        let server = Embedded::new(settings);
+        let server = ApiServer::new(settings);
         let serving = server.serve(([127, 0, 0, 1], 0).into(), scheme).await.unwrap();
         let directory = TempDir::new().unwrap();
         std::fs::write(directory.path().join("kubeconfig"), serving.kubeconfig()).unwrap();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use kube_gc_apiserver::Embedded;
+use kube_gc_apiserver::ApiServer;
 use kube_gc_apiserver::resources::{Resource, ResourceName};
 
 use super::oracle::{Bounds, Oracle, Violation};
@@ -15,7 +15,7 @@ pub struct Judge(Arc<Mutex<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
-    server: Embedded,
+    server: ApiServer,
     started: SystemTime,
     /// By how much the clock has jumped: nothing took longer for it.
     jumped: Duration,
@@ -32,7 +32,7 @@ struct Inner {
 
 impl Judge {
     /// A judge of an empty server.
-    pub fn new(server: Embedded, ignored: Vec<ResourceName>, remembered: usize) -> Self {
+    pub fn new(server: ApiServer, ignored: Vec<ResourceName>, remembered: usize) -> Self {
         let started = server.now();
         let oracle = Oracle::new(Bounds { ignored, remembered, ..Bounds::default() });
         Self(Arc::new(Mutex::new(Inner {

@@ -14,7 +14,7 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use kube::client::Body;
-use kube_gc_apiserver::Embedded;
+use kube_gc_apiserver::ApiServer;
 use kube_gc_apiserver::resources::ResourceName;
 use serde::Deserialize;
 use serde_json::json;
@@ -33,7 +33,7 @@ const NEXT_TRY: Duration = Duration::from_millis(300);
 /// One collector's connection to the server.
 #[derive(Clone, Debug)]
 pub struct Transport {
-    server: Embedded,
+    server: ApiServer,
     network: Network,
     judge: Judge,
     lease: Lease,
@@ -45,7 +45,7 @@ type Answer = Response<StreamBody<Frames>>;
 
 impl Transport {
     /// The connection of the collector with this number.
-    pub const fn new(server: Embedded, network: Network, judge: Judge, lease: Lease, life: u64) -> Self {
+    pub const fn new(server: ApiServer, network: Network, judge: Judge, lease: Lease, life: u64) -> Self {
         Self { server, network, judge, lease, life }
     }
 

@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube_gc_apiserver::resources::ResourceName;
 use kube_gc_apiserver::store::Snapshot;
-use kube_gc_apiserver::{Embedded, Release, Settings};
+use kube_gc_apiserver::{ApiServer, Release, Settings};
 use serde_json::Value;
 use tower::ServiceExt as _;
 
@@ -29,7 +29,7 @@ const USER_AGENT: &str = "people";
 #[derive(Debug)]
 pub struct World {
     /// The server.
-    pub server: Embedded,
+    pub server: ApiServer,
     /// The collector's way to it.
     pub network: Network,
     /// The oracle's eye.
@@ -68,7 +68,7 @@ impl World {
             ..Settings::default()
         };
         let namespaces = ["default", "shop", "team"].into_iter().take(plan.namespaces);
-        let server = Embedded::new(settings);
+        let server = ApiServer::new(settings);
         let types = types::draw(random);
         let ignored = ignored(&server, &types, plan.watch_all);
         Self {
@@ -233,7 +233,7 @@ impl World {
 
 /// Events, and, since watching what nobody uses is what takes longest, all types that
 /// are neither in use nor say which types there are.
-fn ignored(server: &Embedded, types: &[&'static Type], watch_all: bool) -> Vec<ResourceName> {
+fn ignored(server: &ApiServer, types: &[&'static Type], watch_all: bool) -> Vec<ResourceName> {
     let needed = ["namespaces", "customresourcedefinitions.apiextensions.k8s.io"];
     let is_ignored = |name: &ResourceName| {
         let text = name.to_string();

@@ -13,7 +13,7 @@ use std::error::Error;
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, PostParams, WatchEvent, WatchParams};
-use kube_gc_apiserver::{Embedded, Settings};
+use kube_gc_apiserver::{ApiServer, Settings};
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 ///
 /// A request failed.
 pub async fn events() -> Result<Vec<String>, Box<dyn Error>> {
-    let server = Embedded::new(Settings::default());
+    let server = ApiServer::new(Settings::default());
     let configmaps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
 
     let empty = configmaps.list(&Default::default()).await?;

@@ -1,27 +1,27 @@
-//! What a request asks for.
+//! Parsed requests.
 
 use bytes::Bytes;
 
 use super::status::Status;
 
-/// A request, read.
+/// A parsed request.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// `GET`, `POST`, …
     pub method: http::Method,
     /// The path, percent-decoded.
     pub path: String,
-    /// The query's pairs, decoded, in order.
+    /// The query parameters, decoded, in order.
     pub query: Vec<(String, String)>,
     /// `Accept`, empty if there is none.
     pub accept: String,
     /// `Content-Type` without its parameters.
     pub content_type: String,
-    /// `User-Agent`: who is noted as the cause of a change.
+    /// `User-Agent`, recorded as the cause of a change.
     pub user_agent: String,
     /// The bearer token of `Authorization`, empty if there is none.
     pub token: String,
-    /// The body.
+    /// The unparsed body.
     pub body: Bytes,
 }
 
@@ -34,22 +34,22 @@ impl Call {
         (!value.is_empty()).then_some(value)
     }
 
-    /// Whether a query parameter is a Kubernetes "true": it is there, even empty, and
-    /// is neither `false` nor `0`.
+    /// Whether a query parameter is a Kubernetes "true": it is present, even if empty, and is
+    /// neither `false` nor `0`.
     #[must_use]
     pub fn flag(&self, name: &str) -> bool {
         let value = self.query.iter().find(|(key, _)| key == name);
         value.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    /// What the path points at.
+    /// The target of the path.
     #[must_use]
     pub fn target(&self) -> Target<'_> {
         Target::parse(&self.path)
     }
 }
 
-/// What a path points at.
+/// The target of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// `/api`.
@@ -58,15 +58,15 @@ pub enum Target<'a> {
     Groups,
     /// `/apis/{group}`.
     Group(&'a str),
-    /// `/api/v1`, `/apis/{group}/{version}`: which resources there are.
+    /// `/api/v1`, `/apis/{group}/{version}`: the resources of a version.
     Resources(&'a str, &'a str),
-    /// Objects.
+    /// One or more objects.
     Objects(ObjectPath<'a>),
     /// Anything else: `/version`, `/healthz`, `/openapi/v2`, …
     Other(&'a str),
 }
 
-/// A path to objects: one, those of a namespace, or all.
+/// A path to one object, to the objects of a namespace, or to all objects of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectPath<'a> {
     /// Empty for the core group.
@@ -114,7 +114,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The 404 of a path that nothing serves: it says nothing about any object.
+/// The 404 of a path that is not served. It is no statement about any object.
 #[must_use]
 pub fn no_such_path() -> Status {
     let mut status = Status::new(404, "NotFound", "the server could not find the requested resource");

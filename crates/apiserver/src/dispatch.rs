@@ -1,4 +1,4 @@
-//! Which part of the server answers a request, and what follows from it.
+//! Routes requests to the parts of the server, and notifies its controllers of changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::status::Status;
 use super::writes::{self, Write};
 use super::{guards, namespaces, other};
 
-/// Answers a request. Number 0 is the server's own.
+/// Answers a request. The number 0 stands for the server itself.
 pub(super) fn answer(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Answer {
     match guards::authorize(server, call).and_then(|()| route(server, call, number, now)) {
         Ok(answer) => answer,
@@ -62,14 +62,14 @@ fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Resu
         Verb::Delete => writes::delete(server, &write),
         _ => writes::delete_collection(server, &write),
     };
-    // Also after a refusal: a collection may have been deleted in part.
+    // Also after an error, because a collection may have been deleted in part.
     if server.store.head() != before {
         follow(server, &resource, path, before, now);
     }
     reply.map(Answer::Whole)
 }
 
-/// What a request wants of objects.
+/// What a request does with objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Get,
@@ -83,7 +83,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// What a request wants, be it possible there or not.
+    /// The verb of a request, whether the target supports it or not.
     pub(super) fn asked(call: &Call, path: ObjectPath<'_>) -> Option<Self> {
         Some(match (call.method.as_str(), path.name.is_some()) {
             ("GET", true) => Self::Get,
@@ -98,7 +98,7 @@ impl Verb {
         })
     }
 
-    /// As discovery names it.
+    /// The name in discovery.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -112,7 +112,7 @@ impl Verb {
         }
     }
 
-    /// As kube-apiserver's metrics name it.
+    /// The name in the metrics of kube-apiserver.
     const fn counted_as(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -131,8 +131,8 @@ impl Verb {
     }
 }
 
-/// Whether the type has no objects of its own below such a path: one of a namespace
-/// is named without it, or one of the cluster within one.
+/// Whether the type cannot have an object at such a path: the path of a namespaced object lacks a
+/// namespace, or that of a cluster-scoped one has it.
 fn is_elsewhere(resource: &Resource, path: ObjectPath<'_>) -> bool {
     match path.namespace {
         None => resource.namespaced && path.name.is_some(),
@@ -140,7 +140,7 @@ fn is_elsewhere(resource: &Resource, path: ObjectPath<'_>) -> bool {
     }
 }
 
-/// Which verb it is, if the type has it there.
+/// The verb of a request, if the type supports it there.
 fn verb(resource: &Resource, path: ObjectPath<'_>, call: &Call) -> Result<Verb, Status> {
     let everywhere = resource.namespaced && path.namespace.is_none();
     if is_elsewhere(resource, path) {
@@ -149,7 +149,7 @@ fn verb(resource: &Resource, path: ObjectPath<'_>, call: &Call) -> Result<Verb, 
     if let Some(subresource) = path.subresource
         && !resource.subresources.contains(&subresource)
     {
-        // One answer for all: as if the object were not there, whether it is or not.
+        // The same answer for all objects, whether they exist or not.
         return Err(match path.name {
             Some(name) if resource.custom => Status::not_found(&resource.name, name),
             _ => no_such_path(),
@@ -166,16 +166,16 @@ fn verb(resource: &Resource, path: ObjectPath<'_>, call: &Call) -> Result<Verb, 
     match path.subresource {
         None if everywhere && !resource.allows("list") => Err(no_such_path()),
         None if everywhere && verb.changes() => Err(not_allowed()),
-        // Custom resources have all verbs, even where discovery shows less of them.
+        // Custom resources have all verbs, even where discovery lists fewer.
         None if !resource.custom && !resource.allows(verb.name()) => Err(not_allowed()),
-        // The others are known to discovery only.
+        // The other subresources exist in discovery only.
         Some("status") | None => Ok(verb),
         Some("finalize") if verb == Verb::Update => Ok(verb),
         Some(_) => Err(not_allowed()),
     }
 }
 
-/// The 405 of a verb that a path has not got.
+/// The 405 of a verb that a path does not support.
 fn not_allowed() -> Status {
     let message = "the server does not allow this method on the requested resource";
     let mut status = Status::new(405, "MethodNotAllowed", message);
@@ -183,7 +183,7 @@ fn not_allowed() -> Status {
     status
 }
 
-/// Discovery and all that is not about objects.
+/// Discovery, and everything else that is not about objects.
 fn document(server: &Server, call: &Call, target: Target<'_>) -> Result<Reply, Status> {
     let below_an_object = matches!(target, Target::Other(path) if path.starts_with("/api"));
     if !matches!(call.method.as_str(), "GET" | "HEAD") && !below_an_object {
@@ -218,18 +218,17 @@ fn list_of_groups(document: serde_json::Value, version: &str) -> Reply {
     Reply { code: 200, body: Body::Json(document, aggregated::content_type(version)) }
 }
 
-/// Nothing is served there: within a group of the server's own a Status says so,
-/// elsewhere plain text does.
+/// The answer where nothing is served: a Status within a built-in group, plain text elsewhere.
 fn nothing_there(server: &Server, group: &str) -> Result<Reply, Status> {
     if server.catalog.is_built_in(group) { Err(no_such_path()) } else { Ok(unknown_path()) }
 }
 
-/// The 404 of a path that no part of the server knows.
+/// The 404 of a path that is unknown to every part of the server.
 pub(super) fn unknown_path() -> Reply {
     Reply { code: 404, body: Body::Text("404 page not found\n".to_owned()) }
 }
 
-/// Tells the server's own controllers what a request has changed since a version.
+/// Notifies the server's own controllers of what a request has changed since a version.
 fn follow(server: &mut Server, resource: &Resource, path: ObjectPath<'_>, before: u64, now: SystemTime) {
     match (&*resource.stored_as.group, &*resource.stored_as.plural) {
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
@@ -254,8 +253,7 @@ fn follow(server: &mut Server, resource: &Resource, path: ObjectPath<'_>, before
     }
 }
 
-/// Which objects of a type have changed since a version: all of them, if that is
-/// not known.
+/// The objects of a type that have changed since a version; all of them if that is unknown.
 fn changed_names(server: &Server, resource: &Resource, before: u64) -> BTreeSet<Arc<str>> {
     match server.store.changes_since(&resource.stored_as, before) {
         Ok(changes) => changes.map(|change| Arc::clone(&change.key.name)).collect(),
@@ -263,7 +261,7 @@ fn changed_names(server: &Server, resource: &Resource, before: u64) -> BTreeSet<
     }
 }
 
-/// A request that the server, or a controller that it stands in for, sends itself.
+/// Sends a request of the server itself, or of a controller that it stands in for.
 pub(super) fn by_itself(
     server: &mut Server,
     agent: &str,
@@ -277,7 +275,7 @@ pub(super) fn by_itself(
     }
 }
 
-/// Such a request, not yet sent.
+/// Builds such a request.
 pub(super) fn own_call(agent: &str, (method, path): (http::Method, &str), body: &serde_json::Value) -> Call {
     Call {
         method,

@@ -1,5 +1,5 @@
-//! The same server on an address, for clients that need a socket: `kubectl`,
-//! controllers in other processes.
+//! Serves the API on an address, for clients that need a socket: `kubectl`, controllers in other
+//! processes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,44 +20,44 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio_rustls::rustls::{self, ServerConfig};
 
-use super::Embedded;
+use super::ApiServer;
 
-/// How long a client may take for its TLS handshake.
+/// The time limit for the TLS handshake of a client.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How requests come.
+/// The scheme of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// In the clear.
+    /// Plain HTTP.
     Http,
-    /// By TLS, with a certificate authority made for the occasion.
+    /// HTTPS, with a certificate authority created for this address.
     Https,
 }
 
-/// An address could not be served.
+/// The address cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// It is taken, or not ours.
+    /// The address cannot be bound.
     #[error("cannot listen on {address}")]
     Listen {
-        /// What was asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// No certificate could be made.
-    #[error("cannot make a certificate")]
+    /// The certificate cannot be created.
+    #[error("cannot create a certificate")]
     Certificate(#[from] rcgen::Error),
-    /// TLS does not like the certificate.
+    /// The TLS library rejects the certificate.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
 }
 
-/// An address that is being served, until this is dropped.
+/// A served address. Dropping it stops the server there.
 #[derive(Debug)]
 pub struct Serving {
     address: SocketAddr,
-    /// In PEM; none without TLS.
+    /// In PEM; `None` without TLS.
     authority: Option<String>,
     task: JoinHandle<()>,
 }
@@ -69,21 +69,21 @@ impl Serving {
         self.address
     }
 
-    /// Where clients find it.
+    /// The URL for clients.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.authority.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// The certificate authority to trust, in PEM; none without TLS.
+    /// The certificate authority in PEM; `None` without TLS.
     #[must_use]
     pub fn authority(&self) -> Option<&str> {
         self.authority.as_deref()
     }
 
-    /// A kubeconfig with this server and nothing else. The server asks nobody who
-    /// they are; the token is there for clients that insist on sending something.
+    /// A kubeconfig for this server. The server does not authenticate; the token is there for
+    /// clients that insist on one.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let authority = self.authority.as_ref().map(|pem| {
@@ -110,10 +110,10 @@ impl Serving {
         )
     }
 
-    /// Stops listening and ends all connections.
+    /// Stops listening and closes all connections.
     pub async fn stop(mut self) {
         self.task.abort();
-        // It ends by being cancelled, which is no news.
+        // The task was cancelled, as intended.
         let _ = (&mut self.task).await;
     }
 }
@@ -124,12 +124,12 @@ impl Drop for Serving {
     }
 }
 
-impl Embedded {
-    /// Serves an address, such as `127.0.0.1:0`, and does what falls due meanwhile.
+impl ApiServer {
+    /// Serves an address, such as `127.0.0.1:0`, and runs the scheduled work.
     ///
     /// # Errors
     ///
-    /// If it cannot listen there, or TLS cannot be set up.
+    /// If it cannot bind the address, or TLS cannot be set up.
     pub async fn serve(&self, address: SocketAddr, scheme: Scheme) -> Result<Serving, ServeError> {
         let listen = |source| ServeError::Listen { address, source };
         let (acceptor, authority) = match scheme {
@@ -146,8 +146,8 @@ impl Embedded {
     }
 }
 
-/// Accepts connections for ever. They end with it.
-async fn accept(server: Embedded, listener: TcpListener, acceptor: Option<TlsAcceptor>) {
+/// Accepts connections until it is dropped, which also closes them.
+async fn accept(server: ApiServer, listener: TcpListener, acceptor: Option<TlsAcceptor>) {
     let mut connections = JoinSet::new();
     let due = server.run();
     tokio::pin!(due);
@@ -159,16 +159,16 @@ async fn accept(server: Embedded, listener: TcpListener, acceptor: Option<TlsAcc
                 Ok((stream, _)) => {
                     connections.spawn(connection(server.clone(), stream, acceptor.clone()));
                 }
-                // A client that has gone already, or too many open files: neither
-                // gets better by asking again at once.
+                // The client has disconnected, or too many files are open. An immediate retry helps
+                // in neither case.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }
         }
     }
 }
 
-async fn connection(server: Embedded, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
-    // Small answers follow each other; without it each waits for the last one's receipt.
+async fn connection(server: ApiServer, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
+    // Otherwise each small answer waits until the previous one is acknowledged.
     let _ = stream.set_nodelay(true);
     match acceptor {
         None => talk(server, stream).await,
@@ -181,13 +181,13 @@ async fn connection(server: Embedded, stream: TcpStream, acceptor: Option<TlsAcc
     }
 }
 
-async fn talk(server: Embedded, stream: impl AsyncRead + AsyncWrite + Unpin) {
+async fn talk(server: ApiServer, stream: impl AsyncRead + AsyncWrite + Unpin) {
     let service = TowerToHyperService::new(server);
-    // What goes wrong here is the client's to notice.
+    // The client notices connection errors itself.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// A certificate for the address, and the authority that vouches for it.
+/// A certificate for the address, and the authority that signed it.
 fn tls(address: SocketAddr) -> Result<(TlsAcceptor, String), ServeError> {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

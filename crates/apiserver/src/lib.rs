@@ -6,7 +6,7 @@
 //! resources. It validates nothing beyond metadata and runs no controllers. [`guards`]
 //! refuses requests as webhooks and roles would.
 //!
-//! [`Embedded`] is the handle. It is a `tower::Service`, so a client talks to it without
+//! [`ApiServer`] is the handle. It is a `tower::Service`, so a client talks to it without
 //! a socket and under a paused clock. The same service can listen on an address.
 //!
 //! [`Server`](server::Server) is a plain value: it takes a request and the time, and
@@ -53,5 +53,5 @@ pub mod time;
 pub mod writes;
 
 pub use http::{Scheme, ServeError, Serving};
-pub use service::Embedded;
+pub use service::ApiServer;
 pub use settings::{Release, Settings};

@@ -1,4 +1,4 @@
-//! What the server counts, in the words of kube-apiserver's `/metrics`.
+//! Request counts, with the names of kube-apiserver's `/metrics`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,18 +6,17 @@ use std::fmt::Write as _;
 use super::resources::ResourceName;
 use super::server::{Body, Reply};
 
-/// How many requests were answered, by verb and type.
+/// The number of answered requests, by verb and type.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(BTreeMap<(&'static str, ResourceName), u64>);
 
 impl Counts {
-    /// One more. A watch counts when it begins; kube-apiserver counts it when it
-    /// ends.
+    /// Counts a request. A watch counts when it begins; in kube-apiserver it counts when it ends.
     pub fn add(&mut self, verb: &'static str, resource: &ResourceName) {
         *self.0.entry((verb, resource.clone())).or_default() += 1;
     }
 
-    /// The page, with how many watches of each type are open.
+    /// The page, including the number of open watches of each type.
     #[must_use]
     pub fn page(&self, watches: &BTreeMap<ResourceName, usize>) -> Reply {
         let mut page = String::from("# TYPE apiserver_request_total counter\n");

@@ -1,5 +1,5 @@
-//! A stand-in for the namespace controller: it empties a terminating namespace and
-//! lets it go.
+//! A stand-in for the namespace controller: it deletes the content of a terminating namespace and
+//! finalizes it.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::schedule::{Due, REACTION};
 use super::server::Server;
 use super::settings::Release;
 
-/// Whom the deletions of a namespace's content come from.
+/// The cause that is recorded for these deletions.
 const AGENT: &str = "kube-controller-manager/namespace-controller";
 const FINALIZER: &str = "kubernetes";
 
@@ -23,7 +23,7 @@ fn name() -> ResourceName {
     ResourceName::new("", "namespaces")
 }
 
-/// The namespaces that a server makes when it starts.
+/// The namespaces that a server creates when it starts.
 pub(super) fn create_initial(server: &mut Server, now: SystemTime) {
     for namespace in ["default", "kube-node-lease", "kube-public", "kube-system"] {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -31,14 +31,14 @@ pub(super) fn create_initial(server: &mut Server, now: SystemTime) {
     }
 }
 
-/// A namespace has changed, or something in it, which may have been the last.
+/// A namespace or an object in it has changed. The object may have been the last one.
 pub(super) fn changed(server: &mut Server, namespace: &str, now: SystemTime) {
     if server.settings.namespace_controller && is_ending(server, namespace) {
         server.due.at(now + REACTION, Due::Namespace(namespace.into()));
     }
 }
 
-/// Looks at all of them.
+/// Schedules a check of all namespaces.
 pub(super) fn resync(server: &mut Server, now: SystemTime) {
     let names: Vec<Arc<str>> = server.store.objects(&name()).map(|(key, _)| Arc::clone(&key.name)).collect();
     for namespace in names {
@@ -46,7 +46,7 @@ pub(super) fn resync(server: &mut Server, now: SystemTime) {
     }
 }
 
-/// Whether it is being deleted and not finalized.
+/// Whether the namespace is being deleted and not finalized.
 fn is_ending(server: &Server, namespace: &str) -> bool {
     let Some(object) = server.store.get(&name(), &Key::new(None, namespace)) else { return false };
     object.deletion_timestamp().is_some() && finalizers(object).any(|one| one == FINALIZER)
@@ -57,7 +57,7 @@ fn finalizers(namespace: &Object) -> impl Iterator<Item = &str> {
     list.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Deletes what is in a terminating namespace, and finalizes it once nothing is.
+/// Deletes the objects in a terminating namespace, and finalizes it when there are none.
 pub(super) fn empty(server: &mut Server, namespace: &str, now: SystemTime) {
     if !is_ending(server, namespace) {
         return;
@@ -71,7 +71,7 @@ pub(super) fn empty(server: &mut Server, namespace: &str, now: SystemTime) {
         .cloned()
         .collect();
     if server.settings.release >= Release::V1_36 {
-        // Pods go first, while what they may need to end well is still there.
+        // Pods are deleted first, while the objects that they need to shut down still exist.
         types.sort_by_key(|resource| !resource.graceful);
     }
     let mut left = false;
@@ -79,14 +79,14 @@ pub(super) fn empty(server: &mut Server, namespace: &str, now: SystemTime) {
         delete_all(server, &resource, namespace, now);
         left |= !names(server, &resource, namespace).is_empty();
     }
-    // Nobody knows what a group that cannot be asked has in the namespace.
+    // The content of an unavailable group is unknown.
     if left || server.catalog.has_backendless() {
         return;
     }
     finalize(server, namespace, now);
 }
 
-/// The names of a type's objects in a namespace.
+/// The names of the objects of a type in a namespace.
 fn names(server: &Server, resource: &Resource, namespace: &str) -> Vec<Arc<str>> {
     let Ok(objects) = server.store.at(&resource.stored_as, server.store.head()) else { return Vec::new() };
     objects.range(Some(namespace), Bound::Unbounded).map(|(key, _)| Arc::clone(&key.name)).collect()
@@ -108,8 +108,8 @@ fn delete_all(server: &mut Server, resource: &Resource, namespace: &str, now: Sy
     }
 }
 
-/// Takes the finalizer off its `spec`; that removes the namespace, unless there are
-/// others, or some in its metadata.
+/// Removes the finalizer from `spec`. That removes the namespace unless it has other finalizers
+/// there or in its metadata.
 fn finalize(server: &mut Server, namespace: &str, now: SystemTime) {
     let Some(object) = server.store.get(&name(), &Key::new(None, namespace)) else { return };
     let left: Vec<&str> = finalizers(object).filter(|one| *one != FINALIZER).collect();

@@ -1,4 +1,4 @@
-//! Objects as the server keeps them: JSON, shared, never changed in place.
+//! Stored objects: JSON, shared, never changed in place.
 
 use std::cmp::Ordering;
 use std::iter::once;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-/// Namespace and name; ordered as lists are: by the bytes of `namespace/name`, so
-/// that `a-b` comes before `a`, as in etcd.
+/// Namespace and name, in the order of lists: by the bytes of `namespace/name`, so that `a-b` comes
+/// before `a`, as in etcd.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// None for cluster-scoped objects.
+    /// `None` for cluster-scoped objects.
     pub namespace: Option<Arc<str>>,
-    /// The name.
+    /// `metadata.name`.
     pub name: Arc<str>,
 }
 
@@ -46,25 +46,25 @@ impl PartialOrd for Key {
 pub struct Object(Arc<Value>);
 
 impl Object {
-    /// Keeps it. What is no JSON object has no metadata, and reads as empty.
+    /// Wraps a value. A value that is no JSON object has empty metadata.
     #[must_use]
     pub fn new(value: Value) -> Self {
         Self(Arc::new(value))
     }
 
-    /// The whole of it.
+    /// The whole object.
     #[must_use]
     pub fn value(&self) -> &Value {
         &self.0
     }
 
-    /// A copy to change.
+    /// A copy that can be changed.
     #[must_use]
     pub fn to_value(&self) -> Value {
         Value::clone(&self.0)
     }
 
-    /// Its metadata.
+    /// `metadata`.
     #[must_use]
     pub fn metadata(&self) -> Option<&Map<String, Value>> {
         self.0.get("metadata")?.as_object()
@@ -78,7 +78,7 @@ impl Object {
         self.metadata().and_then(|metadata| metadata.get(field)?.as_array()).map_or(&[], Vec::as_slice)
     }
 
-    /// Where it is.
+    /// The key.
     #[must_use]
     pub fn key(&self) -> Key {
         let namespace = self.text("namespace");
@@ -97,7 +97,7 @@ impl Object {
         self.text("uid")
     }
 
-    /// `metadata.resourceVersion` as a number; 0 if there is none.
+    /// `metadata.resourceVersion` as a number; 0 if it is absent.
     #[must_use]
     pub fn resource_version(&self) -> u64 {
         self.text("resourceVersion").parse().unwrap_or_default()
@@ -114,7 +114,7 @@ impl Object {
         self.list("finalizers").iter().filter_map(Value::as_str)
     }
 
-    /// Whether it has this finalizer.
+    /// Whether the object has this finalizer.
     #[must_use]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers().any(|one| one == finalizer)

@@ -1,15 +1,15 @@
-//! OpenAPI documents in which nothing is described.
+//! Empty OpenAPI documents.
 //!
-//! Clients ask for them before they send anything: what they do not find there,
-//! they leave to the server to check. There is nothing to be learnt from them.
+//! Some clients read the document before they send a request. They leave the validation of types
+//! that it does not describe to the server.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::server::{Body, Reply};
 
-/// What it is called in answers; what clients ask for has an `@` in place of the
-/// second dot, which is no proper media type.
+/// The content type of answers. Requests have an `@` in place of the second dot, which is no valid
+/// media type.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const TITLE: &str = "Kubernetes";
 
@@ -32,12 +32,12 @@ pub(super) fn v3() -> Value {
     json!({"paths": {}})
 }
 
-/// A field of a protobuf message that is text, bytes or a message. All of them are
-/// short here: neither the number nor the length needs a second byte.
+/// A length-delimited field of a protobuf message. The number and the length must fit into one byte
+/// each.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     const LENGTH_DELIMITED: u8 = 2;
     let length = u8::try_from(content.len()).unwrap_or(u8::MAX);
-    debug_assert!(number < 16 && length < 128, "a field that needs longer numbers");
+    debug_assert!(number < 16 && length < 128, "the number and the length fit into one byte");
     [&[number << 3 | LENGTH_DELIMITED, length][..], content].concat()
 }
 

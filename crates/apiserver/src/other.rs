@@ -1,4 +1,4 @@
-//! What is served besides objects and discovery: the version, health.
+//! Paths other than objects and discovery: version, health.
 
 use serde_json::{Value, json};
 

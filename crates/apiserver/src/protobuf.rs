@@ -1,26 +1,26 @@
-//! Kubernetes' protobuf, as far as `kubectl create namespace`, `configmap`,
-//! `secret` and `serviceaccount` speak it: these send nothing else.
+//! Kubernetes' protobuf encoding of the objects that `kubectl create namespace`, `configmap`,
+//! `secret` and `serviceaccount` send. kubectl uses it for no others.
 //!
-//! Everything else is refused, as if there were no protobuf at all: a client that
-//! can choose then speaks JSON, and none has half an object stored.
+//! All other messages are rejected as if protobuf were not supported. Clients that can choose fall
+//! back on JSON, and no object is stored incompletely.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-/// The media type.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// What such messages begin with.
+/// The prefix of such messages.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// The field with the metadata, in every object.
+/// The metadata field of every object.
 const METADATA: u64 = 1;
 
-/// Deeper than that, what is not understood is taken to say something.
+/// The maximum depth at which unknown fields are checked for content. Below that they count as
+/// content.
 const NESTED: usize = 4;
 
-/// The object of a message, if it is one of those that are known.
+/// Decodes a message if it contains a known type only.
 pub(super) fn read(body: &[u8]) -> Option<Value> {
     let envelope = Message::read(body.strip_prefix(MAGIC)?)?;
     let kind = Message::read(envelope.bytes(1)?)?;
@@ -84,7 +84,7 @@ fn owner(bytes: &[u8]) -> Option<Value> {
     Some(value)
 }
 
-/// Sets a field, unless it is empty.
+/// Sets a field, unless the value is empty.
 fn set(value: &mut Value, field: &str, content: Value) {
     let empty = match &content {
         Value::String(text) => text.is_empty(),
@@ -101,12 +101,12 @@ fn text(bytes: &[u8]) -> Option<Value> {
     std::str::from_utf8(bytes).ok().map(Value::from)
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "used where the other can fail")]
+#[expect(clippy::unnecessary_wraps, reason = "has the signature of functions that can fail")]
 fn encoded(bytes: &[u8]) -> Option<Value> {
     Some(STANDARD.encode(bytes).into())
 }
 
-/// A message: its fields as they come.
+/// The fields of a message, in order.
 struct Message<'a>(Vec<(u64, Field<'a>)>);
 
 #[derive(Clone, Copy)]
@@ -142,8 +142,8 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Whether something stands in other fields than these. Messages stand there even if
-    /// they were not set, and in them texts and numbers that were not.
+    /// Whether any other field has content. kubectl also writes empty messages with empty texts and
+    /// zeros.
     fn says_more_than(&self, fields: &[u64]) -> bool {
         self.0.iter().any(|(number, field)| {
             let says = match field {
@@ -181,7 +181,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Whether a message has nothing in it, at most so many levels deep.
+/// Whether a message has no content, up to this depth.
 fn is_unset(bytes: &[u8], levels: usize) -> bool {
     let unset = |(_, field): &(u64, Field<'_>)| match field {
         Field::Number(number) => *number == 0,
@@ -262,11 +262,11 @@ mod tests {
 
     #[test]
     fn what_would_be_read_in_half_is_not_read() {
-        // What kubectl sends: no finalizers, and a phase that is empty.
+        // As kubectl sends it: no finalizers and an empty phase.
         let nothing = [field(2, b""), field(3, &field(1, b""))].concat();
         assert!(read(&message("Namespace", &nothing)).is_some());
         let held = field(2, &field(1, b"example.com/held"));
-        assert_eq!(read(&message("Namespace", &held)), None, "its own finalizers would be lost");
+        assert_eq!(read(&message("Namespace", &held)), None, "the finalizers of its spec would be lost");
         let immutable = vec![4 << 3, 1];
         assert_eq!(read(&message("ConfigMap", &immutable)), None);
         assert_eq!(read(&message("ServiceAccount", &field(2, b"secret"))), None);

@@ -1,28 +1,27 @@
-//! What falls due later, in order.
+//! Scheduled work, in order.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-/// How long the server's own controllers take to notice a change: long enough that
-/// no answer is computed with what they have not done yet, short enough for nobody
-/// to wait for it.
+/// The delay of the server's own controllers: long enough that the answer to a request does not
+/// contain their work, and short enough that it delays no client noticeably.
 pub const REACTION: Duration = Duration::from_millis(1);
 
-/// Something to look at. It says where to look, not what to do: what is done
-/// depends on what is found.
+/// Something to check. It says what to check and not what to do, which depends on the state at that
+/// time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// Whether a custom resource definition needs conditions or cleaning up.
+    /// Conditions and clean-up of a CustomResourceDefinition.
     Definition(Box<str>),
-    /// Whether the type of a custom resource definition is served.
+    /// Whether to serve the type of a CustomResourceDefinition.
     Serving(Box<str>),
-    /// Which groups APIServices send elsewhere.
+    /// The groups that APIServices send to backends.
     Services,
-    /// Whether a namespace is to be emptied.
+    /// The content of a terminating namespace.
     Namespace(Box<str>),
 }
 
-/// What is due, by time and then in the order in which it was asked for.
+/// Scheduled work by time, and then in the order of the requests.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
     entries: BTreeMap<(SystemTime, u64), Due>,
@@ -30,7 +29,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Asks for something. The same thing at the same time is done once.
+    /// Schedules work. The same work at the same time is done once.
     pub fn at(&mut self, time: SystemTime, due: Due) {
         let same_time = self.entries.range((time, 0)..=(time, u64::MAX));
         if same_time.into_iter().any(|(_, other)| *other == due) {
@@ -40,13 +39,13 @@ impl Schedule {
         self.count += 1;
     }
 
-    /// When the first of it is due.
+    /// When the first work is due.
     #[must_use]
     pub fn next(&self) -> Option<SystemTime> {
         self.entries.first_key_value().map(|((time, _), _)| *time)
     }
 
-    /// Takes the first that is due by now.
+    /// Takes the first work that is due.
     pub fn pop(&mut self, now: SystemTime) -> Option<Due> {
         if self.next()? > now {
             return None;

@@ -1,5 +1,4 @@
-//! The server as one plain value: a request and the time go in, an answer comes
-//! out.
+//! The server as a plain value: a request and the time go in, an answer comes out.
 
 use std::time::SystemTime;
 
@@ -20,39 +19,39 @@ use super::settings::Settings;
 use super::status::Status;
 use super::store::Store;
 
-/// What is answered.
+/// The answer to a request.
 #[derive(Debug)]
 pub enum Answer {
-    /// At once and whole.
+    /// A complete answer.
     Whole(Reply),
     /// A stream of changes.
     Watch(Watch),
-    /// Not here: the backend behind this service has the answer.
+    /// The backend behind this service answers.
     Elsewhere(ServiceName),
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The HTTP code.
+    /// The HTTP status code.
     pub code: u16,
-    /// The body.
+    /// The content, with its content type.
     pub body: Body,
 }
 
-/// The body of a whole answer.
+/// The body of a complete answer.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// JSON, with the content type to name it by.
+    /// JSON, with its content type.
     Json(Value, &'static str),
-    /// JSON that is written already, with the content type to name it by.
+    /// Serialized JSON, with its content type.
     Written(Bytes, &'static str),
     /// Text, such as `ok`.
     Text(String),
 }
 
 impl Reply {
-    /// JSON.
+    /// The JSON, if it is not serialized.
     #[must_use]
     pub fn json(code: u16, value: Value) -> Self {
         Self { code, body: Body::Json(value, "application/json") }
@@ -68,27 +67,26 @@ impl From<Status> for Reply {
 /// The state of the whole server.
 #[derive(Debug)]
 pub struct Server {
-    /// How it behaves.
+    /// The settings.
     pub settings: Settings,
-    /// The objects.
+    /// The stored objects.
     pub store: Store,
-    /// The types that are served now.
+    /// The served types.
     pub catalog: Catalog,
-    /// What the backends have to which APIServices send groups, as far as they are
-    /// there.
+    /// The catalogs of the available backends.
     pub backends: Backends,
-    /// What falls due later.
+    /// Scheduled work.
     pub due: Schedule,
-    /// How many requests were served.
+    /// The number of requests served.
     pub requests: u64,
-    /// The same by verb and type.
+    /// The numbers by verb and type.
     pub counts: Counts,
-    /// Who may refuse requests.
+    /// The guards.
     pub guards: Guards,
 }
 
 impl Server {
-    /// A server with the namespaces that every server makes for itself.
+    /// A server with the default namespaces.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let catalog = Catalog::new(settings.release);
@@ -109,9 +107,9 @@ impl Server {
         server
     }
 
-    /// Answers a request that comes at this time.
+    /// Answers a request at this time.
     ///
-    /// What is due by then is done first, so that no answer is older than the clock.
+    /// Work that is due by then is done first, so that no answer is older than the clock.
     pub fn handle(&mut self, call: &Call, now: SystemTime) -> Answer {
         self.tick(now);
         self.requests += 1;
@@ -126,13 +124,13 @@ impl Server {
         dispatch::answer(self, call, number, now)
     }
 
-    /// When something falls due by itself, if anything does.
+    /// When the next scheduled work is due, if there is any.
     #[must_use]
     pub fn next_due(&self) -> Option<SystemTime> {
         self.due.next()
     }
 
-    /// Does what is due: custom resources appear and vanish, namespaces are emptied.
+    /// Does the work that is due: custom resources appear and disappear, namespaces are emptied.
     pub fn tick(&mut self, now: SystemTime) {
         while let Some(due) = self.due.pop(now) {
             match due {
@@ -144,8 +142,8 @@ impl Server {
         }
     }
 
-    /// Looks at the whole state anew, as after a start: to be called when the store
-    /// was changed from outside, such as restored from a snapshot.
+    /// Checks the whole state, as after a start. Call it after the store was changed from outside,
+    /// for example restored from a snapshot.
     pub fn resync(&mut self, now: SystemTime) {
         self.catalog = Catalog::new(self.settings.release);
         self.due = Schedule::default();

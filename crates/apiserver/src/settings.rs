@@ -1,8 +1,8 @@
-//! How the embedded server behaves where real ones differ.
+//! The settings of the server, where real ones differ.
 
 use std::time::{Duration, SystemTime};
 
-/// Which release's behaviour is shown where releases differ.
+/// The release to emulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Release {
     /// 1.20: plain discovery, no streamed lists, Ingress in two groups.
@@ -11,31 +11,31 @@ pub enum Release {
     V1_36,
 }
 
-/// Settings of an embedded server.
+/// The settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whose behaviour is shown.
+    /// The release to emulate.
     pub release: Release,
-    /// Where uids and generated names come from: the same seed, the same names.
+    /// The seed of uids and generated names. The same seed gives the same names.
     pub seed: u64,
-    /// The wall clock's time when the server is made; from there on it follows
-    /// tokio's clock, which tests pause.
+    /// The wall-clock time when the server is created. From then on, it follows tokio's clock,
+    /// which tests can pause.
     pub epoch: SystemTime,
-    /// How long it takes until a custom resource is served after its definition was
-    /// created, and until it has vanished after that was deleted.
+    /// The delay until a custom resource is served after its definition was created, and until it
+    /// disappears after the definition was deleted.
     pub custom_resource_delay: Duration,
-    /// Whether namespaces are emptied and finalized here, as the namespace
-    /// controller of kube-controller-manager would.
+    /// Whether the server empties and finalizes namespaces, as the namespace controller of
+    /// kube-controller-manager does.
     pub namespace_controller: bool,
-    /// How many changes of each resource are kept for watches; older ones are
-    /// compacted away by themselves.
+    /// The number of changes of each resource that are kept for watches. Older ones are compacted
+    /// automatically.
     pub history: usize,
-    /// Whether every change is kept for ever with its cause, for an oracle.
+    /// Whether to keep every change with its cause, for an oracle.
     pub journal: bool,
-    /// Whether a watch from a version that is too old is refused with 410, instead
-    /// of being accepted and answered by an event that says so.
+    /// Whether a watch from a version that is too old is rejected with 410 instead of accepted and
+    /// answered by an event.
     pub gone_as_status: bool,
-    /// How often a watch that asked for bookmarks gets one.
+    /// The interval of bookmarks, for watches that request them.
     pub bookmarks: Duration,
 }
 

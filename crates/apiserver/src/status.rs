@@ -1,21 +1,21 @@
-//! `Status` answers: what was wrong, with the reasons and codes of Kubernetes.
+//! `Status` answers: errors with the reasons and codes of Kubernetes.
 
 use serde_json::{Value, json};
 
 use super::resources::ResourceName;
 
-/// An error, as `metav1.Status` tells it.
+/// An error in the form of `metav1.Status`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
-    /// The HTTP code.
+    /// The HTTP status code.
     pub code: u16,
-    /// The machine-readable reason, such as `NotFound`; empty if there is none.
+    /// The machine-readable reason, such as `NotFound`; may be empty.
     pub reason: &'static str,
-    /// For people.
+    /// The message for people.
     pub message: String,
-    /// `details`, if there are any.
+    /// `details`, if any.
     pub details: Option<Value>,
-    /// `metadata`, if there is any: the continue token to go on with.
+    /// `metadata`, if any: the continue token of the next page.
     pub metadata: Option<Value>,
 }
 
@@ -25,38 +25,38 @@ impl Status {
         Self { code, reason, message: message.into(), details: None, metadata: None }
     }
 
-    /// The object's own 404.
+    /// The 404 of an object.
     #[must_use]
     pub fn not_found(resource: &ResourceName, name: &str) -> Self {
         Self::about(404, "NotFound", resource, name, format!("{resource} \"{name}\" not found"))
     }
 
-    /// A name that is taken.
+    /// The name is taken.
     #[must_use]
     pub fn already_exists(resource: &ResourceName, name: &str) -> Self {
         Self::about(409, "AlreadyExists", resource, name, format!("{resource} \"{name}\" already exists"))
     }
 
-    /// A precondition that failed, or an object that has changed.
+    /// A precondition failed, or the object has changed.
     #[must_use]
     pub fn conflict(resource: &ResourceName, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}");
         Self::about(409, "Conflict", resource, name, message)
     }
 
-    /// A request that makes no sense.
+    /// The request is malformed.
     #[must_use]
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// An error that Kubernetes has no name for.
+    /// An error without a reason.
     #[must_use]
     pub fn unnamed(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
-    /// Something that must not be; without a name, to no object in particular.
+    /// The request is forbidden. Without a name, the message names no object.
     #[must_use]
     pub fn forbidden(resource: &ResourceName, name: &str, why: &str) -> Self {
         let object = if name.is_empty() { resource.to_string() } else { format!("{resource} \"{name}\"") };
@@ -64,7 +64,7 @@ impl Status {
         Self::about(403, "Forbidden", resource, name, message)
     }
 
-    /// An object that has something wrong in it. The name is that of the kind.
+    /// The object is invalid. `kind` is its kind.
     #[must_use]
     pub fn invalid(kind: &ResourceName, name: &str, errors: &[FieldError]) -> Self {
         let mut faults: Vec<String> = Vec::new();
@@ -137,37 +137,37 @@ impl Status {
     }
 }
 
-/// Something that is wrong in one field.
+/// An error in one field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
     /// The machine-readable reason, such as `FieldValueInvalid`.
     pub reason: &'static str,
-    /// Where it is.
+    /// The path of the field.
     pub field: String,
-    /// For people.
+    /// The message for people.
     pub message: String,
 }
 
 impl FieldError {
-    /// A value that cannot be; it comes as it is to be shown.
+    /// An invalid value, as it should be printed.
     #[must_use]
     pub fn invalid(field: &str, value: &str, why: &str) -> Self {
         Self::new("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"))
     }
 
-    /// A value that is missing.
+    /// A missing value.
     #[must_use]
     pub fn required(field: &str, why: &str) -> Self {
         Self::new("FieldValueRequired", field, format!("Required value: {why}"))
     }
 
-    /// A value that must not be there.
+    /// A value that must be absent.
     #[must_use]
     pub fn forbidden(field: &str, why: &str) -> Self {
         Self::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
     }
 
-    /// A value that is none of those that can be; it comes as it is to be shown.
+    /// A value that is not one of the supported values, as it should be printed.
     #[must_use]
     pub fn not_supported(field: &str, value: &str, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|one| format!("{one:?}")).collect();

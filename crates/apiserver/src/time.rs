@@ -1,10 +1,10 @@
-//! Times as Kubernetes writes them: UTC, to the second.
+//! Times in the format of Kubernetes: UTC, in seconds.
 
 use std::time::{Duration, SystemTime};
 
 const DAY: u64 = 86_400;
 
-/// `2026-01-01T00:00:00Z`. What is before 1970 is taken for 1970.
+/// `2026-01-01T00:00:00Z`. Times before 1970 become 1970.
 #[must_use]
 pub fn timestamp(time: SystemTime) -> String {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -13,7 +13,7 @@ pub fn timestamp(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Reads such a time back; none if it is not written like that.
+/// Parses such a time; `None` if it is malformed.
 #[must_use]
 pub fn parse(text: &str) -> Option<SystemTime> {
     let (day, clock) = text.strip_suffix('Z')?.split_once('T')?;
@@ -29,8 +29,7 @@ pub fn parse(text: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
-/// The date of a day since 1970, counted in years that begin in March, so that the
-/// day that some years have more comes last.
+/// The date of a day since 1970. It counts years from March, so that leap days come last.
 fn date(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
@@ -42,7 +41,7 @@ fn date(days: u64) -> (u64, u64, u64) {
     (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// The day since 1970 of a date; none if it is none, or too far away.
+/// The day since 1970 of a date; `None` if it is invalid or too far away.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
@@ -95,7 +94,7 @@ mod tests {
         ] {
             assert_eq!(parse(text), None, "{text}");
         }
-        // A Pod may be given more time than four digits have years.
+        // The grace period of a Pod may reach beyond the year 9999.
         let late = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000_000);
         assert_eq!(parse(&timestamp(late)), Some(late));
     }

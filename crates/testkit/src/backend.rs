@@ -1,5 +1,5 @@
-//! A second API server, behind the one that scenarios run against: an aggregated
-//! API that works, fails and returns.
+//! A second API server behind the one that scenarios use: an aggregated API that works, fails and
+//! returns.
 
 use std::net::SocketAddr;
 use std::time::SystemTime;
@@ -9,17 +9,17 @@ use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::ApiResource;
 use kube_gc_apiserver::resources::ServiceName;
-use kube_gc_apiserver::{Embedded, Scheme, Serving, Settings};
+use kube_gc_apiserver::{ApiServer, Scheme, Serving, Settings};
 use serde_json::json;
 
 use super::cluster::{Cluster, Crd, MARKER, Ns, Obj, Scope, collection, is_status, poll};
 use super::control_plane::ControlPlane;
 
-/// The backend: an embedded server with a type that the front has not got. It keeps
-/// its objects while it is down.
+/// The backend: an embedded server with a type that the front server does not have. It keeps its
+/// objects while it is down.
 #[derive(Debug)]
 pub struct Backend {
-    server: Embedded,
+    server: ApiServer,
     direct: Cluster,
     things: Crd,
     link: Link,
@@ -28,21 +28,21 @@ pub struct Backend {
     api: Obj,
 }
 
-/// How the front reaches it.
+/// How the front server reaches the backend.
 #[derive(Debug)]
 enum Link {
-    /// By TLS, on an address of its own; nobody listens there while it is down.
+    /// By TLS on its own address, where nothing listens while it is down.
     Address(SocketAddr, Option<Serving>),
     /// Within the process.
-    Embedded(Embedded, ServiceName),
+    Embedded(ApiServer, ServiceName),
 }
 
 impl Backend {
-    /// Starts one, registers it with an APIService, and returns when the front has its
-    /// answers. It has the same namespaces as the scenario.
+    /// Starts a backend, registers it with an APIService, and returns when the front server uses
+    /// it. The backend has the namespaces of the scenario.
     pub async fn start(plane: &ControlPlane, front: &Cluster, ns: &Ns, group: &str) -> Result<Self> {
-        let server = Embedded::new(Settings {
-            // No uid of the front's may turn up here.
+        let server = ApiServer::new(Settings {
+            // Its uids must differ from those of the front server.
             seed: 1,
             epoch: SystemTime::now(),
             namespace_controller: false,
@@ -66,7 +66,7 @@ impl Backend {
                 (link, 443)
             }
         };
-        // A real API server dials the name of such a service, and the APIService's port.
+        // A real API server connects to the name of such a service and the port of the APIService.
         let service = ns.of::<Service>("backend");
         let service = service.field("spec", json!({ "type": "ExternalName", "externalName": "localhost" }));
         let service = service.create().await?;
@@ -85,17 +85,17 @@ impl Backend {
         Ok(backend)
     }
 
-    /// Its type.
+    /// The type that it serves.
     pub fn resource(&self) -> &ApiResource {
         self.things.resource()
     }
 
-    /// A client of its own: what it does, the front does not see.
+    /// A client of the backend itself. The front server does not see its requests.
     pub fn direct(&self) -> &Cluster {
         &self.direct
     }
 
-    /// Nobody reaches it any more; returns when the front says so.
+    /// Takes the backend down. Returns when the front server reports that.
     pub async fn go_down(&mut self) -> Result<()> {
         match &mut self.link {
             Link::Address(_, serving) => serving.take().context("it is down already")?.stop().await,
@@ -109,12 +109,11 @@ impl Backend {
         .await
     }
 
-    /// It is reached again; returns when the front hands on what it says.
+    /// Brings the backend back. Returns when the front server passes on its answers.
     pub async fn go_up(&mut self) -> Result<()> {
         match &mut self.link {
             Link::Address(address, serving) => {
-                // Somebody's connection may have come to begin at this address meanwhile, and
-                // has to end first.
+                // The address may be in use by an outgoing connection, which has to end first.
                 let server = &self.server;
                 poll("the backend's address", async || {
                     if serving.is_none() {
@@ -138,7 +137,7 @@ impl Backend {
         .await
     }
 
-    /// Takes the API out of the front.
+    /// Removes the API from the front server.
     pub async fn unregister(self) -> Result<()> {
         self.front.send("DELETE", &self.api.path(), None, None).await?;
         Ok(())
@@ -148,8 +147,8 @@ impl Backend {
         format!("/apis/{}", self.resource().api_version)
     }
 
-    /// A change of the service makes the front see at once whether it answers, and not
-    /// within half a minute.
+    /// A change of the service makes the front server check availability at once instead of within
+    /// half a minute.
     async fn look_again(&self) -> Result<()> {
         let count = self.front.fresh(&self.service).await?.resource_version;
         let patch = json!({ "metadata": { "annotations": { "kube-gc-test/looked": count } } });

@@ -1,8 +1,8 @@
-//! A webhook of the API server: reviews admissions and converts custom
-//! resources, as long as the test wants it to.
+//! A webhook of the API server that reviews admissions and converts custom resources, as the test
+//! decides.
 //!
-//! The embedded server asks no webhooks. There a guard of the server itself says
-//! what the webhook would.
+//! The embedded server calls no webhooks. There, a guard of the server gives the answers of the
+//! webhook.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::api::ApiResource;
-use kube_gc_apiserver::Embedded;
+use kube_gc_apiserver::ApiServer;
 use kube_gc_apiserver::guards::{Admission, Conversion, Denial, Review};
 use kube_gc_apiserver::resources::ResourceName;
 use serde_json::{Value, json};
@@ -34,23 +34,23 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::cluster::{Cluster, Ns, Obj};
 use super::control_plane::ControlPlane;
 
-/// What it is called where it guards something.
+/// The name of the webhook in its configuration.
 const NAME: &str = "guard.example.com";
 
-/// What the webhook does.
+/// The behaviour of the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Everything is allowed and converted.
+    /// Allow and convert everything.
     Fine,
-    /// Everything is refused: with these words and, where it has one, this code.
+    /// Deny everything with this message and, optionally, this code.
     No(&'static str, Option<u16>),
-    /// It answers 500.
+    /// Answer 500.
     Broken,
-    /// It does not answer. Only a real server asks one that does this.
+    /// Do not answer. Only with a real server.
     Hangs,
 }
 
-/// A running webhook. It runs on the test's own runtime and ends with its value.
+/// A running webhook. It runs on the runtime of the test and ends when it is dropped.
 pub struct Webhook {
     verdict: Arc<Mutex<Verdict>>,
     asked: Arc<AtomicUsize>,
@@ -58,12 +58,12 @@ pub struct Webhook {
     means: Means,
 }
 
-/// How the API server gets to know the verdict.
+/// How the API server gets the verdict.
 enum Means {
-    /// It asks this one.
+    /// A real server calls this webhook.
     Server(JoinHandle<()>),
-    /// It is the embedded one, and has a guard.
-    Guard(Embedded),
+    /// The embedded server uses a guard.
+    Guard(ApiServer),
 }
 
 impl fmt::Debug for Webhook {
@@ -73,12 +73,12 @@ impl fmt::Debug for Webhook {
 }
 
 impl Webhook {
-    /// Starts one that says yes to everything, with the API server's own
-    /// certificate: that one is for this address, too.
+    /// Starts a webhook that allows everything, with the certificate of the API server, which is
+    /// valid for this address, too.
     pub async fn start(plane: &ControlPlane) -> Result<Self> {
         let (verdict, asked) = (Arc::new(Mutex::new(Verdict::Fine)), Arc::default());
         if let Some(embedded) = plane.embedded() {
-            // Nobody is there.
+            // Nothing listens there.
             let config = json!({ "url": "https://127.0.0.1:1/" });
             let (server, says) = (embedded.server().clone(), Arc::clone(&verdict));
             server.convert_by(Some(Conversion::new(move || {
@@ -108,32 +108,31 @@ impl Webhook {
         Ok(Self { verdict, asked, config, means: Means::Server(server) })
     }
 
-    /// The `clientConfig` by which the API server finds it.
+    /// The `clientConfig` for the API server.
     pub fn client_config(&self) -> &Value {
         &self.config
     }
 
-    /// How often a real server has asked it.
+    /// The number of calls by a real server.
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// From now on it does this.
+    /// Changes the behaviour.
     pub fn say(&self, verdict: Verdict) {
         *self.verdict.lock().unwrap_or_else(PoisonError::into_inner) = verdict;
     }
 
-    /// Lets a server that converts nothing for a watch that is open already end the
-    /// watches of a type, as a real one does when it can not convert for them.
+    /// Ends the watches of a type on a server that does not convert for open watches, as a real
+    /// server does when a conversion fails.
     pub fn ends_watches(&self, resource: &ApiResource) {
         if let Means::Guard(embedded) = &self.means {
             embedded.cut_watches(Some(&ResourceName::new(&resource.group, &resource.plural)));
         }
     }
 
-    /// Lets the API server ask it about updates and deletions of Secrets of a
-    /// namespace that have the value `yes` for this label. Returns the configuration
-    /// that says so. A real server heeds it some time later.
+    /// Registers the webhook for updates and deletions of Secrets of a namespace whose value of
+    /// this label is `yes`. Returns the configuration. A real server applies it some time later.
     pub async fn guard_secrets(&self, cluster: &Cluster, ns: &Ns, label: &'static str) -> Result<Obj> {
         if let Means::Guard(embedded) = &self.means {
             let (verdict, namespace) = (Arc::clone(&self.verdict), ns.name().to_owned());
@@ -170,9 +169,9 @@ impl Webhook {
 }
 
 impl Webhook {
-    /// Lets a real API server ask it about ConfigMaps of the namespaces that have this
-    /// label, and waits for its answer for so many seconds. Returns the configuration that
-    /// says so, which the server heeds some time later.
+    /// Registers the webhook with a real server for ConfigMaps of the namespaces that have this
+    /// label, with a timeout in seconds. Returns the configuration, which the server applies some
+    /// time later.
     pub async fn guard_configmaps(
         &self,
         cluster: &Cluster,
@@ -217,7 +216,7 @@ fn is_secret(review: &Review<'_>, namespace: &str) -> bool {
         && review.object.key().namespace.as_deref() == Some(namespace)
 }
 
-/// What a running webhook is told, and tells.
+/// The behaviour and the call count of a running webhook.
 #[derive(Clone)]
 struct Says {
     verdict: Arc<Mutex<Verdict>>,
@@ -225,7 +224,7 @@ struct Says {
 }
 
 async fn serve(listener: TcpListener, tls: TlsAcceptor, says: Says) {
-    // Ends with this future.
+    // Dropped with this future.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {

@@ -1,6 +1,6 @@
 use http::Response;
 use kube::client::Body;
-use kube_gc_apiserver::Embedded;
+use kube_gc_apiserver::ApiServer;
 
 use super::*;
 use crate::config::{LeaderSettings, Settings, WorkerSettings};
@@ -14,8 +14,8 @@ async fn the_example_collects_the_dependent() {
     assert_eq!(example::collect().await.unwrap(), ["config-of-somebody-else"]);
 }
 
-fn server() -> Embedded {
-    Embedded::new(kube_gc_apiserver::Settings::default())
+fn server() -> ApiServer {
+    ApiServer::new(kube_gc_apiserver::Settings::default())
 }
 
 /// The runtime of the caller has a single thread here, which is enough.

@@ -10,7 +10,7 @@ use crate::http::{
     DecisionQuery, DecisionsPage, Ended, GraphFormat, IdleReport, MonitorStatus, QueueStatus, Readiness,
     StuckPage, StuckQuery, TextStream, Undiscovered,
 };
-use kube_gc_apiserver::{self, Embedded};
+use kube_gc_apiserver::{self, ApiServer};
 use kube_gc_core::object::{PropagationPolicy, Uid};
 
 #[test]
@@ -87,7 +87,7 @@ impl Introspection for IdleCollector {
 
 #[tokio::test(start_paused = true)]
 async fn a_scenario_that_does_not_end_as_expected_is_an_error() {
-    let server = Embedded::new(kube_gc_apiserver::Settings::default());
+    let server = ApiServer::new(kube_gc_apiserver::Settings::default());
     let user = User::new(server.client());
     let (recorder, mut steps) = Recorder::new(true);
     let mut output = Output::new(Format::Json);

@@ -1,4 +1,4 @@
-//! Who is asked about writes, and how a no is told.
+//! Admission: a function that may deny writes.
 
 use std::fmt;
 
@@ -6,43 +6,43 @@ use crate::object::Object;
 use crate::resources::ResourceName;
 use crate::status::Status;
 
-/// What is about to happen to an object.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// It takes another state, or goes because the last finalizer does: PUT, PATCH.
+    /// PUT or PATCH, including one that removes the last finalizer.
     Update,
-    /// It goes, or begins to: DELETE, of one or of a collection.
+    /// DELETE of an object, or of each object of a collection.
     Delete,
 }
 
-/// A write that is asked about.
+/// A write to admit or deny.
 #[derive(Clone, Debug)]
 pub struct Review<'a> {
-    /// What is about to happen.
+    /// The kind of the write.
     pub operation: Operation,
-    /// The type, as the request names it.
+    /// The type, as named in the request.
     pub resource: ResourceName,
-    /// `status` or `finalize`, if the request is about that.
+    /// `status` or `finalize`, if the request names one.
     pub subresource: Option<&'a str>,
-    /// The object as it is stored.
+    /// The stored object.
     pub object: &'a Object,
 }
 
-/// A no.
+/// The denial of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// The name of the webhook that would have said it.
+    /// The name of the webhook to report.
     pub webhook: String,
-    /// The HTTP code; without one it is 400.
+    /// The HTTP code; 400 by default.
     pub code: Option<u16>,
-    /// Why not, for people.
+    /// The message.
     pub message: String,
 }
 
 impl Denial {
     pub(super) fn into_status(self) -> Status {
         let Self { webhook, code, message } = self;
-        // What is no error would not be taken for a refusal.
+        // A client would not take a success code for a denial.
         let code = code.filter(|code| *code >= 400).unwrap_or(400);
         let why = if message.is_empty() { " without explanation".to_owned() } else { format!(": {message}") };
         Status::new(code, "", format!("admission webhook \"{webhook}\" denied the request{why}"))
@@ -51,7 +51,7 @@ impl Denial {
 
 type Ask = dyn Fn(&Review<'_>) -> Option<Denial> + Send + Sync;
 
-/// Who is asked.
+/// The function that decides.
 pub struct Admission(Box<Ask>);
 
 impl fmt::Debug for Admission {
@@ -61,7 +61,7 @@ impl fmt::Debug for Admission {
 }
 
 impl Admission {
-    /// Asks this function. The server waits for it, so it must not talk to the server.
+    /// Uses this function. The server waits for it, so it must not call the server.
     pub fn new(ask: impl Fn(&Review<'_>) -> Option<Denial> + Send + Sync + 'static) -> Self {
         Self(Box::new(ask))
     }

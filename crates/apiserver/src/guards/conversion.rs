@@ -1,11 +1,10 @@
-//! Who converts custom resources from one version to another, and how it is told that
-//! nobody does.
+//! Conversion of custom resources between versions, and its failure.
 
 use std::fmt;
 
 type Ask = dyn Fn() -> Result<(), String> + Send + Sync;
 
-/// Who is asked whether objects can be converted.
+/// The function that decides whether objects can be converted.
 pub struct Conversion(Box<Ask>);
 
 impl fmt::Debug for Conversion {
@@ -15,9 +14,9 @@ impl fmt::Debug for Conversion {
 }
 
 impl Conversion {
-    /// Asks this function, which says why not if it can not be done. What is converted
-    /// changes nothing but its `apiVersion`. The server waits for it, so it must not talk
-    /// to the server.
+    /// Uses this function, which returns an error if the conversion fails. A successful conversion
+    /// changes only the `apiVersion`. The server waits for the function, so it must not call the
+    /// server.
     pub fn new(ask: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
         Self(Box::new(ask))
     }

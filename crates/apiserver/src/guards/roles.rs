@@ -1,4 +1,4 @@
-//! What roles allow.
+//! Authorization by roles.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::store::Store;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Refuses what no role of the user allows, as stored at this moment.
+/// Rejects what no role of the user allows, as stored now.
 pub(super) fn check(store: &Store, user: &str, verb: Verb, path: ObjectPath<'_>) -> Result<(), Status> {
     let roles = roles_of(store, user);
     let mut rules = roles.iter().filter_map(|role| role.value()["rules"].as_array()).flatten();
@@ -30,7 +30,7 @@ fn roles_of<'a>(store: &'a Store, user: &str) -> Vec<&'a Object> {
         .collect()
 }
 
-/// Whether the subject of a binding is this user.
+/// Whether a subject of a binding is this user.
 fn is(subject: &Value, user: &str) -> bool {
     let text = |field: &str| subject[field].as_str().unwrap_or_default();
     match text("kind") {
@@ -59,8 +59,7 @@ fn allows(rule: &Value, verb: Verb, path: ObjectPath<'_>) -> bool {
         && names_it()
 }
 
-/// Whether a rule's resource is the one of a path: `*`, `pods`, `pods/status` or
-/// `*/status`.
+/// Whether the resource of a rule matches a path: `*`, `pods`, `pods/status` or `*/status`.
 fn covers(resource: &str, path: ObjectPath<'_>) -> bool {
     if resource == "*" {
         return true;
@@ -75,7 +74,7 @@ fn covers(resource: &str, path: ObjectPath<'_>) -> bool {
 fn forbidden(user: &str, verb: Verb, path: ObjectPath<'_>) -> Status {
     let ObjectPath { group, plural, name, .. } = path;
     let resource = path.subresource.map_or_else(|| plural.to_owned(), |sub| format!("{plural}/{sub}"));
-    // A namespace counts as being within itself.
+    // A namespace counts as being in itself.
     let namespace = path.namespace.or(if plural == "namespaces" { name } else { None });
     let place = namespace.map_or_else(
         || "at the cluster scope".to_owned(),

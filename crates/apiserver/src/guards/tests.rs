@@ -114,7 +114,7 @@ impl Stage {
 }
 
 #[test]
-fn a_denial_has_a_webhooks_words_and_neither_reason_nor_details() {
+fn a_denial_has_the_message_of_a_webhook_without_reason_and_details() {
     let mut stage = Stage::new();
     stage.guarded(Some(403), "no");
     let x = format!("{SECRETS}/x");
@@ -126,7 +126,7 @@ fn a_denial_has_a_webhooks_words_and_neither_reason_nor_details() {
 }
 
 #[test]
-fn a_denial_without_a_code_or_with_none_of_an_error_is_a_400() {
+fn a_denial_without_an_error_code_is_a_400() {
     let denied = |code| Denial { webhook: "w".to_owned(), code, message: String::new() }.into_status();
     for (given, shown) in [(None, 400), (Some(200), 400), (Some(429), 429)] {
         let status = denied(given);
@@ -136,7 +136,7 @@ fn a_denial_without_a_code_or_with_none_of_an_error_is_a_400() {
 }
 
 #[test]
-fn every_write_to_what_is_there_is_asked_about_and_changes_nothing_when_denied() {
+fn every_write_to_an_existing_object_can_be_denied() {
     let mut stage = Stage::new();
     stage.ok("PATCH", &format!("{SECRETS}/x"), json!({"metadata": {"finalizers": ["x.io/a"]}}));
     let asked = stage.guarded(Some(403), "no");
@@ -159,7 +159,7 @@ fn every_write_to_what_is_there_is_asked_about_and_changes_nothing_when_denied()
 }
 
 #[test]
-fn a_patch_that_would_let_an_object_go_is_an_update() {
+fn a_patch_that_removes_the_last_finalizer_is_an_update() {
     let mut stage = Stage::new();
     let x = format!("{SECRETS}/x");
     stage.ok("PATCH", &x, json!({"metadata": {"finalizers": ["x.io/a"]}}));
@@ -179,7 +179,7 @@ fn a_patch_that_would_let_an_object_go_is_an_update() {
 }
 
 #[test]
-fn nobody_is_asked_about_what_fails_anyway_is_new_or_is_only_read() {
+fn failing_requests_creations_and_reads_need_no_admission() {
     let mut stage = Stage::new();
     let asked = stage.guarded(Some(403), "no");
     let x = format!("{SECRETS}/x");
@@ -194,7 +194,7 @@ fn nobody_is_asked_about_what_fails_anyway_is_new_or_is_only_read() {
 }
 
 #[test]
-fn nobody_is_asked_about_a_deletion_that_is_on_its_way_already() {
+fn a_repeated_deletion_needs_no_admission() {
     let mut stage = Stage::new();
     let pod = json!({"metadata": {"name": "p", "labels": {"denied": "yes"}}, "spec": {"nodeName": "n"}});
     stage.ok("POST", PODS, pod);
@@ -205,7 +205,7 @@ fn nobody_is_asked_about_a_deletion_that_is_on_its_way_already() {
 }
 
 #[test]
-fn namespaces_and_definitions_are_guarded_like_anything_else() {
+fn namespaces_and_definitions_are_guarded_like_other_objects() {
     let mut stage = Stage::new();
     let labels = json!({"denied": "yes"});
     stage.ok("POST", NAMESPACES, json!({"metadata": {"name": "n", "labels": labels}}));
@@ -228,7 +228,7 @@ fn namespaces_and_definitions_are_guarded_like_anything_else() {
 }
 
 #[test]
-fn what_the_server_does_by_itself_is_not_denied() {
+fn the_servers_own_writes_are_not_denied() {
     let mut stage = Stage::new();
     stage.guarded(None, "no");
     stage.ok("DELETE", &format!("{NAMESPACES}/t"), Value::Null);
@@ -239,7 +239,7 @@ fn what_the_server_does_by_itself_is_not_denied() {
 }
 
 #[test]
-fn what_no_role_allows_is_forbidden_in_the_words_of_rbac() {
+fn access_without_a_role_is_forbidden_with_the_message_of_rbac() {
     let mut stage = Stage::new();
     stage.restricted(json!([]));
     let cases = [
@@ -277,7 +277,7 @@ fn what_no_role_allows_is_forbidden_in_the_words_of_rbac() {
 }
 
 #[test]
-fn a_role_counts_from_the_moment_in_which_it_changes() {
+fn a_changed_role_takes_effect_at_once() {
     let mut stage = Stage::new();
     let rule = |verbs: &[&str]| json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": verbs}]);
     stage.restricted(rule(&["get"]));
@@ -292,7 +292,7 @@ fn a_role_counts_from_the_moment_in_which_it_changes() {
 }
 
 #[test]
-fn all_of_a_rule_must_hold() {
+fn every_part_of_a_rule_must_match() {
     let secrets = [("GET", SECRETS), ("DELETE", "/api/v1/namespaces/t/secrets/x?dryRun=All")];
     let status = [("PATCH", "/api/v1/namespaces/t/pods/p/status"), ("PATCH", "/api/v1/namespaces/t/pods/p")];
     let cases = [
@@ -320,7 +320,7 @@ fn all_of_a_rule_must_hold() {
 }
 
 #[test]
-fn others_are_not_restricted_and_nobody_is_outside_of_objects() {
+fn other_users_and_requests_without_objects_are_not_restricted() {
     let mut stage = Stage::new();
     stage.restricted(json!([]));
     for path in ["/api", "/apis", "/api/v1", "/version", "/readyz"] {
@@ -342,7 +342,7 @@ fn others_are_not_restricted_and_nobody_is_outside_of_objects() {
 }
 
 #[test]
-fn a_user_need_not_be_a_service_account() {
+fn a_user_is_not_necessarily_a_service_account() {
     let mut stage = Stage::new();
     stage.restricted(json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]));
     stage.server.guards.users.insert("carol".into(), "carol".into());

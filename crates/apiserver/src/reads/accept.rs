@@ -1,14 +1,14 @@
-//! `Accept`: in which form an answer is wanted.
+//! `Accept`: the requested form of an answer.
 
 use crate::resources::Resource;
 use crate::status::Status;
 
-/// The version of `meta.k8s.io` in which something is wanted.
+/// The version of `meta.k8s.io` in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meta {
     /// `v1`.
     V1,
-    /// `v1beta1`, which differs in nothing but its name.
+    /// `v1beta1`, which differs only in its name.
     V1Beta1,
 }
 
@@ -21,7 +21,7 @@ impl Meta {
         }
     }
 
-    /// What is shown in it says that it is this.
+    /// The `apiVersion` of objects in this version.
     #[must_use]
     pub const fn api_version(self) -> &'static str {
         match self {
@@ -31,10 +31,10 @@ impl Meta {
     }
 }
 
-/// The form in which objects are shown.
+/// The form of objects in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As they are.
+    /// The objects themselves.
     Full,
     /// `PartialObjectMetadata`.
     Metadata(Meta),
@@ -49,15 +49,15 @@ impl Form {
     ///
     /// # Errors
     ///
-    /// 406 if it allows none.
+    /// 406 if the header allows none.
     pub fn wanted(accept: &str, resource: &Resource) -> Result<Self, Status> {
         if accept.trim().is_empty() {
             return Ok(Self::Full);
         }
         let mut offers: Vec<Offer<'_>> = accept.split(',').map(Offer::parse).collect();
-        // Stable: of equals, the first.
+        // The sort is stable, so the first of equal clauses wins.
         offers.sort_by(|one, other| other.quality.total_cmp(&one.quality));
-        // All but custom resources are served by what knows no other wildcard.
+        // Only the handlers of custom resources support this wildcard.
         let routed =
             resource.custom || offers.iter().any(|offer| matches!(offer.media, "application/json" | "*/*"));
         offers.retain(|offer| matches!(offer.media, "application/json" | "application/*" | "*/*"));
@@ -75,7 +75,7 @@ impl Form {
     ///
     /// # Errors
     ///
-    /// If a list was wanted: 406, or 500 where the objects are no Go types.
+    /// If a list was requested: 406, or 500 for types that are not Go types.
     pub fn of_one(self, resource: &Resource) -> Result<Self, Status> {
         match self {
             Self::MetadataList(_) if resource.custom => Err(Status::unnamed("content is not a list")),
@@ -91,7 +91,7 @@ impl Form {
     ///
     /// # Errors
     ///
-    /// 406 if a single object was wanted.
+    /// 406 if a single object was requested.
     pub fn of_list(self, list_kind: &str) -> Result<Self, Status> {
         match self {
             Self::Metadata(_) => Err(not_acceptable(format!(
@@ -106,7 +106,7 @@ fn not_acceptable(message: String) -> Status {
     Status::new(406, "NotAcceptable", message)
 }
 
-/// One of the comma-separated clauses.
+/// A clause of the header.
 struct Offer<'a> {
     media: &'a str,
     kind: &'a str,

@@ -1,4 +1,4 @@
-//! The columns that `kubectl get` shows of built-in types, after the name.
+//! The columns after the name that `kubectl get` prints for built-in types.
 
 use std::time::SystemTime;
 
@@ -11,17 +11,17 @@ use crate::time::parse;
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) kind: &'static str,
-    /// Shown with `-o wide` only, if it is not 0.
+    /// If it is not 0, only `-o wide` prints the column.
     pub(super) priority: i64,
     pub(super) cell: Cell,
 }
 
-/// Where a cell comes from.
+/// The source of a cell.
 #[derive(Clone, Copy)]
 pub(super) enum Cell {
-    /// From the object.
+    /// A field of the object.
     Of(fn(&Value) -> Value),
-    /// The time since its creation.
+    /// The time since the creation of the object.
     Age,
 }
 
@@ -268,13 +268,13 @@ fn available(service: &Value) -> Value {
     }
 }
 
-/// How long ago something was, as `kubectl` shows it.
+/// The time since a moment, in kubectl's format.
 pub(super) fn age(since: Option<&str>, now: SystemTime) -> Value {
     let Some(since) = since.and_then(parse) else { return "<unknown>".into() };
     duration(now.duration_since(since).unwrap_or_default().as_secs()).into()
 }
 
-/// A duration with the precision that matters at its length.
+/// A duration in kubectl's format, whose precision depends on its length.
 fn duration(seconds: u64) -> String {
     let two = |large: u64, unit: &str, small: u64, part: &str| match small {
         0 => format!("{large}{unit}"),

@@ -6,13 +6,13 @@ use crate::object::Object;
 use crate::resources::Resource;
 use crate::status::Status;
 
-/// What a field selector asks for; empty for everything.
+/// A parsed field selector; empty if it selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields(Vec<Term>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Term {
-    /// The path into the object, with dots.
+    /// The path to the field, with dots.
     field: String,
     equal: bool,
     value: String,
@@ -23,13 +23,13 @@ impl Fields {
     ///
     /// # Errors
     ///
-    /// 400 if it is none, or names a field that the type cannot be selected by.
+    /// 400 if it is malformed, or the type cannot be selected by the field.
     pub fn parse(text: &str, resource: &Resource) -> Result<Self, Status> {
         let mut terms = Vec::new();
         for term in split(text) {
             let term = parse(&term).map_err(bad)?;
             if term.field.is_empty() && term.value.is_empty() {
-                // Nothing is asked of nothing.
+                // An empty term has no requirement.
                 continue;
             }
             if !supported(resource, &term.field) {
@@ -40,7 +40,7 @@ impl Fields {
         Ok(Self(terms))
     }
 
-    /// Whether an object is asked for.
+    /// Whether the selector matches an object.
     #[must_use]
     pub fn match_object(&self, object: &Object) -> bool {
         self.0.iter().all(|term| {
@@ -119,8 +119,8 @@ fn unescape(text: &str) -> Result<String, String> {
     Ok(value)
 }
 
-/// The fields beyond name and namespace that a type can be selected by; of the
-/// types that have such, only these.
+/// The selectable fields of a type, apart from name and namespace. Types without an entry have no
+/// others.
 fn own_fields(resource: &Resource) -> Option<&'static [&'static str]> {
     match (&*resource.name.group, &*resource.name.plural) {
         ("", "pods") => {

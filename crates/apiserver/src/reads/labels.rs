@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::object::Object;
 use crate::status::Status;
 
-/// What a label selector asks for; empty for everything.
+/// A parsed label selector; empty if it selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(Vec<Requirement>);
 
@@ -30,13 +30,13 @@ impl Labels {
     ///
     /// # Errors
     ///
-    /// 400 if it is none.
+    /// 400 if it is malformed.
     pub fn parse(text: &str) -> Result<Self, Status> {
         let mut parser = Parser { tokens: tokens(text), at: 0 };
         parser.selector().map_err(|why| Status::new(400, "BadRequest", why))
     }
 
-    /// Whether an object is asked for.
+    /// Whether the selector matches an object.
     #[must_use]
     pub fn match_object(&self, object: &Object) -> bool {
         self.0.iter().all(|requirement| requirement.wanted.allows(object.label(&requirement.label)))
@@ -106,7 +106,7 @@ impl<'a> Parser<'a> {
         token
     }
 
-    /// The token that is next, for a message.
+    /// The next token, for an error message.
     fn found(&self) -> &'a str {
         self.peek().map_or("", Token::text)
     }

@@ -30,11 +30,11 @@ pub(super) fn get(view: &View<'_>, read: &Read<'_>) -> Result<Reply, Status> {
     reply_object(200, object, read)
 }
 
-/// From where a list is answered.
+/// The source of a list.
 struct Plan {
-    /// The version that is looked at.
+    /// The version of the state that is read.
     version: u64,
-    /// The version that the list says it has.
+    /// The version that the list reports.
     shown: u64,
     limit: Option<usize>,
     token: Option<Token>,
@@ -50,7 +50,7 @@ impl Plan {
                 let message = "specifying resource version is not allowed when using continue";
                 return Err(Status::new(400, "BadRequest", message));
             }
-            // -1, the only negative one, is the newest.
+            // -1 stands for the newest version. There are no other negative versions.
             let version = token.rv.try_into().unwrap_or(head);
             if version > head {
                 return Err(in_the_future(view, version));
@@ -68,7 +68,7 @@ impl Plan {
                     Ok(exactly(version, None))
                 }
             }
-            // Pages came from etcd, not from the cache.
+            // Earlier pages came from etcd, not from the cache.
             (Asked::Version(version), Some(Match::NotOlderThan))
                 if options.limit.is_some() && view.settings.release == Release::V1_20 =>
             {
@@ -80,7 +80,7 @@ impl Plan {
             }
             (asked, _) => {
                 let cached = view.cached(asked)?;
-                // "Anything" is answered whole.
+                // A list at any version (0) ignores the limit.
                 let limit = options.limit.filter(|_| asked != Asked::Any);
                 Ok(Self { version: cached.version, shown: cached.shown, limit, token: None })
             }
@@ -88,7 +88,7 @@ impl Plan {
     }
 }
 
-/// All objects that are asked for, or a page of them; and the answer that shows them.
+/// The selected objects, or a page of them, with the answer.
 pub(super) fn list<'a>(view: &View<'a>, read: &Read<'_>) -> Result<(Reply, Vec<&'a Object>), Status> {
     let form = Form::wanted(&read.call.accept, read.resource)?.of_list(&read.resource.list_kind)?;
     let namespace = read.path.namespace;
@@ -119,7 +119,7 @@ pub(super) fn list<'a>(view: &View<'a>, read: &Read<'_>) -> Result<(Reply, Vec<&
         }
     }
     if read.resource.custom && form == Form::Full {
-        // Lists that are not made of Go's own types show that there is no token.
+        // Lists of types that are not Go types contain an empty token.
         metadata.entry("continue").or_insert_with(|| "".into());
     }
     Ok((reply_list(&objects, metadata, form, read, view.settings.release), objects))
@@ -149,7 +149,7 @@ fn in_the_future(view: &View<'_>, version: u64) -> Status {
     }
 }
 
-/// A version that is not there yet. Real servers wait for it for 3 seconds first.
+/// The answer to a future version. Real servers first wait 3 seconds for it.
 pub(super) fn too_large(asked: u64, current: u64, retry: bool) -> Status {
     let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
     let mut status = Status::new(504, "Timeout", message);

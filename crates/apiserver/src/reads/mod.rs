@@ -1,8 +1,8 @@
-//! Get, list and watch, and the form in which objects are shown.
+//! Get, list and watch, and the forms of objects in answers.
 //!
-//! There are two views of the state: the newest, and that of the watch cache,
-//! which can lag behind ([`Store::freeze`]). What a request gets depends on its
-//! `resourceVersion`, as on a real server.
+//! There are two views of the state: the newest one, and that of the watch cache, which can lag
+//! behind ([`Store::freeze`]). As on a real server, the `resourceVersion` of a request selects the
+//! view.
 
 mod accept;
 mod columns;
@@ -35,60 +35,60 @@ use super::settings::{Release, Settings};
 use super::status::Status;
 use super::store::{Past, Store};
 
-/// A request to read something, with all that it depends on besides the objects.
+/// A request to read objects, with everything that it depends on besides the objects.
 ///
-/// The dispatch has made sure that the type is served in this version, knows the
-/// verb, has the subresource, and is namespaced if the path is.
+/// The dispatcher has checked that the type is served in this version, has the verb and the
+/// subresource, and that the path has a namespace if the type needs one.
 #[derive(Clone, Copy, Debug)]
 pub struct Read<'a> {
     /// The type.
     pub resource: &'a Arc<Resource>,
-    /// The object, or the objects; answers are in its version.
+    /// The target. Answers use its version.
     pub path: ObjectPath<'a>,
     /// The request.
     pub call: &'a Call,
-    /// When it is served.
+    /// The time of the request.
     pub now: SystemTime,
 }
 
-/// Shows one object.
+/// Answers with one object.
 ///
 /// # Errors
 ///
-/// What Kubernetes answers when it refuses.
+/// The error that Kubernetes would answer.
 pub fn get(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
     list::get(&View::new(server, read), read)
 }
 
-/// Shows the objects of a collection, or a page of them.
+/// Answers with the objects of a collection, or a page of them.
 ///
 /// # Errors
 ///
-/// What Kubernetes answers when it refuses.
+/// The error that Kubernetes would answer.
 pub fn list(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
     list::list(&View::new(server, read), read).map(|(reply, _)| reply)
 }
 
-/// What a list would answer, and the objects in it.
+/// The answer to a list, with the selected objects.
 ///
 /// # Errors
 ///
-/// What Kubernetes answers when it refuses.
+/// The error that Kubernetes would answer.
 pub fn listed(server: &Server, read: &Read<'_>) -> Result<(Reply, Vec<Object>), Status> {
     let (reply, objects) = list::list(&View::new(server, read), read)?;
     Ok((reply, objects.into_iter().cloned().collect()))
 }
 
-/// Begins to show how a collection changes.
+/// Starts a watch of a collection.
 ///
 /// # Errors
 ///
-/// What Kubernetes answers when it refuses.
+/// The error that Kubernetes would answer.
 pub fn watch(server: &Server, read: &Read<'_>) -> Result<Watch, Status> {
     Watch::begin(&View::new(server, read), read)
 }
 
-/// The objects of one type, as this server shows them.
+/// The objects of one type.
 #[derive(Clone, Copy)]
 struct View<'a> {
     store: &'a Store,
@@ -96,12 +96,12 @@ struct View<'a> {
     resource: &'a Resource,
 }
 
-/// What the watch cache of a type has to offer.
+/// The content of the watch cache of a type.
 #[derive(Clone, Copy)]
 struct Cached {
-    /// The version that is looked at.
+    /// The version of the state that is read.
     version: u64,
-    /// The version that it says it has.
+    /// The version that the cache reports.
     shown: u64,
 }
 
@@ -110,8 +110,7 @@ impl<'a> View<'a> {
         Self { store: &server.store, settings: &server.settings, resource: read.resource }
     }
 
-    /// The watch cache as it is. That of 1.20 knows of no versions but those of its
-    /// own type.
+    /// The current watch cache. In 1.20, it knows only the versions of its own type.
     fn cache(&self) -> Cached {
         let cached = self.store.cached(&self.resource.stored_as);
         let shown = match self.settings.release {
@@ -121,7 +120,7 @@ impl<'a> View<'a> {
         Cached { version: cached.version, shown }
     }
 
-    /// The cache, if it has come as far as is asked.
+    /// The cache, if it has reached the requested version.
     fn cached(&self, asked: Asked) -> Result<Cached, Status> {
         let cached = self.cache();
         let least = match asked {

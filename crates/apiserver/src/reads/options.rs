@@ -1,4 +1,4 @@
-//! The options of lists and watches, and what is wrong with them.
+//! The options of lists and watches, and their validation.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::resources::{Resource, ResourceName};
 use crate::settings::Release;
 use crate::status::{FieldError, Status};
 
-/// Which objects are asked for.
+/// The objects that a request selects.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
     pub(super) namespace: Option<String>,
@@ -25,26 +25,26 @@ impl Selection {
             && self.fields.match_object(object)
     }
 
-    /// Whether all objects of the namespace are asked for.
+    /// Whether the request selects all objects of the namespace.
     pub(super) fn is_everything(&self) -> bool {
         self.labels == Labels::default() && self.fields == Fields::default()
     }
 }
 
-/// `resourceVersion`, as far as reads that may be old are concerned.
+/// The meaning of `resourceVersion` for reads that may return older state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// None: what is there now.
+    /// Absent: the newest state.
     Newest,
-    /// 0: anything that is at hand.
+    /// 0: any state.
     Any,
-    /// A version.
+    /// At least this version.
     Version(u64),
 }
 
 impl Asked {
-    /// Reads a version. One that is none is an error of the watch cache or, where the
-    /// answer must come from the store, of the client.
+    /// Parses a version. The watch cache reports a malformed one as an internal error, the store as
+    /// an error of the client.
     pub(super) fn parse(text: Option<&str>, stored: bool) -> Result<Self, Status> {
         match text {
             None => Ok(Self::Newest),
@@ -73,7 +73,7 @@ pub(super) enum Match {
 #[derive(Clone, Debug)]
 pub(super) struct Options<'a> {
     pub(super) selection: Selection,
-    /// None: no limit.
+    /// `None` if there is no limit.
     pub(super) limit: Option<usize>,
     pub(super) token: Option<&'a str>,
     pub(super) version: Asked,
@@ -121,9 +121,8 @@ impl<'a> Options<'a> {
     }
 }
 
-/// How long a watch is to last; none if that is left to the server. Real servers
-/// count in nanoseconds, of which there can be too many: then, and if there are less
-/// than none, it is over at once.
+/// The duration of a watch; `None` if the server chooses it. Real servers count nanoseconds: if the
+/// number overflows or is negative, the watch ends at once.
 fn timeout(seconds: i64) -> Option<Duration> {
     let nanoseconds = seconds.wrapping_mul(1_000_000_000);
     (nanoseconds != 0).then(|| Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default()))

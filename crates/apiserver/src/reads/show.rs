@@ -1,4 +1,4 @@
-//! Writing objects, in the form that was asked for, without copying them.
+//! Serializes objects in the requested form without copying them.
 
 use bytes::Bytes;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -15,17 +15,17 @@ use crate::status::Status;
 const JSON: &str = "application/json";
 const PARTIAL_LIST: &str = "PartialObjectMetadataList";
 
-/// `group/version`, or just the version in the core group.
+/// `group/version`, or only the version in the core group.
 #[must_use]
 pub fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// The answer that is one object: to a get, and to writes.
+/// The answer with one object: to a get, and to writes.
 ///
 /// # Errors
 ///
-/// 406 if the form that was asked for cannot be had.
+/// 406 if the requested form is not available.
 pub fn reply_object(code: u16, object: &Object, read: &Read<'_>) -> Result<Reply, Status> {
     let Read { resource, path, call, .. } = read;
     let body = match Form::wanted(&call.accept, resource)?.of_one(resource)? {
@@ -44,7 +44,7 @@ pub fn reply_object(code: u16, object: &Object, read: &Read<'_>) -> Result<Reply
     Ok(Reply { code, body })
 }
 
-/// The answer that is a list.
+/// The answer with a list.
 pub(super) fn reply_list(
     objects: &[&Object],
     metadata: Map<String, Value>,
@@ -62,7 +62,7 @@ pub(super) fn reply_list(
             item_version: &item_version,
             form,
             typed,
-            // An empty list is null there.
+            // An empty list is `null` in this form.
             null: release == Release::V1_20 && kind == PARTIAL_LIST && objects.is_empty(),
             objects,
         })
@@ -70,13 +70,13 @@ pub(super) fn reply_list(
     let body = match form {
         Form::Table(meta) => shown_table(objects, &Value::Object(metadata), meta, read),
         Form::Metadata(meta) | Form::MetadataList(meta) => list(PARTIAL_LIST, meta.api_version(), true),
-        // The items of built-in types do not repeat what they are.
+        // Items of built-in types have no `kind` and `apiVersion`.
         Form::Full => list(&resource.list_kind, &item_version, resource.custom),
     };
     Reply { code: 200, body }
 }
 
-/// The metadata of a table of one object: the version that it is shown with.
+/// The metadata of a table with one object: its version.
 pub(super) fn metadata_of_one(object: &Object, version: Option<u64>) -> Value {
     json!({"resourceVersion": version.unwrap_or_else(|| object.resource_version()).to_string()})
 }
@@ -87,19 +87,19 @@ fn shown_table(objects: &[&Object], metadata: &Value, meta: Meta, read: &Read<'_
 }
 
 fn written(value: &impl Serialize) -> Body {
-    // Keys are strings and nothing here can fail to be written.
+    // All keys are strings, so serialization cannot fail.
     let bytes = serde_json::to_vec(value).unwrap_or_default();
     Body::Written(Bytes::from(bytes), JSON)
 }
 
-/// An object, to be written.
+/// An object to serialize.
 pub(super) struct Shown<'a> {
     pub(super) object: &'a Value,
-    /// Another resource version than it has.
+    /// A different resource version to write.
     pub(super) version: Option<u64>,
     pub(super) api_version: &'a str,
     pub(super) form: Form,
-    /// Whether it says what it is.
+    /// Whether to write `kind` and `apiVersion`.
     pub(super) typed: bool,
 }
 

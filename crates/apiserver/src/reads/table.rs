@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::object::Object;
 use crate::resources::{Column, Resource};
 
-/// Objects as a Table, with the metadata of the list that they are.
+/// A Table of objects, with the metadata of their list.
 #[must_use]
 pub fn table(
     resource: &Resource,
@@ -39,7 +39,7 @@ pub fn table(
     })
 }
 
-/// What of the object stands next to its row.
+/// The part of the object that accompanies its row.
 fn included(object: &Object, include: Option<&str>, meta: Meta) -> Option<Value> {
     match include {
         Some("None") => None,
@@ -104,7 +104,7 @@ fn definition(name: &str, kind: &str, format: &str, priority: i64) -> Value {
     json!({"name": name, "type": kind, "format": format, "description": "", "priority": priority})
 }
 
-/// The cell of a column that a custom resource definition describes.
+/// The cell of a column that a CustomResourceDefinition defines.
 fn custom_cell(column: &Column, object: &Value, now: SystemTime) -> Value {
     let Some(value) = at(object, &column.json_path) else { return Value::Null };
     match &*column.kind {
@@ -117,8 +117,8 @@ fn custom_cell(column: &Column, object: &Value, now: SystemTime) -> Value {
     }
 }
 
-/// The value at a simple JSON path: names, quoted names, indexes, and the first entry of
-/// a list in which a field has a value, which is how conditions are shown.
+/// The value at a simple JSON path: names, quoted names, indexes, and the first list entry in which
+/// a field has a value, which is how conditions are selected.
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut value = object;
     let mut rest = path.trim_start_matches('$');

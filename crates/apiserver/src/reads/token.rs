@@ -9,24 +9,23 @@ use crate::status::Status;
 
 const FORMAT: &str = "meta.k8s.io/v1";
 
-/// What a continue token says.
+/// The content of a continue token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Token {
     #[serde(default)]
     v: String,
-    /// The version of the first page; -1 is whatever is newest.
+    /// The version of the first page; -1 for the newest.
     #[serde(default)]
     pub(super) rv: i64,
-    /// The rest of the path of the first object that is not excluded, below the
-    /// path of what is listed.
+    /// The path of the first object of the next page, relative to the path of the list.
     #[serde(default)]
     start: String,
 }
 
 impl Token {
-    /// The token of a list that goes on after an object.
+    /// The token of a list that continues after an object.
     pub(super) fn after(key: &Key, namespace: Option<&str>, version: u64) -> Self {
-        // The smallest path that is greater.
+        // The smallest greater path.
         let start = match &key.namespace {
             Some(own) if namespace.is_none() => format!("{own}/{}\0", key.name),
             _ => format!("{}\0", key.name),
@@ -34,7 +33,7 @@ impl Token {
         Self { v: FORMAT.to_owned(), rv: version.try_into().unwrap_or(i64::MAX), start }
     }
 
-    /// The same place, in the newest state.
+    /// The same position in the newest state.
     pub(super) fn inconsistent(self) -> Self {
         Self { rv: -1, ..self }
     }
@@ -68,7 +67,7 @@ impl Token {
         Ok(token)
     }
 
-    /// The key to start at, in a list of a namespace or of all.
+    /// The key to start at, in a list of a namespace or of all namespaces.
     pub(super) fn key(&self, namespace: Option<&str>, namespaced: bool) -> Key {
         match (namespace, namespaced) {
             (Some(_), _) | (None, false) => Key::new(namespace, &self.start),

@@ -1,4 +1,4 @@
-//! Watches: a place in the history, and what is to be shown from there on.
+//! Watches: a position in the history, and a selection of events.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -21,33 +21,33 @@ use crate::settings::Release;
 use crate::status::Status;
 use crate::store::{Change, Compacted, Ending};
 
-/// As much as is written at once; a single event may be larger.
+/// The maximum size of a chunk; a single event may exceed it.
 const CHUNK: usize = 64 * 1024;
 
-/// The annotation of the bookmark after the initial events.
+/// The annotation of the bookmark that ends the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// A watch: where it stands in the history, and what it shows. It holds nothing
-/// else, so a slow reader costs nothing.
+/// A watch: its position in the history and its selection. It buffers nothing, so a slow reader
+/// costs nothing.
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// The type.
     pub resource: ResourceName,
-    /// Changes up to this version were shown.
+    /// Events up to this version were sent.
     pub shown: u64,
     look: Arc<Look>,
     initial: Option<Initial>,
-    /// Bookmarks are newer.
+    /// Bookmarks report a newer version.
     known: u64,
-    /// How many times watches had been ended when it began.
+    /// The number of times that watches had been ended when this one began.
     endings: usize,
     deadline: SystemTime,
-    /// When the next bookmark is due; none if none is wanted.
+    /// When the next bookmark is due; `None` if bookmarks are not requested.
     bookmark: Option<SystemTime>,
     over: bool,
 }
 
-/// Which events there are, and how they look.
+/// The selection and the form of events.
 #[derive(Debug)]
 struct Look {
     selection: Selection,
@@ -58,31 +58,31 @@ struct Look {
     call: Call,
 }
 
-/// The objects that were there when the watch began and are still to be shown.
+/// Initial events that have not been sent yet.
 #[derive(Clone, Debug)]
 struct Initial {
-    /// The version at which they are looked at.
+    /// The version of the initial state.
     version: u64,
     after: Option<Key>,
-    /// The version of the bookmark that follows, if there is to be one.
+    /// The version of the bookmark that follows, if it is requested.
     bookmark: Option<u64>,
 }
 
-/// What comes next in a watch.
+/// The next step of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pull {
-    /// These lines.
+    /// Send these lines.
     Lines(Bytes),
-    /// Nothing before the type has news, or this time comes.
+    /// Wait until the type has changed, or until this time.
     Pending(SystemTime),
-    /// The end, in good order.
+    /// End the response cleanly.
     End,
-    /// The connection breaks.
+    /// Break the connection.
     Cut,
 }
 
 impl Watch {
-    /// Begins a watch.
+    /// Starts a watch.
     pub(super) fn begin(view: &View<'_>, read: &Read<'_>) -> Result<Self, Status> {
         let form = Form::wanted(&read.call.accept, read.resource)?.of_one(read.resource)?;
         let options = Options::parse(read.call, read.resource, read.path.namespace, view.settings.release)?;
@@ -94,7 +94,7 @@ impl Watch {
         }
         let (began, initial) = match options.version {
             Asked::Version(version) if !streamed_list => (version, None),
-            // Without a version and initial events, explicitly: from now on.
+            // Without a version and with initial events explicitly off, the watch starts now.
             Asked::Newest if options.initial_events == Some(false) => (view.store.head(), None),
             Asked::Any if options.initial_events == Some(false) => (cached.version, None),
             _ => {
@@ -108,7 +108,7 @@ impl Watch {
         let timeout = options.timeout.unwrap_or_else(|| default_timeout(&resource, began));
         Ok(Self {
             shown: began,
-            // 1.20 tells nobody again what the first events told, or would have told.
+            // 1.20 does not send events again that the initial events contained.
             known: match view.settings.release {
                 Release::V1_20 => began.max(cached.shown),
                 Release::V1_36 => began.saturating_sub(1),
@@ -130,7 +130,7 @@ impl Watch {
         })
     }
 
-    /// What comes next at this time. Lines that were pulled are not shown again.
+    /// The next step at this time. Returned lines are not returned again.
     pub fn pull(&mut self, server: &Server, now: SystemTime) -> Pull {
         if self.over {
             return Pull::End;
@@ -176,8 +176,7 @@ impl Watch {
         how
     }
 
-    /// The next lines of what was there at first and has changed since, if there
-    /// are any.
+    /// The next lines of the initial events and of later changes, if there are any.
     fn news(&mut self, server: &Server, until: u64, now: SystemTime) -> Result<Vec<u8>, Compacted> {
         let mut lines = Vec::new();
         if let Some(initial) = &mut self.initial {
@@ -216,8 +215,8 @@ impl Watch {
     }
 }
 
-/// What a change is for somebody who sees only a selection: what leaves it is
-/// deleted, shown as it last was.
+/// A change as seen through a selection: an object that leaves it is deleted, in its last selected
+/// state.
 fn event<'a>(selection: &Selection, change: &'a Change) -> Option<(&'static str, &'a Object, Option<u64>)> {
     let selected = |object: &Object| selection.selects(&change.key, object);
     let before = change.before.as_ref().filter(|before| selected(before));
@@ -230,8 +229,8 @@ fn event<'a>(selection: &Selection, change: &'a Change) -> Option<(&'static str,
     }
 }
 
-/// Real servers end a watch after 30 to 60 minutes; this spreads them, too, but
-/// always in the same way.
+/// Real servers end a watch after 30 to 60 minutes. This spreads the ends, too, but
+/// deterministically.
 fn default_timeout(resource: &ResourceName, began: u64) -> Duration {
     let name = resource.group.bytes().chain(resource.plural.bytes());
     let spread = name.fold(began, |spread, byte| spread.wrapping_mul(31).wrapping_add(byte.into()));
@@ -256,7 +255,7 @@ fn line(kind: &str, object: &impl Serialize) -> Vec<u8> {
 }
 
 fn write_line(lines: &mut Vec<u8>, kind: &str, object: &impl Serialize) {
-    // Keys are strings and nothing here can fail to be written.
+    // All keys are strings, so serialization cannot fail.
     let _ = serde_json::to_writer(&mut *lines, &Line { r#type: kind, object });
     lines.push(b'\n');
 }

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::subresource::Subresource;
 use super::{Catalog, Resource};
 
-/// What a client asks for with such a media type: the version of the document.
+/// The document version that an `Accept` header requests; `None` without aggregated discovery.
 ///
-/// The first media type that is known wins, as with any content negotiation.
+/// The first known media type wins, as in any content negotiation.
 #[must_use]
 pub fn asked(accept: &str) -> Option<&'static str> {
     accept.split(',').find_map(|media_type| {
@@ -33,7 +33,7 @@ pub fn asked(accept: &str) -> Option<&'static str> {
     })?
 }
 
-/// The content type of such a document.
+/// The content type of the document.
 #[must_use]
 pub fn content_type(version: &str) -> &'static str {
     match version {
@@ -82,7 +82,7 @@ fn group_version(catalog: &Catalog, group: &str, version: &str) -> Value {
     json!({"version": version, "resources": resources, "freshness": "Current"})
 }
 
-/// The resources of a group and version that are served here.
+/// The resources of a group and version that this server itself serves.
 #[must_use]
 pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
     catalog.types(group, version).map(|resource| main(catalog, resource, group, version)).collect()

@@ -1,5 +1,4 @@
-//! APIServices: which groups and versions are served here, and which are sent to a
-//! backend.
+//! APIServices: the groups and versions that this server serves itself, and those of backends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,32 +18,32 @@ use crate::time::timestamp;
 
 const AGENT: &str = "kube-apiserver";
 const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
-/// The label of those that the server makes by itself.
+/// The label of APIServices that the server creates.
 const AUTOMATIC: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 fn name() -> ResourceName {
     ResourceName::new("apiregistration.k8s.io", "apiservices")
 }
 
-/// What is answered for a group and version whose backend is not there.
+/// The answer for a group and version whose backend is unavailable.
 #[must_use]
 pub fn unavailable() -> Reply {
     Reply { code: 503, body: Body::Text("service unavailable\n".to_owned()) }
 }
 
-/// Some APIService has changed.
+/// Schedules work after a change of an APIService.
 pub fn changed(server: &mut Server, now: SystemTime) {
     server.due.at(now + REACTION, Due::Services);
 }
 
-/// Makes those that every group and version has, sends groups to where the others
-/// say, and tells them whether that works.
+/// Creates the APIServices of all groups and versions, routes groups to the backends that the other
+/// APIServices name, and updates their conditions.
 pub fn reconcile(server: &mut Server, now: SystemTime) {
     automatic(server, now);
     let services: Vec<Object> = server.store.objects(&name()).map(|(_, object)| object.clone()).collect();
     let delegated = services.iter().filter_map(|service| delegated(service, &server.backends)).collect();
     server.catalog.set_delegated(delegated);
-    // They may have waited for a group that could not be asked.
+    // Namespaces may have waited for an unavailable group.
     namespaces::resync(server, now);
     let cause = Cause::server("APIService availability");
     for service in &services {
@@ -54,7 +53,7 @@ pub fn reconcile(server: &mut Server, now: SystemTime) {
     }
 }
 
-/// Creates and deletes what the server makes by itself.
+/// Creates and deletes the APIServices of the groups that this server itself serves.
 fn automatic(server: &mut Server, now: SystemTime) {
     let mut wanted: BTreeMap<String, (Arc<str>, Box<str>, &str)> = BTreeMap::new();
     for resource in server.catalog.all() {
@@ -95,7 +94,7 @@ fn automatic(server: &mut Server, now: SystemTime) {
     }
 }
 
-/// What the backends have, by the services that lead to them.
+/// The catalogs of the backends, by service.
 pub type Backends = BTreeMap<ServiceName, Catalog>;
 
 /// The group and version that an APIService sends to a backend, if it does.
@@ -115,14 +114,14 @@ fn delegated(service: &Object, backends: &Backends) -> Option<Delegated> {
     })
 }
 
-/// The service that an APIService names, if it names one.
+/// The service that an APIService names, if any.
 fn service_name(service: &Object) -> Option<ServiceName> {
     let named = service.value().pointer("/spec/service")?.as_object()?;
     let text = |field: &str| named.get(field).and_then(Value::as_str).unwrap_or_default();
     Some(ServiceName::new(text("namespace"), text("name")))
 }
 
-/// The object with its condition, if it has not got it yet.
+/// The object with its condition, if that differs from the present one.
 fn with_condition(service: &Object, backends: &Backends, now: SystemTime) -> Option<Value> {
     let (status, reason, message) = match service_name(service) {
         None => ("True", "Local", "Local APIServices are always available".to_owned()),

@@ -1,4 +1,4 @@
-//! The types that a server has by itself, as two releases show them.
+//! The built-in types of two releases.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "p
 const NO_COLLECTION: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 const CREATE: &[&str] = &["create"];
 
-/// What is written in the table: all that is not said is as for most types.
+/// An entry of the table. Fields that it omits have the usual value.
 #[derive(Clone, Copy)]
 struct Row {
     group: &'static str,
@@ -29,7 +29,7 @@ struct Row {
     graceful: bool,
 }
 
-/// The releases for which something holds.
+/// The releases to which an entry applies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Releases {
     None,
@@ -75,7 +75,7 @@ impl Row {
         self
     }
 
-    /// The versions, the preferred one first, in 1.20 and in 1.36; none: not served.
+    /// The versions in 1.20 and in 1.36, the preferred one first; none if the type is not served.
     const fn versions(mut self, old: &'static [&'static str], new: &'static [&'static str]) -> Self {
         self.old = old;
         self.new = new;
@@ -97,7 +97,7 @@ impl Row {
         self
     }
 
-    /// Subresources that 1.20 has not got.
+    /// Subresources that 1.20 does not have.
     const fn with_new(mut self, subresources: &'static [&'static str]) -> Self {
         self.only_new = subresources;
         self
@@ -179,7 +179,7 @@ const STATUS: &[&str] = &["status"];
 const SCALED: &[&str] = &["scale", "status"];
 const POD: &[&str] = &["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"];
 
-/// Groups in the order in which `/apis` lists them.
+/// The groups, in the order of `/apis`.
 const ROWS: &[Row] = &[
     Row::new("", "bindings", "Binding").verbs(CREATE),
     Row::new("", "componentstatuses", "ComponentStatus").cluster().short(&["cs"]).verbs(&["get", "list"]),
@@ -365,8 +365,8 @@ const ROWS: &[Row] = &[
     Row::new(DYNAMIC, "resourceslices", "ResourceSlice").cluster().versions(NONE, V1),
 ];
 
-/// The types of a release: its groups in the order of `/apis`, and the types of a
-/// group in the order of discovery.
+/// The types of a release: groups in the order of `/apis`, and the types of each group in the order
+/// of discovery.
 #[must_use]
 pub fn built_in(release: Release) -> Vec<Arc<Resource>> {
     ROWS.iter().filter_map(|row| row.resource(release)).map(Arc::new).collect()

@@ -1,4 +1,4 @@
-//! Which types are served at this moment.
+//! The types that are served now.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use serde_json::Value;
 use super::{Resource, ResourceName, built_in};
 use crate::settings::Release;
 
-/// A service: namespace and name.
+/// The namespace and name of a service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServiceName {
-    /// The namespace.
+    /// The namespace of the service.
     pub namespace: Box<str>,
-    /// The name.
+    /// The name of the service.
     pub name: Box<str>,
 }
 
 impl ServiceName {
-    /// A name.
+    /// The service with this namespace and name.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
@@ -28,37 +28,36 @@ impl ServiceName {
 /// A group and version that an APIService sends to a backend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delegated {
-    /// The group.
+    /// The API group.
     pub group: Box<str>,
-    /// The version.
+    /// The version of the group.
     pub version: Box<str>,
-    /// Where the group comes among the others: the highest first.
+    /// The priority of the group. Groups with higher priorities come first.
     pub group_priority: i64,
-    /// Where the version comes within the group: the highest first.
+    /// The priority of the version in its group. Higher ones come first.
     pub version_priority: i64,
-    /// By which service the backend is found.
+    /// The service of the backend.
     pub service: ServiceName,
-    /// The resources that the backend has there, as the aggregated discovery shows
-    /// them; none as long as there is no backend.
+    /// The resources of the backend, as in aggregated discovery; `None` while there is no backend.
     pub resources: Option<Vec<Value>>,
 }
 
-/// The priority that the groups of custom resources have.
+/// The priority of groups of custom resources.
 pub(super) const CUSTOM_PRIORITY: i64 = 1000;
 
-/// The types that are served, and in what order discovery names them.
+/// The served types, in the order of discovery.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     release: Release,
-    /// Built-in groups without the core group, in order.
+    /// The built-in groups without the core group, in order.
     order: Vec<Arc<str>>,
-    /// Group, then plural.
+    /// By group and plural.
     types: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Resource>>>,
     delegated: Vec<Delegated>,
 }
 
 impl Catalog {
-    /// The built-in types of a release.
+    /// The catalog of a release's built-in types.
     #[must_use]
     pub fn new(release: Release) -> Self {
         let mut catalog = Self { release, order: Vec::new(), types: BTreeMap::new(), delegated: Vec::new() };
@@ -72,19 +71,19 @@ impl Catalog {
         catalog
     }
 
-    /// Whose types they are.
+    /// The release of the built-in types.
     #[must_use]
     pub const fn release(&self) -> Release {
         self.release
     }
 
-    /// Serves a type, in place of what had its name.
+    /// Adds a type. It replaces a type of the same name.
     pub fn insert(&mut self, resource: Arc<Resource>) {
         let ResourceName { group, plural } = resource.name.clone();
         self.types.entry(group).or_default().insert(plural, resource);
     }
 
-    /// Serves a type no more.
+    /// Removes a type.
     pub fn remove(&mut self, name: &ResourceName) {
         if let Some(types) = self.types.get_mut(&name.group) {
             types.remove(&name.plural);
@@ -94,30 +93,30 @@ impl Catalog {
         }
     }
 
-    /// The groups and versions that are sent to backends, all of them.
+    /// All groups and versions that are sent to backends.
     pub fn set_delegated(&mut self, delegated: Vec<Delegated>) {
         self.delegated = delegated;
     }
 
-    /// How this group and version is sent to a backend, if it is.
+    /// The backend of this group and version, if it has one.
     #[must_use]
     pub fn delegated(&self, group: &str, version: &str) -> Option<&Delegated> {
         self.delegated.iter().find(|one| *one.group == *group && *one.version == *version)
     }
 
-    /// Whether any group and version is sent to a backend that is not there.
+    /// Whether any backend is unavailable.
     #[must_use]
     pub fn has_backendless(&self) -> bool {
         self.delegated.iter().any(|one| one.resources.is_none())
     }
 
-    /// The type of this name.
+    /// The type with this name.
     #[must_use]
     pub fn get(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.types.get(group)?.get(plural)
     }
 
-    /// The type of this name, if this version of it is served.
+    /// The type with this name, if this version of it is served.
     #[must_use]
     pub fn served(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.get(group, plural).filter(|resource| resource.serves(version))
@@ -134,13 +133,13 @@ impl Catalog {
         types.filter(move |resource| resource.serves(version))
     }
 
-    /// Whether the group is part of the server itself.
+    /// Whether the server itself has this group.
     #[must_use]
     pub fn is_built_in(&self, group: &str) -> bool {
         group.is_empty() || self.order.iter().any(|one| **one == *group)
     }
 
-    /// The groups but for the core group, in the order of `/apis`.
+    /// All groups except the core group, in the order of `/apis`.
     #[must_use]
     pub fn groups(&self) -> Vec<Arc<str>> {
         let mut added: BTreeMap<Arc<str>, i64> = BTreeMap::new();
@@ -169,7 +168,8 @@ impl Catalog {
                 }
             }
         }
-        // Those of one type are in order; those of another go by it too.
+        // The versions of one type are in order, which decides for the other types of the group,
+        // too.
         versions.sort_by_key(|version| !matches!(Maturity::of(version), Maturity::Stable(_)));
         custom.sort_by_key(|version| std::cmp::Reverse(Maturity::of(version)));
         let mut sent: Vec<_> = self.delegated.iter().filter(|one| *one.group == *group).collect();
@@ -183,11 +183,10 @@ impl Catalog {
     }
 }
 
-/// How versions are ordered by themselves: `v2`, `v1`, `v2beta1`, `v1alpha3`, and
-/// then what is no such version, from A to Z.
+/// The order of versions: `v2`, `v1`, `v2beta1`, `v1alpha3`, and then all others alphabetically.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Maturity {
-    /// No Kubernetes version.
+    /// Not a Kubernetes version.
     Other(std::cmp::Reverse<Box<str>>),
     /// `v1alpha2`.
     Alpha(u64, u64),
@@ -198,7 +197,7 @@ pub enum Maturity {
 }
 
 impl Maturity {
-    /// Reads a version.
+    /// Parses a version.
     #[must_use]
     pub fn of(version: &str) -> Self {
         Self::read(version).unwrap_or_else(|| Self::Other(std::cmp::Reverse(version.into())))

@@ -1,5 +1,5 @@
-//! The life of a custom resource definition: its names are accepted, its type is
-//! served, its objects are deleted with it, and it is served no more.
+//! The life cycle of a CustomResourceDefinition: its names are accepted, its type is served, its
+//! objects are deleted with it, and the type is no longer served.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::time::timestamp;
 use crate::writes::{self, Write};
 use crate::{guards, namespaces};
 
-/// What holds a definition until its objects are gone. It is put there when the
-/// definition is deleted, not before.
+/// The finalizer that keeps a definition until its objects are gone. It is added when the
+/// definition is deleted.
 pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// What definitions are called themselves.
+/// The resource of definitions.
 #[must_use]
 pub fn name() -> ResourceName {
     ResourceName::new("apiextensions.k8s.io", "customresourcedefinitions")
@@ -41,14 +41,14 @@ fn all(server: &Server) -> BTreeSet<Box<str>> {
     stored.chain(served.map(|resource| resource.name.to_string().into())).collect()
 }
 
-/// A definition has changed.
+/// Schedules work after a change of a definition.
 pub(crate) fn changed(server: &mut Server, crd: &str, now: SystemTime) {
     server.due.at(now + REACTION, Due::Definition(crd.into()));
     server.due.at(now + REACTION + server.settings.custom_resource_delay, Due::Serving(crd.into()));
 }
 
-/// An object of a custom type has changed: it may have been the last one that a
-/// deleted definition waited for.
+/// An object of a custom type has changed. It may have been the last one that a deleted definition
+/// waited for.
 pub(crate) fn instances_changed(server: &mut Server, resource: &Resource, now: SystemTime) {
     let crd = resource.name.to_string();
     if get(server, &crd).is_some_and(|crd| crd.deletion_timestamp().is_some()) {
@@ -56,7 +56,7 @@ pub(crate) fn instances_changed(server: &mut Server, resource: &Resource, now: S
     }
 }
 
-/// Serves what is established now, and asks for the rest to be looked at.
+/// Serves the types of all established definitions, and schedules the remaining work.
 pub(crate) fn resync(server: &mut Server, now: SystemTime) {
     for crd in all(server) {
         serve(server, &crd, now);
@@ -64,7 +64,7 @@ pub(crate) fn resync(server: &mut Server, now: SystemTime) {
     }
 }
 
-/// Begins or stops serving the type of a definition, whatever is due.
+/// Starts or stops serving the type of a definition at once.
 pub(crate) fn serve(server: &mut Server, crd: &str, now: SystemTime) {
     let Some((plural, group)) = crd.split_once('.') else { return };
     let served = get(server, crd).and_then(resource);
@@ -72,7 +72,7 @@ pub(crate) fn serve(server: &mut Server, crd: &str, now: SystemTime) {
     let defined_anew = match (before, &served) {
         (None, None) => return,
         (Some(before), Some(served)) if **before == *served => return,
-        // That it is being deleted shows in discovery, and ends no watch.
+        // The deletion of the definition shows in discovery and ends no watch.
         (Some(before), Some(served)) => {
             Resource { verbs: before.verbs.clone(), ..served.clone() } != **before
         }
@@ -89,10 +89,10 @@ pub(crate) fn serve(server: &mut Server, crd: &str, now: SystemTime) {
     }
 }
 
-/// Does what a definition needs: conditions, names, cleaning up.
+/// Processes a definition: conditions, names, clean-up.
 pub(crate) fn reconcile(server: &mut Server, crd: &str, now: SystemTime) {
     let Some(object) = get(server, crd).cloned() else {
-        // Names have become free.
+        // The names of the definition are free now.
         let waiting: Vec<Arc<str>> = server
             .store
             .objects(&name())
@@ -113,7 +113,7 @@ pub(crate) fn reconcile(server: &mut Server, crd: &str, now: SystemTime) {
     accept(server, &object, now);
 }
 
-/// Accepts the names of a definition or says which are taken, and establishes it.
+/// Accepts the names of a definition, or reports conflicts, and establishes it.
 fn accept(server: &mut Server, crd: &Object, now: SystemTime) {
     let mut value = crd.to_value();
     if names::settle(&mut value, server.store.objects(&name()).map(|(_, other)| other), now) {
@@ -129,8 +129,7 @@ fn accept(server: &mut Server, crd: &Object, now: SystemTime) {
     }
 }
 
-/// Deletes the objects of a definition that is being deleted; when they are gone,
-/// so is the definition.
+/// Deletes the objects of a definition that is being deleted, and then the definition.
 fn clean_up(server: &mut Server, crd: &Object, now: SystemTime) {
     let mut value = crd.to_value();
     let established = condition(&value, "Established") == Some("True");
@@ -196,7 +195,7 @@ fn write(server: &mut Server, crd: &Object, value: &Value, what: &str) {
     server.store.write(&name(), &crd.key(), value.clone(), &Cause::server(what));
 }
 
-/// Sets a condition; its time changes with its status only.
+/// Sets a condition. Its time changes only with its status.
 pub(super) fn set_condition(
     crd: &mut Value,
     name: &str,
@@ -220,8 +219,7 @@ pub(super) fn set_condition(
     }
 }
 
-/// What a deletion makes of a definition instead of what it makes of others: the
-/// policy is ignored, and there is no grace period.
+/// The effect of a DELETE on a definition: the policy is ignored, and there is no grace period.
 #[must_use]
 pub fn begin_deletion(crd: &Object, now: SystemTime) -> Value {
     let mut value = crd.to_value();
@@ -235,8 +233,8 @@ pub fn begin_deletion(crd: &Object, now: SystemTime) -> Value {
     value
 }
 
-/// What a custom type refuses before anything is looked at: creations while its
-/// definition is being deleted, and all that needs a conversion that fails.
+/// Rejects requests for a custom type before anything else is checked: creations while its
+/// definition is being deleted, and everything that needs a conversion that fails.
 pub(crate) fn check(
     server: &Server,
     resource: &Resource,
@@ -267,7 +265,7 @@ pub(crate) fn check(
     convert_all(server, resource, path.version, objects.map(|(_, object)| object))
 }
 
-/// Converts the first of these objects that needs it, or says why that fails.
+/// Converts the first of these objects that needs a conversion. The error is that of the request.
 fn convert_all<'a>(
     server: &Server,
     resource: &Resource,
@@ -280,18 +278,18 @@ fn convert_all<'a>(
     from.map_or(Ok(()), |from| convert(server, resource, from))
 }
 
-/// Asks the type's webhook, if it has one.
+/// Calls the webhook of the type, if it has one.
 fn convert(server: &Server, resource: &Resource, from: &str) -> Result<(), Status> {
     let webhook = resource.definition.as_ref().and_then(|definition| definition.webhook.as_deref());
     let Some(webhook) = webhook else { return Ok(()) };
     guards::convert(server, webhook).map_err(|why| {
         let message = format!("conversion webhook for {from}, Kind={} failed: {why}", resource.kind);
-        // The real server gives no reason either.
+        // The real server gives no reason, either.
         Status::new(500, "", message)
     })
 }
 
-/// The version in which new objects are stored is among those in which some may be.
+/// Adds the storage version to the stored versions.
 pub(super) fn note_storage_version(crd: &mut Value) {
     let Some(storage) = storage_version(&Object::new(crd.clone())) else { return };
     if !crd["status"]["storedVersions"].is_array() {

@@ -1,4 +1,4 @@
-//! What a custom resource definition says of its type.
+//! The type that a CustomResourceDefinition defines.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use super::catalog::Maturity;
 use super::{DefaultPolicy, Resource, ResourceName};
 use crate::object::Object;
 
-/// What a custom resource definition says besides names and versions.
+/// The properties of a custom type in addition to names and versions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Definition {
-    /// The definition's uid: one of the same name made later defines another type.
+    /// The uid of the definition. A later definition of the same name defines another type.
     pub uid: Box<str>,
-    /// The address of the conversion webhook, if there is one.
+    /// The address of the conversion webhook, if any.
     pub webhook: Option<Box<str>>,
-    /// The columns that `kubectl get` shows, by version.
+    /// The columns that `kubectl get` prints, by version.
     pub columns: BTreeMap<Box<str>, Vec<Column>>,
 }
 
@@ -27,14 +27,13 @@ pub struct Column {
     pub name: Box<str>,
     /// `string`, `integer`, `date`, …
     pub kind: Box<str>,
-    /// Where the value is, such as `.spec.replicas`.
+    /// The JSON path of the value, such as `.spec.replicas`.
     pub json_path: Box<str>,
-    /// Shown with `-o wide` only, if it is not 0.
+    /// If it is not 0, only `-o wide` prints the column.
     pub priority: i64,
 }
 
-/// The type of a definition, from the names that were accepted; none while it is
-/// not established.
+/// The type of a definition, with the accepted names; `None` unless it is established.
 #[must_use]
 pub fn resource(crd: &Object) -> Option<Resource> {
     let value = crd.value();
@@ -44,7 +43,7 @@ pub fn resource(crd: &Object) -> Option<Resource> {
     resource_of(crd)
 }
 
-/// The same, whether it is established or not.
+/// The same, even if it is not established.
 #[must_use]
 pub fn resource_of(crd: &Object) -> Option<Resource> {
     let value = crd.value();
@@ -103,12 +102,12 @@ pub fn resource_of(crd: &Object) -> Option<Resource> {
     })
 }
 
-/// In the order of the real server.
+/// The verbs in the order of the real server.
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-/// What discovery shows of a type whose definition is being deleted.
+/// The verbs in discovery while the definition is being deleted.
 const ENDING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 
-/// A definition's versions; the one of a definition in the old style.
+/// The versions of a definition; in the old style, there may be only one.
 fn versions(spec: &Value) -> Vec<Value> {
     if let Some(versions) = spec.get("versions").and_then(Value::as_array) {
         return versions.clone();
@@ -121,7 +120,7 @@ fn version_name(version: &Value) -> Option<Box<str>> {
     version.get("name")?.as_str().map(Box::from)
 }
 
-/// The version in which objects are stored.
+/// The storage version.
 #[must_use]
 pub fn storage_version(crd: &Object) -> Option<Box<str>> {
     let versions = versions(crd.value().get("spec")?);
@@ -140,13 +139,13 @@ fn strings(list: Option<&Value>) -> Vec<Box<str>> {
     list.filter_map(Value::as_str).map(Box::from).collect()
 }
 
-/// Where the webhook is that converts between versions.
+/// The address of the webhook that converts between versions.
 fn webhook(spec: &Value) -> Option<Box<str>> {
     let conversion = spec.get("conversion")?;
     if conversion.get("strategy")? != "Webhook" {
         return None;
     }
-    // The second is where definitions in the old style have it.
+    // Definitions in the old style use the second path.
     let places = [conversion.pointer("/webhook/clientConfig"), conversion.get("webhookClientConfig")];
     let config = places.into_iter().flatten().next();
     let Some(config) = config else { return Some("".into()) };

@@ -23,7 +23,7 @@ pub fn groups(catalog: &Catalog) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/{group}`, if there is such a group.
+/// `/apis/{group}`, if the group exists.
 #[must_use]
 pub fn group(catalog: &Catalog, name: &str) -> Option<Value> {
     let mut document = Map::new();

@@ -1,4 +1,4 @@
-//! Which types there are, and what discovery says of them.
+//! The served types, and discovery.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub use builtin::built_in;
 pub use catalog::{Catalog, Delegated, ServiceName};
 pub use definition::{Column, Definition};
 
-/// Group and plural: what a type is called in requests, whatever the version.
+/// Group and plural, which name a type in every version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceName {
     /// Empty for the core group.
@@ -29,7 +29,7 @@ pub struct ResourceName {
 }
 
 impl ResourceName {
-    /// A name.
+    /// The name with this group and plural.
     #[must_use]
     pub fn new(group: &str, plural: &str) -> Self {
         Self { group: group.into(), plural: plural.into() }
@@ -43,62 +43,63 @@ impl fmt::Display for ResourceName {
     }
 }
 
-/// What happens to dependents if a DELETE does not say.
+/// The default propagation policy of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultPolicy {
-    /// They are deleted after their owner: nearly everywhere.
+    /// Background: nearly all types.
     Background,
-    /// They are orphaned: Jobs of `batch/v1`, ReplicationControllers, …
+    /// Orphan: Jobs of `batch/v1`, ReplicationControllers, …
     Orphan,
-    /// Nothing ever happens to them, whatever a DELETE says: Events.
+    /// Dependents are never touched, whatever a DELETE requests: Events.
     Unsupported,
 }
 
-/// A type that is served.
+/// A served type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
-    /// Group and plural, as requests and statuses name it.
+    /// Group and plural, as in requests and statuses.
     pub name: ResourceName,
-    /// Under which name the store keeps its objects. It differs from `name` where
-    /// the same objects are served in two groups: Events, and Ingresses of old.
+    /// The name under which the store keeps the objects. It differs from `name` where two groups
+    /// serve the same objects: Events, and Ingresses in old releases.
     pub stored_as: ResourceName,
-    /// The kind.
+    /// The kind of single objects.
     pub kind: Box<str>,
-    /// The kind of a list.
+    /// The kind of lists.
     pub list_kind: Box<str>,
-    /// The singular.
+    /// The singular name.
     pub singular: Box<str>,
     /// Short names, such as `cm`.
     pub short_names: Vec<Box<str>>,
     /// Categories, such as `all`.
     pub categories: Vec<Box<str>>,
-    /// Whether its objects live in namespaces.
+    /// Whether the type is namespaced.
     pub namespaced: bool,
     /// The served versions, the preferred one first.
     pub versions: Vec<Box<str>>,
-    /// The version in which objects are kept.
+    /// The storage version.
     pub storage_version: Box<str>,
-    /// The verbs, as discovery shows them.
+    /// The verbs in discovery.
     pub verbs: Vec<&'static str>,
     /// `status`, `finalize`, …
     pub subresources: Vec<&'static str>,
-    /// What happens to dependents by default.
+    /// The default propagation policy.
     pub default_policy: DefaultPolicy,
-    /// From a custom resource definition: no strategic merge patches.
+    /// Whether a CustomResourceDefinition defines it. Such types accept no strategic merge patches.
     pub custom: bool,
-    /// Whether deletion may take a while: bound Pods.
+    /// Whether deletion can be graceful: Pods that are bound to a node.
     pub graceful: bool,
-    /// Whether a DELETE that takes effect at once answers the object, not a Status.
+    /// Whether a DELETE that removes the object at once answers with the object instead of a
+    /// Status.
     pub returns_deleted: bool,
-    /// Whether a DELETE always answers a Status, even if finalizers keep the
-    /// object: Services of old.
+    /// Whether a DELETE always answers with a Status, even if finalizers keep the object: Services
+    /// in old releases.
     pub hides_deleted: bool,
-    /// What a custom resource definition says besides; none for built-in types.
+    /// The further properties of a custom type; `None` for built-in types.
     pub definition: Option<Arc<Definition>>,
 }
 
 impl Resource {
-    /// Whether discovery names this verb.
+    /// Whether discovery lists this verb.
     #[must_use]
     pub fn allows(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)

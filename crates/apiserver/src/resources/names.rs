@@ -1,4 +1,4 @@
-//! Which names a custom resource definition gets, and which are taken.
+//! The names of custom resources: acceptance and conflicts.
 
 use std::time::SystemTime;
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::crds::{note_storage_version, set_condition};
 use crate::object::Object;
 
-/// Completes a definition and settles its names against those of the others; says
-/// whether that changed anything.
+/// Completes a definition and checks its names against those of other definitions. Returns whether
+/// the definition changed.
 pub(super) fn settle<'a>(crd: &mut Value, others: impl Iterator<Item = &'a Object>, now: SystemTime) -> bool {
     let before = crd.clone();
     complete(crd);
@@ -61,7 +61,7 @@ pub(super) fn settle<'a>(crd: &mut Value, others: impl Iterator<Item = &'a Objec
     *crd != before
 }
 
-/// Fills in what may be left out.
+/// Fills in optional names.
 fn complete(crd: &mut Value) {
     let Some(kind) = crd.pointer("/spec/names/kind").and_then(Value::as_str).map(str::to_owned) else {
         return;
@@ -84,8 +84,8 @@ fn complete(crd: &mut Value) {
     }
 }
 
-/// The first of the wanted names that another definition has. What requests are
-/// made with and what objects are made with are two name spaces.
+/// The first of the requested names that another definition has. Resource names and kinds are
+/// separate name spaces.
 fn taken_name<'a>(field: &str, wanted: &'a Value, taken: &[Value]) -> Option<&'a str> {
     let fields: &[&str] = match field {
         "kind" | "listKind" => &["kind", "listKind"],

@@ -1,23 +1,22 @@
-//! Subresources: what discovery says of them.
+//! Subresources in discovery.
 
 use crate::settings::Release;
 
 const CREATE: &[&str] = &["create"];
 
-/// What discovery says of a subresource: the kind, its group and version if they
-/// are not its parent's, and the verbs.
+/// A subresource in discovery: its kind, with group and version if they differ from the parent's,
+/// and its verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Subresource {
-    /// None: its parent's.
+    /// `None` if it is the parent's.
     pub(super) kind: Option<&'static str>,
-    /// Where the kind comes from, if from elsewhere.
+    /// The group and version of the kind, if they differ.
     pub(super) from: Option<(&'static str, &'static str)>,
-    /// The verbs.
     pub(super) verbs: &'static [&'static str],
 }
 
 impl Subresource {
-    /// What is known by this name below a plural.
+    /// The subresource with this name of a resource.
     pub(super) fn named(plural: &str, name: &str, release: Release) -> Self {
         const CHANGE: &[&str] = &["get", "patch", "update"];
         const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];

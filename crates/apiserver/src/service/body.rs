@@ -1,4 +1,4 @@
-//! From an answer to an HTTP response, whole or streamed.
+//! Converts answers to HTTP responses, complete or streamed.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep_until};
 
-use super::Embedded;
+use super::ApiServer;
 use crate::reads::{Pull, Watch};
 use crate::resources::api_services::unavailable;
 use crate::server::{Answer, Body, Reply};
@@ -25,7 +25,7 @@ enum Kind {
     Watch(Box<Stream>),
 }
 
-/// A watch was cut off.
+/// The connection of a watch was cut.
 #[derive(Debug)]
 pub struct ConnectionBroke;
 
@@ -37,11 +37,11 @@ impl fmt::Display for ConnectionBroke {
 
 impl std::error::Error for ConnectionBroke {}
 
-/// Makes a response of an answer.
-pub(super) fn respond(answer: Answer, server: &Embedded) -> Response<ResponseBody> {
+/// Converts an answer to a response.
+pub(super) fn respond(answer: Answer, server: &ApiServer) -> Response<ResponseBody> {
     match answer {
         Answer::Whole(reply) => whole(reply),
-        // Backends are asked before; this one has gone in between.
+        // The backend was removed after the request was routed to it.
         Answer::Elsewhere(_) => whole(unavailable()),
         Answer::Watch(watch) => {
             let stream = Box::new(Stream::new(watch, server.clone()));
@@ -54,7 +54,7 @@ fn whole(reply: Reply) -> Response<ResponseBody> {
     let (bytes, content_type, retry_after) = match reply.body {
         Body::Json(value, content_type) => {
             let retry_after = (reply.code >= 400).then(|| value["details"]["retryAfterSeconds"].as_u64());
-            // Keys are strings and nothing here can fail to be written.
+            // All keys are strings, so serialization cannot fail.
             let bytes = serde_json::to_vec(&value).unwrap_or_default();
             (bytes.into(), content_type, retry_after.flatten())
         }
@@ -80,17 +80,17 @@ fn response(code: StatusCode, content_type: &'static str, kind: Kind) -> Respons
     response
 }
 
-/// A watch that is being read.
+/// The body of a watch.
 #[derive(Debug)]
 struct Stream {
     watch: Watch,
-    server: Embedded,
+    server: ApiServer,
     number: u64,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl Stream {
-    fn new(watch: Watch, server: Embedded) -> Self {
+    fn new(watch: Watch, server: ApiServer) -> Self {
         let number = server.shared.wakers.register(&watch.resource);
         Self { watch, server, number, sleep: None }
     }

@@ -1,32 +1,32 @@
-//! What tests do to a server: the things that go wrong with real ones.
+//! Controls for tests: faults that happen to real servers.
 
-use super::Embedded;
+use super::ApiServer;
 use crate::resources::{ResourceName, ServiceName, api_services};
 use crate::store::{Ending, Snapshot};
 
-impl Embedded {
+impl ApiServer {
     /// Breaks the connections of the open watches of a type, or of all.
     pub fn cut_watches(&self, resource: Option<&ResourceName>) {
         self.with(|server| server.store.end_watches(resource, Ending::Cut));
     }
 
-    /// Ends the open watches of a type, or of all, in good order.
+    /// Ends the open watches of a type, or of all, cleanly.
     pub fn end_watches(&self, resource: Option<&ResourceName>) {
         self.with(|server| server.store.end_watches(resource, Ending::Clean));
     }
 
-    /// How many watches of a type are open.
+    /// The number of open watches of a type.
     #[must_use]
     pub fn watches(&self, resource: &ResourceName) -> usize {
         self.shared.wakers.watches(resource)
     }
 
-    /// Lets the watch cache of a type lag behind from now on.
+    /// Freezes the watch cache of a type, so that it lags behind.
     pub fn freeze(&self, resource: &ResourceName) {
         self.with(|server| server.store.freeze(resource));
     }
 
-    /// Lets the watch cache of a type catch up.
+    /// Thaws the watch cache of a type, so that it catches up.
     pub fn thaw(&self, resource: &ResourceName) {
         self.with(|server| server.store.thaw(resource));
     }
@@ -42,7 +42,7 @@ impl Embedded {
         self.with(|server| server.store.snapshot())
     }
 
-    /// Goes back to a backup.
+    /// Restores a backup.
     pub fn restore(&self, snapshot: &Snapshot) {
         let now = self.now();
         self.with(|server| {
@@ -51,8 +51,8 @@ impl Embedded {
         });
     }
 
-    /// Goes back to a backup, with the version raised by so many above all that were
-    /// given out.
+    /// Restores a backup, and raises the version by this much above all versions that were
+    /// assigned.
     pub fn restore_raised(&self, snapshot: &Snapshot, by: u64) {
         let now = self.now();
         self.with(|server| {
@@ -61,11 +61,11 @@ impl Embedded {
         });
     }
 
-    /// Lets another server answer for a service: groups and versions that APIServices
-    /// send there are served by it from now on, with its own objects and versions.
+    /// Makes another server the backend of a service. It serves the groups and versions that
+    /// APIServices send there, with its own objects and versions.
     ///
-    /// Aggregated discovery shows the types that it has now. Nobody empties terminating
-    /// namespaces there.
+    /// Aggregated discovery shows the types that the backend has now. Terminating namespaces are
+    /// not emptied there.
     pub fn connect(&self, service: &ServiceName, backend: &Self) {
         let catalog = backend.with(|server| server.catalog.clone());
         self.backends().insert(service.clone(), backend.clone());
@@ -76,7 +76,7 @@ impl Embedded {
         });
     }
 
-    /// Nobody answers for a service any more; the watches that go there break.
+    /// Removes the backend of a service. Its watches break.
     pub fn disconnect(&self, service: &ServiceName) {
         let backend = self.backends().remove(service);
         let now = self.now();
@@ -89,8 +89,8 @@ impl Embedded {
         }
     }
 
-    /// Whether watches from versions that are too old are refused with 410, instead
-    /// of being told so by an event.
+    /// Sets whether watches from versions that are too old are rejected with 410 instead of
+    /// accepted and answered by an event.
     pub fn gone_as_status(&self, refused: bool) {
         self.with(|server| server.settings.gone_as_status = refused);
     }

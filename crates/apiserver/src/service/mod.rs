@@ -29,9 +29,9 @@ use super::server::{Answer, Server};
 use super::settings::Settings;
 use super::status::Status;
 
-/// A running embedded server. Clones are the same server.
+/// A running server. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Embedded {
+pub struct ApiServer {
     shared: Arc<Shared>,
 }
 
@@ -41,13 +41,13 @@ struct Shared {
     started: Instant,
     epoch: SystemTime,
     wakers: Wakers,
-    /// Something else is due next than before.
+    /// Notified when the time of the next scheduled work changes.
     rescheduled: Notify,
-    /// Who answers for the services that APIServices name.
-    backends: Mutex<BTreeMap<ServiceName, Embedded>>,
+    /// The backends of services that APIServices name.
+    backends: Mutex<BTreeMap<ServiceName, ApiServer>>,
 }
 
-impl Embedded {
+impl ApiServer {
     /// Starts an empty server.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
@@ -64,7 +64,7 @@ impl Embedded {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The time on the server's clock.
+    /// The time of the server's clock.
     #[must_use]
     pub fn now(&self) -> SystemTime {
         self.shared.epoch + self.shared.started.elapsed()
@@ -74,8 +74,7 @@ impl Embedded {
         self.shared.started + time.duration_since(self.shared.epoch).unwrap_or_default()
     }
 
-    /// Looks at the server's state, or changes it behind the clients' backs. Watches
-    /// are told.
+    /// Reads or changes the state directly, without a request. Watches are notified.
     pub fn with<T>(&self, look: impl FnOnce(&mut Server) -> T) -> T {
         let (result, touched, rescheduled) = {
             let mut server = self.shared.server.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,16 +84,16 @@ impl Embedded {
         };
         self.shared.wakers.wake(&touched);
         if rescheduled {
-            // All runners: any of them may end before it has done what is due.
+            // Notifies all runners, because any of them may end before it has done the work.
             self.shared.rescheduled.notify_waiters();
         }
         result
     }
 
-    /// Does what falls due, when it does, for as long as it is polled.
+    /// Does the scheduled work when it is due, as long as it is polled.
     pub async fn run(&self) {
         loop {
-            // Before the look: what is asked for after it is not to be missed.
+            // Subscribed before the schedule is read, so that no change is missed.
             let rescheduled = self.shared.rescheduled.notified();
             let due = self.with(|server| server.next_due());
             let Some(due) = due else {
@@ -112,8 +111,8 @@ impl Embedded {
         }
     }
 
-    /// A client of it. Its requests never leave the process, and time passes for
-    /// them as tokio's clock says. To be called within a runtime.
+    /// A client of the server. Its requests stay within the process, and their time is that of
+    /// tokio's clock. Call it within a runtime.
     #[must_use]
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.clone(), "default")
@@ -130,7 +129,7 @@ impl Embedded {
     }
 
     fn answer_call(&self, call: &Call) -> http::Response<ResponseBody> {
-        // Only here are the open watches known.
+        // Only this layer knows the open watches.
         if call.path == "/metrics" {
             let watches = self.shared.wakers.all();
             return respond(Answer::Whole(self.with(|server| server.counts.page(&watches))), self);
@@ -150,7 +149,7 @@ impl Embedded {
     }
 }
 
-impl<B> tower::Service<http::Request<B>> for Embedded
+impl<B> tower::Service<http::Request<B>> for ApiServer
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
 {

@@ -1,4 +1,4 @@
-//! From an HTTP request to a call.
+//! Parses HTTP requests.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, USER_AGENT};
@@ -6,7 +6,7 @@ use http_body_util::BodyExt as _;
 
 use crate::call::Call;
 
-/// Reads a request to its end.
+/// Reads and parses a request.
 pub(super) async fn read<B>(request: http::Request<B>) -> Result<Call, &'static str>
 where
     B: http_body::Body<Data = Bytes>,
@@ -35,7 +35,7 @@ fn token(headers: &HeaderMap) -> String {
     }
 }
 
-/// A header that may be repeated, as one.
+/// The values of a header that may be repeated, joined.
 fn header(headers: &HeaderMap, name: &HeaderName) -> String {
     let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
     values.join(", ")
@@ -51,8 +51,7 @@ fn pairs(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Undoes percent-encoding, and in queries the `+` for a space. What is not encoded
-/// properly stays as it is.
+/// Decodes percent-encoding and, in queries, `+` as a space. Malformed sequences stay as they are.
 fn decode(text: &str, plus: bool) -> String {
     if !text.contains(['%', '+']) {
         return text.to_owned();

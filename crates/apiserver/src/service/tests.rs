@@ -11,7 +11,7 @@ fn configmaps() -> ResourceName {
     ResourceName::new("", "configmaps")
 }
 
-fn put(server: &Embedded, name: &str, data: &str) -> u64 {
+fn put(server: &ApiServer, name: &str, data: &str) -> u64 {
     let value = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": data},
         "metadata": {"name": name, "namespace": "default", "uid": name},
@@ -53,7 +53,7 @@ async fn is_quiet(lines: &mut Lines) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_lists_and_watches_without_a_socket() {
-    let server = Embedded::new(Settings::default());
+    let server = ApiServer::new(Settings::default());
     let client = server.client();
     let created = put(&server, "a", "1");
     let list = ask(&client, "").await;
@@ -75,15 +75,15 @@ async fn a_client_lists_and_watches_without_a_socket() {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_is_a_status() {
-    let client = Embedded::new(Settings::default()).client();
+    let client = ApiServer::new(Settings::default()).client();
     let error = client.request::<Value>(request("?continue=nonsense")).await.unwrap_err();
     let kube::Error::Api(status) = error else { panic!("{error}") };
     assert_eq!((status.code, status.reason.as_str()), (400, "BadRequest"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_and_the_end_come_with_time() {
-    let server = Embedded::new(Settings::default());
+async fn bookmarks_and_the_end_of_a_watch_follow_the_clock() {
+    let server = ApiServer::new(Settings::default());
     let client = server.client();
     let began = tokio::time::Instant::now();
     let mut lines = watch(&client, "timeoutSeconds=90&allowWatchBookmarks=true").await;
@@ -96,8 +96,8 @@ async fn bookmarks_and_the_end_come_with_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_history_is_told_in_both_ways() {
-    let server = Embedded::new(Settings::default());
+async fn a_lost_history_is_a_410_or_an_event() {
+    let server = ApiServer::new(Settings::default());
     let client = server.client();
     let old = put(&server, "a", "1");
     server.compact(put(&server, "a", "2"));
@@ -114,7 +114,7 @@ async fn a_lost_history_is_told_in_both_ways() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lagging_cache_catches_up() {
-    let server = Embedded::new(Settings::default());
+    let server = ApiServer::new(Settings::default());
     let client = server.client();
     let began = put(&server, "a", "1");
     let mut lines = watch(&client, &format!("resourceVersion={began}")).await;
@@ -128,8 +128,8 @@ async fn a_lagging_cache_catches_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_are_cut_and_ended() {
-    let server = Embedded::new(Settings::default());
+async fn watches_are_broken_and_ended() {
+    let server = ApiServer::new(Settings::default());
     let client = server.client();
     let mut cut = watch(&client, "").await;
     assert!(is_quiet(&mut cut).await);
@@ -147,7 +147,7 @@ async fn watches_are_cut_and_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restored_backup_ends_watches_and_brings_objects_back() {
-    let server = Embedded::new(Settings::default());
+    let server = ApiServer::new(Settings::default());
     let client = server.client();
     let version = put(&server, "a", "1");
     let backup = server.snapshot();
@@ -182,8 +182,8 @@ async fn define_foos(client: &kube::Client) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_falls_due_is_done_in_its_time() {
-    let server = Embedded::new(Settings::default());
+async fn scheduled_work_is_done_when_it_is_due() {
+    let server = ApiServer::new(Settings::default());
     let runner = server.clone();
     let running = tokio::spawn(async move { runner.run().await });
     define_foos(&server.client()).await;
@@ -195,11 +195,11 @@ async fn what_falls_due_is_done_in_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_falls_due_is_done_when_one_of_two_runners_has_gone() {
+async fn scheduled_work_is_done_when_one_of_two_runners_has_ended() {
     // Whichever of them it is that learns of it first.
     for gone in [0, 1] {
-        let server = Embedded::new(Settings::default());
-        let run = |server: Embedded| tokio::spawn(async move { server.run().await });
+        let server = ApiServer::new(Settings::default());
+        let run = |server: ApiServer| tokio::spawn(async move { server.run().await });
         let runners = [run(server.clone()), run(server.clone())];
         tokio::time::sleep(Duration::from_secs(1)).await;
         define_foos(&server.client()).await;
@@ -215,8 +215,8 @@ async fn what_falls_due_is_done_when_one_of_two_runners_has_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backend_answers_for_its_group_while_it_is_connected() {
-    let (front, backend) = (Embedded::new(Settings::default()), Embedded::new(Settings::default()));
+async fn a_backend_serves_its_group_while_it_is_connected() {
+    let (front, backend) = (ApiServer::new(Settings::default()), ApiServer::new(Settings::default()));
     let (client, service) = (front.client(), ServiceName::new("default", "apps"));
     let api = json!({
         "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
@@ -254,12 +254,12 @@ async fn a_backend_answers_for_its_group_while_it_is_connected() {
     assert_eq!(get(paths[0]).await.unwrap()["resources"][0]["name"], "gadgets");
     let list = get(paths[1]).await.unwrap();
     let head = backend.with(|server| server.store.head());
-    assert_eq!(list["metadata"]["resourceVersion"], head.to_string(), "versions are the backend's own");
+    assert_eq!(list["metadata"]["resourceVersion"], head.to_string(), "the backend has its own versions");
     let watch = http::Request::get(format!("{}?watch=true", paths[1])).body(Vec::new()).unwrap();
     let mut lines = client.request_stream(watch).await.unwrap().lines();
 
     front.disconnect(&service);
-    assert!(lines.next().await.is_some_and(|line| line.is_err()), "the watch is cut");
+    assert!(lines.next().await.is_some_and(|line| line.is_err()), "the watch breaks");
     for path in paths {
         assert_eq!(get(path).await, Err(503), "{path}");
     }

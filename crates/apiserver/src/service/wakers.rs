@@ -1,4 +1,4 @@
-//! Who is to be woken when a type has news.
+//! The tasks to wake when a type changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,8 +7,8 @@ use std::task::Waker;
 use crate::resources::ResourceName;
 use crate::store::Touched;
 
-/// The tasks that wait for the watches of each type. They are woken in the order
-/// in which the watches began, so that a run can be repeated.
+/// The tasks that wait for the watches of each type. They are woken in the order in which the
+/// watches began, so that runs are reproducible.
 #[derive(Debug, Default)]
 pub(super) struct Wakers(Mutex<Waiting>);
 
@@ -32,7 +32,7 @@ impl Wakers {
         number
     }
 
-    /// A watch waits. To be called *before* it looks for news, or it could miss some.
+    /// Registers a waiting watch. Call it *before* checking for changes, so that none is missed.
     pub(super) fn wait(&self, resource: &ResourceName, number: u64, waker: &Waker) {
         let mut waiting = self.lock();
         let Some(slot) = waiting.types.get_mut(resource).and_then(|watches| watches.get_mut(&number)) else {
@@ -44,7 +44,7 @@ impl Wakers {
         }
     }
 
-    /// A watch is over.
+    /// Removes a watch.
     pub(super) fn remove(&self, resource: &ResourceName, number: u64) {
         let mut waiting = self.lock();
         if let Some(watches) = waiting.types.get_mut(resource) {
@@ -55,7 +55,7 @@ impl Wakers {
         }
     }
 
-    /// Wakes whoever has news.
+    /// Wakes the tasks of the types that changed.
     pub(super) fn wake(&self, touched: &Touched) {
         if !touched.all && touched.resources.is_empty() {
             return;
@@ -71,12 +71,12 @@ impl Wakers {
         }
     }
 
-    /// How many watches of each type there are.
+    /// The number of watches of each type.
     pub(super) fn all(&self) -> BTreeMap<ResourceName, usize> {
         self.lock().types.iter().map(|(resource, watches)| (resource.clone(), watches.len())).collect()
     }
 
-    /// How many watches of a type there are.
+    /// The number of watches of a type.
     pub(super) fn watches(&self, resource: &ResourceName) -> usize {
         self.lock().types.get(resource).map_or(0, BTreeMap::len)
     }

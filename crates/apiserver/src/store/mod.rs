@@ -1,4 +1,4 @@
-//! Objects by type, one resource version for all, and what has changed.
+//! Objects by type, with one resource version for all types, and the history of changes.
 
 mod past;
 mod snapshot;
@@ -21,24 +21,24 @@ pub use self::past::Past;
 pub use self::snapshot::Snapshot;
 pub use self::table::Cached;
 
-/// Who changed something, and with what request.
+/// The cause of a change: the client and its request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
-    /// Counts the requests that were served; 0 is the server itself.
+    /// The number of the request; 0 is the server itself.
     pub request: u64,
-    /// The client.
+    /// The user agent.
     pub user_agent: String,
-    /// The method.
+    /// The HTTP method.
     pub method: String,
-    /// Path and query.
+    /// The path and query.
     pub path: String,
-    /// The body, if it was JSON.
+    /// The body, if it is JSON.
     pub body: Value,
 }
 
 impl Cause {
-    /// Something that the server does by itself: a custom resource definition is
-    /// cleaned up, a namespace emptied.
+    /// The cause of the server's own writes, such as the clean-up of a CustomResourceDefinition or
+    /// a namespace.
     #[must_use]
     pub fn server(what: &str) -> Arc<Self> {
         Arc::new(Self {
@@ -51,64 +51,64 @@ impl Cause {
     }
 }
 
-/// One change of one object.
+/// A change of one object.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The resource version that it made.
+    /// The resource version of the change.
     pub version: u64,
-    /// The type.
+    /// The type of the object.
     pub resource: ResourceName,
-    /// The object.
+    /// The namespace and name of the object.
     pub key: Key,
-    /// Before; none if it was created.
+    /// The state before; `None` if the object was created.
     pub before: Option<Object>,
-    /// After; a removed object's last state, with the version of its removal.
+    /// The state after. For a removed object, its last state with the version of the removal.
     pub after: Object,
-    /// Whether it was removed.
+    /// Whether the object was removed.
     pub removed: bool,
-    /// By what.
+    /// The request that made the change.
     pub cause: Arc<Cause>,
 }
 
-/// The versions asked for are not kept any more.
+/// The requested versions have been compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
-    /// What was asked for.
+    /// The requested version.
     pub asked: u64,
-    /// The oldest that is kept.
+    /// The oldest version that is kept.
     pub oldest: u64,
 }
 
 /// How watches were ended from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// In good order, after what happened before.
+    /// Cleanly, after all earlier events.
     Clean,
-    /// The connection broke.
+    /// By a broken connection.
     Cut,
-    /// The store was restored from a backup; what happened before is unknown now.
+    /// By a restored backup. Earlier changes are unknown now.
     Restored,
 }
 
 #[derive(Clone, Debug)]
 struct Ended {
-    /// None: of all types.
+    /// `None` for all types.
     resource: Option<ResourceName>,
-    /// The head at that moment.
+    /// The newest version at that moment.
     version: u64,
     how: Ending,
 }
 
-/// Which types have news for their watches since somebody last asked.
+/// The types that have changed since the last query.
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
-    /// All of them.
+    /// All types.
     pub all: bool,
-    /// These.
+    /// These types.
     pub resources: BTreeSet<ResourceName>,
 }
 
-/// All objects, the version, and the history.
+/// All objects, the resource version, and the history.
 #[derive(Debug)]
 pub struct Store {
     head: u64,
@@ -117,9 +117,9 @@ pub struct Store {
     journal: Option<Vec<Arc<Change>>>,
     endings: Vec<Ended>,
     touched: Touched,
-    /// Where a type without a table starts: the version of the last restore.
+    /// The first version of a type without a table: that of the last restore.
     restored: u64,
-    /// Up to which version the history of all types was dropped.
+    /// The version up to which the history of all types was dropped.
     compacted: u64,
 }
 
@@ -130,12 +130,12 @@ impl Default for Store {
 }
 
 impl Store {
-    /// An empty store that keeps so many changes of each type for watches, and all
-    /// changes for ever if there is to be a journal.
+    /// An empty store that keeps this many changes of each type for watches and, with a journal,
+    /// all changes.
     #[must_use]
     pub fn new(history: usize, journal: bool) -> Self {
         Self {
-            // An empty etcd is at 1, too; 0 has a meaning of its own in requests.
+            // As an empty etcd. 0 has a special meaning in requests.
             head: 1,
             tables: BTreeMap::new(),
             history,
@@ -153,30 +153,30 @@ impl Store {
         self.head
     }
 
-    /// Lets so many versions pass without a change of anything that is here, as leases
-    /// and events do in a real store.
+    /// Skips this many versions without a change of objects, as writes of leases and events do in a
+    /// real store.
     pub fn skip(&mut self, versions: u64) {
         self.head = self.head.saturating_add(versions);
     }
 
-    /// An object as it is.
+    /// The current state of an object.
     #[must_use]
     pub fn get(&self, resource: &ResourceName, key: &Key) -> Option<&Object> {
         self.tables.get(resource)?.objects.get(key)
     }
 
-    /// All objects of a type as they are, in the order of namespace and name.
+    /// All current objects of a type, ordered by namespace and name.
     pub fn objects(&self, resource: &ResourceName) -> impl Iterator<Item = (&Key, &Object)> {
         self.tables.get(resource).into_iter().flat_map(|table| &table.objects)
     }
 
-    /// The types of which there are or were objects.
+    /// The types that have or had objects.
     pub fn resources(&self) -> impl Iterator<Item = &ResourceName> {
         self.tables.keys()
     }
 
-    /// Creates or replaces an object. Its `metadata.resourceVersion` becomes the new
-    /// version; if nothing else differs from what is there, nothing changes.
+    /// Creates or replaces an object. Its `metadata.resourceVersion` becomes the new version. If
+    /// nothing else differs from the current state, nothing changes.
     pub fn write(
         &mut self,
         resource: &ResourceName,
@@ -194,7 +194,7 @@ impl Store {
         self.record(resource, key, before, after, false, cause)
     }
 
-    /// Removes an object; answers its last state, with the version of its removal.
+    /// Removes an object. Returns its last state with the version of the removal.
     pub fn remove(&mut self, resource: &ResourceName, key: &Key, cause: &Arc<Cause>) -> Option<Object> {
         let before = self.tables.get_mut(resource)?.objects.remove(key)?;
         let mut value = before.to_value();
@@ -234,7 +234,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If they are not kept any more.
+    /// If they have been compacted.
     pub fn changes_since(
         &self,
         resource: &ResourceName,
@@ -250,11 +250,11 @@ impl Store {
         Ok(changes.into_iter().flatten())
     }
 
-    /// The objects of a type as they were at a version.
+    /// The objects of a type at an earlier version.
     ///
     /// # Errors
     ///
-    /// If that is not known any more.
+    /// If the version has been compacted.
     pub fn at(&self, resource: &ResourceName, version: u64) -> Result<Past<'_>, Compacted> {
         match self.tables.get(resource) {
             Some(table) => table.at(version),
@@ -269,12 +269,12 @@ impl Store {
         self.tables.get(resource).map_or(self.floor(), Table::oldest)
     }
 
-    /// The oldest version that is known of a type without a table.
+    /// The oldest known version of a type without a table.
     fn floor(&self) -> u64 {
         self.restored.max(self.compacted)
     }
 
-    /// Drops the history of all types up to a version, or up to now if that is less.
+    /// Drops the history of all types up to a version, at most up to the current one.
     pub fn compact(&mut self, up_to: u64) {
         let up_to = up_to.min(self.head);
         self.compacted = self.compacted.max(up_to);
@@ -283,46 +283,46 @@ impl Store {
         }
     }
 
-    /// Drops the history of one type up to a version, or up to now if that is less.
+    /// Drops the history of one type up to a version, at most up to the current one.
     pub fn compact_type(&mut self, resource: &ResourceName, up_to: u64) {
         let up_to = up_to.min(self.head);
         self.table(resource).compact(up_to);
     }
 
-    /// How far the watch cache of a type has come.
+    /// The version that the watch cache of a type has reached.
     #[must_use]
     pub fn cached(&self, resource: &ResourceName) -> Cached {
         let empty = Cached { version: self.head, last: self.restored };
         self.tables.get(resource).map_or(empty, |table| table.cached(self.head))
     }
 
-    /// Lets the watch cache of a type stop where it is: watches and reads that may
-    /// be old show nothing newer, until it thaws.
+    /// Freezes the watch cache of a type: until it is thawed, watches and reads that may be old
+    /// show nothing newer.
     pub fn freeze(&mut self, resource: &ResourceName) {
         let head = self.head;
         self.table(resource).freeze(head);
     }
 
-    /// Lets the watch cache of a type be that of another API server, which has only
-    /// come as far as this version, until it thaws; whether so much is known still.
+    /// Freezes the watch cache of a type at an earlier version, as that of another API server that
+    /// lags behind. Returns whether the version is still known.
     pub fn fall_behind(&mut self, resource: &ResourceName, version: u64) -> bool {
         version < self.head && self.table(resource).fall_behind(version)
     }
 
-    /// Lets the watch cache of a type catch up.
+    /// Thaws the watch cache of a type, so that it catches up.
     pub fn thaw(&mut self, resource: &ResourceName) {
         let history = self.history;
         self.table(resource).thaw(history);
         self.touch(resource);
     }
 
-    /// All changes that there ever were, in order; empty without a journal.
+    /// All changes ever made, in order; empty without a journal.
     #[must_use]
     pub fn journal(&self) -> &[Arc<Change>] {
         self.journal.as_deref().unwrap_or_default()
     }
 
-    /// Ends the open watches of a type, or all.
+    /// Ends the open watches of a type, or of all types.
     pub fn end_watches(&mut self, resource: Option<&ResourceName>, how: Ending) {
         self.endings.push(Ended { resource: resource.cloned(), version: self.head, how });
         match resource {
@@ -331,14 +331,14 @@ impl Store {
         }
     }
 
-    /// How many times watches were ended: what a watch remembers when it begins.
+    /// The number of times that watches were ended. A watch remembers it when it begins.
     #[must_use]
     pub const fn endings(&self) -> usize {
         self.endings.len()
     }
 
-    /// How a watch of a type that began after so many endings was ended, and at
-    /// which version, if it was.
+    /// How, and at which version, a watch of a type that began after this many ends was ended, if
+    /// it was.
     #[must_use]
     pub fn ended_since(&self, resource: &ResourceName, endings: usize) -> Option<(Ending, u64)> {
         let later = self.endings.get(endings..)?;
@@ -346,7 +346,7 @@ impl Store {
         Some((ended.how, ended.version))
     }
 
-    /// What has news for its watches since the last call.
+    /// The types that have changed since the last call.
     pub fn take_touched(&mut self) -> Touched {
         take(&mut self.touched)
     }
@@ -375,7 +375,7 @@ fn set_version(value: &mut Value, version: u64) {
     }
 }
 
-/// Whether two states differ in nothing that makes a new version.
+/// Whether two states are equal apart from their versions.
 fn same(one: &Value, other: &Value) -> bool {
     let (Some(one), Some(other)) = (one.as_object(), other.as_object()) else { return one == other };
     one.len() == other.len()

@@ -1,4 +1,4 @@
-//! The objects of one type as they were at some version.
+//! The objects of one type at an earlier version.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Change;
 use crate::object::{Key, Object};
 
-/// What is there now, seen through the changes that are not to be seen yet.
+/// The current objects, with the later changes undone.
 #[derive(Debug)]
 pub struct Past<'a> {
     objects: Option<&'a BTreeMap<Key, Object>>,
@@ -16,12 +16,12 @@ pub struct Past<'a> {
 }
 
 impl<'a> Past<'a> {
-    /// A type of which there never was anything.
+    /// A type that never had objects.
     pub(super) const fn empty() -> Self {
         Self { objects: None, undone: BTreeMap::new() }
     }
 
-    /// Undoes changes, given the newest first.
+    /// Undoes changes, given newest first.
     pub(super) fn undo(
         objects: &'a BTreeMap<Key, Object>,
         changes: impl Iterator<Item = &'a Arc<Change>>,
@@ -39,7 +39,7 @@ impl<'a> Past<'a> {
         }
     }
 
-    /// The objects from a key on, in order; those of one namespace, if it is given.
+    /// The objects from a key on, in order, optionally of one namespace only.
     pub fn range<'b>(
         &'b self,
         namespace: Option<&'b str>,
@@ -62,7 +62,7 @@ impl<'a> Past<'a> {
 
 type Entry<'a> = (&'a Key, Option<&'a Object>);
 
-/// Two ordered sequences in one; where both have a key, the second is right.
+/// Merges two ordered sequences. If both have a key, the second one wins.
 struct Merged<A: Iterator, B: Iterator> {
     now: Peekable<A>,
     then: Peekable<B>,

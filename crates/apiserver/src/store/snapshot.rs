@@ -1,4 +1,4 @@
-//! Backups: the whole state at one moment, and going back to it.
+//! Backups of the whole state, and their restore.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The version at which it was taken.
+    /// The version of the backup.
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.head
@@ -31,17 +31,16 @@ impl Store {
         Snapshot { head: self.head, tables: tables.collect() }
     }
 
-    /// Goes back to a backup, as when etcd is restored: versions that were given out
-    /// are given out again, uids come back, there is no history, and all watches
-    /// end. To the journal it is a sequence of changes like any other, each made at
-    /// the version of the backup.
+    /// Restores a backup, as a restore of etcd does: versions are assigned again, uids come back,
+    /// the history is lost, and all watches end. The journal records it as changes at the version
+    /// of the backup.
     pub fn restore(&mut self, snapshot: &Snapshot) {
         self.go_back(snapshot, snapshot.head);
     }
 
-    /// The same with the version raised by so many above all that were given out, as by
-    /// `etcdutl snapshot restore --bump-revision --mark-compacted`: objects keep the
-    /// versions that they had.
+    /// The same, and raises the version by this much above all versions that were assigned, as
+    /// `etcdutl snapshot restore --bump-revision --mark-compacted` does. Objects keep their
+    /// versions.
     pub fn restore_raised(&mut self, snapshot: &Snapshot, by: u64) {
         self.go_back(snapshot, self.head.max(snapshot.head).saturating_add(by));
     }

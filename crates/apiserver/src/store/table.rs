@@ -1,4 +1,4 @@
-//! The objects of one type, and how they came to be.
+//! The objects of one type and their history.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -7,29 +7,29 @@ use super::past::Past;
 use super::{Change, Compacted};
 use crate::object::{Key, Object};
 
-/// The objects of one type, now and for as long back as the history is kept.
+/// The objects of one type, current and as far back as the history is kept.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
     pub(super) objects: BTreeMap<Key, Object>,
     history: VecDeque<Arc<Change>>,
-    /// All changes after this version can be asked for.
+    /// All changes after this version are kept.
     oldest: u64,
     /// The version of the newest change.
     last: u64,
     frozen: Option<Cached>,
 }
 
-/// How far the watch cache of a type has come.
+/// The state of a frozen watch cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cached {
-    /// It shows all changes up to this version.
+    /// The cache contains all changes up to this version.
     pub version: u64,
-    /// The newest change of the type that it shows.
+    /// The newest change of the type in the cache.
     pub last: u64,
 }
 
 impl Table {
-    /// What a store restored from a backup starts with: objects without a past.
+    /// The table of a restored store: objects without a history.
     pub(super) fn restored(objects: BTreeMap<Key, Object>, head: u64) -> Self {
         Self { objects, oldest: head, last: head, ..Self::default() }
     }
@@ -60,7 +60,7 @@ impl Table {
         self.forget(limit);
     }
 
-    /// Adds a change that has been made to the objects.
+    /// Adds a change to the history.
     pub(super) fn record(&mut self, change: Arc<Change>, limit: usize) {
         self.last = change.version;
         self.history.push_back(change);
@@ -73,7 +73,7 @@ impl Table {
         self.forget(usize::MAX);
     }
 
-    /// What a frozen cache shows must stay known, however old it is.
+    /// The changes since the version of a frozen cache are kept, however old they are.
     fn forget(&mut self, limit: usize) {
         while let Some(first) = self.history.front() {
             let superfluous = self.history.len() > limit || first.version <= self.oldest;

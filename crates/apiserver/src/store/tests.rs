@@ -34,7 +34,7 @@ fn since(store: &Store, version: u64) -> Result<Vec<(u64, bool)>, Compacted> {
 }
 
 #[test]
-fn one_version_counts_for_all_types() {
+fn all_types_share_one_version() {
     let mut store = Store::default();
     let first = put(&mut store, "a", "1");
     let pods = ResourceName::new("", "pods");
@@ -44,7 +44,7 @@ fn one_version_counts_for_all_types() {
 }
 
 #[test]
-fn a_write_that_changes_nothing_makes_no_version() {
+fn a_write_without_a_change_makes_no_version() {
     let mut store = Store::default();
     let version = put(&mut store, "a", "1");
     let key = Key::new(Some("shop"), "a");
@@ -59,7 +59,7 @@ fn a_write_that_changes_nothing_makes_no_version() {
 }
 
 #[test]
-fn a_removal_has_a_version_and_shows_the_last_state() {
+fn a_removal_has_a_version_and_the_last_state() {
     let mut store = Store::default();
     let created = put(&mut store, "a", "1");
     let gone = drop(&mut store, "a");
@@ -72,7 +72,7 @@ fn a_removal_has_a_version_and_shows_the_last_state() {
 }
 
 #[test]
-fn the_past_can_be_seen_as_long_as_it_is_kept() {
+fn earlier_versions_can_be_read_until_they_are_compacted() {
     let mut store = Store::new(3, false);
     let a = put(&mut store, "a", "1");
     let c = put(&mut store, "c", "1");
@@ -90,7 +90,7 @@ fn the_past_can_be_seen_as_long_as_it_is_kept() {
 }
 
 #[test]
-fn compaction_forgets_up_to_a_version() {
+fn compaction_drops_history_up_to_a_version() {
     let mut store = Store::default();
     let first = put(&mut store, "a", "1");
     let second = put(&mut store, "a", "2");
@@ -119,22 +119,22 @@ fn a_frozen_cache_outlives_compaction() {
 }
 
 #[test]
-fn a_cache_may_be_behind_what_was_shown() {
+fn a_cache_may_fall_behind_an_earlier_read() {
     let mut store = Store::new(2, false);
     let first = put(&mut store, "a", "1");
     let second = put(&mut store, "b", "1");
     put(&mut store, "a", "2");
-    assert!(!store.fall_behind(&secrets(), store.head()), "it is not behind");
+    assert!(!store.fall_behind(&secrets(), store.head()), "the cache is not behind");
     assert!(store.fall_behind(&secrets(), second));
     assert_eq!(store.cached(&secrets()), Cached { version: second, last: second });
     assert_eq!(seen(&store.at(&secrets(), second).unwrap()), ["a 1", "b 1"]);
     store.thaw(&secrets());
     put(&mut store, "c", "1");
-    assert!(!store.fall_behind(&secrets(), first), "so much is not known any more");
+    assert!(!store.fall_behind(&secrets(), first), "the version has been compacted");
 }
 
 #[test]
-fn a_restored_backup_takes_everything_back() {
+fn a_restored_backup_reverts_everything() {
     let mut store = Store::new(100, true);
     let kept = put(&mut store, "a", "1");
     let backup = store.snapshot();
@@ -162,7 +162,7 @@ fn a_restored_backup_takes_everything_back() {
 }
 
 #[test]
-fn versions_may_pass_without_a_change() {
+fn versions_can_be_skipped() {
     let mut store = Store::default();
     let first = put(&mut store, "a", "1");
     store.skip(100);
@@ -199,7 +199,7 @@ fn a_namespace_is_a_range() {
 }
 
 #[test]
-fn only_later_endings_of_the_type_end_a_watch() {
+fn only_later_ends_of_its_type_end_a_watch() {
     let mut store = Store::default();
     store.end_watches(None, Ending::Cut);
     let began = store.endings();
@@ -210,7 +210,7 @@ fn only_later_endings_of_the_type_end_a_watch() {
 }
 
 #[test]
-fn compaction_counts_for_types_of_which_there_is_nothing_yet() {
+fn compaction_applies_to_types_without_objects() {
     let mut store = Store::default();
     let first = put(&mut store, "a", "1");
     put(&mut store, "a", "2");

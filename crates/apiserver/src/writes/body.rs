@@ -1,4 +1,4 @@
-//! The object in the body of a request.
+//! Parses the object in the body of a request.
 
 use serde_json::{Value, json};
 
@@ -10,11 +10,11 @@ use crate::reads;
 use crate::resources::Resource;
 use crate::status::Status;
 
-/// Refuses a body that is not JSON.
+/// Rejects a body that is not JSON.
 pub(super) fn check_content_type(call: &Call) -> Result<(), Status> {
     match &*call.content_type {
         "" | "application/json" => Ok(()),
-        // A real server would read them.
+        // A real server accepts these.
         other @ ("application/yaml" | protobuf::MEDIA_TYPE) => {
             let message = format!(
                 "the embedded API server does not read {other} here: send application/json \
@@ -31,12 +31,11 @@ pub(super) fn check_content_type(call: &Call) -> Result<(), Status> {
     }
 }
 
-/// Reads the object of a create or an update, in the version in which objects are
-/// kept.
+/// Parses the object of a create or an update, in the storage version.
 ///
 /// # Errors
 ///
-/// 415 and 400, as Kubernetes answers them.
+/// 415 and 400, as in Kubernetes.
 pub(super) fn read(write: &Write<'_>) -> Result<Value, Status> {
     check_content_type(write.call)?;
     let kind = &write.resource.kind;
@@ -61,7 +60,7 @@ fn unreadable(write: &Write<'_>, error: &str) -> Status {
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
 }
 
-/// Makes sure that the body is of the type that the path is of.
+/// Checks that the body has the type of the path.
 fn check_type(write: &Write<'_>, object: &mut Value) -> Result<(), Status> {
     let expected = write.api_version();
     let text = |field: &str| object[field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
@@ -76,7 +75,7 @@ fn check_type(write: &Write<'_>, object: &mut Value) -> Result<(), Status> {
             status.details = Some(json!({"causes": [{"message": message}]}));
             return Err(status);
         };
-        // The kind is looked at when all else is known to be in order.
+        // The kind of a custom resource is checked last.
         return if api_version == expected { Ok(()) } else { Err(other_version(&api_version, &expected)) };
     }
     let api_version = api_version.unwrap_or_else(|| expected.clone());
@@ -109,11 +108,11 @@ fn other_version(given: &str, expected: &str) -> Status {
     Status::bad_request(message)
 }
 
-/// Brings an object into the form in which it is kept.
+/// Normalizes an object for storage.
 ///
 /// # Errors
 ///
-/// What has another type than it must have.
+/// If a field has the wrong type.
 pub(super) fn settle(resource: &Resource, object: &mut Value) -> Result<(), String> {
     metadata::normalize(object)?;
     let stored = reads::api_version(&resource.stored_as.group, &resource.storage_version);
@@ -131,8 +130,8 @@ pub(super) fn settle(resource: &Resource, object: &mut Value) -> Result<(), Stri
     Ok(())
 }
 
-/// Built-in types know no null: it is an absent field, and in a map of texts an
-/// empty text.
+/// Built-in types have no nulls: a null is an absent field and, in a map of strings, an empty
+/// string.
 fn drop_nulls(field: &str, value: &mut Value) {
     match value {
         Value::Object(entries) => {
@@ -161,8 +160,7 @@ fn is_map_of_texts(field: &str) -> bool {
     )
 }
 
-/// The name in the body must be that of the path; so must the namespace, if the
-/// body has one.
+/// Checks that the name in the body, and the namespace if present, match the path.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Delete a collection: DELETE without a name.
+//! Deletes collections: DELETE without a name.
 
 use super::Write;
 use super::delete::delete_object;
@@ -12,13 +12,13 @@ use crate::status::Status;
 ///
 /// # Errors
 ///
-/// What Kubernetes answers when it refuses.
+/// The error that Kubernetes would answer.
 pub fn delete_collection(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
-    // What is wrong with the selection is said first.
+    // Errors in the selection are reported first.
     let (listed, objects) = reads::listed(server, &write.as_read())?;
     let options = DeleteOptions::read(write.call)?;
     for key in objects.iter().map(Object::key) {
-        // The list may be older than the store.
+        // The list may be older than the store, so an object may be gone.
         if let Some(object) = server.store.get(&write.resource.stored_as, &key).cloned() {
             delete_object(server, write, &key, &object, &options)?;
         }

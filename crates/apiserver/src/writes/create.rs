@@ -1,4 +1,4 @@
-//! Create: POST to a collection.
+//! Creates objects: POST to a collection.
 
 use serde_json::Value;
 
@@ -12,14 +12,14 @@ use crate::settings::Release;
 use crate::status::{FieldError, Status};
 use crate::time::timestamp;
 
-/// How often another name is tried when a generated one is taken.
+/// The number of further attempts when a generated name is taken.
 const ATTEMPTS: usize = 8;
 
 /// Creates an object: POST to a collection.
 ///
 /// # Errors
 ///
-/// What Kubernetes answers when it refuses.
+/// The error that Kubernetes would answer.
 pub fn create(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     write.check_accept()?;
     let dry_run = options::dry_run(write.call, "CreateOptions")?;
@@ -28,7 +28,7 @@ pub fn create(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     write.reply(201, &created)
 }
 
-/// Creates this object, if nothing speaks against it.
+/// Creates this object, if it is valid.
 pub(super) fn insert(
     server: &mut Server,
     write: &Write<'_>,
@@ -50,7 +50,7 @@ pub(super) fn insert(
         return Err(Status::invalid(&write.kind(&object), &name, &errors));
     }
     let version = metadata::text(metadata::of(&object), "resourceVersion");
-    // An update that creates has a name in its path, and any version.
+    // An update that creates an object has a name in its path, and may have any version.
     if write.path.name.is_none() && version.parse::<u64>().is_ok_and(|version| version > 0) {
         return Err(Status::unnamed("resourceVersion should not be set on objects to be created"));
     }
@@ -62,7 +62,7 @@ pub(super) fn insert(
     Ok(if dry_run { Object::new(object) } else { save(server, write, &key, object) })
 }
 
-/// A name that is taken; if only its beginning was asked for, it is worth another try.
+/// The error for a taken name. A retry may help if the name was generated.
 fn already_exists(write: &Write<'_>, taken: &Object, generated: bool, release: Release) -> Status {
     let name = taken.name();
     if generated && release == Release::V1_20 {
@@ -82,7 +82,7 @@ fn already_exists(write: &Write<'_>, taken: &Object, generated: bool, release: R
     status
 }
 
-/// The namespace must be there and stay.
+/// Checks that the namespace exists and is not terminating.
 fn check_namespace(server: &Server, write: &Write<'_>, object: &Value) -> Result<(), Status> {
     let Some(found) = namespaces::of(server, write)? else { return Ok(()) };
     let namespace = found.name();
@@ -110,7 +110,7 @@ fn prepare(write: &Write<'_>, strategy: &Strategy, object: &mut Value) -> Result
     Ok(())
 }
 
-/// Gives it a name if it has only the beginning of one.
+/// Generates a name if the object has only a prefix.
 fn name_it(
     server: &Server,
     write: &Write<'_>,
@@ -131,7 +131,7 @@ fn name_it(
     fields.insert("name".to_owned(), name.into());
 }
 
-/// A custom resource says of what kind it is, and may say it wrongly.
+/// Checks the kind that a custom resource states.
 pub(super) fn check_kind(write: &Write<'_>, object: &Value) -> Vec<FieldError> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let wanted = &*write.resource.kind;

@@ -1,4 +1,4 @@
-//! Delete: DELETE of one object.
+//! Deletes objects: DELETE with a name.
 
 use serde_json::{Value, json};
 
@@ -13,11 +13,11 @@ use crate::server::{Reply, Server};
 use crate::settings::Release;
 use crate::status::Status;
 
-/// Deletes an object, or begins to: DELETE.
+/// Deletes an object, or starts its deletion.
 ///
 /// # Errors
 ///
-/// What Kubernetes answers when it refuses.
+/// The error that Kubernetes would answer.
 pub fn delete(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     write.check_accept()?;
     let options = DeleteOptions::read(write.call)?;
@@ -42,11 +42,11 @@ fn is(write: &Write<'_>, group: &str, plural: &str) -> bool {
     write.resource.stored_as == ResourceName::new(group, plural)
 }
 
-/// What became of an object.
+/// The result of a deletion.
 pub(super) enum Deleted {
-    /// It is still there, like this.
+    /// The object still exists, in this state.
     Not(Object),
-    /// It is gone; this is how it was last, if that is to be told.
+    /// The object is gone. Its last state, if the answer contains it.
     Gone(Option<Object>),
 }
 
@@ -57,7 +57,8 @@ fn answer(
     deleted: Deleted,
 ) -> Result<Reply, Status> {
     let (code, shown) = match deleted {
-        // Kept, though the dependents should have gone at once: accepted, not done.
+        // 202, accepted and not done: the object is kept although `orphanDependents: false`
+        // requests an immediate deletion.
         Deleted::Not(object) if options.orphan_dependents == Some(false) => (202, Some(object)),
         Deleted::Not(object) => (200, Some(object)),
         Deleted::Gone(last) => (200, last),
@@ -77,7 +78,7 @@ fn success(write: &Write<'_>, object: &Object) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }
 
-/// Deletes an object by the rules that hold for most types.
+/// Deletes an object by the rules of most types.
 pub(super) fn delete_object(
     server: &mut Server,
     write: &Write<'_>,
@@ -97,7 +98,7 @@ pub(super) fn delete_object(
         Deletion::Kept(new) => Ok(Deleted::Not(write_or_try(server, write, key, new, options))),
         Deletion::Freed(mut new) if options.dry_run => {
             if write.resource.custom {
-                // What is no Go type shows the list of which nothing is left.
+                // Types that are not Go types show an empty list.
                 metadata::of_mut(&mut new).insert("finalizers".to_owned(), json!([]));
             }
             Ok(Deleted::Gone(Some(Object::new(new))))
@@ -121,10 +122,10 @@ pub(super) fn delete_object(
     }
 }
 
-/// Removes an object that was last in this state.
+/// Removes an object with this last state.
 fn gone(server: &mut Server, write: &Write<'_>, key: &Key, last: Object) -> Deleted {
     let removed = remove(server, write, key);
-    // Only later releases tell the version of the removal itself.
+    // Only later releases report the version of the removal.
     let last = match removed {
         Some(removed) if server.settings.release > Release::V1_20 => removed,
         _ => last,
@@ -132,9 +133,9 @@ fn gone(server: &mut Server, write: &Write<'_>, key: &Key, last: Object) -> Dele
     Deleted::Gone(write.resource.returns_deleted.then_some(last))
 }
 
-/// A resource version as a precondition never holds for an object that loses its
-/// last finalizer by the DELETE itself: a real server takes the version for that of
-/// the state without it, which is never stored, and so has none.
+/// A precondition on the resource version always fails if the DELETE itself removes the last
+/// finalizer: a real server compares it with the state without the finalizer, which is never stored
+/// and has no version.
 fn check_freed(write: &Write<'_>, key: &Key, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
     if options.resource_version.is_none() {
         return Ok(());
@@ -176,7 +177,7 @@ fn check_preconditions(write: &Write<'_>, object: &Object, options: &DeleteOptio
     Err(Status::conflict(&kind, object.name(), &fault))
 }
 
-/// Namespaces and definitions look at the preconditions themselves, in other words.
+/// Namespaces and definitions check preconditions themselves, with other messages.
 fn check_own_preconditions(
     write: &Write<'_>,
     object: &Object,

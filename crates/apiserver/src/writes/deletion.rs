@@ -1,4 +1,4 @@
-//! What a DELETE does to an object: stay, stay for a while, or go.
+//! Decides the effect of a DELETE: keep the object, keep it for some time, or remove it.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,24 +13,24 @@ use crate::time::{parse, timestamp};
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// How long a Pod has if it does not say.
+/// The default grace period of a Pod.
 const DEFAULT_GRACE: i64 = 30;
 
-/// What a DELETE does.
+/// The effect of a DELETE.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Deletion {
-    /// Nothing: a graceful deletion is on its way, and this one would not shorten it.
+    /// None: a graceful deletion is in progress, and this one would not shorten it.
     Pending,
     /// The object stays, in this state.
     Kept(Value),
-    /// The object goes; first it takes this state, if any.
+    /// The object is removed, after it has taken this state, if any.
     Removed(Option<Value>),
-    /// The object goes as it is, because of the finalizers that held it nothing is
-    /// left. It would have been in this state.
+    /// The object is removed in its current state, because none of its finalizers is left. It would
+    /// have taken this state.
     Freed(Value),
 }
 
-/// Decides.
+/// Decides the effect.
 pub(super) fn decide(
     object: &Value,
     options: &DeleteOptions,
@@ -68,11 +68,11 @@ pub(super) fn decide(
 }
 
 enum Grace {
-    /// The type or the state of the object knows none.
+    /// The object has no graceful deletion.
     None,
-    /// What is pending stays as it is.
+    /// The pending deletion stays as it is.
     Pending,
-    /// So many seconds are left, and the object says so.
+    /// This many seconds are left, which the object states.
     Seconds(i64),
 }
 
@@ -86,7 +86,7 @@ fn graceful(
     if !resource.graceful {
         return Grace::None;
     }
-    // Later releases take less than nothing for a second.
+    // Later releases treat negative values as one second.
     let asked = options.grace.map(|grace| if grace < 0 && release > Release::V1_20 { 1 } else { grace });
     let fields = metadata::of(object);
     if let Some(ends) = Some(text(fields, "deletionTimestamp")).filter(|time| !time.is_empty()) {
@@ -109,7 +109,7 @@ fn graceful(
     Grace::Seconds(grace)
 }
 
-/// Whether nothing of a Pod runs: it is bound to no node, or finished.
+/// Whether no container of a Pod can be running: it is bound to no node, or finished.
 fn has_ended(pod: &Value) -> bool {
     let text = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or_default();
     text("/spec/nodeName").is_empty() || matches!(text("/status/phase"), "Failed" | "Succeeded")
@@ -130,8 +130,8 @@ fn set_grace(fields: &mut Map<String, Value>, ends: SystemTime, grace: i64) {
     fields.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
 }
 
-/// The beginning of a deletion is a new generation, where generations are counted.
-/// Where they are not, clients write there what they like, also the greatest number.
+/// Increases the generation when a deletion begins. Types that do not count generations let clients
+/// write any number, even the greatest.
 fn count(fields: &mut Map<String, Value>) {
     if let Some(generation) = number(fields, "generation").filter(|generation| *generation > 0) {
         fields.insert("generation".to_owned(), generation.wrapping_add(1).into());
@@ -149,8 +149,8 @@ fn mark_as_deleting(fields: &mut Map<String, Value>, now: SystemTime) {
     fields.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
 }
 
-/// The finalizers that the effective policy asks for, if they are others than
-/// there are: both of the collector's go, and the wanted one comes last.
+/// The finalizers after applying the policy, if they change: the collector's finalizers are
+/// removed, and the one of the policy is appended.
 fn finalizers_after(
     fields: &Map<String, Value>,
     options: &DeleteOptions,
@@ -171,7 +171,7 @@ fn finalizers_after(
     (!same).then(|| wanted.into_iter().map(str::to_owned).collect())
 }
 
-/// What the DELETE says, else what the object says, else what is usual.
+/// The policy of the DELETE, or else of the object's finalizers, or else of the type.
 fn effective_policy(fields: &Map<String, Value>, options: &DeleteOptions, default: DefaultPolicy) -> Policy {
     if default == DefaultPolicy::Unsupported {
         return Policy::Background;

@@ -1,37 +1,36 @@
-//! JSON patches, with the liberties that Kubernetes takes: what is tested to be null
-//! may be missing, what is copied may be, too, and is null then, a value that is not
-//! given is null, what is replaced may be missing in an object that is there, and
-//! negative indices count from the end where something is added or removed. (A real
-//! server panics where something is to be replaced or tested there.)
+//! JSON patches with the deviations of Kubernetes: a `test` for null and a `copy` accept a missing
+//! value, which is null then; an omitted value is null; a `replace` accepts a missing member of an
+//! existing object; and negative indices count from the end in `add` and `remove`. (In `replace`
+//! and `test`, a real server panics over them.)
 
 use json_patch::PatchOperation;
 use serde_json::Value;
 
-/// As many operations as real servers carry out at once.
+/// The maximum number of operations, as on real servers.
 const OPERATIONS: usize = 10_000;
 
-/// As many bytes as real servers let the copies of a patch add up to: each can double
-/// what is there.
+/// The maximum total size of a patch's copies, as on real servers. Each copy can double the size of
+/// an object.
 const COPIED: usize = 3 << 20;
 
-/// As deep as a body can be that is read at all. Each operation can put what is there
-/// one level deeper, and what is too deep cannot even be thrown away again.
+/// The maximum depth, as for request bodies. Each operation can add a level, and very deep values
+/// overflow the stack even when they are dropped.
 const DEPTH: usize = 128;
 
-/// Why a patch is not carried out.
+/// Why a patch is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// An operation is none, or cannot be carried out.
+    /// An operation is malformed or fails.
     Rejected(String),
-    /// There are too many of them.
+    /// There are too many operations.
     TooMany(String),
 }
 
-/// Carries out operations. What an error leaves behind is of no use.
+/// Applies operations. After an error, the value is unspecified.
 ///
 /// # Errors
 ///
-/// Which operation is none, or cannot be carried out, or that there are too many.
+/// If an operation is malformed or fails, or if there are too many.
 pub(super) fn apply(object: &mut Value, operations: Vec<Value>) -> Result<(), Refusal> {
     if operations.len() > OPERATIONS {
         return Err(Refusal::TooMany(format!(
@@ -49,7 +48,7 @@ pub(super) fn apply(object: &mut Value, operations: Vec<Value>) -> Result<(), Re
             .map_err(|error| Refusal::Rejected(format!("{error}: {told}")))?;
         let Some(operation) = as_by_the_book(object, operation) else { continue };
         if operation.path().is_root() {
-            return Err(Refusal::Rejected(format!("the whole cannot be changed: {told}")));
+            return Err(Refusal::Rejected(format!("the whole document cannot be replaced: {told}")));
         }
         copied += check_size(object, &operation, copied)?;
         json_patch::patch(object, &[operation]).map_err(|error| Refusal::Rejected(error.to_string()))?;
@@ -57,8 +56,8 @@ pub(super) fn apply(object: &mut Value, operations: Vec<Value>) -> Result<(), Re
     Ok(())
 }
 
-/// Refuses an operation that makes an object too deep or, with what was copied before
-/// it, too large; answers how much it copies.
+/// Rejects an operation that makes an object too deep or, with earlier copies, too large. Returns
+/// the size of its copy.
 fn check_size(object: &Value, operation: &PatchOperation, copied: usize) -> Result<usize, Refusal> {
     let (placed, copies) = match operation {
         PatchOperation::Add(add) => (Some(&add.value), false),
@@ -78,7 +77,7 @@ fn check_size(object: &Value, operation: &PatchOperation, copied: usize) -> Resu
     Ok(size)
 }
 
-/// How many levels a value has.
+/// The depth of a value.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(entries) => 1 + entries.iter().map(depth).max().unwrap_or_default(),
@@ -87,7 +86,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// The operation of RFC 6902 that does the same; none if there is nothing to do.
+/// The equivalent operation of RFC 6902; `None` if there is nothing to do.
 fn as_by_the_book(object: &Value, mut operation: PatchOperation) -> Option<PatchOperation> {
     match &mut operation {
         PatchOperation::Add(add) => add.path = from_the_front(object, &add.path, 1),
@@ -108,14 +107,14 @@ fn as_by_the_book(object: &Value, mut operation: PatchOperation) -> Option<Patch
     Some(operation)
 }
 
-/// Whether the path's parent is an object that has no such member.
+/// Whether the parent of the path is an object without this member.
 fn is_missing_member(object: &Value, path: &Pointer) -> bool {
     let Some((parent, _)) = path.as_str().rsplit_once('/') else { return false };
     object.pointer(parent).is_some_and(Value::is_object) && object.pointer(path.as_str()).is_none()
 }
 
-/// The path with a negative index at its end counted from the front, in a list that
-/// is about to be this much longer.
+/// The path with a negative last index counted from the front, in a list that is about to grow by
+/// this much.
 fn from_the_front(object: &Value, path: &Pointer, longer: usize) -> Pointer {
     let counted = || {
         let (parent, last) = path.as_str().rsplit_once('/')?;

@@ -1,5 +1,4 @@
-//! `metadata` as JSON: reading it, and bringing it into the form in which the real
-//! server keeps it.
+//! Reads `metadata` and normalizes it as the real server does.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +8,7 @@ pub(super) fn of(object: &Value) -> &Map<String, Value> {
     object.get("metadata").and_then(Value::as_object).unwrap_or(&EMPTY)
 }
 
-/// The metadata of an object, to be changed. Made if it has none.
+/// The metadata of an object, mutable. Creates it if necessary.
 pub(super) fn of_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
         *object = Value::Object(Map::new());
@@ -24,17 +23,17 @@ pub(super) fn of_mut(object: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// A text of the metadata; absent is empty.
+/// A string in the metadata; empty if absent.
 pub(super) fn text<'a>(metadata: &'a Map<String, Value>, field: &str) -> &'a str {
     metadata.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A number of the metadata.
+/// A number in the metadata.
 pub(super) fn number(metadata: &Map<String, Value>, field: &str) -> Option<i64> {
     metadata.get(field)?.as_i64()
 }
 
-/// The entries of a list of the metadata.
+/// The entries of a list in the metadata.
 pub(super) fn list<'a>(metadata: &'a Map<String, Value>, field: &str) -> &'a [Value] {
     metadata.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
@@ -44,7 +43,7 @@ pub(super) fn finalizers(metadata: &Map<String, Value>) -> impl Iterator<Item = 
     list(metadata, "finalizers").iter().filter_map(Value::as_str)
 }
 
-/// Sets the finalizers; none are no field.
+/// Sets the finalizers. An empty list removes the field.
 pub(super) fn set_finalizers(metadata: &mut Map<String, Value>, finalizers: Vec<&str>) {
     put(metadata, "finalizers", (!finalizers.is_empty()).then(|| finalizers.into()));
 }
@@ -61,12 +60,12 @@ pub(super) fn put(metadata: &mut Map<String, Value>, field: &str, value: Option<
     }
 }
 
-/// Takes a field over from other metadata, also if it is absent there.
+/// Copies a field from other metadata, even if it is absent there.
 pub(super) fn copy(to: &mut Map<String, Value>, from: &Map<String, Value>, field: &str) {
     put(to, field, from.get(field).cloned());
 }
 
-/// What a field of the metadata is made of.
+/// The type of a metadata field.
 #[derive(Clone, Copy)]
 enum Form {
     Text,
@@ -102,19 +101,19 @@ const REFERENCE: &[(&str, Form)] = &[
     ("uid", Form::Text),
 ];
 
-/// Brings an object's metadata into the form in which it is kept: known fields
-/// only, of their types, none of them empty, and no owner reference twice.
+/// Normalizes the metadata of an object: known fields only, of their types, none of them empty, and
+/// no owner reference twice.
 ///
 /// # Errors
 ///
-/// What has another type than it must have.
+/// If a field has the wrong type.
 pub(super) fn normalize(object: &mut Value) -> Result<(), String> {
     if !matches!(object.get("metadata"), None | Some(Value::Null | Value::Object(_))) {
         return Err(wrong("metadata", &object["metadata"]));
     }
     let given = std::mem::take(of_mut(object));
     let mut kept = fields(given, METADATA)?;
-    // Numbers are omitted when they are zero, unless zero says something.
+    // Zeros are omitted, except where zero has a meaning.
     if number(&kept, "generation") == Some(0) {
         kept.remove("generation");
     }
@@ -167,7 +166,7 @@ fn formed(field: &str, value: Value, form: Form) -> Result<Value, String> {
     }
 }
 
-/// In a list or map of texts, null is the empty text.
+/// In a list or map of strings, null is an empty string.
 fn text_or_empty(field: &str, value: Value) -> Result<Value, String> {
     match value {
         Value::Null => Ok("".into()),

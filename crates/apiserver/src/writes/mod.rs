@@ -40,47 +40,47 @@ pub use delete::delete;
 pub use patch::patch;
 pub use update::update;
 
-/// A request to change something, with all that it depends on besides the objects.
+/// A request to change objects, with everything that it depends on besides the objects.
 ///
-/// The dispatch has made sure that the type is served in this version, knows the
-/// verb, has the subresource, and is namespaced if and only if the path is.
+/// The dispatcher has checked that the type is served in this version, has the verb and the
+/// subresource, and that the path has a namespace if and only if the type is namespaced.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'a> {
     /// The type.
     pub resource: &'a Arc<Resource>,
-    /// The object, or the objects; answers are in its version.
+    /// The target. Answers use its version.
     pub path: ObjectPath<'a>,
     /// The request.
     pub call: &'a Call,
-    /// The request's number, for the cause of the change.
+    /// The number of the request, for the cause of the change.
     pub number: u64,
-    /// When it is served.
+    /// The time of the request.
     pub now: SystemTime,
 }
 
 impl<'a> Write<'a> {
-    /// Group and plural, as the path has them.
+    /// The group and plural of the path.
     fn asked(&self) -> ResourceName {
         ResourceName::new(self.path.group, self.path.plural)
     }
 
-    /// The kind that a refusal names.
+    /// The kind in error messages.
     fn kind(&self, object: &Value) -> ResourceName {
         let kind = object["kind"].as_str().unwrap_or(&self.resource.kind);
         ResourceName::new(&self.resource.stored_as.group, kind)
     }
 
-    /// Where an object of this name is.
+    /// The key of an object with this name.
     fn key(&self, name: &str) -> Key {
         Key::new(self.path.namespace, name)
     }
 
-    /// What objects in the path's version say that they are.
+    /// The `apiVersion` of objects in the version of the path.
     fn api_version(&self) -> String {
         api_version(self.path.group, self.path.version)
     }
 
-    /// The namespace of the body must be that of the path, or none.
+    /// Checks that the namespace of the body is that of the path, or absent.
     fn check_namespace(&self, object: &mut Value) -> Result<(), Status> {
         let fields = metadata::of_mut(object);
         let given = metadata::text(fields, "namespace");
@@ -100,29 +100,29 @@ impl<'a> Write<'a> {
         Ok(())
     }
 
-    /// An object as the answer.
+    /// An answer with an object.
     fn reply(&self, code: u16, object: &Object) -> Result<Reply, Status> {
         reply_object(code, object, &self.as_read())
     }
 
-    /// A request that would read the same.
+    /// The read request for the same target.
     const fn as_read(&self) -> Read<'a> {
         Read { resource: self.resource, path: self.path, call: self.call, now: self.now }
     }
 
-    /// Refuses what could not be answered in any way that is acceptable.
+    /// Rejects a request without an acceptable form of the answer.
     fn check_accept(&self) -> Result<(), Status> {
         Form::wanted(&self.call.accept, self.resource).map(|_| ())
     }
 
-    /// Where a real server's store keeps an object, which some errors tell.
+    /// The path of an object in a real server's etcd, which some errors contain.
     fn stored_at(&self, key: &Key) -> String {
         let group = if self.resource.custom { format!("{}/", self.path.group) } else { String::new() };
         let namespace = key.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
         format!("/registry/{group}{}/{namespace}{}", self.path.plural, key.name)
     }
 
-    /// Who changes what, for the history.
+    /// The cause, for the history.
     fn cause(&self) -> Arc<Cause> {
         let query: Vec<String> =
             self.call.query.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -137,7 +137,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Asks whoever guards writes, if anybody does. The server's own are not guarded.
+/// Calls the admission function, if there is one. The server's own writes are exempt.
 fn admit(server: &Server, write: &Write<'_>, operation: Operation, object: &Object) -> Result<(), Status> {
     if write.number == 0 {
         return Ok(());
@@ -151,7 +151,7 @@ fn save(server: &mut Server, write: &Write<'_>, key: &Key, value: Value) -> Obje
     server.store.write(&write.resource.stored_as, key, value, &write.cause())
 }
 
-/// Removes an object; answers its last state, with the version of its removal.
+/// Removes an object. Returns its last state with the version of the removal.
 fn remove(server: &mut Server, write: &Write<'_>, key: &Key) -> Option<Object> {
     server.store.remove(&write.resource.stored_as, key, &write.cause())
 }

@@ -1,5 +1,5 @@
-//! Namespaces: there must be one to write in, and a deleted one stays as `Terminating`
-//! until it is finalized.
+//! Namespaces: a write needs an existing one, and a deleted one stays `Terminating` until it is
+//! finalized.
 
 use std::time::SystemTime;
 
@@ -14,10 +14,10 @@ use crate::server::Server;
 use crate::status::Status;
 use crate::time::timestamp;
 
-/// Those that stay for ever.
+/// The namespaces that cannot be deleted.
 const IMMORTAL: &[&str] = &["default", "kube-public", "kube-system"];
 
-/// Refuses the deletion of a namespace without which there is no cluster.
+/// Rejects the deletion of a namespace that every cluster needs.
 ///
 /// # Errors
 ///
@@ -30,11 +30,11 @@ pub(super) fn check(name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// The namespace that a write is in; none if it is in none.
+/// The namespace of a write; `None` if it is not in one.
 ///
 /// # Errors
 ///
-/// 404 if it is gone, although things may be left in it.
+/// 404 if the namespace is gone, even if objects are left in it.
 pub(super) fn of<'a>(server: &'a Server, write: &Write<'_>) -> Result<Option<&'a Object>, Status> {
     let Some(name) = write.path.namespace else { return Ok(None) };
     let namespaces = ResourceName::new("", "namespaces");
@@ -42,13 +42,13 @@ pub(super) fn of<'a>(server: &'a Server, write: &Write<'_>) -> Result<Option<&'a
     found.map(Some).ok_or_else(|| Status::not_found(&namespaces, name))
 }
 
-/// Whether `spec.finalizers` holds it.
+/// Whether `spec.finalizers` is not empty.
 pub(super) fn is_held(namespace: &Value) -> bool {
     let list = namespace.pointer("/spec/finalizers").and_then(Value::as_array);
     list.is_some_and(|finalizers| !finalizers.is_empty())
 }
 
-/// What the first DELETE makes of it. Only this one can ask for a finalizer.
+/// The effect of the first DELETE. Only this one can add a finalizer.
 pub(super) fn begin(namespace: &Value, options: &DeleteOptions, now: SystemTime) -> Value {
     let mut new = namespace.clone();
     if !new["status"].is_object() {
@@ -59,7 +59,7 @@ pub(super) fn begin(namespace: &Value, options: &DeleteOptions, now: SystemTime)
     fields.insert("deletionTimestamp".to_owned(), timestamp(now).into());
     let has = |one: &str| finalizers(fields).any(|finalizer| finalizer == one);
     let (orphan, foreground) = match (options.orphan_dependents, options.policy) {
-        // Unlike everywhere else, "do not orphan" is foreground here.
+        // Unlike for other types, "do not orphan" means foreground here.
         (Some(orphan), _) => (orphan, !orphan),
         (None, Some(policy)) => (policy == Policy::Orphan, policy == Policy::Foreground),
         (None, None) => (has("orphan"), has("foregroundDeletion")),
@@ -67,7 +67,7 @@ pub(super) fn begin(namespace: &Value, options: &DeleteOptions, now: SystemTime)
     if has("orphan") == orphan && has("foregroundDeletion") == foreground {
         return new;
     }
-    // They are a set, once they are changed.
+    // Duplicates are removed by any change.
     let mut wanted: Vec<String> = Vec::new();
     for finalizer in finalizers(fields) {
         if !wanted.iter().any(|known| known == finalizer) {

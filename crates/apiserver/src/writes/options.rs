@@ -1,4 +1,4 @@
-//! What a request says besides the object.
+//! The options of writes.
 
 use serde_json::{Map, Value};
 
@@ -6,11 +6,11 @@ use crate::call::Call;
 use crate::resources::ResourceName;
 use crate::status::{FieldError, Status};
 
-/// Whether a write is only tried.
+/// Whether a write is a dry run.
 ///
 /// # Errors
 ///
-/// 422 if it is to be tried in a way that there is not.
+/// 422 if the value is unknown.
 pub(super) fn dry_run(call: &Call, options: &str) -> Result<bool, Status> {
     let given: Vec<&str> =
         call.query.iter().filter(|(key, _)| key == "dryRun").map(|(_, value)| &**value).collect();
@@ -30,7 +30,7 @@ fn invalid(options: &str, errors: &[FieldError]) -> Status {
     Status::invalid(&ResourceName::new("meta.k8s.io", options), "", errors)
 }
 
-/// What happens to dependents.
+/// The propagation policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Policy {
     Background,
@@ -38,15 +38,15 @@ pub(super) enum Policy {
     Orphan,
 }
 
-/// What a DELETE asks for.
+/// The options of a DELETE.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct DeleteOptions {
     pub(super) grace: Option<i64>,
     pub(super) orphan_dependents: Option<bool>,
     pub(super) policy: Option<Policy>,
-    /// The uid that the object must have.
+    /// The precondition on the uid.
     pub(super) uid: Option<String>,
-    /// The version that the object must have.
+    /// The precondition on the resource version.
     pub(super) resource_version: Option<String>,
     pub(super) dry_run: bool,
 }
@@ -54,11 +54,11 @@ pub(super) struct DeleteOptions {
 const OPTIONS: &str = "DeleteOptions";
 
 impl DeleteOptions {
-    /// Reads them: from the body, or from the query if there is no body.
+    /// Parses the options from the body, or from the query if there is no body.
     ///
     /// # Errors
     ///
-    /// What Kubernetes answers to options that make no sense.
+    /// The error that Kubernetes would answer.
     pub(super) fn read(call: &Call) -> Result<Self, Status> {
         if call.body.is_empty() {
             return Self::of_query(call);

@@ -1,4 +1,4 @@
-//! Patch: PATCH.
+//! Patches objects: PATCH.
 
 use serde_json::Value;
 
@@ -10,11 +10,11 @@ use crate::server::{Reply, Server};
 use crate::settings::Release;
 use crate::status::{FieldError, Status};
 
-/// Changes an object or its status in part: PATCH.
+/// Patches an object or its status.
 ///
 /// # Errors
 ///
-/// What Kubernetes answers when it refuses.
+/// The error that Kubernetes would answer.
 pub fn patch(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     let kind = Kind::of(write)?;
     write.check_accept()?;
@@ -23,7 +23,7 @@ pub fn patch(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     let Some(old) = server.store.get(&write.resource.stored_as, &write.key(name)).cloned() else {
         return Err(Status::not_found(&write.asked(), name));
     };
-    // A patch speaks of the object in the version of the path.
+    // A patch refers to the object in the version of the path.
     let mut new = old.to_value();
     new["apiVersion"] = write.api_version().into();
     apply(kind, &mut new, &write.call.body, server.settings.release)?;
@@ -33,7 +33,7 @@ pub fn patch(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     replace(server, write, &old, new, dry_run)
 }
 
-/// The languages of patches.
+/// The formats of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Json,
@@ -53,7 +53,8 @@ impl Kind {
     }
 }
 
-/// A real server would do it: whoever reads that it is unknown has to know to whom.
+/// A real server supports server-side apply. The message names this server, so that a reader knows
+/// what is missing.
 fn no_apply() -> Status {
     let message = "the embedded API server does not know server-side apply: send a JSON patch or a merge patch \
                    (kubectl: apply without --server-side)";
@@ -94,14 +95,14 @@ fn apply(kind: Kind, object: &mut Value, patch: &[u8], release: Release) -> Resu
             Ok(())
         }
         Kind::Strategic => {
-            // Nothing at all is a patch that changes nothing.
+            // An empty body is a patch without changes.
             let patch: Option<serde_json::Map<String, Value>> =
                 serde_json::from_slice(patch).map_err(|error| Status::bad_request(error.to_string()))?;
             let patch = patch.unwrap_or_default();
             let language = Strategic { drops_directives: release > Release::V1_20 };
             let kept = ["apiVersion", "kind"].map(|field| object[field].clone());
             strategic::merge(language, object, patch).map_err(Status::unnamed)?;
-            // Here the type is not read from the result.
+            // The type is not read from the result here.
             let [api_version, kind] = kept;
             object["apiVersion"] = api_version;
             object["kind"] = kind;
@@ -121,7 +122,7 @@ fn too_large(why: &str) -> Status {
     Status::new(413, "RequestEntityTooLarge", format!("Request entity too large: {why}"))
 }
 
-/// The patch must have left the object what it was.
+/// Checks that the patch did not change the type of the object.
 fn check_type(write: &Write<'_>, new: &Value) -> Result<(), Status> {
     if !new.is_object() {
         return Err(unreadable(new, "couldn't get version/kind"));
@@ -130,7 +131,7 @@ fn check_type(write: &Write<'_>, new: &Value) -> Result<(), Status> {
     if api_version != Some(&write.api_version()) {
         return Err(unreadable(new, &format!("no kind is registered for version {api_version:?}")));
     }
-    // That of a custom resource is looked at when all else is known to be in order.
+    // The kind of a custom resource is checked last.
     if kind != Some(&write.resource.kind) && !(write.resource.custom && kind.is_some()) {
         return Err(unreadable(
             new,
@@ -140,7 +141,7 @@ fn check_type(write: &Write<'_>, new: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// What came out cannot be read as an object of the type.
+/// The error if the result is not an object of the type.
 fn unreadable(new: &Value, error: &str) -> Status {
     let fault = FieldError::invalid("patch", &format!("{:?}", new.to_string()), error);
     Status::invalid(&ResourceName::new("", ""), "", &[fault])

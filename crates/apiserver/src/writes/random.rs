@@ -1,18 +1,18 @@
-//! Uids and generated names: random to look at, and the same in every equal run.
+//! Uids and generated names. They look random and are the same in equal runs.
 
-/// The characters of generated names: no vowels, so that no words come out.
+/// The characters of generated names. Without vowels, they do not form words.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// What a generated name has room for besides its suffix.
+/// The maximum length of the prefix of a generated name.
 const LONGEST_BASE: usize = 58;
 
-/// Random numbers for one request. They follow from the seed, the state and the
-/// request, so that no state of their own has to be kept, restored or compared.
+/// Random numbers for one request. They are derived from the seed, the state and the request, so
+/// there is no state to keep, restore or compare.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
 impl Random {
-    /// Those of a request that meets the store at this version.
+    /// The numbers of a request at this version of the store.
     pub(super) const fn new(seed: u64, head: u64, request: u64) -> Self {
         Self(mixed(mixed(mixed(seed) ^ head) ^ request))
     }
@@ -22,13 +22,13 @@ impl Random {
         mixed(self.0)
     }
 
-    /// A uid.
+    /// A new uid.
     pub(super) fn uid(&mut self) -> String {
         let bytes = (u128::from(self.next()) << 64 | u128::from(self.next())).to_be_bytes();
         uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
     }
 
-    /// A name that begins like this.
+    /// A name with this prefix.
     pub(super) fn name(&mut self, base: &str) -> String {
         let mut name: String = base.chars().take(LONGEST_BASE).collect();
         let mut number = self.next();

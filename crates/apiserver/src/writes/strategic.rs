@@ -1,7 +1,7 @@
-//! Strategic merge patches: lists are merged by what identifies their entries.
+//! Strategic merge patches: lists are merged by the keys of their entries.
 //!
-//! The lists of the metadata are merged exactly as by Kubernetes, duplicates, order
-//! and directives included; of the other lists those whose entries have a name.
+//! Lists in the metadata are merged exactly as in Kubernetes, including duplicates, order and
+//! directives. Of other lists, those with named entries are merged.
 
 use serde_json::{Map, Value};
 
@@ -10,11 +10,10 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 const RETAIN: &str = "$retainKeys";
 
-/// The dialect.
+/// The variant of the format.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strategic {
-    /// Whether directives about what is not there do nothing. In old releases they
-    /// were taken for content.
+    /// Whether directives about absent fields have no effect. Old releases treat them as content.
     pub(super) drops_directives: bool,
 }
 
@@ -25,11 +24,11 @@ enum Lists {
     Atomic,
     /// A set of plain values.
     Set,
-    /// Entries that are identified by this field.
+    /// Objects with this key.
     By(&'static str),
 }
 
-/// How the list in this field is merged.
+/// How the list in a field is merged.
 fn lists(field: &str, parent: &str) -> Lists {
     match (parent, field) {
         ("metadata", "finalizers") => Lists::Set,
@@ -51,7 +50,7 @@ fn lists(field: &str, parent: &str) -> Lists {
 ///
 /// # Errors
 ///
-/// What the patch says that cannot be done.
+/// If a part of the patch cannot be applied.
 pub(super) fn merge(
     language: Strategic,
     object: &mut Value,
@@ -84,7 +83,7 @@ fn merge_map(
             (Some(Value::Array(entries)), Value::Array(gone)) => {
                 entries.retain(|entry| !gone.contains(entry));
             }
-            // Taken for content, like other directives about what is not there.
+            // Treated as content, like other directives about absent fields.
             (None, gone) if !language.drops_directives => _ = original.insert(field, gone),
             _ => {}
         }
@@ -95,7 +94,7 @@ fn merge_map(
     Ok(original)
 }
 
-/// The directives with this prefix, and the fields that they are about.
+/// The directives with this prefix, and their fields.
 fn take_prefixed(patch: &mut Map<String, Value>, prefix: &str) -> Vec<(String, Value)> {
     let fields: Vec<String> =
         patch.keys().filter_map(|key| key.strip_prefix(prefix).map(str::to_owned)).collect();
@@ -134,8 +133,7 @@ fn merge_field(
     Ok(())
 }
 
-/// What is left of a new value without directives and nulls; none if all of it was
-/// one directive to delete.
+/// A new value without directives and nulls; `None` if all of it was a directive to delete.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(mut entries) => {
@@ -202,7 +200,7 @@ fn merge_entry(language: Strategic, original: &mut Value, patch: &Value, field: 
     Ok(())
 }
 
-/// Takes the directives out of the patch, and what they delete out of the list.
+/// Removes the directives from the patch, and the entries that they delete from the list.
 fn obey_directives(
     mut original: Vec<Value>,
     patch: Vec<Value>,
@@ -217,7 +215,7 @@ fn obey_directives(
         match fields.get(DIRECTIVE) {
             None => left.push(entry),
             Some(Value::String(directive)) if directive == "replace" => replaces = true,
-            // All entries with this identity go, however many there are.
+            // All entries with this key are deleted.
             Some(Value::String(directive)) if directive == "delete" => {
                 let identity = identity(&entry, key)?;
                 original.retain(|one| one.get(key) != Some(identity));
@@ -238,16 +236,15 @@ fn unknown_directive(directive: &Value, map: &Map<String, Value>) -> String {
     format!("unknown patch type: {directive} in map: {}", Value::Object(map.clone()))
 }
 
-/// Where an entry stands in a list.
+/// The position of an entry in a list.
 fn position(list: &[Value], entry: &Value, key: Option<&str>) -> Option<usize> {
     let identity = |one: &Value| key.map_or_else(|| Some(one.clone()), |key| one.get(key).cloned());
     let wanted = identity(entry);
     list.iter().position(|one| identity(one) == wanted)
 }
 
-/// Brings a merged list into order: what the patch names stands in the patch's
-/// order, all else in the order of before, and between the two of them the order of
-/// before decides where it says something.
+/// Orders a merged list. Entries of the patch are in the order of the patch, all others in their
+/// previous order. Between the two, the previous order decides where it can.
 fn ordered(merged: Vec<Value>, patch: &[Value], before: &[Value], key: Option<&str>) -> Vec<Value> {
     let (mut named, mut rest): (Vec<Value>, Vec<Value>) =
         merged.into_iter().partition(|entry| position(patch, entry, key).is_some());
@@ -269,7 +266,7 @@ fn ordered(merged: Vec<Value>, patch: &[Value], before: &[Value], key: Option<&s
     }
 }
 
-/// Merges a list whose new order the patch tells.
+/// Merges a list whose order the patch defines.
 fn merge_ordered(
     language: Strategic,
     original: &mut Map<String, Value>,
@@ -308,7 +305,7 @@ fn merge_ordered(
     Ok(())
 }
 
-/// What a patch brings must stand in the order that it asks for.
+/// Checks that the entries of a patch are in the order that it defines.
 fn check_order(entries: &[Value], order: &[Value], key: Option<&str>) -> Result<(), String> {
     let kept = entries.iter().filter(|entry| entry.get(DIRECTIVE).is_none());
     let positions: Option<Vec<usize>> = kept.map(|entry| position(order, entry, key)).collect();

@@ -1,4 +1,4 @@
-//! In what the writing of one type differs from that of others.
+//! The differences between types in writes.
 
 use serde_json::{Value, json};
 
@@ -7,18 +7,18 @@ use super::syntax::Naming;
 use crate::resources::Resource;
 use crate::settings::Release;
 
-/// How objects of a type are written.
+/// The rules for writes of a type.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strategy {
-    /// How names are written.
+    /// The syntax of names.
     pub(super) naming: Naming,
-    /// Whether `metadata.generation` counts the changes of what is asked for.
+    /// Whether `metadata.generation` counts changes of the desired state.
     pub(super) generation: bool,
-    /// Whether an update may leave out the resource version.
+    /// Whether an update may omit the resource version.
     pub(super) unconditional: bool,
-    /// Whether an update creates what is not there.
+    /// Whether an update can create an object.
     pub(super) creates_on_update: bool,
-    /// Whether the status is written through `/status` only.
+    /// Whether the status can only be written through `/status`.
     pub(super) has_status: bool,
     /// Whether finalizers without a domain are allowed.
     pub(super) short_finalizers: bool,
@@ -41,7 +41,7 @@ const GENERATION: &[&str] = &[
     "admissionregistration.k8s.io/validatingwebhookconfigurations",
 ];
 
-/// Those that came later.
+/// Types whose generation only later releases count.
 const GENERATION_SINCE: &[&str] = &[
     "/pods",
     "admissionregistration.k8s.io/validatingadmissionpolicies",
@@ -66,7 +66,7 @@ const CONDITIONAL: &[&str] = &[
     "storage.k8s.io/volumeattachments",
 ];
 
-/// Those that need no longer be told.
+/// Types for which later releases do not require a resource version.
 const CONDITIONAL_ONCE: &[&str] = &["/services"];
 
 const CREATES_ON_UPDATE: &[&str] = &[
@@ -81,7 +81,7 @@ const CREATES_ON_UPDATE: &[&str] = &[
 ];
 
 impl Strategy {
-    /// Of a type.
+    /// The strategy of a type.
     pub(super) fn of(resource: &Resource, release: Release) -> Self {
         let stored_as = &resource.stored_as;
         let name = format!("{}/{}", stored_as.group, stored_as.plural);
@@ -109,7 +109,7 @@ impl Strategy {
         }
     }
 
-    /// Makes what was sent into a new object of this type.
+    /// Prepares a new object of this type.
     pub(super) fn prepare_new(&self, resource: &Resource, object: &mut Value) {
         if self.generation {
             metadata::of_mut(object).insert("generation".to_owned(), 1.into());
@@ -134,7 +134,7 @@ impl Strategy {
         }
     }
 
-    /// Puts back what an update through this path must not touch.
+    /// Restores the parts that an update through this path must not change.
     pub(super) fn prepare_changed(
         &self,
         resource: &Resource,
@@ -165,7 +165,7 @@ impl Strategy {
     fn prepare_status(&self, resource: &Resource, plural: &str, new: &mut Value, old: &Value) {
         let mut kept = old.clone();
         restore(&mut kept, new, "status");
-        // Custom resources keep all their metadata, others only some of it.
+        // Custom resources keep all of their metadata, others a part of it.
         if !resource.custom {
             let mut metadata = metadata::of(new).clone();
             match plural {
@@ -200,14 +200,14 @@ fn restore_namespace_finalizers(new: &mut Value, old: &Value) {
     }
 }
 
-/// Takes a field over from the other object, also if it is absent there.
+/// Copies a field from the other object, even if it is absent there.
 fn restore(new: &mut Value, old: &Value, field: &str) {
     if let Some(fields) = new.as_object_mut() {
         metadata::put(fields, field, old.get(field).cloned());
     }
 }
 
-/// Whether what is asked for differs, and so counts as a new generation.
+/// Whether the desired state differs, which increases the generation.
 fn asks_for_something_else(resource: &Resource, plural: &str, new: &Value, old: &Value) -> bool {
     if resource.custom {
         let content = |object: &Value| {

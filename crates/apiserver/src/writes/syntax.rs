@@ -1,4 +1,4 @@
-//! How names, labels and finalizers are written.
+//! The syntax of names, labels and finalizers.
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -6,21 +6,21 @@ const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumer
 const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// How the names of a type are written.
+/// The syntax of a type's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Naming {
-    /// Nearly everywhere.
+    /// Nearly all types.
     Subdomain,
     /// Namespaces.
     Label,
     /// Services.
     Label1035,
-    /// What can stand in a path: RBAC.
+    /// Any path segment: RBAC.
     Segment,
 }
 
 impl Naming {
-    /// What is wrong with a name.
+    /// The errors of a name.
     pub(super) fn faults(self, name: &str) -> Vec<String> {
         match self {
             Self::Subdomain => subdomain(name),
@@ -33,7 +33,7 @@ impl Naming {
         }
     }
 
-    /// What is wrong with the beginning of a name, which may end with a dash.
+    /// The errors of a name prefix, which may end with a dash.
     pub(super) fn faults_of_prefix(self, prefix: &str) -> Vec<String> {
         match prefix.strip_suffix('-') {
             Some(rest) if !rest.is_empty() && self != Self::Segment => {
@@ -78,7 +78,7 @@ fn is_label(text: &str) -> bool {
     between(text, |c| c.is_ascii_lowercase() || c.is_ascii_digit(), |c| c == '-')
 }
 
-/// Whether it consists of `plain` characters and, not at the ends, `inner` ones.
+/// Whether a text consists of `plain` characters and, except at its ends, `inner` ones.
 fn between(text: &str, plain: impl Fn(char) -> bool, inner: impl Fn(char) -> bool) -> bool {
     text.chars().all(|c| plain(c) || inner(c)) && text.starts_with(&plain) && text.ends_with(&plain)
 }
@@ -87,7 +87,7 @@ fn is_word(text: &str) -> bool {
     between(text, |c| c.is_ascii_alphanumeric(), |c| matches!(c, '-' | '_' | '.'))
 }
 
-/// What is wrong with a qualified name: of a label, an annotation, a finalizer.
+/// The errors of a qualified name: of a label, an annotation, a finalizer.
 pub(super) fn qualified_name_faults(name: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let parts: Vec<&str> = name.split('/').collect();
@@ -117,7 +117,7 @@ pub(super) fn qualified_name_faults(name: &str) -> Vec<String> {
     faults
 }
 
-/// What is wrong with the value of a label.
+/// The errors of a label's value.
 pub(super) fn label_value_faults(value: &str) -> Vec<String> {
     one_of(value, 63, value.is_empty() || is_word(value), LABEL_VALUE)
 }

@@ -1,4 +1,4 @@
-//! Update: PUT, and what a patch has in common with it.
+//! Updates objects: PUT, and the part that patches share with it.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::resources::ResourceName;
 use crate::server::{Reply, Server};
 use crate::status::{FieldError, Status};
 
-/// What a write says that has met another one.
+/// The message of a conflict.
 const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
@@ -19,7 +19,7 @@ const MODIFIED: &str =
 ///
 /// # Errors
 ///
-/// What Kubernetes answers when it refuses.
+/// The error that Kubernetes would answer.
 pub fn update(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     write.check_accept()?;
     let dry_run = options::dry_run(write.call, "UpdateOptions")?;
@@ -33,7 +33,8 @@ pub fn update(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     match old {
         Some(old) => replace(server, write, &old, object, dry_run),
         None if strategy.creates_on_update && write.path.subresource.is_none() => {
-            // What is not there has no version that could be wrong, but for one that is none.
+            // An object that does not exist has no version that could conflict, but a malformed
+            // version is an error.
             wanted_version(&object)?;
             let created = insert(server, write, object, dry_run)?;
             write.reply(201, &created)
@@ -42,7 +43,7 @@ pub fn update(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     }
 }
 
-/// The uid in the body is a precondition; what is not there has none.
+/// The uid in the body is a precondition, except for an object that does not exist.
 fn check_uid(
     write: &Write<'_>,
     key: &Key,
@@ -55,7 +56,7 @@ fn check_uid(
     if wanted.is_empty() || wanted == found {
         return Ok(());
     }
-    // What is only tried does not come as far as the store.
+    // A dry run does not reach the store.
     let path = write.stored_at(key);
     let path = if dry_run { path.trim_start_matches("/registry") } else { &path };
     let why = format!(
@@ -65,8 +66,7 @@ fn check_uid(
     Err(Status::conflict(&write.asked(), &key.name, &why))
 }
 
-/// Puts a new state in the place of the old one, or removes the object if that was
-/// all that it waited for.
+/// Stores the new state, or removes the object if nothing else keeps it.
 pub(super) fn replace(
     server: &mut Server,
     write: &Write<'_>,
@@ -115,7 +115,7 @@ fn check_version(
     Ok(())
 }
 
-/// The resource version in a body; 0 if there is none.
+/// The resource version in a body; 0 if absent.
 fn wanted_version(object: &Value) -> Result<u64, Status> {
     match metadata::text(metadata::of(object), "resourceVersion") {
         "" => Ok(0),
@@ -125,7 +125,7 @@ fn wanted_version(object: &Value) -> Result<u64, Status> {
     }
 }
 
-/// What a client must not change, or need not say, is as it was.
+/// Restores fields that a client must not change or may omit.
 fn prepare(write: &Write<'_>, strategy: &Strategy, old: &Value, new: &mut Value) -> Result<(), Status> {
     write.check_namespace(new)?;
     metadata::copy(metadata::of_mut(new), metadata::of(old), "generation");
@@ -135,7 +135,7 @@ fn prepare(write: &Write<'_>, strategy: &Strategy, old: &Value, new: &mut Value)
         metadata::copy(new, old, "uid");
     }
     metadata::copy(new, old, "creationTimestamp");
-    // `/status` may have brought back the old one.
+    // `/status` may have restored the old one.
     metadata::copy(new, old, "resourceVersion");
     if !metadata::text(old, "deletionTimestamp").is_empty() {
         metadata::copy(new, old, "deletionTimestamp");
@@ -146,8 +146,8 @@ fn prepare(write: &Write<'_>, strategy: &Strategy, old: &Value, new: &mut Value)
     Ok(())
 }
 
-/// Whether an object that is being deleted has lost the last finalizer, with no
-/// grace left.
+/// Whether an object that is being deleted has lost its last finalizer and has no grace period
+/// left.
 fn waits_for_nothing(write: &Write<'_>, old: &Value, new: &Value) -> bool {
     let fields = metadata::of(old);
     let ending = !metadata::text(fields, "deletionTimestamp").is_empty();

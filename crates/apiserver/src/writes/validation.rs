@@ -1,4 +1,4 @@
-//! What metadata is refused, and in which words.
+//! Validates metadata, with the messages of Kubernetes.
 
 use serde_json::{Map, Value, json};
 
@@ -7,8 +7,7 @@ use super::strategy::Strategy;
 use super::syntax::{label_value_faults, qualified_name_faults};
 use crate::status::FieldError;
 
-/// What is wrong with the metadata of a new object. A generated name is checked
-/// like any other.
+/// The errors in the metadata of a new object. Generated names are validated, too.
 pub(super) fn of_new(object: &Value, strategy: &Strategy) -> Vec<FieldError> {
     let metadata = metadata::of(object);
     let mut errors = Vec::new();
@@ -28,8 +27,8 @@ pub(super) fn of_new(object: &Value, strategy: &Strategy) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with the metadata of a changed object. Everything is said twice,
-/// as by the real server, which looks at it in two places.
+/// The errors in the metadata of a changed object. Each error occurs twice, because the real server
+/// validates in two places.
 pub(super) fn of_changed(new: &Value, old: &Value, strategy: &Strategy) -> Vec<FieldError> {
     let (new, old) = (metadata::of(new), metadata::of(old));
     let mut errors = Vec::new();
@@ -123,7 +122,7 @@ fn of_references(references: &[Value], errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Group and version; both empty if it is no such thing.
+/// Group and version; both empty if malformed.
 fn group_version(api_version: &str) -> (&str, &str) {
     match api_version.split('/').collect::<Vec<_>>().as_slice() {
         [version] => ("", version),
@@ -170,7 +169,7 @@ fn of_finalizers(metadata: &Map<String, Value>, strategy: &Strategy, errors: &mu
     }
 }
 
-/// While an object is being deleted, finalizers may only go.
+/// While an object is being deleted, finalizers can only be removed.
 fn no_new_finalizers(new: &Map<String, Value>, old: &Map<String, Value>) -> Option<FieldError> {
     let mut extra: Vec<&str> =
         finalizers(new).filter(|one| !finalizers(old).any(|finalizer| finalizer == *one)).collect();

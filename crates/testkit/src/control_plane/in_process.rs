@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, anyhow};
 use kube_gc_apiserver::object::Key;
 use kube_gc_apiserver::resources::ResourceName;
 use kube_gc_apiserver::store::{Cause, Snapshot};
-use kube_gc_apiserver::{Embedded, Release, Scheme, Serving, Settings};
+use kube_gc_apiserver::{ApiServer, Release, Scheme, Serving, Settings};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -20,35 +20,36 @@ use tokio::runtime::{Builder, Runtime};
 use super::super::cluster::Obj;
 use super::{Info, lock};
 
-/// How long somebody else may use the address of a server that was shut.
+/// How long another process may use the address of a server that was shut down.
 const DEADLINE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
-/// A running embedded server. It has threads of its own: tests come and go.
+/// A running embedded server. It has its own threads, because it outlives the runtimes of single
+/// tests.
 #[derive(Debug)]
 pub struct InProcess {
-    server: Embedded,
+    server: ApiServer,
     address: SocketAddr,
-    // None while it is shut.
+    // `None` while the server is shut down.
     serving: Mutex<Option<Serving>>,
     backup: Mutex<Option<Snapshot>>,
-    // None when it is about to end.
+    // `None` when the value is being dropped.
     runtime: Option<Runtime>,
     _dir: TempDir,
 }
 
 impl InProcess {
-    /// One that shows itself as a release.
+    /// A server that emulates a release.
     pub(super) fn start(release: Release) -> Result<(Self, Info)> {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let settings = Settings {
             release,
             epoch: std::time::SystemTime::now(),
-            // As on a bare API server: who deletes a namespace finalizes it.
+            // As on a bare API server, the client that deletes a namespace also finalizes it.
             namespace_controller: false,
             ..Settings::default()
         };
-        let server = Embedded::new(settings);
+        let server = ApiServer::new(settings);
         let serving = serve(&runtime, &server, SocketAddr::from(([127, 0, 0, 1], 0)))?;
         let dir = directory()?;
         let kubeconfig = dir.path().join("kubeconfig");
@@ -74,13 +75,13 @@ impl InProcess {
         Ok((embedded, info))
     }
 
-    /// The server itself.
-    pub fn server(&self) -> &Embedded {
+    /// The server.
+    pub fn server(&self) -> &ApiServer {
         &self.server
     }
 
-    /// A token by which a service account is known from now on: it may do what its
-    /// roles allow. Without one, or with another, everything is allowed.
+    /// Creates a token for a service account, which limits it to its roles. Requests without a
+    /// token, or with another one, are not limited.
     pub fn token_of(&self, account: &Obj) -> String {
         let namespace = account.namespace.as_deref().unwrap_or_default();
         let token = format!("token-{}", account.uid);
@@ -88,7 +89,7 @@ impl InProcess {
         token
     }
 
-    /// Ends all connections and takes no more.
+    /// Closes all connections and accepts no more.
     pub(super) fn shut(&self) {
         let Some(serving) = lock(&self.serving).take() else { return };
         let (done, wait) = mpsc::channel();
@@ -101,8 +102,8 @@ impl InProcess {
         }
     }
 
-    /// Listens again on the same address. Somebody's connection may have come to begin there
-    /// meanwhile, and has to end first.
+    /// Listens again on the same address. It may be in use by an outgoing connection of another
+    /// process, which has to end first.
     pub(super) fn open(&self) -> Result<()> {
         let runtime = self.runtime.as_ref().context("it has ended")?;
         let deadline = Instant::now() + DEADLINE;
@@ -153,15 +154,15 @@ impl InProcess {
 
 impl Drop for InProcess {
     fn drop(&mut self) {
-        // In the middle of another runtime nobody may wait for this one.
+        // Blocking is not allowed within another runtime.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// A directory of this process. Planes that a whole binary shares are never dropped, so
-/// those of processes that have ended are removed here.
+/// A directory of this process. Control planes that a whole binary shares are never dropped, so the
+/// directories of processes that have ended are removed here.
 fn directory() -> Result<TempDir> {
     const PREFIX: &str = "kube-gc-embedded-";
     for entry in std::fs::read_dir(std::env::temp_dir())?.flatten() {
@@ -169,16 +170,15 @@ fn directory() -> Result<TempDir> {
         let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
         let has_ended = |pid: &str| !Path::new("/proc").join(pid).exists();
         if Path::new("/proc/self").exists() && owner.is_some_and(has_ended) {
-            // Another test may be faster.
+            // Another test may have removed it.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
     Ok(tempfile::Builder::new().prefix(&format!("{PREFIX}{}-", process::id())).tempdir()?)
 }
 
-/// Serves an address. Whoever calls may be within a runtime, and so must not block
-/// on this one.
-fn serve(runtime: &Runtime, server: &Embedded, address: SocketAddr) -> Result<Serving> {
+/// Serves an address. The caller may be within a runtime, so this must not block on another one.
+fn serve(runtime: &Runtime, server: &ApiServer, address: SocketAddr) -> Result<Serving> {
     let (sender, serving) = mpsc::channel();
     let server = server.clone();
     runtime.spawn(async move {

@@ -32,7 +32,7 @@ fn accept_is_negotiated() {
 }
 
 #[test]
-fn metadata_is_shown_without_the_rest() {
+fn metadata_is_returned_without_the_rest() {
     let (mut fixture, [c1, ..]) = Fixture::filled(Release::V1_36);
     let (_, object) = fixture.get_as(METADATA, "/api/v1/namespaces/shop/configmaps/c1");
     assert_eq!(object["kind"], "PartialObjectMetadata");
@@ -53,7 +53,7 @@ fn metadata_is_shown_without_the_rest() {
 }
 
 #[test]
-fn an_object_is_no_list_and_a_list_no_object() {
+fn an_object_is_not_a_list_and_a_list_is_not_an_object() {
     let (mut fixture, _) = Fixture::filled(Release::V1_36);
     let (code, status) = fixture.get_as(METADATA, "/api/v1/configmaps");
     assert_eq!((code, &status["reason"]), (406, &json!("NotAcceptable")));
@@ -61,7 +61,7 @@ fn an_object_is_no_list_and_a_list_no_object() {
 }
 
 #[test]
-fn an_object_is_shown_in_the_version_that_is_asked_for() {
+fn an_object_has_the_requested_version() {
     let mut fixture = Fixture::new(Release::V1_20);
     let ingress = json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
         "metadata": {"name": "i", "namespace": "shop"}});
@@ -81,7 +81,7 @@ fn an_object_is_shown_in_the_version_that_is_asked_for() {
 }
 
 #[test]
-fn metadata_and_tables_have_the_version_that_is_asked_for() {
+fn metadata_and_tables_have_the_requested_version() {
     const BETA: &str = "meta.k8s.io/v1beta1";
     let beta = |kind: &str| format!("application/json;as={kind};g=meta.k8s.io;v=v1beta1");
     let (mut fixture, _) = Fixture::filled(Release::V1_36);

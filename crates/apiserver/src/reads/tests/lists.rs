@@ -15,7 +15,7 @@ fn an_object_is_its_own_404() {
 }
 
 #[test]
-fn lists_are_of_a_namespace_or_of_all() {
+fn a_list_has_the_objects_of_a_namespace_or_of_all() {
     let mut fixture = Fixture::new(Release::V1_36);
     for (namespace, name) in [("shop", "a"), ("shop-b", "a"), ("shop", "b")] {
         fixture.put(namespace, name, json!({}));
@@ -26,11 +26,11 @@ fn lists_are_of_a_namespace_or_of_all() {
     let namespaces: Vec<&Value> =
         all["items"].as_array().unwrap().iter().map(|item| &item["metadata"]["namespace"]).collect();
     assert_eq!(namespaces, ["shop-b", "shop", "shop"]);
-    assert_eq!(all["items"][0]["kind"], Value::Null, "items of built-in types do not say what they are");
+    assert_eq!(all["items"][0]["kind"], Value::Null, "items of built-in types have no kind");
 }
 
 #[test]
-fn pages_are_all_of_one_version() {
+fn all_pages_of_a_list_have_one_version() {
     for release in RELEASES {
         let (mut fixture, [.., c5]) = Fixture::filled(release);
         let first = fixture.list("limit=2");
@@ -47,7 +47,7 @@ fn pages_are_all_of_one_version() {
 }
 
 #[test]
-fn pages_go_across_namespaces() {
+fn pages_span_namespaces() {
     let mut fixture = Fixture::new(Release::V1_36);
     for (namespace, name) in [("a", "1"), ("a-b", "1"), ("b", "1")] {
         fixture.put(namespace, name, json!({}));
@@ -62,14 +62,14 @@ fn pages_go_across_namespaces() {
 }
 
 #[test]
-fn a_page_that_is_full_at_the_end_is_the_last() {
+fn a_full_page_at_the_end_is_the_last() {
     let (mut fixture, _) = Fixture::filled(Release::V1_36);
     let page = fixture.list("limit=5");
     assert_eq!((page.names().len(), page.token()), (5, None));
 }
 
 #[test]
-fn a_selected_page_does_not_count_the_rest() {
+fn a_page_with_a_selector_has_no_remaining_count() {
     let (mut fixture, _) = Fixture::filled(Release::V1_36);
     let page = fixture.list("limit=1&labelSelector=app=x");
     assert_eq!((page.names(), page.remaining()), (vec!["c1"], None));
@@ -77,7 +77,7 @@ fn a_selected_page_does_not_count_the_rest() {
 }
 
 #[test]
-fn a_snapshot_that_is_gone_can_be_continued_inconsistently() {
+fn a_list_of_a_compacted_version_can_be_continued_inconsistently() {
     let (mut fixture, _) = Fixture::filled(Release::V1_36);
     let token = fixture.list("limit=2").token().unwrap().to_owned();
     fixture.remove("shop", "c3");
@@ -91,7 +91,7 @@ fn a_snapshot_that_is_gone_can_be_continued_inconsistently() {
 }
 
 #[test]
-fn tokens_that_make_no_sense_are_refused() {
+fn malformed_tokens_are_rejected() {
     let (mut fixture, _) = Fixture::filled(Release::V1_36);
     let token = fixture.list("limit=2").token().unwrap().to_owned();
     for query in
@@ -104,14 +104,18 @@ fn tokens_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn versions_are_asked_for_in_three_ways() {
+fn versions_can_be_requested_in_three_ways() {
     for release in RELEASES {
         let (mut fixture, [c1, c2, .., c5]) = Fixture::filled(release);
         assert_eq!(fixture.list("resourceVersion=0").names().len(), 5);
         let exact = fixture.list(&format!("resourceVersion={c2}&resourceVersionMatch=Exact"));
         assert_eq!((exact.names(), exact.version()), (vec!["c1", "c2"], c2));
         let page = fixture.list(&format!("resourceVersion={c1}&limit=2"));
-        assert_eq!((page.names(), page.version()), (vec!["c1"], c1), "a page is exact");
+        assert_eq!(
+            (page.names(), page.version()),
+            (vec!["c1"], c1),
+            "a page has exactly the requested version"
+        );
         let newer = fixture.list(&format!("resourceVersion={c2}&resourceVersionMatch=NotOlderThan&limit=2"));
         assert_eq!((newer.names(), newer.version()), (vec!["c1", "c2"], c5));
         assert_eq!(fixture.list("resourceVersion=0&limit=2").names().len(), 5, "the cache has no pages");
@@ -122,7 +126,7 @@ fn versions_are_asked_for_in_three_ways() {
 }
 
 #[test]
-fn versions_that_make_no_sense_are_refused() {
+fn malformed_versions_are_rejected() {
     let (mut fixture, _) = Fixture::filled(Release::V1_20);
     let refused = [
         ("resourceVersion=abc", 500),
@@ -145,7 +149,7 @@ fn versions_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_version_that_is_not_there_yet_is_too_large() {
+fn a_future_version_is_too_large() {
     let (mut fixture, _) = Fixture::filled(Release::V1_36);
     for path in ["configmaps?resourceVersion=999", "configmaps/c1?resourceVersion=999"] {
         let (code, status) = fixture.get(&format!("/api/v1/namespaces/shop/{path}"));
@@ -156,7 +160,7 @@ fn a_version_that_is_not_there_yet_is_too_large() {
 }
 
 #[test]
-fn an_old_cache_knows_its_own_versions_only() {
+fn the_cache_of_an_old_release_knows_only_versions_of_its_type() {
     let (mut fixture, [.., c5]) = Fixture::filled(Release::V1_20);
     let head = fixture.elsewhere();
     assert_eq!(fixture.list("").version(), head);
@@ -169,7 +173,7 @@ fn an_old_cache_knows_its_own_versions_only() {
 }
 
 #[test]
-fn a_lagging_cache_shows_in_reads_that_may_be_old() {
+fn a_lagging_cache_affects_reads_that_may_be_old() {
     for release in RELEASES {
         let (mut fixture, [.., c4, c5]) = Fixture::filled(release);
         fixture.server.store.freeze(&configmaps());

@@ -38,7 +38,7 @@ fn labels_are_selected_by_equality_sets_existence_and_comparison() {
 }
 
 #[test]
-fn what_is_no_label_selector_is_refused() {
+fn a_malformed_label_selector_is_rejected() {
     let cases = [
         ("a==,", "found '', expected: identifier after ','"),
         ("(", "found '(', expected: !, identifier, or 'end of string'"),
@@ -76,7 +76,7 @@ fn fields_are_name_and_namespace() {
 }
 
 #[test]
-fn what_is_no_field_selector_is_refused() {
+fn a_malformed_field_selector_is_rejected() {
     let mut fixture = Fixture::new(Release::V1_36);
     let cases = [
         (
@@ -100,7 +100,7 @@ fn what_is_no_field_selector_is_refused() {
 }
 
 #[test]
-fn some_types_have_fields_of_their_own() {
+fn some_types_have_further_selectable_fields() {
     let fixture = Fixture::new(Release::V1_36);
     let secrets = fixture.server.catalog.served("", "v1", "secrets").unwrap().clone();
     let of_a_type = Fields::parse("type=Opaque", &secrets).unwrap();

@@ -17,7 +17,7 @@ fn a_watch_shows_what_happens_after_its_version() {
 }
 
 #[test]
-fn a_watch_without_a_version_begins_with_what_is_there() {
+fn a_watch_without_a_version_begins_with_the_current_objects() {
     for query in ["", "resourceVersion=0"] {
         let (mut fixture, [c1, c2, c3, c4, c5]) = Fixture::filled(Release::V1_36);
         let mut watch = fixture.watch(query);
@@ -33,7 +33,7 @@ fn a_watch_without_a_version_begins_with_what_is_there() {
 }
 
 #[test]
-fn much_is_shown_in_parts_of_one_version() {
+fn many_initial_events_come_in_chunks_of_one_version() {
     let mut fixture = Fixture::new(Release::V1_36);
     let text = "x".repeat(1000);
     for number in 0..200 {
@@ -50,14 +50,14 @@ fn much_is_shown_in_parts_of_one_version() {
 }
 
 #[test]
-fn what_leaves_the_selection_is_deleted() {
+fn an_object_that_leaves_the_selection_is_deleted() {
     let mut fixture = Fixture::new(Release::V1_36);
     let began = fixture.put("shop", "a", json!({"app": "x"}));
     let mut watch = fixture.watch(&format!("resourceVersion={began}&labelSelector=app=x"));
     let left = fixture.put("shop", "a", json!({"app": "y"}));
     let lines = fixture.lines(&mut watch);
     assert_eq!(lines[0]["type"], "DELETED");
-    assert_eq!(lines[0]["object"]["metadata"]["labels"]["app"], "x", "it is shown as it last was");
+    assert_eq!(lines[0]["object"]["metadata"]["labels"]["app"], "x", "the event has the last selected state");
     assert_eq!(lines[0]["object"]["metadata"]["resourceVersion"], left.to_string());
     fixture.put("shop", "a", json!({"app": "z"}));
     let entered = fixture.put("shop", "a", json!({"app": "x"}));
@@ -65,11 +65,11 @@ fn what_leaves_the_selection_is_deleted() {
     fixture.put("shop", "a", json!({"app": "y"}));
     fixture.events(&mut watch);
     fixture.remove("shop", "a");
-    assert_eq!(fixture.events(&mut watch), [], "what was not selected is not deleted");
+    assert_eq!(fixture.events(&mut watch), [], "an object outside of the selection is not deleted");
 }
 
 #[test]
-fn a_version_that_is_too_old_is_gone() {
+fn a_watch_from_a_compacted_version_is_gone() {
     let (mut fixture, [c1, c2, ..]) = Fixture::filled(Release::V1_36);
     fixture.server.store.compact(c2);
     let mut watch = fixture.watch(&format!("resourceVersion={c1}"));
@@ -104,7 +104,7 @@ fn a_watch_that_keeps_up_outlives_compaction() {
 }
 
 #[test]
-fn bookmarks_say_how_far_a_watch_has_come() {
+fn bookmarks_report_the_version_of_a_watch() {
     let (mut fixture, [.., c5]) = Fixture::filled(Release::V1_36);
     let query = format!("resourceVersion={c5}&timeoutSeconds=150");
     let mut plain = fixture.watch(&query);
@@ -117,13 +117,13 @@ fn bookmarks_say_how_far_a_watch_has_come() {
         seen.push(fixture.events(&mut watch));
     }
     let bookmark = || vec![event("BOOKMARK", "", head)];
-    assert_eq!(seen, [vec![], bookmark(), bookmark(), vec![]], "the second one comes with the end");
+    assert_eq!(seen, [vec![], bookmark(), bookmark(), vec![]], "the second bookmark comes with the end");
     assert_eq!(fixture.pull(&mut watch), Pull::End);
     assert_eq!(fixture.pull(&mut plain), Pull::End);
 }
 
 #[test]
-fn bookmarks_of_old_know_their_own_type_only() {
+fn bookmarks_of_an_old_release_know_only_their_own_type() {
     let (mut fixture, [c1, .., c5]) = Fixture::filled(Release::V1_20);
     let head = fixture.elsewhere();
     let query = |from: u64| format!("resourceVersion={from}&allowWatchBookmarks=true");
@@ -131,9 +131,9 @@ fn bookmarks_of_old_know_their_own_type_only() {
     let mut ahead = fixture.watch(&query(head));
     assert_eq!(fixture.events(&mut behind).len(), 4);
     fixture.wait(60);
-    assert_eq!(fixture.events(&mut behind), [], "it was told as an event");
-    assert_eq!(fixture.events(&mut watch), [], "it was known at the beginning");
-    assert_eq!(fixture.events(&mut ahead), [], "a bookmark never leads back");
+    assert_eq!(fixture.events(&mut behind), [], "the version was in an event");
+    assert_eq!(fixture.events(&mut watch), [], "the version was known at the start");
+    assert_eq!(fixture.events(&mut ahead), [], "a bookmark never goes back");
     let c6 = fixture.put("shop", "c6", json!({}));
     fixture.elsewhere();
     for watch in [&mut behind, &mut watch, &mut ahead] {
@@ -146,7 +146,7 @@ fn bookmarks_of_old_know_their_own_type_only() {
 }
 
 #[test]
-fn a_watch_waits_for_whatever_comes_first() {
+fn a_watch_waits_for_the_next_event_bookmark_or_end() {
     let (mut fixture, [.., c5]) = Fixture::filled(Release::V1_36);
     let query = format!("resourceVersion={c5}&timeoutSeconds=100");
     let mut watch = fixture.watch(&query);
@@ -156,7 +156,7 @@ fn a_watch_waits_for_whatever_comes_first() {
 }
 
 #[test]
-fn a_lagging_cache_holds_watches_back() {
+fn a_lagging_cache_delays_watches() {
     let (mut fixture, [.., c5]) = Fixture::filled(Release::V1_36);
     let mut open = fixture.watch(&format!("resourceVersion={c5}&allowWatchBookmarks=true"));
     fixture.server.store.freeze(&configmaps());
@@ -187,7 +187,11 @@ fn a_list_can_be_streamed() {
 
     fixture.server.store.freeze(&configmaps());
     let c6 = fixture.put("shop", "c6", json!({}));
-    assert_eq!(fixture.refused(&format!("watch=true&{query}")).0, 504, "the cache cannot have all of it");
+    assert_eq!(
+        fixture.refused(&format!("watch=true&{query}")).0,
+        504,
+        "the cache has not reached the version"
+    );
     let mut stale = fixture.watch(&format!("{query}&resourceVersion=0"));
     assert_eq!(fixture.events(&mut stale).len(), 6);
     fixture.server.store.thaw(&configmaps());
@@ -233,7 +237,7 @@ fn watches_are_ended_from_outside() {
     store.end_watches(Some(&configmaps()), Ending::Clean);
     fixture.put("shop", "late", json!({}));
     let mut clean = watch.clone();
-    assert_eq!(fixture.events(&mut clean), [event("ADDED", "c5", c5)], "what came before is still shown");
+    assert_eq!(fixture.events(&mut clean), [event("ADDED", "c5", c5)], "earlier events are still sent");
     assert_eq!(fixture.pull(&mut clean), Pull::End);
 
     let mut cut = fixture.watch(&format!("resourceVersion={c4}"));
@@ -248,7 +252,7 @@ fn watches_are_ended_from_outside() {
 }
 
 #[test]
-fn a_timeout_of_more_nanoseconds_than_there_are_is_none_at_all() {
+fn a_timeout_that_overflows_in_nanoseconds_ends_at_once() {
     for seconds in [i64::MAX, -5] {
         let (mut fixture, [.., c4, c5]) = Fixture::filled(Release::V1_36);
         let mut watch = fixture.watch(&format!("resourceVersion={c4}&timeoutSeconds={seconds}"));
@@ -263,11 +267,11 @@ fn a_timeout_of_more_nanoseconds_than_there_are_is_none_at_all() {
 }
 
 #[test]
-fn an_old_release_does_not_know_streamed_lists() {
+fn an_old_release_has_no_streamed_lists() {
     let (mut fixture, _) = Fixture::filled(Release::V1_20);
     let mut watch = fixture.watch("sendInitialEvents=true&allowWatchBookmarks=true");
     let kinds: Vec<String> = fixture.events(&mut watch).into_iter().map(|(kind, ..)| kind).collect();
-    assert_eq!(kinds, ["ADDED"; 5], "no bookmark ends what was not asked for");
+    assert_eq!(kinds, ["ADDED"; 5], "no bookmark ends initial events that were not requested");
     let mut watch = fixture.watch("sendInitialEvents=false");
     assert_eq!(fixture.events(&mut watch).len(), 5);
 }

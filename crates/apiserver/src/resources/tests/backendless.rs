@@ -9,7 +9,7 @@ const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 #[test]
-fn a_group_without_a_backend_is_listed_and_cannot_be_asked() {
+fn a_group_without_a_backend_is_listed_and_unavailable() {
     let mut stage = Stage::new(Release::V1_36);
     stage.settle();
     stage.create(
@@ -43,7 +43,7 @@ fn a_group_without_a_backend_is_listed_and_cannot_be_asked() {
 }
 
 #[test]
-fn the_servers_own_groups_have_api_services_that_come_back() {
+fn the_api_services_of_the_servers_own_groups_are_created_again() {
     let mut stage = Stage::new(Release::V1_36);
     stage.settle();
     let apps = format!("{SERVICES}/v1.apps");
@@ -51,7 +51,7 @@ fn the_servers_own_groups_have_api_services_that_come_back() {
         stage.get(&apps).1["metadata"]["labels"]["kube-aggregator.kubernetes.io/automanaged"],
         "onstart"
     );
-    assert_eq!(stage.get(&format!("{SERVICES}/v1.")).0, 200, "that of the core group");
+    assert_eq!(stage.get(&format!("{SERVICES}/v1.")).0, 200, "the APIService of the core group");
     stage.delete(&apps);
     assert_eq!(stage.get(&apps).0, 404);
     stage.settle();

@@ -48,7 +48,7 @@ fn stage() -> Stage {
 }
 
 #[test]
-fn a_definition_is_established_and_served_a_while_later() {
+fn a_definition_is_established_and_served_after_a_delay() {
     let mut stage = Stage::new(Release::V1_36);
     stage.create(CRDS, &definition("toys", "Toy"));
     stage.now += REACTION;
@@ -86,7 +86,7 @@ fn the_group_of_a_custom_resource_gets_api_services() {
 }
 
 #[test]
-fn versions_can_be_taken_out_of_service() {
+fn versions_can_be_unserved() {
     let mut stage = stage();
     stage.patch(CRD, &json!({"spec": {"versions": [{"name": "v1", "served": true, "storage": true}]}}));
     assert_eq!(stage.get("/apis/shop.example/v1beta1").0, 200, "not yet");
@@ -96,7 +96,7 @@ fn versions_can_be_taken_out_of_service() {
 }
 
 #[test]
-fn a_definition_goes_after_its_objects() {
+fn a_definition_is_deleted_after_its_objects() {
     let mut stage = stage();
     stage.create(TOYS, &toy("free"));
     let mut held = toy("held");
@@ -126,11 +126,11 @@ fn a_definition_goes_after_its_objects() {
     let toys = ResourceName::new("shop.example", "toys");
     let removed = |change: &&std::sync::Arc<Change>| change.removed;
     let removed = stage.server.store.changes_since(&toys, 0).unwrap().filter(removed).count();
-    assert_eq!(removed, 2, "each object was seen to be deleted");
+    assert_eq!(removed, 2, "a watch shows each deletion");
 }
 
 #[test]
-fn a_definition_that_is_held_when_its_objects_are_gone_says_that_they_are() {
+fn a_definition_with_another_finalizer_reports_that_its_objects_are_gone() {
     let mut stage = stage();
     stage.patch(CRD, &json!({"metadata": {"finalizers": ["shop.example/held"]}}));
     stage.create(TOYS, &toy("a"));
@@ -145,7 +145,7 @@ fn a_definition_that_is_held_when_its_objects_are_gone_says_that_they_are() {
 }
 
 #[test]
-fn names_are_taken_until_their_definition_goes() {
+fn names_are_taken_until_their_definition_is_gone() {
     let mut stage = stage();
     stage.create(CRDS, &definition("tools", "Toy"));
     stage.settle();
@@ -162,7 +162,7 @@ fn names_are_taken_until_their_definition_goes() {
 }
 
 #[test]
-fn what_cannot_be_converted_cannot_be_read() {
+fn an_object_that_cannot_be_converted_cannot_be_read() {
     let mut stage = Stage::new(Release::V1_36);
     let mut crd = definition("toys", "Toy");
     crd["spec"]["conversion"] = json!({
@@ -175,7 +175,7 @@ fn what_cannot_be_converted_cannot_be_read() {
     stage.create(CRDS, &crd);
     stage.settle();
     let converted = "/apis/shop.example/v1beta1/toys";
-    assert_eq!(stage.get(converted).0, 200, "there is nothing to convert");
+    assert_eq!(stage.get(converted).0, 200, "no conversion is necessary");
     stage.create(TOYS, &toy("a"));
     assert_eq!(stage.get("/apis/shop.example/v1/toys").0, 200);
     for path in [converted, "/apis/shop.example/v1beta1/namespaces/default/toys/a"] {
@@ -207,11 +207,11 @@ fn what_cannot_be_converted_cannot_be_read() {
     stage.delete(CRD);
     stage.settle();
     let (_, crd) = stage.get(CRD);
-    assert_eq!(condition(&crd, "Terminating").1, "InstanceDeletionFailed", "nothing can be deleted either");
+    assert_eq!(condition(&crd, "Terminating").1, "InstanceDeletionFailed", "deletions fail, too");
 }
 
 #[test]
-fn a_definition_made_again_defines_another_type() {
+fn a_recreated_definition_defines_another_type() {
     let mut stage = stage();
     let uid = |stage: &Stage| {
         let resource = stage.server.catalog.get("shop.example", "toys").unwrap();

@@ -22,7 +22,7 @@ fn the_core_group_has_version_v1() {
 }
 
 #[test]
-fn a_type_says_how_it_is_called_and_what_it_can_do() {
+fn discovery_describes_the_names_and_verbs_of_a_type() {
     let mut old = Stage::new(Release::V1_20);
     let (_, document) = old.get("/api/v1");
     let all = json!(["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]);
@@ -50,7 +50,7 @@ fn a_type_says_how_it_is_called_and_what_it_can_do() {
 }
 
 #[test]
-fn groups_come_in_the_order_of_a_real_server() {
+fn groups_are_in_the_order_of_a_real_server() {
     let (_, document) = Stage::new(Release::V1_20).get("/apis");
     let groups = document["groups"].as_array().unwrap();
     let names: Vec<&str> = groups.iter().map(|group| group["name"].as_str().unwrap()).collect();
@@ -85,7 +85,7 @@ fn groups_come_in_the_order_of_a_real_server() {
 }
 
 #[test]
-fn what_is_not_served_is_not_found_in_the_way_of_its_group() {
+fn the_404_of_an_unserved_type_depends_on_its_group() {
     let mut stage = Stage::new(Release::V1_20);
     let status = |reply: (u16, Value)| (reply.0, reply.1["reason"].clone(), reply.1["details"].clone());
     for path in
@@ -99,7 +99,7 @@ fn what_is_not_served_is_not_found_in_the_way_of_its_group() {
 }
 
 #[test]
-fn verbs_that_a_type_has_not_got_are_not_allowed() {
+fn verbs_that_a_type_does_not_have_are_not_allowed() {
     let mut stage = Stage::new(Release::V1_20);
     for (method, path, code) in [
         ("DELETE", "/api/v1/namespaces", 405),
@@ -119,7 +119,7 @@ fn verbs_that_a_type_has_not_got_are_not_allowed() {
 }
 
 #[test]
-fn discovery_is_aggregated_for_those_who_ask_a_server_that_can() {
+fn aggregated_discovery_needs_a_request_and_a_recent_release() {
     let mut new = Stage::new(Release::V1_36);
     let (_, document) = new.send("GET", "/apis", AGGREGATED, &Value::Null);
     assert_eq!(document["kind"], "APIGroupDiscoveryList");

@@ -80,7 +80,7 @@ impl Stage {
             self.now = self.now.max(due);
             self.server.tick(self.now);
             rounds += 1;
-            assert!(rounds < 100, "it does not settle");
+            assert!(rounds < 100, "the server does not settle");
         }
     }
 }

@@ -31,7 +31,7 @@ fn a_server_starts_with_its_namespaces() {
 }
 
 #[test]
-fn a_deleted_namespace_is_emptied_and_goes() {
+fn a_deleted_namespace_is_emptied_and_removed() {
     for release in [Release::V1_20, Release::V1_36] {
         let mut stage = stage(release);
         stage.create(&format!("{HOME}/configmaps"), &config_map("free", &[]));
@@ -47,7 +47,7 @@ fn a_deleted_namespace_is_emptied_and_goes() {
         let (_, namespace) = stage.delete(HOME);
         assert_eq!(namespace["status"]["phase"], "Terminating");
         stage.settle();
-        assert_eq!(stage.get(HOME).0, 200, "it waits for what has a finalizer");
+        assert_eq!(stage.get(HOME).0, 200, "the namespace waits for objects with finalizers");
         assert_eq!(stage.get(&format!("{HOME}/configmaps/free")).0, 404);
         assert_eq!(stage.get(&format!("{HOME}/services/web")).0, 404);
 
@@ -59,7 +59,7 @@ fn a_deleted_namespace_is_emptied_and_goes() {
 }
 
 #[test]
-fn a_namespace_is_kept_while_some_group_cannot_be_asked() {
+fn a_namespace_is_kept_while_a_group_is_unavailable() {
     let mut stage = stage(Release::V1_36);
     let service = json!({
         "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
@@ -74,7 +74,7 @@ fn a_namespace_is_kept_while_some_group_cannot_be_asked() {
     stage.create(&format!("{HOME}/configmaps"), &config_map("free", &[]));
     stage.delete(HOME);
     stage.settle();
-    assert_eq!(stage.get(&format!("{HOME}/configmaps/free")).0, 404, "what is known is deleted");
+    assert_eq!(stage.get(&format!("{HOME}/configmaps/free")).0, 404, "objects of known types are deleted");
     assert_eq!(stage.get(HOME).0, 200);
     stage.delete("/apis/apiregistration.k8s.io/v1/apiservices/v1.metrics.example");
     stage.settle();
@@ -82,7 +82,7 @@ fn a_namespace_is_kept_while_some_group_cannot_be_asked() {
 }
 
 #[test]
-fn without_the_stand_in_a_namespace_stays_as_it_is() {
+fn without_the_stand_in_a_namespace_stays_terminating() {
     let mut stage = stage(Release::V1_20);
     stage.server.settings.namespace_controller = false;
     stage.create(&format!("{HOME}/configmaps"), &config_map("free", &[]));

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 
 #[test]
-fn a_new_object_gets_what_only_the_server_can_give() {
+fn a_new_object_gets_the_metadata_that_only_the_server_sets() {
     let mut stage = Stage::new();
     let given = json!({
         "name": "a", "uid": "mine", "generation": 7, "selfLink": "/x", "creationTimestamp": "2020-01-01T00:00:00Z",
@@ -52,7 +52,7 @@ fn a_generated_name_is_new_each_time() {
 }
 
 #[test]
-fn a_taken_name_with_a_beginning_is_worth_another_try() {
+fn a_conflict_over_a_generated_name_asks_for_a_retry() {
     let body = json!({"metadata": {"name": "x1", "generateName": "x-"}});
     let mut stage = Stage::new();
     stage.ok("POST", MAPS, body.clone());
@@ -69,7 +69,7 @@ fn a_taken_name_with_a_beginning_is_worth_another_try() {
 }
 
 #[test]
-fn what_does_not_fit_the_path_is_refused() {
+fn an_object_that_does_not_match_the_path_is_rejected() {
     let mut stage = Stage::new();
     stage.map(json!({"name": "a"}));
     for (path, body, code, reason, message) in [
@@ -180,7 +180,7 @@ fn faults() -> Vec<(Value, &'static [&'static str])> {
 }
 
 #[test]
-fn metadata_that_is_wrong_is_refused_with_the_fields() {
+fn invalid_metadata_is_rejected_with_its_fields() {
     let mut stage = Stage::new();
     for (mut metadata, fields) in faults() {
         if metadata.get("finalizers").or(metadata.get("ownerReferences")).or(metadata.get("labels")).is_some()
@@ -196,7 +196,7 @@ fn metadata_that_is_wrong_is_refused_with_the_fields() {
 }
 
 #[test]
-fn the_words_are_those_of_kubernetes() {
+fn messages_are_those_of_kubernetes() {
     let mut stage = Stage::new();
     stage.send("POST", MAPS, json!({"metadata": {}})).refused(
         422,
@@ -212,7 +212,7 @@ fn the_words_are_those_of_kubernetes() {
 }
 
 #[test]
-fn identical_owner_references_are_kept_once_and_others_with_one_uid_all() {
+fn identical_owner_references_are_merged_and_others_with_one_uid_are_kept() {
     let mut stage = Stage::new();
     let given = [
         owner("u", json!({"foo": 1, "controller": false})),
@@ -226,7 +226,7 @@ fn identical_owner_references_are_kept_once_and_others_with_one_uid_all() {
 }
 
 #[test]
-fn a_custom_resource_says_what_it_is() {
+fn a_custom_resource_states_its_kind() {
     let mut stage = Stage::with_custom_types();
     let foo = |api_version: Value, kind: Value| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "spec": {"a": null}, "status": {"b": 1}});
     assert_eq!(stage.send("POST", FOOS, foo(json!("x.io/v1"), Value::Null)).code, 400);
@@ -263,7 +263,7 @@ fn a_dry_run_changes_nothing() {
 }
 
 #[test]
-fn each_change_knows_its_cause() {
+fn each_change_records_its_cause() {
     let mut stage = Stage::new();
     let before = stage.server.store.head();
     let path = format!("{MAPS}?fieldManager=me");

@@ -7,7 +7,7 @@ fn path(name: &str) -> String {
 }
 
 #[test]
-fn a_deletion_at_once_answers_a_status_that_names_the_object() {
+fn an_immediate_deletion_answers_with_a_status_about_the_object() {
     let mut stage = Stage::with_custom_types();
     let uid = stage.map(json!({"name": "a"})).metadata()["uid"].clone();
     let deleted = stage.ok("DELETE", &path("a"), Value::Null);
@@ -25,7 +25,7 @@ fn a_deletion_at_once_answers_a_status_that_names_the_object() {
 }
 
 #[test]
-fn some_types_answer_what_was_deleted() {
+fn some_types_answer_with_the_deleted_object() {
     let accounts = "/api/v1/namespaces/t/serviceaccounts";
     for (release, newer) in [(Release::V1_20, 0), (Release::V1_36, 1)] {
         let mut stage = Stage::of(release);
@@ -40,7 +40,7 @@ fn some_types_answer_what_was_deleted() {
 }
 
 #[test]
-fn preconditions_are_looked_at_first() {
+fn preconditions_are_checked_first() {
     let mut stage = Stage::new();
     let created = stage.map(json!({"name": "a", "finalizers": ["a/b"]}));
     let (uid, version) = (created.metadata()["uid"].as_str(), created.metadata()["resourceVersion"].as_str());
@@ -73,7 +73,7 @@ fn preconditions_are_looked_at_first() {
 }
 
 #[test]
-fn foreign_finalizers_hold_an_object_and_each_delete_chooses_anew() {
+fn other_finalizers_keep_an_object_and_each_delete_can_change_the_policy() {
     let mut stage = Stage::new();
     stage.map(json!({"name": "a", "finalizers": ["a/b"]}));
     let mut versions = Vec::new();
@@ -142,7 +142,7 @@ fn the_effective_policy() {
 }
 
 #[test]
-fn a_finalizer_that_a_delete_takes_away_is_seen_to_the_last() {
+fn a_finalizer_that_a_delete_removes_stays_in_the_last_state() {
     let mut stage = Stage::new();
     stage.map(json!({"name": "a", "finalizers": ["orphan"]}));
     let before = stage.server.store.head();
@@ -151,11 +151,11 @@ fn a_finalizer_that_a_delete_takes_away_is_seen_to_the_last() {
         stage.server.store.changes_since(&ResourceName::new("", "configmaps"), before).unwrap().collect();
     let seen: Vec<_> =
         changes.iter().map(|change| (change.removed, change.after.has_finalizer("orphan"))).collect();
-    assert_eq!(seen, [(true, true)], "what it would be without is not stored");
+    assert_eq!(seen, [(true, true)], "the state without the finalizer is not stored");
 }
 
 #[test]
-fn no_version_is_met_by_a_delete_that_takes_the_last_finalizer_away() {
+fn a_version_precondition_fails_if_the_delete_removes_the_last_finalizer() {
     let mut stage = Stage::new();
     let version =
         stage.map(json!({"name": "a", "finalizers": ["orphan"]})).body["metadata"]["resourceVersion"].clone();
@@ -175,7 +175,7 @@ fn pod(stage: &mut Stage, node: &str, finalizers: &[&str]) -> String {
 }
 
 #[test]
-fn a_bound_pod_is_given_time() {
+fn a_bound_pod_gets_a_grace_period() {
     let mut stage = Stage::new();
     let path = pod(&mut stage, "n", &[]);
     let epoch = "2026-01-01T00:00";
@@ -204,7 +204,7 @@ fn a_bound_pod_is_given_time() {
 }
 
 #[test]
-fn pods_without_a_node_and_finished_ones_go_at_once() {
+fn unbound_and_finished_pods_are_deleted_at_once() {
     let mut stage = Stage::new();
     let pods = ResourceName::new("", "pods");
     let path = pod(&mut stage, "", &[]);
@@ -223,7 +223,7 @@ fn pods_without_a_node_and_finished_ones_go_at_once() {
 }
 
 #[test]
-fn finalizers_hold_a_pod_when_its_time_is_over() {
+fn finalizers_keep_a_pod_after_its_grace_period() {
     let mut stage = Stage::new();
     let path = pod(&mut stage, "", &["a/b"]);
     assert_eq!(stage.ok("DELETE", &path, Value::Null).finalizers(), ["a/b"]);
@@ -235,7 +235,7 @@ fn finalizers_hold_a_pod_when_its_time_is_over() {
 }
 
 #[test]
-fn time_holds_a_pod_when_its_finalizers_are_gone() {
+fn the_grace_period_keeps_a_pod_without_finalizers() {
     let mut stage = Stage::new();
     let path = pod(&mut stage, "n", &["a/b"]);
     stage.ok("DELETE", &path, json!({"gracePeriodSeconds": 5}));
@@ -246,7 +246,7 @@ fn time_holds_a_pod_when_its_finalizers_are_gone() {
 }
 
 #[test]
-fn less_than_no_time_is_a_second_today() {
+fn a_negative_grace_period_is_one_second_in_later_releases() {
     for (release, grace, there) in [(Release::V1_20, -1, false), (Release::V1_36, 1, true)] {
         let mut stage = Stage::of(release);
         let path = pod(&mut stage, "n", &[]);
@@ -285,7 +285,7 @@ fn a_collection_is_deleted_one_by_one() {
 }
 
 #[test]
-fn the_generation_after_the_greatest_is_the_least() {
+fn the_generation_overflows_to_the_least_number() {
     let mut stage = Stage::new();
     stage.map(json!({"name": "a", "generation": i64::MAX, "finalizers": ["a.b/c"]}));
     let kept = stage.ok("DELETE", &path("a"), json!({}));

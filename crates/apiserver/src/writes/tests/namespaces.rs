@@ -58,7 +58,7 @@ fn a_namespace_terminates_and_stays_until_it_is_finalized() {
 }
 
 #[test]
-fn the_last_finalizer_of_either_kind_lets_a_namespace_go() {
+fn a_namespace_is_removed_with_the_last_finalizer_of_either_kind() {
     let mut stage = Stage::new();
     let path = namespace(&mut stage, &json!({"name": "n", "finalizers": ["a.b/c"]}));
     stage.ok("DELETE", &path, Value::Null);
@@ -70,7 +70,7 @@ fn the_last_finalizer_of_either_kind_lets_a_namespace_go() {
 }
 
 #[test]
-fn a_namespace_that_nothing_holds_needs_a_second_delete() {
+fn a_namespace_without_finalizers_needs_a_second_delete() {
     let mut stage = Stage::new();
     let path = namespace(&mut stage, &json!({"name": "n"}));
     let finalized = stage.ok("PUT", &format!("{path}/finalize"), json!({"metadata": {"name": "n"}}));
@@ -115,7 +115,7 @@ fn preconditions_of_a_namespace() {
 }
 
 #[test]
-fn some_namespaces_stay_for_ever() {
+fn some_namespaces_cannot_be_deleted() {
     let mut stage = Stage::new();
     stage.send("DELETE", &format!("{NAMESPACES}/default"), Value::Null).refused(
         403,
@@ -152,7 +152,7 @@ fn a_definition_is_cleaned_up_whatever_the_policy() {
 }
 
 #[test]
-fn what_a_vanished_namespace_has_left_cannot_be_changed_but_deleted() {
+fn objects_of_a_removed_namespace_can_only_be_deleted() {
     let mut stage = Stage::new();
     let path = namespace(&mut stage, &json!({"name": "n"}));
     let map = format!("{path}/configmaps/c");

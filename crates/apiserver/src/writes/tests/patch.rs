@@ -7,7 +7,7 @@ fn path(name: &str) -> String {
 }
 
 #[test]
-fn each_language_changes_the_object() {
+fn each_patch_format_changes_the_object() {
     let mut stage = Stage::new();
     stage.map(json!({"name": "a", "labels": {"a": "b"}, "finalizers": ["a/1", "a/2"]}));
     let operations = json!([
@@ -36,7 +36,7 @@ fn a_patch_that_changes_nothing_is_no_change() {
 }
 
 #[test]
-fn other_languages_are_not_understood() {
+fn other_patch_formats_are_not_supported() {
     let mut stage = Stage::with_custom_types();
     stage.map(json!({"name": "a"}));
     stage.ok("POST", FOOS, json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "a"}}));
@@ -53,7 +53,7 @@ fn other_languages_are_not_understood() {
 }
 
 #[test]
-fn server_side_apply_is_refused_and_not_said_to_be_accepted() {
+fn server_side_apply_is_rejected_and_not_listed_as_supported() {
     let mut stage = Stage::with_custom_types();
     for path in [path("a"), format!("{FOOS}/a")] {
         let mut request = call("PATCH", &path, Some(json!({})));
@@ -66,7 +66,7 @@ fn server_side_apply_is_refused_and_not_said_to_be_accepted() {
 }
 
 #[test]
-fn a_json_patch_that_asks_for_too_much_is_told_so() {
+fn a_json_patch_beyond_the_limits_is_rejected() {
     let mut stage = Stage::new();
     stage.map(json!({"name": "a"}));
     let many = vec![json!({"op": "test", "path": "/none", "value": null}); 10_001];
@@ -101,7 +101,7 @@ fn uid_and_version_in_a_patch_are_preconditions() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn an_inapplicable_patch_is_rejected() {
     let mut stage = Stage::new();
     stage.map(json!({"name": "a"}));
     let rejected = "the server rejected our request due to an error in our request";
@@ -176,7 +176,7 @@ fn an_answer_can_be_metadata_only() {
 }
 
 #[test]
-fn one_object_has_the_version_of_each_path() {
+fn an_object_has_the_version_of_the_path() {
     let mut stage = Stage::new();
     let old = "/apis/extensions/v1beta1/namespaces/t/ingresses";
     let created = stage.ok("POST", old, json!({"metadata": {"name": "i"}}));

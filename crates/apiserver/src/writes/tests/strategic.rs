@@ -136,7 +136,7 @@ fn what_cannot_be_merged() {
 }
 
 #[test]
-fn directives_about_what_is_not_there_were_content_once() {
+fn old_releases_treat_directives_about_absent_fields_as_content() {
     let patch = json!({
         "ownerReferences": [{"$patch": "delete", "uid": "zz"}], "labels": {"q": null},
         "$deleteFromPrimitiveList/finalizers": ["a/b"],
@@ -168,7 +168,7 @@ fn containers_are_merged_by_name_and_other_lists_replaced() {
 proptest! {
     /// Without duplicates, a list of owner references is a map by uid.
     #[test]
-    fn merging_is_what_a_map_would_do(
+    fn merging_agrees_with_a_map(
         before in prop::collection::btree_map("[a-f]", any::<bool>(), 0..6),
         puts in prop::collection::btree_map("[a-f]", any::<bool>(), 0..4),
         gone in prop::collection::btree_set("[a-f]", 0..4),

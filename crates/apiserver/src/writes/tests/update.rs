@@ -7,7 +7,7 @@ fn path(name: &str) -> String {
 }
 
 #[test]
-fn an_update_replaces_all_but_what_the_server_keeps() {
+fn an_update_replaces_everything_except_server_fields() {
     let mut stage = Stage::new();
     let old = stage.map(json!({"name": "a", "labels": {"a": "b"}, "finalizers": ["a/b"]}));
     let body =
@@ -27,7 +27,7 @@ fn an_update_replaces_all_but_what_the_server_keeps() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn an_invalid_update_is_rejected() {
     let mut stage = Stage::new();
     let uid = stage.map(json!({"name": "d"})).metadata()["uid"].as_str().unwrap().to_owned();
     let precondition = |name: &str, found: &str| {
@@ -73,7 +73,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn what_is_wrong_is_said_twice() {
+fn each_error_is_reported_twice() {
     let mut stage = Stage::new();
     stage.map(json!({"name": "d"}));
     for (metadata, fields) in [
@@ -93,7 +93,7 @@ fn what_is_wrong_is_said_twice() {
 }
 
 #[test]
-fn some_types_must_be_told_the_version() {
+fn some_types_require_a_version() {
     let mut stage = Stage::with_custom_types();
     let foo = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "a"}});
     let mut created = stage.ok("POST", FOOS, foo.clone()).body;
@@ -118,7 +118,7 @@ fn some_types_are_created_by_an_update() {
 }
 
 #[test]
-fn a_status_is_written_through_its_own_path_only() {
+fn a_status_is_written_through_its_path_only() {
     let mut stage = Stage::with_custom_types();
     let bars = "/apis/x.io/v1/namespaces/t/bars";
     let bar = json!({"apiVersion": "x.io/v1", "kind": "Bar", "metadata": {"name": "a"}, "spec": {"a": 1}});
@@ -135,7 +135,7 @@ fn a_status_is_written_through_its_own_path_only() {
 }
 
 #[test]
-fn what_the_status_path_of_built_in_types_lets_through() {
+fn the_status_path_of_built_in_types_changes_some_metadata() {
     let mut stage = Stage::new();
     let deployments = "/apis/apps/v1/namespaces/t/deployments";
     stage.ok("POST", deployments, json!({"metadata": {"name": "d"}, "spec": {"replicas": 1}}));
@@ -156,7 +156,7 @@ fn what_the_status_path_of_built_in_types_lets_through() {
 }
 
 #[test]
-fn generations_count_what_is_asked_for() {
+fn generations_count_changes_of_the_desired_state() {
     let mut stage = Stage::new();
     let deployments = "/apis/apps/v1/namespaces/t/deployments";
     let generation = |answered: &Answered| answered.metadata()["generation"].as_i64();
@@ -178,7 +178,7 @@ fn generations_count_what_is_asked_for() {
 }
 
 #[test]
-fn an_object_goes_with_its_last_finalizer() {
+fn an_object_is_removed_with_its_last_finalizer() {
     let mut stage = Stage::new();
     stage.map(json!({"name": "a", "finalizers": ["a/b", "c/d"]}));
     stage.ok("DELETE", &path("a"), Value::Null);
@@ -210,7 +210,7 @@ fn an_object_goes_with_its_last_finalizer() {
 }
 
 #[test]
-fn what_a_custom_type_has_not_got_is_not_found_as_if_the_object_were_not_there() {
+fn a_missing_subresource_of_a_custom_type_is_a_404() {
     let mut stage = Stage::with_custom_types();
     stage.ok("POST", FOOS, json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "a"}}));
     for (method, below) in [("GET", "status"), ("PUT", "status"), ("GET", "scale"), ("DELETE", "gizmo")] {
@@ -224,7 +224,7 @@ fn what_a_custom_type_has_not_got_is_not_found_as_if_the_object_were_not_there()
 }
 
 #[test]
-fn an_update_that_creates_may_have_any_version_but_one_that_is_none() {
+fn an_update_that_creates_accepts_any_well_formed_version() {
     let mut stage = Stage::new();
     let path = |name: &str| format!("/api/v1/namespaces/t/endpoints/{name}");
     let body = |name: &str, version: &str| json!({"metadata": {"name": name, "resourceVersion": version}});
