@@ -1,4 +1,4 @@
-//! The collector: the real binary, as a child process.
+//! The collector: its binary as a child process.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -25,16 +25,16 @@ mod idle;
 mod onlooker;
 mod process;
 
-/// How often a condition is looked at.
+/// The interval between checks of a condition.
 const POLL: Duration = Duration::from_millis(20);
-/// How long anything may take before the test fails.
+/// The time limit of each wait.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The variable that says what the graph runs on.
+/// The environment variable that selects the threads of the graph.
 pub const GRAPH_THREADS: &str = "KUBE_GC__GRAPH__THREADS";
-/// How much of the log a failure shows.
+/// How many lines of the log a failure prints.
 const TAIL: usize = 80;
 
-/// How the collector is started.
+/// The options of a collector.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The text of a configuration file.
@@ -43,22 +43,22 @@ pub struct Options {
     pub args: Vec<String>,
     /// Further environment variables.
     pub env: Vec<(String, String)>,
-    /// Whether it is to agree in everything with the collector that it looks on at.
+    /// Whether it only observes another collector, and must agree with it.
     pub looks_on: bool,
 }
 
 impl Options {
-    /// With the text of a configuration file.
+    /// Options with a configuration file.
     pub fn config(text: impl Into<String>) -> Self {
         Self { config: Some(text.into()), ..Self::default() }
     }
 
-    /// With an environment variable.
+    /// Adds an environment variable.
     pub fn env(name: &str, value: &str) -> Self {
         Self { env: vec![(name.to_owned(), value.to_owned())], ..Self::default() }
     }
 
-    /// With one more argument of `kube-gc run`.
+    /// Adds an argument of `kube-gc run`.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
         self.args.push(arg.into());
@@ -66,9 +66,8 @@ impl Options {
     }
 }
 
-/// A running collector. Dropping kills it; and unless it was
-/// [stopped](Self::stop) or [killed](Self::kill) by the test, the end of its
-/// log is printed then, for the test has failed somewhere.
+/// A running collector. Dropping it kills it. Unless the test [stopped](Self::stop) or
+/// [killed](Self::kill) it, the end of its log is printed, because the test has failed.
 #[derive(Debug)]
 pub struct Collector {
     pid: u32,
@@ -81,16 +80,16 @@ pub struct Collector {
     _needs: Option<Needs>,
 }
 
-/// What has to be there as long as a collector runs: its files.
+/// The files that must exist as long as a collector runs.
 pub type Needs = Box<dyn Any + Send + Sync>;
 
-/// What the reader thread made of standard error.
+/// The log, as read from standard error by a thread.
 #[derive(Debug, Default)]
 struct Log {
     lines: Vec<String>,
     health: Option<String>,
     debug: Option<String>,
-    /// Standard error is closed: the process is about to end or has ended.
+    /// Whether standard error is closed, because the process has ended or is about to.
     closed: bool,
 }
 
@@ -122,7 +121,7 @@ impl Log {
     }
 }
 
-/// An answer of one of the collector's listeners.
+/// An answer of a listener of the collector.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// The HTTP status.
@@ -139,16 +138,16 @@ impl Response {
 }
 
 impl Collector {
-    /// Starts one on a control plane, and returns when both its listeners are
-    /// bound. On the embedded server its graph has threads of its own, on a real one it
-    /// has not, whatever machine this is: what is tested on both is tested with both.
+    /// Starts a collector on a control plane, and returns when both its listeners are bound. On the
+    /// embedded server its graph has its own threads, on a real one it has none, independent of the
+    /// machine: scenarios that run on both test both.
     pub async fn start(plane: &ControlPlane, mut options: Options) -> Result<Self> {
         let threads = if plane.embedded().is_some() { "own" } else { "shared" };
         options.env.insert(0, (GRAPH_THREADS.to_owned(), threads.to_owned()));
         Self::start_with(plane.kubeconfig(), options).await
     }
 
-    /// Starts one with any kubeconfig.
+    /// Starts a collector with any kubeconfig.
     pub async fn start_with(kubeconfig: &Path, options: Options) -> Result<Self> {
         ensure!(!deployment::runs_the_collector(), "here it runs in its pod");
         let mut command = Command::new(target::binary());
@@ -169,8 +168,7 @@ impl Collector {
         Ok(collector)
     }
 
-    /// Starts one by a command that becomes it, whose log is JSON and whose listeners
-    /// are on loopback.
+    /// Starts a collector by a command that executes it, with JSON logs and listeners on loopback.
     pub async fn spawn(mut command: Command, needs: Option<Needs>) -> Result<Self> {
         let mut child = command
             .stdin(Stdio::null())
@@ -188,8 +186,8 @@ impl Collector {
             sender.send_modify(|log| log.closed = true);
         });
 
-        // Built before its addresses are known, so that it is killed, and its
-        // log printed, if they never come.
+        // Built before its addresses are known, so that it is killed, and its log printed, if they
+        // never appear.
         let pid = child.id();
         let mut collector = Self {
             pid,
@@ -219,7 +217,7 @@ impl Collector {
         Ok(collector)
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -234,31 +232,31 @@ impl Collector {
         &self.debug
     }
 
-    /// GET from the listener for probes and metrics.
+    /// Sends a GET to the listener for probes and metrics.
     pub async fn get(&self, path: &str) -> Result<Response> {
         get(&self.health, path).await
     }
 
-    /// GET from the listener for the debug API.
+    /// Sends a GET to the listener for the debug API.
     pub async fn get_debug(&self, path: &str) -> Result<Response> {
         get(&self.debug, path).await
     }
 
-    /// Waits until it calls itself ready.
+    /// Waits until it reports to be ready.
     pub async fn ready(&self) -> Result<()> {
         self.poll_until_ok(&self.health, "/readyz", DEADLINE).await.context("the collector is not ready")?;
         Ok(())
     }
 
-    /// The metrics: the value of each series, by its name with its labels as
-    /// they are written, for example `kube_gc_requests_total{verb="delete"}`.
+    /// The metrics: the value of each series, by its name with its labels as written, for example
+    /// `kube_gc_requests_total{verb="delete"}`.
     pub async fn metrics(&self) -> Result<BTreeMap<String, f64>> {
         let answer = self.get("/metrics").await?;
         ensure!(answer.status == 200, "/metrics: {} {}", answer.status, answer.body);
         Ok(parse_metrics(&answer.body))
     }
 
-    /// The sum of all series of one metric.
+    /// The sum of all series of a metric.
     pub async fn metric(&self, name: &str) -> Result<f64> {
         let metrics = self.metrics().await?;
         Ok(metrics
@@ -268,12 +266,12 @@ impl Collector {
             .sum())
     }
 
-    /// The lines of its log so far that contain a text.
+    /// The lines of the log so far that contain a text.
     pub fn logged(&self, text: &str) -> Vec<String> {
         self.log.borrow().lines.iter().filter(|line| line.contains(text)).cloned().collect()
     }
 
-    /// Waits until its log has a line that contains a text.
+    /// Waits until the log has a line that contains a text.
     pub async fn log_line(&self, text: &str) -> Result<String> {
         let mut log = self.log.clone();
         let find = |log: &Log| log.lines.iter().find(|line| line.contains(text)).cloned();
@@ -312,7 +310,7 @@ impl Drop for Collector {
         }
         let _ = self.child().kill();
         let _ = self.child().wait();
-        // What it wrote last may still be on its way through the pipe.
+        // The last lines may still be in the pipe.
         let deadline = std::time::Instant::now() + Duration::from_secs(1);
         while !self.log.borrow().closed && std::time::Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
@@ -321,8 +319,7 @@ impl Drop for Collector {
     }
 }
 
-/// GET by HTTP/1.0: an answer is all there is until the connection closes, and
-/// never in chunks, so this is a whole client.
+/// A minimal client: an answer by HTTP/1.0 is never chunked and ends when the connection closes.
 async fn get(address: &str, path: &str) -> Result<Response> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -356,8 +353,8 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
-/// Reads the Prometheus text format. A label's value may contain blanks, so
-/// the value is what follows the last one.
+/// Parses the Prometheus text format. Label values may contain spaces, so the value follows the
+/// last space.
 pub fn parse_metrics(text: &str) -> BTreeMap<String, f64> {
     text.lines()
         .filter(|line| !line.starts_with('#'))

@@ -1,5 +1,4 @@
-//! The garbage collector of Kubernetes itself: kube-controller-manager with nothing else
-//! in it.
+//! Kubernetes' own garbage collector: kube-controller-manager with no other controller.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,37 +15,37 @@ use super::control_plane::ControlPlane;
 use crate::environment::{self, Environment};
 use crate::target;
 
-/// Whether it is the one that collects in this scenario, and ours looks on.
+/// Whether it collects in this scenario, while our collector observes.
 pub fn collects() -> bool {
     environment::current() == Environment::Beside
 }
 
-/// What it does not master, in release 1.20.
+/// Known defects of it in release 1.20.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weakness {
-    /// Objects that block each other in a ring and are all deleted in the foreground: it
-    /// unblocks what it deletes itself, and here that is none of them. They wait for ever.
+    /// A cycle of objects that block each other and are all deleted in the foreground. It only
+    /// unblocks objects that it deletes itself, which none of these are. They wait forever.
     RingInForeground,
-    /// An object that blocks itself and is deleted in the foreground: likewise.
+    /// The same with an object that blocks itself.
     BlocksItself,
-    /// A type that cannot be listed: once it has found the type, it collects nothing at all
-    /// until it can be.
+    /// A type that cannot be listed: when it has discovered the type, it collects nothing at all
+    /// until the type can be listed.
     UnlistableType,
     /// Dependents that it has not seen when it orphans the others: it deletes them
-    /// (kubernetes#26120). Whether there are any is a matter of luck.
+    /// (kubernetes#26120). Whether there are any depends on timing.
     LateDependents,
-    /// A foreground deletion while it orphans, or right after the orphan deletion was told:
-    /// what it has heard of it finishes, and everybody is released. A dependent that it is
-    /// looking at for the second deletion it may delete although it has just released it,
-    /// because its DELETE is bound to nothing but the uid.
+    /// A foreground deletion during or right after an orphan deletion: it completes the deletion
+    /// that it knows of, and releases all dependents. It may also delete a dependent that it
+    /// evaluates for the second deletion after it has released it, because its DELETE is bound only
+    /// to the uid.
     ForegroundWhileOrphaning,
-    /// An orphan deletion right after a foreground deletion: what it has begun to look at for the
-    /// first it may delete after it has orphaned it for the second, since it finds the owner gone
-    /// and its DELETE is bound to nothing but the uid. Whether it does is a matter of luck.
+    /// An orphan deletion right after a foreground deletion: it may delete a dependent that it
+    /// evaluates for the first deletion after it has orphaned it for the second, because it finds
+    /// the owner gone and its DELETE is bound only to the uid. Whether it does depends on timing.
     OrphanWhileDeleting,
 }
 
-/// Whether a scenario has to do without this, because the one that collects fails at it.
+/// Whether a scenario must skip this, because the collector in use has the defect.
 pub fn fails_at(weakness: Weakness) -> bool {
     match weakness {
         Weakness::RingInForeground
@@ -58,16 +57,16 @@ pub fn fails_at(weakness: Weakness) -> bool {
     }
 }
 
-/// Ends it with the standard input, so that it never outlives the test, however that ends.
+/// Ends it with the standard input, so that it never outlives the test.
 const RUN: &str = r#"pid=$1; shift; "$@" </dev/null & echo $! >"$pid"; read -r _; kill -s KILL $!"#;
-/// What it says when it begins to collect.
+/// The log line at the start of collection.
 const BEGUN: &str = "all resource monitors have synced";
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// One that tests share.
+/// An instance that tests share.
 type Shared = OnceLock<Result<ControllerManager, String>>;
 
-/// A running one. It ends with this value, and also with this process.
+/// A running instance. It ends when this is dropped, and also when this process ends.
 #[derive(Debug)]
 pub struct ControllerManager {
     child: Child,
@@ -75,7 +74,7 @@ pub struct ControllerManager {
 }
 
 impl ControllerManager {
-    /// Starts one on a real control plane, and returns when it collects.
+    /// Starts an instance on a real control plane, and returns when it collects.
     pub fn start(plane: &ControlPlane) -> Result<Self> {
         let name = "kube-controller-manager";
         let directory = tempfile::Builder::new().prefix("kube-gc-manager-").tempdir()?;
@@ -87,8 +86,8 @@ impl ControllerManager {
             .arg("--kubeconfig")
             .arg(plane.kubeconfig())
             .args(["--controllers=garbagecollector", "--leader-elect=false", "--port=0", "--secure-port=0"])
-            // By default it sends 20 requests a second; without a limit it would be over with
-            // a thousand objects before anybody could come in between.
+            // By default it sends 20 requests a second. Without a limit, it would finish a thousand
+            // objects before a scenario can intervene.
             .args(["--kube-api-qps=250", "--kube-api-burst=50", "--v=2"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -108,12 +107,12 @@ impl ControllerManager {
         Ok(manager)
     }
 
-    /// The one that collects on a plane for all scenarios, started by the first
-    /// that asks.
+    /// The instance that collects on a control plane for all scenarios, started by the first
+    /// caller.
     pub fn on(plane: &ControlPlane) -> Result<&'static Self> {
         static ALL: Mutex<BTreeMap<String, &'static Shared>> = Mutex::new(BTreeMap::new());
         let shared = {
-            // A panic of another test says nothing about what the lock guards.
+            // The guarded value is consistent even after a panic of another test.
             let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
             *all.entry(plane.info().url.clone()).or_insert_with(|| Box::leak(Box::default()))
         };
@@ -121,7 +120,7 @@ impl ControllerManager {
         shared.as_ref().map_err(|error| anyhow!("{error}"))
     }
 
-    /// Makes it do nothing, until the guard is dropped.
+    /// Suspends it until the guard is dropped.
     pub fn freeze(&self) -> Result<Frozen<'_>> {
         self.signal("STOP")?;
         Ok(Frozen(self))
@@ -129,20 +128,20 @@ impl ControllerManager {
 
     fn signal(&self, name: &str) -> Result<()> {
         let pid = std::fs::read_to_string(self.directory.path().join("pid"))?;
-        // The shell's own `kill`: neither unsafe code nor a crate for it.
+        // The `kill` of the shell needs neither unsafe code nor a crate.
         let status =
             Command::new("sh").args(["-c", r#"kill -s "$1" "$2""#, "sh", name, pid.trim()]).status()?;
         ensure!(status.success(), "cannot send SIG{name} to kube-controller-manager");
         Ok(())
     }
 
-    /// What it has logged.
+    /// Its log.
     pub fn log(&self) -> Result<String> {
         Ok(std::fs::read_to_string(self.directory.path().join("log"))?)
     }
 }
 
-/// It does nothing as long as this lives.
+/// Keeps the controller manager suspended until this is dropped.
 #[derive(Debug)]
 pub struct Frozen<'a>(&'a ControllerManager);
 
@@ -161,7 +160,7 @@ impl Drop for ControllerManager {
     }
 }
 
-/// The directory with what the test control plane has, and these components.
+/// The directory with the binaries of the test control plane and these components.
 pub fn binaries(components: &[&str]) -> Result<PathBuf> {
     let ensure = target::repository().join("tests/control-plane/ensure.sh");
     let output = Command::new(&ensure).args(components).output()?;

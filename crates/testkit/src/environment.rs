@@ -1,26 +1,26 @@
-//! What a scenario runs against.
+//! The environment of a scenario.
 
 use std::cell::RefCell;
 use std::fmt::{self, Display};
 
 use kube_gc_apiserver::Release;
 
-/// What a scenario runs against.
+/// The environment of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Environment {
-    /// A real API server. The collector is a process that a kubeconfig leads there.
+    /// A real API server. The collector is a process with a kubeconfig.
     Real,
-    /// The embedded API server, as one of its releases. The collector is the same.
+    /// The embedded API server, which emulates a release. The collector is the same process.
     Embedded(Release),
     /// A real API server on which the manifests of `deploy/` run the collector.
     Deployed,
-    /// A real API server on which kube-controller-manager collects and the collector is a dry
-    /// run.
+    /// A real API server on which kube-controller-manager collects, while the collector observes in
+    /// a dry run.
     Beside,
 }
 
 impl Environment {
-    /// The first part of its scenarios' names.
+    /// The first part of the names of its scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Real => "real",
@@ -37,8 +37,7 @@ impl Display for Environment {
     }
 }
 
-/// The scenario that this thread runs. Tests of binaries without the [harness](crate::harness)
-/// have none.
+/// The scenario of this thread. Tests without the [harness](crate::harness) have none.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub scenario: String,
@@ -51,7 +50,7 @@ thread_local! {
     static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
-/// Says which scenario this thread runs from now on.
+/// Sets the scenario of this thread.
 pub(crate) fn enter(running: Running) {
     RUNNING.set(Some(running));
 }

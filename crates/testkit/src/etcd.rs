@@ -1,4 +1,4 @@
-//! Writing past the API server.
+//! Direct access to etcd.
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::ByteString;
@@ -9,8 +9,8 @@ use tokio::net::TcpStream;
 use super::cluster::Obj;
 use super::control_plane::ControlPlane;
 
-/// Forgets all history up to now: nobody can watch from an earlier version any
-/// more, unless the API server itself remembers it.
+/// Compacts the history, so that no watch can start from an earlier version, unless the API server
+/// has it in its cache.
 pub async fn compact(plane: &ControlPlane) -> Result<()> {
     let revision = revision(plane).await?.to_string();
     post(plane, "/v3/kv/compaction", &json!({ "revision": revision, "physical": true })).await?;
@@ -24,7 +24,7 @@ pub async fn revision(plane: &ControlPlane) -> Result<u64> {
     Ok(revision.parse()?)
 }
 
-/// Writes what no API server reads until the revision is above this one.
+/// Writes keys that no API server reads until the revision is greater than this one.
 pub async fn raise(plane: &ControlPlane, above: u64) -> Result<()> {
     let key = base64(b"/junk")?;
     while revision(plane).await? <= above {
@@ -36,8 +36,8 @@ pub async fn raise(plane: &ControlPlane, above: u64) -> Result<()> {
     Ok(())
 }
 
-/// Makes a copy of a custom resource as it is stored, under another name and
-/// with another uid, which the API server would never give.
+/// Copies a custom resource in the store, with another name and uid, which may be one that the API
+/// server would not assign.
 pub async fn copy_with_uid(plane: &ControlPlane, object: &Obj, name: &str, uid: &str) -> Result<()> {
     let mut stored = get(plane, &key(object, &object.name)).await?;
     stored["metadata"]["name"] = json!(name);
@@ -45,7 +45,7 @@ pub async fn copy_with_uid(plane: &ControlPlane, object: &Obj, name: &str, uid: 
     put(plane, &key(object, name), &stored).await
 }
 
-/// Where a custom resource is stored.
+/// The key of a custom resource.
 fn key(object: &Obj, name: &str) -> String {
     let namespace = object.namespace.as_ref().map(|namespace| format!("/{namespace}")).unwrap_or_default();
     format!("/registry/{}/{}{namespace}/{name}", object.resource.group, object.resource.plural)
@@ -68,8 +68,8 @@ fn base64(bytes: &[u8]) -> Result<Value> {
     Ok(serde_json::to_value(ByteString(bytes.to_vec()))?)
 }
 
-/// One exchange with etcd's JSON gateway; by HTTP/1.0, so that the answer ends
-/// with the connection.
+/// A request to etcd's JSON gateway, by HTTP/1.0, so that the answer ends when the connection
+/// closes.
 async fn post(plane: &ControlPlane, path: &str, body: &Value) -> Result<Value> {
     let address = plane.etcd().trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).await?;

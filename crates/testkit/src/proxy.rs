@@ -1,9 +1,8 @@
-//! A proxy between the collector and the API server, by which a test sees every
-//! request, and decides what becomes of it and when.
+//! A proxy between the collector and the API server. With it, a test sees every request, and
+//! decides what happens to it and when.
 //!
-//! The collector reaches it by plain HTTP and without credentials; it reaches
-//! the API server as a user in `system:masters`. It runs on the test's own
-//! runtime and ends with its value.
+//! The collector connects by plain HTTP without credentials. The proxy connects to the API server
+//! as a user in `system:masters`. It runs on the runtime of the test and ends when it is dropped.
 
 mod crowd;
 mod request;
@@ -45,9 +44,9 @@ pub use rules::{Held, Hold, How, Reply, Rule, WatchHold};
 pub use stream::Cut;
 use stream::Order;
 
-/// How long anything may take before the test fails.
+/// The time limit of each wait.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The headers that are passed on, in both directions.
+/// The headers that are forwarded in both directions.
 const HEADERS: [HeaderName; 5] =
     [ACCEPT, CONTENT_TYPE, http::header::USER_AGENT, http::header::WARNING, RETRY_AFTER];
 
@@ -61,13 +60,13 @@ pub struct Proxy {
     server: JoinHandle<()>,
 }
 
-/// What the proxy, its connections and the rules of the test share.
+/// The state that the proxy, its connections and the rules of the test share.
 #[derive(Clone)]
 struct Shared {
     state: Arc<Mutex<State>>,
-    /// Counts what happened, to wait for more of it.
+    /// Counts changes, so that tests can wait for them.
     changes: watch::Sender<u64>,
-    /// Whether the API server is away, as far as the collector can see.
+    /// The outage that the proxy simulates, if any.
     away: watch::Sender<Option<Away>>,
 }
 
@@ -100,14 +99,14 @@ impl State {
 }
 
 impl Shared {
-    /// Does something with the state and says that something has changed.
+    /// Changes the state and notifies waiters.
     fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         self.with_quietly(|state| (change(state), true))
     }
 
-    /// The same, if something has changed.
+    /// The same, but notifies only if something changed.
     fn with_quietly<T>(&self, change: impl FnOnce(&mut State) -> (T, bool)) -> T {
-        // A panic elsewhere says nothing about what the lock guards.
+        // The guarded value is consistent even after a panic elsewhere.
         let (result, changed) = change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
         if changed {
             self.changes.send_modify(|count| *count += 1);
@@ -128,12 +127,12 @@ impl Shared {
 }
 
 impl Proxy {
-    /// Starts one in front of a control plane.
+    /// Starts a proxy in front of a control plane.
     pub async fn start(plane: &ControlPlane) -> Result<Self> {
         let kubeconfig = Kubeconfig::read_from(plane.kubeconfig())?;
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         config.default_retry = false;
-        // Bodies are read here.
+        // The proxy reads bodies, so they must not be compressed.
         config.disable_compression = true;
         let client = Client::try_from(config)?;
 
@@ -161,41 +160,41 @@ impl Proxy {
         self.kubeconfig.path()
     }
 
-    /// A place in the record: what comes [from](Self::since) here on.
+    /// The current position in the record of requests, for [`since`](Self::since).
     pub fn mark(&self) -> usize {
         self.shared.look(|state| state.log.len())
     }
 
-    /// The requests that are meant, in the order in which they came.
+    /// The requests that match, in the order of their arrival.
     pub fn all(&self, on: &On) -> Vec<Exchange> {
         self.since(0, on)
     }
 
-    /// Those of them that came after a mark.
+    /// The matching requests after a mark.
     pub fn since(&self, mark: usize, on: &On) -> Vec<Exchange> {
         self.shared.look(|state| {
             state.log.iter().skip(mark).filter(|exchange| on.means(&exchange.request)).cloned().collect()
         })
     }
 
-    /// Waits until so many requests that are meant have been answered.
+    /// Waits until this many matching requests have been answered.
     pub async fn answered(&self, times: usize, on: &On) -> Result<()> {
         let is_answered = |exchange: &&Exchange| exchange.status.is_some() && on.means(&exchange.request);
         let what = format!("{times} answers to {on:?}");
         self.shared.until(&what, |state| state.log.iter().filter(is_answered).count() >= times).await
     }
 
-    /// Waits until a resource is being watched.
+    /// Waits until a resource is watched.
     pub async fn watching(&self, resource: &str) -> Result<()> {
         self.shared.until(&format!("a watch of {resource}"), |state| state.watching(resource) > 0).await
     }
 
-    /// The resources that are being watched.
+    /// The resources that are watched.
     pub fn watched(&self) -> BTreeSet<String> {
         self.shared.look(|state| state.streams.iter().map(|stream| stream.resource.clone()).collect())
     }
 
-    /// Ends the open watches of a resource, or of all, and returns how many.
+    /// Ends the open watches of a resource, or of all, and returns their number.
     pub fn cut(&self, resource: Option<&str>, how: Cut) -> usize {
         self.shared.with(|state| {
             let (cut, kept) = std::mem::take(&mut state.streams)
@@ -207,19 +206,19 @@ impl Proxy {
         })
     }
 
-    /// From now on every event comes twice: after each one, so many that came
-    /// last come once more, in their order. With 0 this ends.
+    /// Repeats events from now on: after each event, the last `count` events are sent again, in
+    /// order. 0 ends this.
     pub fn echo(&self, events: usize) {
         self.shared.with(|state| state.echo = events);
     }
 
-    /// From now on no bookmark passes.
+    /// Drops all bookmarks from now on.
     pub fn drop_bookmarks(&self) {
         self.shared.with(|state| state.bookmarks_dropped = true);
     }
 
-    /// Puts a bookmark into the open watches of a resource, and returns how many
-    /// those are. Only for a version up to which they have shown everything.
+    /// Sends a bookmark in the open watches of a resource, and returns their number. The watches
+    /// must have sent all events up to its version.
     pub fn bookmark(&self, api_version: &str, kind: &str, resource: &str, version: &str) -> usize {
         let line = stream::bookmark(api_version, kind, version);
         self.shared.look(|state| {
@@ -229,20 +228,20 @@ impl Proxy {
     }
 }
 
-/// How an API server is away. Whatever way it is, connections that are open break when it
-/// goes and when it comes back.
+/// Kinds of outages of the API server. In all of them, open connections break when the outage
+/// begins and when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Away {
-    /// Nobody listens.
+    /// Connections are refused.
     Refuses,
-    /// Connections are taken, and requests never answered.
+    /// Connections are accepted, and requests are never answered.
     Hangs,
     /// Every request is answered with 503.
     Unavailable,
 }
 
 impl Proxy {
-    /// From now on the API server is away, or back.
+    /// Starts or ends an outage.
     pub fn away(&self, how: Option<Away>) {
         self.shared.away.send_replace(how);
     }
@@ -258,7 +257,7 @@ async fn serve(listener: TcpListener, shared: Shared, client: Client) {
     let Ok(address) = listener.local_addr() else { return };
     let mut listener = Some(listener);
     let mut away = shared.away.subscribe();
-    // Ends with this future.
+    // Dropped with this future.
     let mut connections = JoinSet::new();
     loop {
         let accepting = async {
@@ -280,7 +279,7 @@ async fn serve(listener: TcpListener, shared: Shared, client: Client) {
                 let Ok((stream, _)) = accepted else { continue };
                 let (shared, client) = (shared.clone(), client.clone());
                 let service = service_fn(move |request| answer(shared.clone(), client.clone(), request));
-                // A connection that ends in the middle is the collector's business, or ours.
+                // Broken connections are expected.
                 connections.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
             }
             Some(_) = connections.join_next() => {}
@@ -380,7 +379,7 @@ fn passed_on(headers: &HeaderMap) -> HeaderMap {
     HEADERS.iter().filter_map(|name| Some((name.clone(), headers.get(name)?.clone()))).collect()
 }
 
-/// Has the server answer in what can be edited here, as one does that knows no protobuf.
+/// Requests JSON, which the proxy can edit, like a client without protobuf.
 fn speak_json(headers: &mut HeaderMap) {
     let Some(accept) = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()) else { return };
     let known: Vec<&str> = accept.split(',').filter(|media| !media.contains("protobuf")).collect();
@@ -389,14 +388,14 @@ fn speak_json(headers: &mut HeaderMap) {
     }
 }
 
-/// What a rule says about a request.
+/// The result of applying the rules to a request.
 enum Met {
     How(How),
     Held(oneshot::Receiver<Option<How>>),
 }
 
 impl State {
-    /// The first rule that means a request takes it.
+    /// The first matching rule applies.
     fn rule_for(&mut self, request: &Request) -> Option<Met> {
         let rule = self.rules.iter_mut().find(|rule| rule.left != Some(0) && rule.on.means(request))?;
         rule.left = rule.left.map(|left| left - 1);
@@ -405,7 +404,7 @@ impl State {
             rules::Do::How(how) => Met::How(how.clone()),
             rules::Do::Hold(sender) => {
                 let (verdict, held) = oneshot::channel();
-                // Without a receiver it is dropped, and passes.
+                // Without a receiver, the request is forwarded.
                 let _ = sender.send(Held { request: request.clone(), verdict });
                 Met::Held(held)
             }

@@ -1,4 +1,4 @@
-//! The test binary that this is, and what it runs.
+//! Paths of the test binary's environment.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub fn repository() -> &'static Path {
     })
 }
 
-/// The collector's binary: cargo builds it beside the directory of the test binaries.
+/// The binary of the collector. cargo builds it next to the directory of the test binaries.
 pub fn binary() -> PathBuf {
     let test = env::current_exe().expect("a process knows its own binary");
     let profile = test.ancestors().nth(2).expect("test binaries lie in <profile>/deps");

@@ -1,9 +1,9 @@
-//! What the API server counts.
+//! The request counts of the API server.
 
 use super::*;
 
 impl Cluster {
-    /// How many requests the API server has answered so far.
+    /// The requests that the API server has answered so far.
     pub async fn request_counts(&self) -> Result<RequestCounts> {
         let request = http::Request::get("/metrics").body(Vec::new())?;
         let metrics = self.client.request_text(request).await?;
@@ -20,7 +20,7 @@ impl Cluster {
                 None | Some("") => plural.to_owned(),
                 Some(group) => format!("{plural}.{group}"),
             };
-            // A count; far below what a float holds exactly.
+            // Counts are small enough for a float to be exact.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let value = value as u64;
             *counts.entry((verb.to_owned(), resource)).or_default() += value;
@@ -30,7 +30,7 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// How many watches of a group's types are open.
+    /// The number of open watches of a group's types.
     pub async fn watches_of(&self, group: &str) -> Result<f64> {
         let request = http::Request::get("/metrics").body(Vec::new())?;
         let metrics = parse_metrics(&self.client.request_text(request).await?);
@@ -44,25 +44,25 @@ impl Cluster {
     }
 }
 
-/// The API server's own count of the requests it has answered.
+/// The API server's own count of requests.
 #[derive(Clone, Debug, Default)]
 pub struct RequestCounts {
     counts: BTreeMap<(String, String), u64>,
 }
 
 impl RequestCounts {
-    /// The requests with a verb, `DELETE` or `LIST`, for a resource,
+    /// The number of requests with a verb, such as `DELETE` or `LIST`, for a resource, such as
     /// `configmaps` or `widgets.example.com`.
     pub fn get(&self, verb: &str, resource: &str) -> u64 {
         self.counts.get(&(verb.to_owned(), resource.to_owned())).copied().unwrap_or_default()
     }
 
-    /// The requests with a verb for any resource.
+    /// The number of requests with a verb for any resource.
     pub fn verb(&self, verb: &str) -> u64 {
         self.counts.iter().filter(|((found, _), _)| found == verb).map(|(_, count)| count).sum()
     }
 
-    /// The requests that may have written something.
+    /// The number of requests that may have written.
     pub fn writes(&self) -> u64 {
         ["POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"]
             .iter()
@@ -70,7 +70,7 @@ impl RequestCounts {
             .sum()
     }
 
-    /// What has come since an earlier count.
+    /// The requests since an earlier count.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let counts = self.counts.iter().map(|(key, count)| {

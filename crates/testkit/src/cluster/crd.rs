@@ -1,20 +1,19 @@
-//! Custom resources: defined, served, removed.
+//! Custom resources: definition, serving, removal.
 
 use super::*;
 
 impl Cluster {
-    /// Creates a CRD, `widgets.example.com` for example, and waits until all
-    /// its versions are served. The first one is the one that is stored.
+    /// Creates a CRD such as `widgets.example.com` and waits until all its versions are served. The
+    /// first version is the storage version.
     ///
-    /// A CRD of that name that an earlier scenario left behind is removed
-    /// first, with its objects.
+    /// Removes a CRD of that name of an earlier scenario first, with its objects.
     pub async fn crd(&self, name: &str, scope: Scope, versions: &[&str]) -> Result<Crd> {
         let crd = self.define(name, scope, versions).await?;
         crd.served().await?;
         Ok(crd)
     }
 
-    /// Like [`crd`](Self::crd), without waiting until it is served.
+    /// Like [`crd`](Self::crd), without waiting until the type is served.
     pub async fn define(&self, name: &str, scope: Scope, versions: &[&str]) -> Result<Crd> {
         let (plural, group) = name.split_once('.').with_context(|| format!("no name of a CRD: {name}"))?;
         let singular = plural.strip_suffix('s').unwrap_or(plural);
@@ -57,9 +56,9 @@ impl Cluster {
         Ok(crd)
     }
 
-    /// Removes all CRDs that earlier scenarios left behind, with their
-    /// objects. (A CRD is not removed by dropping its [`Crd`]: that would
-    /// have to wait for the API server in the middle of a failing test.)
+    /// Removes all CRDs of earlier scenarios with their objects. (Dropping a [`Crd`] does not
+    /// remove it, because that would have to wait for the API server in the middle of a failing
+    /// test.)
     pub async fn remove_leftover_crds(&self) -> Result<()> {
         let definition = ApiResource::erase::<CustomResourceDefinition>(&());
         for found in self.list(&definition, None).await? {
@@ -93,12 +92,12 @@ pub struct Crd {
 }
 
 impl Crd {
-    /// The resource in the version that is stored.
+    /// The resource in its storage version.
     pub fn resource(&self) -> &ApiResource {
         &self.resources[0]
     }
 
-    /// The resource in another of its versions.
+    /// The resource in another version.
     pub fn resource_at(&self, version: &str) -> ApiResource {
         let gvk = GroupVersionKind::gvk(&self.resource().group, version, &self.resource().kind);
         ApiResource::from_gvk_with_plural(&gvk, &self.resource().plural)
@@ -109,7 +108,7 @@ impl Crd {
         &self.definition
     }
 
-    /// Waits until every version is in discovery and answers.
+    /// Waits until every version is in discovery and is served.
     pub async fn served(&self) -> Result<()> {
         for resource in &self.resources {
             let group_version = format!("/apis/{}", resource.api_version);
@@ -127,7 +126,7 @@ impl Crd {
         Ok(())
     }
 
-    /// Deletes the CRD and returns when it is gone and no longer served.
+    /// Deletes the CRD, and waits until it is gone and no longer served.
     pub async fn remove(&self) -> Result<()> {
         self.undefine().await?;
         self.removed().await
@@ -141,7 +140,7 @@ impl Crd {
         }
     }
 
-    /// Waits until it is gone and no longer served.
+    /// Waits until the CRD is gone and no longer served.
     pub async fn removed(&self) -> Result<()> {
         self.cluster.forget(self.resource());
         poll(&format!("{} to go", self.definition.name), async || {
@@ -158,11 +157,11 @@ impl Crd {
         .await
     }
 
-    /// Removes it even if objects of it have finalizers.
+    /// Removes the CRD even if its objects have finalizers.
     async fn remove_with_objects(&self) -> Result<()> {
         self.undefine().await?;
         if let Some(resource) = self.resources.first() {
-            // Not listed any more once the last one is gone.
+            // The type is no longer served when the last object is gone.
             for object in self.cluster.list(resource, None).await.unwrap_or_default() {
                 let no_finalizers = json!({ "metadata": { "finalizers": null } });
                 match self.cluster.send("PATCH", &object.path(), MERGE_PATCH, Some(&no_finalizers)).await {

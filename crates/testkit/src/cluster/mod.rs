@@ -1,7 +1,7 @@
-//! A client to write scenarios with.
+//! The client of scenarios.
 //!
-//! Everything is sent and kept as raw JSON, so that objects may have owner
-//! references of any shape, wrong ones included.
+//! Objects are raw JSON, so that they can have owner references of any shape, including invalid
+//! ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,21 +30,21 @@ pub use counts::RequestCounts;
 pub use crd::Crd;
 pub use object::{Builder, Ns, Obj, create_all};
 
-/// How often a condition is looked at.
+/// The interval between checks of a condition.
 const POLL: Duration = Duration::from_millis(20);
-/// How long anything may take before the test fails.
+/// The time limit of each wait.
 const DEADLINE: Duration = Duration::from_secs(60);
 const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
-/// How many requests of a bulk operation are under way at a time.
+/// The number of concurrent requests of a bulk operation.
 const PARALLEL: usize = 16;
-/// Marks the CRDs of scenarios, so that the next one can clear them away.
+/// Marks the CRDs of scenarios, so that later scenarios can remove them.
 const CRD_LABEL: &str = "kube-gc-test/crd";
 /// Marks the objects that [`Cluster::settled`] writes.
 const MARKER_LABEL: &str = "kube-gc-test/marker";
 /// The name of those objects, and of the namespace of the namespaced ones.
 pub const MARKER: &str = "kube-gc-test-marker";
-/// The groups of what a scenario sets the stage with. A marker there would not
-/// be without effect: a copy of a role binding would grant what it grants.
+/// The groups of types that configure the cluster. A marker of such a type could have an effect: a
+/// copy of a role binding would grant the same rights.
 const MEANS: [&str; 4] = [
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -55,29 +55,29 @@ const MEANS: [&str; 4] = [
 /// A `propagationPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The object goes at once, its dependents afterwards.
+    /// The object is deleted at once, its dependents afterwards.
     Background,
-    /// The dependents that block go first.
+    /// The dependents that block are deleted first.
     Foreground,
     /// The dependents stay.
     Orphan,
 }
 
-/// Where a custom resource lives.
+/// The scope of a custom resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// In namespaces.
+    /// Namespaced.
     Namespaced,
-    /// In the cluster.
+    /// Cluster-scoped.
     Cluster,
 }
 
-/// The client side of a scenario. Clones share what was [seen](Self::seen).
+/// The client of a scenario. Clones share what was [seen](Self::seen).
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
     touched: Arc<Mutex<BTreeMap<String, Touched>>>,
-    /// Namespaces of this scenario are told apart from an earlier one's by it.
+    /// Distinguishes the namespaces of this scenario from those of earlier ones.
     run: Arc<str>,
     counter: Arc<AtomicU64>,
 }
@@ -88,38 +88,38 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// What the scenario did with one resource.
+/// How a scenario used a resource.
 #[derive(Clone, Debug)]
 struct Touched {
     resource: ApiResource,
     namespaced: bool,
-    /// The highest resourceVersion of any answer about it.
+    /// The highest resourceVersion in any answer about it.
     seen: String,
-    /// How to make one more of them: the last one, without its metadata.
+    /// A template for one more object: the last one, without its metadata.
     template: Value,
 }
 
 impl Cluster {
-    /// For one scenario.
+    /// A client for one scenario.
     pub fn new(client: Client) -> Self {
-        // Time alone would do, were clocks never set back.
+        // The time alone would do if clocks were never set back.
         let run = format!("{:x}{:x}", std::process::id(), unix_nanos());
         Self { client, touched: Arc::default(), run: run.into(), counter: Arc::default() }
     }
 
-    /// The client itself.
+    /// The Kubernetes client.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Creates a fresh namespace.
+    /// Creates a new namespace.
     pub async fn namespace(&self) -> Result<Ns> {
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
         let object = self.of::<Namespace>(format!("test-{}-{number}", self.run)).create().await?;
         Ok(Ns { cluster: self.clone(), object })
     }
 
-    /// A cluster-scoped object of any resource, yet to be created.
+    /// A cluster-scoped object of any resource, to be created.
     pub fn object(&self, resource: &ApiResource, name: impl Into<String>) -> Builder {
         Builder::new(self, resource.clone(), None, &name.into())
     }
@@ -134,7 +134,7 @@ impl Cluster {
         self.of::<Node>(name)
     }
 
-    /// Deletes an object under a policy.
+    /// Deletes an object with a policy.
     pub async fn delete(&self, object: &Obj, policy: Policy) -> Result<()> {
         self.delete_with(object, &json!({ "propagationPolicy": format!("{policy:?}") })).await
     }
@@ -143,7 +143,7 @@ impl Cluster {
     pub async fn delete_with(&self, object: &Obj, options: &Value) -> Result<()> {
         let answer = self.send("DELETE", &object.path(), None, Some(options)).await;
         let answer = answer.with_context(|| format!("cannot delete {object}"))?;
-        // Either a Status or, when it is not gone yet, the object.
+        // The answer is a Status or, if the object still exists, the object.
         let shown = if answer["metadata"]["uid"].is_string() { &answer } else { &object.raw };
         self.saw(&object.resource, object.namespace.is_some(), shown);
         Ok(())
@@ -157,7 +157,7 @@ impl Cluster {
             .await
     }
 
-    /// What goes by the object's name now, be it the same object or not.
+    /// The object that has this object's name now, whether it is the same one or not.
     pub async fn get(&self, object: &Obj) -> Result<Option<Obj>> {
         match self.send("GET", &object.path(), None, None).await {
             Ok(answer) => Ok(Some(self.saw(&object.resource, object.namespace.is_some(), &answer))),
@@ -166,7 +166,7 @@ impl Cluster {
         }
     }
 
-    /// The object as it is now; it must exist.
+    /// The current state of the object, which must exist.
     pub async fn fresh(&self, object: &Obj) -> Result<Obj> {
         match self.get(object).await? {
             Some(now) if now.uid == object.uid => Ok(now),
@@ -175,7 +175,7 @@ impl Cluster {
         }
     }
 
-    /// Whether this very object still exists.
+    /// Whether the object with this uid still exists.
     pub async fn exists_with_uid(&self, object: &Obj) -> Result<bool> {
         Ok(self.get(object).await?.is_some_and(|now| now.uid == object.uid))
     }
@@ -252,7 +252,7 @@ impl Cluster {
         Ok(items.into_iter().map(|item| Obj::new(resource, item)).collect())
     }
 
-    /// Sends any request with a JSON body and returns the JSON answer.
+    /// Sends a request with a JSON body and returns the JSON answer.
     pub async fn send(
         &self,
         method: &str,
@@ -268,7 +268,7 @@ impl Cluster {
         Ok(self.client.request::<Value>(request.body(body)?).await?)
     }
 
-    /// Notes what an answer shows, and makes an [`Obj`] of it.
+    /// Records an answer, and converts it to an [`Obj`].
     fn saw(&self, resource: &ApiResource, namespaced: bool, answer: &Value) -> Obj {
         let object = Obj::new(resource, answer.clone());
         if MEANS.contains(&resource.group.as_str()) {
@@ -284,7 +284,7 @@ impl Cluster {
                 if is_later(&object.resource_version, &touched.seen) {
                     touched.seen.clone_from(&object.resource_version);
                 }
-                // A template is written for a version.
+                // A template is of one version.
                 touched.resource = resource.clone();
                 touched.template = template;
             }
@@ -327,7 +327,7 @@ pub fn collection(resource: &ApiResource, namespace: Option<&str>) -> String {
     let namespace = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
     format!("{root}/{}{namespace}/{}", resource.api_version, resource.plural)
 }
-/// Versions of one resource are ever longer decimal numbers.
+/// Versions of one resource are decimal numbers that grow.
 fn is_later(version: &str, than: &str) -> bool {
     (version.len(), version) > (than.len(), than)
 }
@@ -347,7 +347,7 @@ fn unix_nanos() -> u128 {
         .unwrap_or_default()
 }
 
-// A panic of another test says nothing about what the lock guards.
+// The guarded value is consistent even after a panic of another test.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

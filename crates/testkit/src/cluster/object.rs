@@ -1,9 +1,9 @@
-//! Objects: built, created, looked at.
+//! Objects of scenarios.
 
 use super::*;
 
-/// A namespace of a scenario. It stays when the scenario is over: a bare API
-/// server has nobody who would empty it.
+/// A namespace of a scenario. It stays after the scenario, because a bare API server has no
+/// controller that empties it.
 #[derive(Clone, Debug)]
 pub struct Ns {
     pub(super) cluster: Cluster,
@@ -21,7 +21,7 @@ impl Ns {
         &self.object
     }
 
-    /// An object of any namespaced resource, yet to be created.
+    /// An object of any namespaced resource, to be created.
     pub fn object(&self, resource: &ApiResource, name: impl Into<String>) -> Builder {
         Builder::new(&self.cluster, resource.clone(), Some(self.name().to_owned()), &name.into())
     }
@@ -41,20 +41,20 @@ impl Ns {
         self.of::<Secret>(name)
     }
 
-    /// A Pod. No node runs it, so its deletion takes effect at once.
+    /// A Pod. It is bound to no node, so its deletion takes effect at once.
     pub fn pod(&self, name: impl Into<String>) -> Builder {
         self.of::<Pod>(name).field("spec", json!({ "containers": [{ "name": "main", "image": "none" }] }))
     }
 
-    /// Ends a deletion of the namespace the way the namespace controller does
-    /// once all in it is gone.
+    /// Finalizes the deletion of the namespace as the namespace controller does when the namespace
+    /// is empty.
     pub async fn finalize(&self) -> Result<()> {
         poll("the namespace to be finalized", async || {
-            // As it is now: the finalizers in its metadata are not this controller's.
+            // The current state, because the finalizers in its metadata belong to others.
             let mut body = self.cluster.send("GET", &self.object.path(), None, None).await?;
             body["spec"]["finalizers"] = json!([]);
             match self.cluster.send("PUT", &(self.object.path() + "/finalize"), None, Some(&body)).await {
-                // The collector has written in between.
+                // The collector has written in the meantime.
                 Err(error) if is_status(&error, 409) => Ok(false),
                 answer => answer.map(|_| true),
             }
@@ -63,7 +63,7 @@ impl Ns {
     }
 }
 
-/// An object that is yet to be created.
+/// An object to be created.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is created before create()"]
 pub struct Builder {
@@ -91,60 +91,60 @@ impl Builder {
         Self { cluster: cluster.clone(), resource, namespace, body }
     }
 
-    /// With one more owner: a right reference, without `blockOwnerDeletion`.
+    /// Adds an owner with a correct reference, without `blockOwnerDeletion`.
     pub fn owned_by(self, owner: &Obj) -> Self {
         self.owner_reference(owner.reference())
     }
 
-    /// With one more owner reference, sent as it is.
+    /// Adds an owner reference as it is.
     pub fn owner_reference(self, reference: Value) -> Self {
         self.push("ownerReferences", reference)
     }
 
-    /// The last owner reference has `blockOwnerDeletion: true`.
+    /// Sets `blockOwnerDeletion: true` in the last owner reference.
     pub fn blocking(self) -> Self {
         self.in_last_reference("blockOwnerDeletion", json!(true))
     }
 
-    /// The last owner reference has `blockOwnerDeletion: false`.
+    /// Sets `blockOwnerDeletion: false` in the last owner reference.
     pub fn not_blocking(self) -> Self {
         self.in_last_reference("blockOwnerDeletion", json!(false))
     }
 
-    /// The last owner reference has `controller: true`.
+    /// Sets `controller: true` in the last owner reference.
     pub fn controlled(self) -> Self {
         self.in_last_reference("controller", json!(true))
     }
 
-    /// With one more finalizer.
+    /// Adds a finalizer.
     pub fn finalizer(self, finalizer: &str) -> Self {
         self.push("finalizers", json!(finalizer))
     }
 
-    /// With a label.
+    /// Adds a label.
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.body["metadata"]["labels"][key] = json!(value);
         self
     }
 
-    /// With an annotation.
+    /// Adds an annotation.
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         self.body["metadata"]["annotations"][key] = json!(value);
         self
     }
 
-    /// With a field outside of the metadata, `spec` or `data`.
+    /// Sets a field outside of the metadata, such as `spec` or `data`.
     pub fn field(mut self, name: &str, value: Value) -> Self {
         self.body[name] = value;
         self
     }
 
-    /// What would be sent.
+    /// The JSON of the object.
     pub fn body(&self) -> &Value {
         &self.body
     }
 
-    /// Creates it.
+    /// Creates the object.
     pub async fn create(self) -> Result<Obj> {
         let path = collection(&self.resource, self.namespace.as_deref());
         let answer = self.cluster.send("POST", &path, None, Some(&self.body)).await;
@@ -172,25 +172,25 @@ impl Builder {
     }
 }
 
-/// Creates many objects, several at a time; the result is in their order.
+/// Creates many objects, several at a time. The results are in the same order.
 pub async fn create_all(builders: impl IntoIterator<Item = Builder>) -> Result<Vec<Obj>> {
     stream::iter(builders.into_iter().map(Builder::create)).buffered(PARALLEL).try_collect().await
 }
 
-/// An object as an answer of the API server showed it.
+/// An object as returned by the API server.
 #[derive(Clone, Debug)]
 pub struct Obj {
-    /// The resource and version that it was read through.
+    /// The resource and version of the request.
     pub resource: ApiResource,
-    /// Its namespace, unless it is cluster-scoped.
+    /// The namespace, unless the object is cluster-scoped.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
-    /// Its uid.
+    /// `metadata.uid`.
     pub uid: String,
-    /// Its version.
+    /// The resource version.
     pub resource_version: String,
-    /// All of it.
+    /// The whole object.
     pub raw: Value,
 }
 
@@ -211,7 +211,7 @@ impl Obj {
         Self::new(resource, json!({ "metadata": { "name": name, "namespace": namespace } }))
     }
 
-    /// A right owner reference to it, to be changed at will.
+    /// A correct owner reference to the object, which can be changed.
     pub fn reference(&self) -> Value {
         json!({
             "apiVersion": self.resource.api_version,
@@ -221,8 +221,7 @@ impl Obj {
         })
     }
 
-    /// The resource as [`Collector::idle`] wants it: `configmaps`,
-    /// `widgets.example.com`.
+    /// The resource as [`Collector::idle`] expects it: `configmaps`, `widgets.example.com`.
     pub fn resource_key(&self) -> String {
         key(&self.resource)
     }
@@ -247,12 +246,12 @@ impl Obj {
         finalizers.into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    /// Whether it is being deleted.
+    /// Whether the object is being deleted.
     pub fn is_terminating(&self) -> bool {
         self.raw["metadata"]["deletionTimestamp"].is_string()
     }
 
-    /// Where it lives on the API server.
+    /// The path of the object on the API server.
     pub fn path(&self) -> String {
         format!("{}/{}", collection(&self.resource, self.namespace.as_deref()), self.name)
     }

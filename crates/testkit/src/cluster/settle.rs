@@ -1,8 +1,8 @@
-//! Waiting until the collector has seen everything and has nothing left to do.
+//! Waits until the collector has seen everything and has nothing left to do.
 
 use super::*;
 
-/// For what nobody waits.
+/// What a wait ignores.
 #[derive(Clone, Copy, Debug)]
 enum Patience<'a> {
     None,
@@ -11,39 +11,37 @@ enum Patience<'a> {
 }
 
 impl Cluster {
-    /// The highest resourceVersion that an answer to this client has named,
-    /// for each resource that it has written or read.
+    /// The highest resourceVersion that an answer to this client has shown, for each resource that
+    /// it wrote or read.
     pub fn seen(&self) -> Vec<(String, String)> {
         lock(&self.touched).iter().map(|(key, touched)| (key.clone(), touched.seen.clone())).collect()
     }
 
-    /// Forgets a resource: [`settled`](Self::settled) neither writes nor lists
-    /// it any more. For a type that a scenario breaks on purpose.
+    /// Forgets a resource: [`settled`](Self::settled) neither writes nor lists it any more. For a
+    /// type that a scenario breaks on purpose.
     pub fn forget(&self, resource: &ApiResource) {
         lock(&self.touched).remove(&key(resource));
     }
 
-    /// Waits until the collector has finished with all that this client did.
+    /// Waits until the collector has finished everything that follows from this client's requests.
     ///
-    /// That means: it is idle, after having seen everything that happened to
-    /// any resource that was used here, and has done nothing in the meantime
-    /// that would change that. To know what "everything" is, a marker is
-    /// written to each of those resources, in a namespace aside; what its
-    /// watch says later than the marker happened later. (The
-    /// resourceVersions of the answers would not do: that of a deletion is in
-    /// none.)
+    /// That means that it is idle after it has seen all changes of all resources that were used
+    /// here, and has not changed anything in the meantime. To find out which changes that are, this
+    /// writes a marker to each of those resources, in a separate namespace: a watch event after the
+    /// marker is a later change. (The resourceVersions of the answers are not enough, because no
+    /// answer contains that of a deletion.)
     pub async fn settled(&self, collector: &Collector) -> Result<()> {
         self.settle(collector, Patience::None).await
     }
 
-    /// Like [`settled`](Self::settled), where objects that wait for their next
-    /// attempt after a failure are no reason to wait.
+    /// Like [`settled`](Self::settled), but ignores objects that wait for their next attempt after
+    /// a failure.
     pub async fn settled_with_parked(&self, collector: &Collector) -> Result<()> {
         self.settle(collector, Patience::Parked).await
     }
 
-    /// Like [`settled_with_parked`](Self::settled_with_parked), where also objects of
-    /// one type, `widgets.example.com`, that cannot be written to are no reason to wait.
+    /// Like [`settled_with_parked`](Self::settled_with_parked), but also ignores objects of one
+    /// type, such as `widgets.example.com`, that cannot be written.
     pub async fn settled_but_for(&self, collector: &Collector, failing: &str) -> Result<()> {
         self.settle(collector, Patience::Failing(failing)).await
     }
@@ -61,12 +59,11 @@ impl Cluster {
                 Patience::Failing(of_type) => collector.idle_but_for(left, &seen, of_type).await?,
             }
             if collector.looks_on() {
-                // Somebody else does the work.
+                // Another collector does the work.
                 collector.has_compared(left).await?;
             }
-            // If nothing has changed since the round before, then the
-            // collector was idle after it had seen everything there is: what
-            // that round found is older than this round's markers.
+            // If nothing has changed since the previous round, the collector was idle after it had
+            // seen everything: the state of that round is older than the markers of this one.
             let now = Some(self.snapshot().await?);
             if now == before {
                 return Ok(());
@@ -76,8 +73,8 @@ impl Cluster {
         }
     }
 
-    /// Writes to every resource that was used, so that its resourceVersion is
-    /// later than all that has happened to it.
+    /// Writes to every resource that was used, so that its resourceVersion is later than all
+    /// earlier changes.
     async fn write_markers(&self) -> Result<()> {
         let touched: Vec<Touched> = lock(&self.touched).values().cloned().collect();
         for Touched { resource, namespaced, template, .. } in touched {
@@ -106,7 +103,7 @@ impl Cluster {
         template: Value,
     ) -> Result<Value> {
         if namespace.is_some() {
-            // Not by way of `create`: namespaces would count as used.
+            // Not through `create`, which would count namespaces as used.
             let body = marker_body(&ApiResource::erase::<Namespace>(&()), None, json!({}));
             match self.send("POST", "/api/v1/namespaces", None, Some(&body)).await {
                 Err(error) if !is_status(&error, 409) => return Err(error),
@@ -117,8 +114,8 @@ impl Cluster {
         self.send("POST", &collection(resource, namespace), None, Some(&body)).await
     }
 
-    /// The resource in the version that was used or, if that is gone, in
-    /// another one. `None` if it is not served at all: a CRD was removed.
+    /// The resource in the version that was used or, if that is gone, in another one. `None` if it
+    /// is no longer served, because a CRD was removed.
     async fn still_served(&self, resource: &ApiResource) -> Result<Option<ApiResource>> {
         if self.is_listed(resource).await? {
             return Ok(Some(resource.clone()));
@@ -162,7 +159,7 @@ impl Cluster {
     }
 }
 
-/// An object like the template that concerns no garbage collector.
+/// A copy of the template without owners and finalizers.
 fn marker_body(resource: &ApiResource, namespace: Option<&str>, mut template: Value) -> Value {
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), json!(MARKER));

@@ -1,21 +1,21 @@
-//! Whether the collector has anything left to do.
+//! Waits until the collector has nothing left to do.
 
 use super::*;
 
 impl Collector {
-    /// Waits until it has nothing to do, having seen each of these resources
-    /// at the given resourceVersion or later.
+    /// Waits until the collector has nothing to do and has seen each of these resources at the
+    /// given resourceVersion or later.
     pub async fn idle(&self, seen: &[(String, String)]) -> Result<()> {
         self.idle_within(DEADLINE, seen, false).await
     }
 
-    /// Like [`idle`](Self::idle), where objects that wait for their next
-    /// attempt after a failure are no reason to wait.
+    /// Like [`idle`](Self::idle), but ignores objects that wait for their next attempt after a
+    /// failure.
     pub async fn idle_with_parked(&self, seen: &[(String, String)]) -> Result<()> {
         self.idle_within(DEADLINE, seen, true).await
     }
 
-    /// Like [`idle`](Self::idle), with a deadline of one's own.
+    /// Like [`idle`](Self::idle), with another deadline.
     pub async fn idle_within(
         &self,
         deadline: Duration,
@@ -29,8 +29,8 @@ impl Collector {
         Ok(())
     }
 
-    /// Like [`idle_within`](Self::idle_within), where also objects of one type,
-    /// `widgets.example.com`, that fail again and again are no reason to wait.
+    /// Like [`idle_within`](Self::idle_within), but also ignores objects of one type, such as
+    /// `widgets.example.com`, that keep failing.
     pub async fn idle_but_for(
         &self,
         deadline: Duration,
@@ -48,7 +48,7 @@ impl Collector {
         }
     }
 
-    /// Whether nothing is to be done but to try failing objects of one type again.
+    /// Whether the only remaining work is to retry failing objects of one type.
     async fn only_fails(&self, seen: &[(String, String)], failing: &str) -> Result<bool> {
         let idle = self.get_debug(&idle_path(seen, true)).await?.json()?;
         let queues = self.get_debug("/debug/queues").await?.json()?;

@@ -1,27 +1,27 @@
-//! A collector in a dry run, beside one that does the work.
+//! A collector in a dry run next to one that does the work.
 
 use super::*;
 
-/// How long the other collector may take.
+/// The time limit of the other collector.
 const GRACE: &str = "[comparison]\ngrace = \"30s\"\n";
 
-/// What a dry run has compared.
+/// The results of the comparison of a dry run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Comparisons {
-    /// Somebody else did it.
+    /// Another client did it.
     pub agreed: f64,
-    /// Nobody did it.
+    /// No client did it.
     pub disagreed: f64,
-    /// It is not to be done any more.
+    /// It is no longer necessary.
     pub overtaken: f64,
     /// Not compared.
     pub dropped: f64,
-    /// Not settled yet.
+    /// Not decided yet.
     pub pending: f64,
 }
 
 impl Options {
-    /// For one that only looks on at another, with which it is to agree.
+    /// Options of a collector that only observes another one, with which it must agree.
     #[must_use]
     pub fn looking_on(mut self) -> Self {
         self.config = Some(self.config.unwrap_or_default() + GRACE);
@@ -31,12 +31,12 @@ impl Options {
 }
 
 impl Collector {
-    /// Whether it was started to look on.
+    /// Whether it was started as an observer.
     pub fn looks_on(&self) -> bool {
         self.looks_on
     }
 
-    /// What it has compared.
+    /// The results of its comparison.
     pub async fn comparisons(&self) -> Result<Comparisons> {
         let mut compared = Comparisons::default();
         for (series, value) in self.metrics().await? {
@@ -53,7 +53,7 @@ impl Collector {
         Ok(compared)
     }
 
-    /// Waits until everything that it would have done is settled.
+    /// Waits until all its decisions are compared.
     pub async fn has_compared(&self, within: Duration) -> Result<()> {
         let deadline = Instant::now() + within;
         loop {
@@ -66,7 +66,7 @@ impl Collector {
         }
     }
 
-    /// The lines of its log that somebody should look at.
+    /// The log lines that need attention.
     pub fn alarms(&self) -> Vec<String> {
         let is_alarm = |line: &&String| {
             let entry: Value = serde_json::from_str(line).unwrap_or_default();
@@ -75,8 +75,8 @@ impl Collector {
         self.log.borrow().lines.iter().filter(is_alarm).cloned().collect()
     }
 
-    /// Fails if it would have done anything that the other collector has not done, or
-    /// raised an alarm.
+    /// Fails if it would have done anything that the other collector did not do, or if it raised an
+    /// alarm.
     pub async fn agrees(&self) -> Result<()> {
         let compared = self.comparisons().await?;
         ensure!(compared.disagreed == 0.0 && compared.dropped == 0.0, "{compared:?}");

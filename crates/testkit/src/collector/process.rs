@@ -1,19 +1,19 @@
-//! The process: signals, and its end.
+//! The process of a collector: signals, and its end.
 
 use super::super::cluster::poll;
 use super::*;
 
 impl Collector {
-    /// Stops it in the middle of what it does, until the signal `CONT`.
+    /// Suspends the process until the signal `CONT`.
     pub async fn freeze(&self) -> Result<()> {
         self.signal("STOP")?;
-        // The signal alone takes effect when one of the threads gets to it.
+        // The signal takes effect when a thread receives it.
         poll("every thread of the collector to stand still", async || {
             let mut all = true;
             for thread in std::fs::read_dir(format!("/proc/{}/task", self.pid))? {
-                // One that cannot be read has just ended.
+                // A state that cannot be read is that of a process that has just ended.
                 let stat = std::fs::read_to_string(thread?.path().join("stat")).unwrap_or_default();
-                // The state follows the name, in which anything may be.
+                // The state follows the name, which may contain any characters.
                 all &= stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'));
             }
             Ok(all)
@@ -23,7 +23,7 @@ impl Collector {
 
     /// Sends a signal by its name: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) -> Result<()> {
-        // The shell's own `kill`: neither unsafe code nor a crate for it.
+        // The `kill` of the shell needs neither unsafe code nor a crate.
         let status = Command::new("sh")
             .args(["-c", r#"kill -s "$1" "$2""#, "sh", name, &self.pid.to_string()])
             .status()?;
@@ -63,7 +63,7 @@ impl Collector {
         }
     }
 
-    // A panic elsewhere says nothing about the process.
+    // The process is unaffected by a panic elsewhere.
     pub(super) fn child(&self) -> MutexGuard<'_, Child> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
-//! The API server that scenarios run against: a real control plane or the
-//! embedded server, with the same surface.
+//! The API server of scenarios: a real control plane or the embedded server, with the same
+//! interface.
 //!
-//! Which of them is the [environment]'s decision.
+//! The [environment] decides which of them it is.
 
 mod in_process;
 mod script;
@@ -25,7 +25,7 @@ use crate::environment::{self, Environment};
 
 pub use self::turns::Turn;
 
-/// What there is to know of a plane: what `serve.sh` says of itself.
+/// The properties of a control plane, as reported by `serve.sh`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Info {
     /// The kubeconfig of a user in `system:masters`.
@@ -34,7 +34,7 @@ pub struct Info {
     pub url: String,
     /// etcd; empty without one.
     pub etcd: String,
-    /// Data, keys and the servers' logs.
+    /// Data, keys and logs of the servers.
     pub dir: PathBuf,
     /// The directory of the binaries.
     pub bin: PathBuf,
@@ -46,10 +46,10 @@ pub struct Info {
     pub version: String,
 }
 
-/// One of the plane's servers.
+/// A server of the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// The store.
+    /// etcd.
     Etcd,
     /// The API server.
     KubeApiserver,
@@ -64,8 +64,8 @@ impl Server {
     }
 }
 
-/// A running control plane. It ends with this value, and also with this
-/// process, however that ends.
+/// A running control plane. It ends when this is dropped, and also when this process ends, however
+/// that happens.
 #[derive(Debug)]
 pub struct ControlPlane {
     kind: Kind,
@@ -80,10 +80,10 @@ enum Kind {
 }
 
 impl ControlPlane {
-    /// Starts one of its own, in a directory that goes with it.
+    /// Starts a control plane in a temporary directory.
     ///
-    /// The first start of a real one on a machine may build the API server, which
-    /// takes minutes; after that it takes about five seconds.
+    /// The first start of a real one on a machine may build the API server, which takes minutes.
+    /// Later starts take about five seconds.
     pub fn start() -> Result<Self> {
         match environment::current() {
             Environment::Embedded(release) => Self::start_embedded(release),
@@ -96,33 +96,31 @@ impl ControlPlane {
         Ok(Self { kind: Kind::Embedded(Arc::new(server)), info, turn: tokio::sync::Mutex::new(()) })
     }
 
-    /// Starts a real one with further flags for kube-apiserver. A directory that
-    /// is given is kept, and used again with the same data, keys and ports.
+    /// Starts a real control plane with further flags for kube-apiserver. A given directory is kept
+    /// and can be used again with the same data, keys and ports.
     pub fn start_with(dir: Option<&Path>, apiserver_flags: &[&str]) -> Result<Self> {
         let (script, info) = Script::start(dir, apiserver_flags)?;
         Ok(Self { kind: Kind::Real(Arc::new(Mutex::new(script))), info, turn: tokio::sync::Mutex::new(()) })
     }
 
-    /// The plane that all tests of a binary without scenarios share, started by the first
-    /// that asks. They take turns on it: see [`exclusive`](Self::exclusive). Scenarios have
-    /// [`Turn`]s.
+    /// The control plane that all tests of a binary without scenarios share, started by the first
+    /// test. Tests use it in turn, see [`exclusive`](Self::exclusive). Scenarios have [`Turn`]s.
     pub fn shared() -> Result<&'static Self> {
         static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
         turns::started(&SHARED, Self::start)
     }
 
-    /// Waits for this scenario's turn. The turn ends with the guard; a test
-    /// that panics passes it on like any other.
+    /// Waits for exclusive use, until the guard is dropped, even by a panic.
     pub async fn exclusive(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.turn.lock().await
     }
 
-    /// A client as a user in `system:masters`. It belongs to the current
-    /// runtime, and so to one test.
+    /// A client of a user in `system:masters`. It belongs to the current runtime, and so to one
+    /// test.
     pub async fn client(&self) -> Result<Client> {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig())?;
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        // A test wants to see every answer.
+        // A test must see every answer, so nothing is retried.
         config.default_retry = false;
         Ok(Client::try_from(config)?)
     }
@@ -137,12 +135,12 @@ impl ControlPlane {
         &self.info.etcd
     }
 
-    /// All there is to know of it. The pids are those of its start.
+    /// All properties. The pids are those of the start.
     pub fn info(&self) -> &Info {
         &self.info
     }
 
-    /// The embedded server, if it is one.
+    /// The embedded server, if this is one.
     pub fn embedded(&self) -> Option<&InProcess> {
         match &self.kind {
             Kind::Real(_) => None,
@@ -150,8 +148,8 @@ impl ControlPlane {
         }
     }
 
-    /// Kills a server with SIGKILL; the rest goes on. The embedded server has no
-    /// store of its own: it is not reached any more, and keeps its data.
+    /// Kills a server with SIGKILL. The embedded server has no separate store: it stops listening
+    /// and keeps its data.
     pub fn kill(&self, server: Server) -> Result<Info> {
         match &self.kind {
             Kind::Real(script) => lock(script).command("kill", server),
@@ -164,9 +162,9 @@ impl ControlPlane {
         }
     }
 
-    /// Starts a server that was killed, with the same address and data, and
-    /// returns when it is ready. That takes seconds, in which a proxy on this
-    /// thread goes on: whoever asks it meanwhile is refused, not left to wait.
+    /// Starts a server that was killed, with the same address and data, and returns when it is
+    /// ready. That takes seconds, in which a proxy on this thread continues to answer that the
+    /// server is unreachable.
     pub async fn restart(&self, server: Server) -> Result<Info> {
         match &self.kind {
             Kind::Real(script) => {
@@ -183,8 +181,8 @@ impl ControlPlane {
         }
     }
 
-    /// Forgets all history up to now, and lets the API server forget what it
-    /// remembers of it: no watch can be resumed from an earlier version.
+    /// Compacts the history, and clears the watch caches of the API server, so that no watch can
+    /// resume from an earlier version.
     pub async fn compact(&self) -> Result<()> {
         if let Kind::Embedded(embedded) = &self.kind {
             embedded.compact();
@@ -196,7 +194,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Copies the store. The API server is down meanwhile.
+    /// Copies the store. The API server is down during that time.
     pub async fn back_up(&self) -> Result<()> {
         match &self.kind {
             Kind::Real(_) => self.while_down(copy).await,
@@ -207,7 +205,7 @@ impl ControlPlane {
         }
     }
 
-    /// Puts the copy in place of the store. The API server is down meanwhile.
+    /// Replaces the store by the copy. The API server is down during that time.
     pub async fn restore(&self) -> Result<()> {
         match &self.kind {
             Kind::Real(_) => {
@@ -226,9 +224,9 @@ impl ControlPlane {
         }
     }
 
-    /// Puts the copy in place of the store and raises its version above all that were
-    /// given out, as `etcdutl snapshot restore --bump-revision --mark-compacted` does: no
-    /// watch from before can be resumed. The API server is down meanwhile.
+    /// Replaces the store by the copy and raises its version above all versions that were assigned,
+    /// as `etcdutl snapshot restore --bump-revision --mark-compacted` does, so that no earlier
+    /// watch can resume. The API server is down during that time.
     pub async fn restore_raised(&self) -> Result<()> {
         match &self.kind {
             Kind::Real(_) => {
@@ -251,8 +249,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Makes a copy of a custom resource as it is stored, under another name and
-    /// with another uid, which no API server would ever give.
+    /// Copies a custom resource in the store, with another name and uid, which may be one that no
+    /// API server would assign.
     pub async fn copy_with_uid(&self, object: &Obj, name: &str, uid: &str) -> Result<()> {
         match &self.kind {
             Kind::Real(_) => etcd::copy_with_uid(self, object, name, uid).await,
@@ -269,10 +267,10 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Stops it and waits until it is gone. Dropping does the same.
+    /// Stops it and waits until it has ended, as dropping it does.
     pub fn stop(self) {}
 
-    /// Stops one that is never dropped.
+    /// Stops a control plane that is never dropped.
     pub(crate) fn end(&self) {
         match &self.kind {
             Kind::Real(script) => {
@@ -291,7 +289,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-// A panic of another test says nothing about what the lock guards.
+// The guarded value is consistent even after a panic of another test.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,14 +19,14 @@ use crate::target;
 #[derive(Debug)]
 pub(super) struct Script {
     child: Child,
-    // `None` once it was told to end.
+    // `None` after it was told to end.
     commands: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     errors: Arc<Mutex<String>>,
 }
 
 impl Script {
-    /// Runs it, and waits until the servers are ready.
+    /// Runs the script, and waits until the servers are ready.
     pub(super) fn start(dir: Option<&Path>, apiserver_flags: &[&str]) -> Result<(Self, Info)> {
         let script = target::repository().join("tests/control-plane/serve.sh");
         let mut command = Command::new(&script);
@@ -38,10 +38,10 @@ impl Script {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Collects the servers' garbage less often: memory is cheaper here than processors.
+            // Fewer garbage collections of Go: here, memory is cheaper than processor time.
             .env("GOGC", "400")
-            // Not in our process group: a test runner that kills the group of
-            // a test would kill the script before it can clean up.
+            // Its own process group, because a test runner that kills the group of a test would
+            // kill the script before it can clean up.
             .process_group(0)
             .spawn()
             .with_context(|| format!("cannot run {}", script.display()))?;
@@ -51,8 +51,8 @@ impl Script {
             let errors = Arc::clone(&errors);
             thread::spawn(move || {
                 for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                    // Straight to the terminal, past the test's captured
-                    // output: it may be the progress of a long build.
+                    // Directly to the terminal and not to the captured output of the test, because
+                    // it may be the progress of a long build.
                     let _ = writeln!(std::io::stderr(), "{line}");
                     let mut errors = lock(&errors);
                     errors.push_str(&line);
@@ -67,14 +67,14 @@ impl Script {
         Ok((script, info))
     }
 
-    /// Tells it to do something with a server.
+    /// Sends the script a command about a server.
     pub(super) fn command(&mut self, verb: &str, server: Server) -> Result<Info> {
         let commands = self.commands.as_mut().context("the control plane was stopped")?;
         writeln!(commands, "{verb} {}", server.name()).context("the control plane has ended")?;
         self.answer()
     }
 
-    /// Reads one line of JSON, or says why none came.
+    /// Reads one line of JSON.
     fn answer(&mut self) -> Result<Info> {
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
@@ -93,7 +93,7 @@ impl Script {
             match self.child.try_wait() {
                 Ok(Some(status)) => return status.to_string(),
                 Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
-                // The servers die with the script.
+                // The servers end with the script.
                 Ok(None) | Err(_) => {
                     let _ = self.child.kill();
                     let _ = self.child.wait();

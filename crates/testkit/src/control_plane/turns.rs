@@ -1,4 +1,4 @@
-//! Whose turn it is on the control planes that the scenarios of a lane share.
+//! Assigns the control planes of a lane to its scenarios.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,8 +12,8 @@ use crate::environment::{self, Environment, Running};
 
 type Shared = OnceLock<Result<ControlPlane, String>>;
 
-/// The planes of a lane. Each collector looks after a whole cluster, so that two scenarios at
-/// the same time need two.
+/// The control planes of a lane. A collector handles a whole cluster, so two concurrent scenarios
+/// need two.
 #[derive(Debug)]
 struct Pool {
     free: Mutex<Vec<&'static Shared>>,
@@ -28,15 +28,14 @@ impl Pool {
         Self { free: Mutex::new(free), turns: Arc::new(Semaphore::new(planes)) }
     }
 
-    /// The one of a lane of scenarios.
+    /// The turns of a lane.
     fn of(running: &Running) -> &'static Self {
         let key = (running.environment, running.lane);
         lock(&ALL).entry(key).or_insert_with(|| Box::leak(Box::new(Self::new(running.planes))))
     }
 }
 
-/// A plane for one scenario alone, until this is dropped. A scenario that panics passes it on
-/// like any other.
+/// Exclusive use of a control plane by one scenario, until this is dropped, even by a panic.
 #[derive(Debug)]
 pub struct Turn {
     plane: &'static ControlPlane,
@@ -45,14 +44,14 @@ pub struct Turn {
 
 #[derive(Debug)]
 enum Held {
-    /// One of those that serve any scenario of the lane.
+    /// A control plane for any scenario of the lane.
     Shared { _back: Back, _permit: OwnedSemaphorePermit },
-    /// The only one of its kind: for scenarios that need an old release, and where it is
-    /// shared with the tests of the manifests.
+    /// The only one of its kind: for scenarios that need an old release, and those that share it
+    /// with the tests of the manifests.
     Single { _turn: tokio::sync::MutexGuard<'static, ()> },
 }
 
-/// Puts a plane back when the turn ends.
+/// Returns a control plane when the turn ends.
 #[derive(Debug)]
 struct Back {
     pool: &'static Pool,
@@ -66,7 +65,7 @@ impl Drop for Back {
 }
 
 impl Turn {
-    /// Waits for a plane of the lane, and starts it if it has not been used.
+    /// Waits for a control plane of the lane, and starts it when it is first used.
     pub async fn take() -> Result<Self> {
         let running = environment::running().ok_or_else(|| anyhow!("only scenarios take turns"))?;
         if running.environment == Environment::Deployed {
@@ -77,12 +76,12 @@ impl Turn {
         let plane = lock(&pool.free).pop().ok_or_else(|| anyhow!("a turn without a plane"))?;
         let back = Back { pool, plane };
         let plane = started(plane, ControlPlane::start)?;
-        // The permit follows, when the plane can be had.
+        // The permit is returned after the control plane.
         Ok(Self { plane, _held: Held::Shared { _back: back, _permit: permit } })
     }
 
-    /// The same on a plane of a release that serves objects in two groups: the embedded
-    /// server shows itself as an old one for it. A real one is what it is.
+    /// The same on a control plane of a release that serves objects in two groups: the embedded
+    /// server emulates an old one. The release of a real server is fixed.
     pub async fn of_old() -> Result<Self> {
         static OLD: Shared = OnceLock::new();
         match environment::current() {
@@ -97,14 +96,14 @@ impl Turn {
         Ok(Self { plane, _held: Held::Single { _turn: plane.exclusive().await } })
     }
 
-    /// The plane.
+    /// The control plane.
     pub fn plane(&self) -> &'static ControlPlane {
         self.plane
     }
 }
 
-/// Stops the planes of a lane whose scenarios have all ended: servers cost processor time
-/// when nobody asks them for anything.
+/// Stops the control planes of a lane when all its scenarios have ended. Idle servers use processor
+/// time.
 pub(crate) fn end(environment: Environment, lane: &str) {
     if environment == Environment::Deployed {
         deployment::end();
@@ -117,11 +116,11 @@ pub(crate) fn end(environment: Environment, lane: &str) {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic of another scenario says nothing about what the lock guards.
+    // The guarded value is consistent even after a panic of another scenario.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The plane that is kept here, started by the first that asks.
+/// The control plane in this cell, started by the first caller.
 pub(super) fn started(
     plane: &'static Shared,
     start: impl FnOnce() -> Result<ControlPlane>,

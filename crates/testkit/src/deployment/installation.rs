@@ -1,4 +1,4 @@
-//! An overlay, applied to a control plane.
+//! An overlay that is applied to a control plane.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -17,32 +17,31 @@ use super::super::control_plane::ControlPlane;
 use super::standing;
 use crate::target;
 
-/// The name of all that the manifests make, and of their namespace.
+/// The name of all objects of the manifests, and of their namespace.
 pub const NAME: &str = "kube-gc";
-/// The service account, as the API server knows it.
+/// The user name of the service account.
 pub const USER: &str = "system:serviceaccount:kube-gc:kube-gc";
-/// The file in the ConfigMap.
+/// The name of the file in the ConfigMap.
 const CONFIG: &str = "config.toml";
-/// The first minor release that serves all that the manifests are written for.
+/// The first minor release that serves all types of the manifests.
 const TODAY: u32 = 29;
 
-/// What an overlay has made of a control plane, for as long as it is somebody's turn
-/// on that.
+/// An applied overlay, in the caller's turn on the control plane.
 pub struct Installation<'a> {
     /// The control plane.
     pub plane: &'a ControlPlane,
-    /// A client that may do everything.
+    /// A client with all rights.
     pub cluster: Cluster,
-    // Where kubectl is sent to.
+    // The kubeconfig for kubectl.
     directory: TempDir,
-    // None where whoever asked for it has the turn.
+    // `None` if the caller has the turn.
     _turn: Option<MutexGuard<'a, ()>>,
 }
 
 static PLANE: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
 
-/// The control plane that all tests of the manifests share. It is as strict about owner
-/// references as API servers can be.
+/// The control plane that all tests of the manifests share. Its checks of owner references are as
+/// strict as those of an API server can be.
 pub fn plane() -> Result<&'static ControlPlane> {
     let strict = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
     let plane =
@@ -50,7 +49,7 @@ pub fn plane() -> Result<&'static ControlPlane> {
     plane.as_ref().map_err(|error| anyhow!("no control plane: {error}"))
 }
 
-/// Stops it, if there is one.
+/// Stops the shared control plane, if it was started.
 pub(crate) fn end() {
     if let Some(Ok(plane)) = PLANE.get() {
         plane.end();
@@ -69,8 +68,7 @@ pub fn overlays() -> Result<BTreeSet<String>> {
 }
 
 impl<'a> Installation<'a> {
-    /// Waits for this test's turn, applies an overlay, and waits until its role takes
-    /// effect.
+    /// Waits for this test's turn, applies an overlay, and waits until its role takes effect.
     pub async fn of(plane: &'a ControlPlane, overlay: &str) -> Result<Self> {
         let turn = plane.exclusive().await;
         standing::forget();
@@ -79,7 +77,7 @@ impl<'a> Installation<'a> {
         Ok(installation)
     }
 
-    /// What has been applied already, in somebody's turn.
+    /// An overlay that has already been applied, in the caller's turn.
     pub(super) async fn found(plane: &'a ControlPlane) -> Result<Self> {
         let cluster = Cluster::new(plane.client().await?);
         let directory = tempfile::Builder::new().prefix("kube-gc-deploy-").tempdir()?;
@@ -100,7 +98,7 @@ impl<'a> Installation<'a> {
         .await
     }
 
-    /// Writes a kustomization of this overlay as this server can take it.
+    /// Writes a kustomization of this overlay that this server accepts.
     fn customize(&self, overlay: &str) -> Result<()> {
         let path = |name: &str| self.directory.path().join(name);
         for (name, target) in [("deploy", "deploy"), ("old-server", "tests/deployment/old-server")] {
@@ -121,12 +119,12 @@ impl<'a> Installation<'a> {
         Ok(())
     }
 
-    /// What `kubectl kustomize` makes of it.
+    /// The output of `kubectl kustomize`.
     pub async fn built(&self) -> Result<String> {
         self.kubectl(&["kustomize"], self.directory.path()).await
     }
 
-    /// Adds to the kustomization that is applied the next time.
+    /// Extends the kustomization for the next time that it is applied.
     pub fn add(&self, field: &str, value: Value) -> Result<()> {
         let path = self.directory.path().join("kustomization.yaml");
         let mut kustomization: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)?;
@@ -138,7 +136,7 @@ impl<'a> Installation<'a> {
     pub async fn kubectl(&self, arguments: &[&str], path: &Path) -> Result<String> {
         let mut command = Command::new("kubectl");
         command.arg("--kubeconfig").arg(self.plane.kubeconfig());
-        // Its caches are about servers by address, and addresses come again.
+        // Its caches are keyed by the address of the server, and addresses are reused.
         command.arg("--cache-dir").arg(self.directory.path().join("cache"));
         command.args(arguments).arg(path).stdin(Stdio::null()).kill_on_drop(true);
         let output = command.output().await.context("kubectl 1.27 or newer is needed on PATH")?;
@@ -172,13 +170,13 @@ impl<'a> Installation<'a> {
         volumes[0]["configMap"]["name"].as_str().map(str::to_owned).context("no ConfigMap")
     }
 
-    /// The collector's configuration, as it is in that.
+    /// The configuration of the collector in that ConfigMap.
     pub async fn configuration(&self) -> Result<String> {
         let configmap = self.configmap(&self.config_name().await?).await?;
         configmap["data"][CONFIG].as_str().map(str::to_owned).with_context(|| format!("no {CONFIG}"))
     }
 
-    /// Changes it there, as a person can.
+    /// Changes that configuration, as a person can.
     pub async fn configure(&self, text: &str) -> Result<()> {
         let path = format!("/api/v1/namespaces/{NAME}/configmaps/{}", self.config_name().await?);
         let patch = json!({ "data": { CONFIG: text } });
@@ -192,7 +190,7 @@ impl<'a> Installation<'a> {
         Ok(role["rules"].as_array().context("no rules")?.clone())
     }
 
-    /// Whether the service account may do this everywhere. A resource may have a
+    /// Whether the service account is allowed to do this everywhere. The resource may include a
     /// subresource: `pods/log`.
     pub async fn may(&self, verb: &str, group: &str, resource: &str) -> Result<bool> {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
@@ -211,8 +209,8 @@ impl<'a> Installation<'a> {
         answer["status"]["allowed"].as_bool().context("no answer")
     }
 
-    /// Asks for a token of the service account, as the kubelet does; one that is bound
-    /// to an object loses its worth with that.
+    /// Requests a token of the service account, as the kubelet does. A token that is bound to an
+    /// object is invalid after the object is deleted.
     pub async fn request_token(&self, bound_to: Option<&Value>) -> Result<String> {
         let path = format!("/api/v1/namespaces/{NAME}/serviceaccounts/{NAME}/token");
         let request = json!({

@@ -1,5 +1,5 @@
-//! The manifests of `deploy/` on a real control plane, and the collector as they run it: in
-//! a file system that holds what its image and its volumes hold, as their user, with their
+//! The manifests of `deploy/` on a real control plane, and the collector as they run it: with a
+//! file system that has only the content of its image and volumes, as their user, and with their
 //! service account.
 
 mod installation;
@@ -14,7 +14,7 @@ pub use self::standing::Standing;
 
 use crate::environment::{self, Environment};
 
-/// Whether it is the manifests that run the collector in this scenario.
+/// Whether the manifests run the collector in this scenario.
 pub fn runs_the_collector() -> bool {
     environment::current() == Environment::Deployed
 }

@@ -1,6 +1,5 @@
-//! What the kubelet makes of the Deployment: a file system with nothing but what
-//! the image and the volumes bring, and in it the collector, as the user and with
-//! the arguments that the manifest says.
+//! Runs the Deployment as the kubelet does: the collector, with the user and the arguments of the
+//! manifest, in a file system that has only the content of the image and the volumes.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -18,12 +17,12 @@ use super::super::control_plane::ControlPlane;
 use super::installation::{Installation, NAME};
 use crate::target;
 
-/// Where every client in a pod looks for the credentials.
+/// Where clients in a pod find their credentials.
 const CREDENTIALS: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
-/// The file system of a pod, and how the collector is started in it.
+/// The file system of a pod, and how to start the collector in it.
 pub struct Pod {
-    // As long as a collector runs in it, it stays.
+    // Kept as long as a collector runs in it.
     root: Arc<TempDir>,
     container: Value,
     user: String,
@@ -31,13 +30,13 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// As the Deployment wants it.
+    /// The pod of the Deployment.
     pub async fn of(installation: &Installation<'_>) -> Result<Self> {
         let token = installation.request_token(None).await?;
         Self::with_token(installation, &token).await
     }
 
-    /// The same with a certain token.
+    /// The same with this token.
     pub async fn with_token(installation: &Installation<'_>, token: &str) -> Result<Self> {
         let deployment = installation.deployment().await?;
         let spec = &deployment["spec"]["template"]["spec"];
@@ -45,7 +44,7 @@ impl Pod {
         ensure!(spec["automountServiceAccountToken"] != false, "without a token");
         let container = spec["containers"][0].clone();
         let root = tempfile::Builder::new().prefix("kube-gc-pod-").tempdir()?;
-        // Others may look, and nobody else may write: a read-only root.
+        // Readable for others and not writable: a read-only root.
         std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755))?;
         let url = installation.plane.info().url.clone();
         let (host, port) = url.trim_start_matches("https://").split_once(':').context("no port")?;
@@ -73,11 +72,11 @@ impl Pod {
         Collector::spawn(command, Some(Box::new(root))).await
     }
 
-    /// The container's command.
+    /// The command of the container.
     pub fn command(&self) -> Result<Command> {
         let root = self.root.path();
         let ids = Command::new("id").arg("--user").output().context("who runs this test?")?;
-        // Either is gone once it has become the collector.
+        // Neither is in the environment of the collector after `exec`.
         let mut command = if ids.stdout == b"0\n" {
             let mut command = Command::new("chroot");
             command.arg(format!("--userspec={}", self.user)).arg(root);
@@ -112,8 +111,8 @@ impl Pod {
         self.mount(Path::new(CREDENTIALS), &credentials(plane, token)?)
     }
 
-    /// The binary; and for one that is not static, as tests usually have it, the
-    /// libraries that it asks for.
+    /// The binary, and the libraries of a binary that is not static, as test binaries usually are
+    /// not.
     fn install_image(&self) -> Result<()> {
         let binary = std::env::var_os("KUBE_GC_BINARY").map_or_else(target::binary, PathBuf::from);
         self.install(&binary, Path::new("kube-gc"))?;
@@ -168,7 +167,7 @@ impl Pod {
         Ok(())
     }
 
-    /// Files as the kubelet shows them: all change at once, by the renaming of one link.
+    /// Files as the kubelet projects them: renaming one link changes all of them at once.
     fn mount(&self, path: &Path, files: &[(String, String)]) -> Result<()> {
         let directory = self.root.path().join(path);
         std::fs::create_dir_all(&directory)?;
@@ -188,7 +187,7 @@ impl Pod {
     }
 }
 
-/// What a projected volume with a service account's credentials has.
+/// The content of a projected volume with the credentials of a service account.
 fn credentials(plane: &ControlPlane, token: &str) -> Result<Vec<(String, String)>> {
     let ca = std::fs::read_to_string(plane.info().dir.join("ca.crt"))?;
     let files = [("token", token), ("ca.crt", ca.as_str()), ("namespace", NAME)];

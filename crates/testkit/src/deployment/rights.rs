@@ -1,4 +1,4 @@
-//! Accounts beside the collector's own, and what they may do.
+//! Other accounts, and their rights.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ impl Installation<'_> {
         answer["status"]["allowed"].as_bool().context("no answer")
     }
 
-    /// Makes a service account.
+    /// Creates a service account.
     pub async fn account(&self, name: &str) -> Result<()> {
         let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } });
         let path = format!("/api/v1/namespaces/{NAME}/serviceaccounts");
@@ -27,7 +27,7 @@ impl Installation<'_> {
         Ok(())
     }
 
-    /// A token of it.
+    /// Requests a token of a service account.
     pub async fn token_of(&self, name: &str) -> Result<String> {
         let path = format!("/api/v1/namespaces/{NAME}/serviceaccounts/{name}/token");
         let request = json!({

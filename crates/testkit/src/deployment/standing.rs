@@ -1,5 +1,5 @@
-//! An installation that scenarios find: the first applies it, and whoever comes after a test
-//! with an installation of its own.
+//! A shared installation of the manifests. The first scenario applies it, and so does the next one
+//! after a test with its own installation.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,21 +10,20 @@ use super::super::control_plane::ControlPlane;
 use super::installation::Installation;
 use super::pod::Pod;
 
-/// What most have.
+/// The overlay of most scenarios.
 const OVERLAY: &str = "plain";
 
-/// The configuration that it has come with, unless something else was applied since.
+/// The configuration of the shared installation, unless another one was applied since.
 static APPLIED: Mutex<Option<String>> = Mutex::new(None);
 
-/// It, in the turn of the scenario that uses it.
+/// The shared installation, in the turn of a scenario.
 pub struct Standing {
     installation: Installation<'static>,
     config: String,
 }
 
 impl Standing {
-    /// Applies it, if need be. It has to be somebody's turn on the plane, which is the one
-    /// that all share.
+    /// Applies it if necessary. The caller must have the turn on the shared control plane.
     pub async fn on(plane: &'static ControlPlane) -> Result<Self> {
         let installation = Installation::found(plane).await?;
         let applied = lock().clone();
@@ -40,16 +39,16 @@ impl Standing {
         Ok(Self { installation, config })
     }
 
-    /// The installation, for somebody who changes it: whoever comes next applies it anew.
+    /// The installation, for a caller that changes it. The next scenario applies it again.
     pub fn to_change(&self) -> &Installation<'static> {
         forget();
         &self.installation
     }
 
-    /// Starts the collector in a new pod. A configuration goes to the end of the one in the
-    /// ConfigMap; if the two do not go together, the collector does not start.
+    /// Starts the collector in a new pod. The given configuration is appended to the one in the
+    /// ConfigMap. If the two conflict, the collector does not start.
     pub async fn start(&self, options: Options) -> Result<Collector> {
-        // All of them: none is to be forgotten.
+        // All fields, so that none is forgotten.
         let Options { config, args, env, looks_on } = options;
         ensure!(!looks_on, "the manifests run it to collect");
         let config = format!("{}\n{}", self.config, config.unwrap_or_default());
@@ -58,12 +57,12 @@ impl Standing {
     }
 }
 
-/// From now on what is applied is another one.
+/// Notes that another installation is being applied.
 pub(super) fn forget() {
     *lock() = None;
 }
 
 fn lock() -> MutexGuard<'static, Option<String>> {
-    // A panic of another test says nothing about what the lock guards.
+    // The guarded value is consistent even after a panic of another test.
     APPLIED.lock().unwrap_or_else(PoisonError::into_inner)
 }

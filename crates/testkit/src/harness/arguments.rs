@@ -40,7 +40,7 @@ impl Arguments {
     }
 
     pub(super) fn threads(&self) -> usize {
-        // Scenarios wait for others more often than they compute.
+        // Scenarios mostly wait and rarely compute.
         let usual = || available_parallelism().map_or(1, NonZero::get) + 1;
         self.test_threads.map_or_else(usual, NonZero::get)
     }

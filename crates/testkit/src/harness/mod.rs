@@ -1,8 +1,8 @@
 //! Runs scenarios, each of which is compiled once, in several environments.
 //!
-//! A test binary without libtest's harness lists them as [`Lane`]s. The name of a scenario is
-//! its environment, its module and its function: `embedded::conformance::policies::ring`. The
-//! command line is libtest's, as far as anybody uses it.
+//! A test binary without libtest's harness lists them as [`Lane`]s. The name of a scenario is its
+//! environment, its module and its function: `embedded::conformance::policies::ring`. The command
+//! line supports the common options of libtest.
 //!
 //! A scenario that is in no list is dead code, which the compiler reports.
 
@@ -26,7 +26,7 @@ use self::schedule::Schedule;
 use crate::control_plane::turns;
 use crate::environment::{self, Environment, Running};
 
-/// One scenario.
+/// A scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     name: &'static str,
@@ -36,18 +36,18 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// One that runs on one thread, beside scenarios of other lanes.
+    /// A scenario with one thread, which runs in parallel with those of other lanes.
     pub const fn new(name: &'static str, play: fn() -> LocalBoxFuture<'static, Result<()>>) -> Self {
         Self { name, play, alone: false, threads: 1 }
     }
 
-    /// The same, while no other scenario runs: for those that depend on being quick.
+    /// The same, but no other scenario runs at that time: for those that depend on speed.
     #[must_use]
     pub const fn alone(self) -> Self {
         Self { alone: true, ..self }
     }
 
-    /// The same, with two more threads for what it spawns.
+    /// The same, with two more threads for spawned tasks.
     #[must_use]
     pub const fn threaded(self) -> Self {
         Self { threads: 2, ..self }
@@ -57,14 +57,14 @@ impl Scenario {
 /// The scenarios of a module.
 #[derive(Clone, Copy, Debug)]
 pub struct Module {
-    /// Its path, with the name of the crate.
+    /// The path of the module, with the name of the crate.
     pub path: &'static str,
-    /// Its scenarios.
+    /// The scenarios of the module.
     pub scenarios: &'static [Scenario],
 }
 
-/// Registers the scenarios of a module: functions without arguments that are
-/// `async` and return a `Result`. Whoever runs them finds them in `SCENARIOS`.
+/// Registers the scenarios of a module: `async` functions without arguments that return a `Result`.
+/// The harness finds them in `SCENARIOS`.
 ///
 /// ```
 /// use kube_gc_testkit::scenarios;
@@ -97,7 +97,7 @@ macro_rules! scenarios {
     };
 }
 
-/// Scenarios that take turns on control planes of their own.
+/// Scenarios that share their own control planes, one at a time on each.
 #[derive(Clone, Debug)]
 pub struct Lane {
     environment: Environment,
@@ -107,12 +107,12 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// The scenarios of these modules, one after the other on one control plane.
+    /// The scenarios of these modules, one after another on one control plane.
     pub fn new(environment: Environment, name: &'static str, modules: &[&[Module]]) -> Self {
         Self { environment, name, planes: 1, modules: modules.concat() }
     }
 
-    /// The same on so many control planes at the same time.
+    /// The same on this many control planes in parallel.
     #[must_use]
     pub fn on(self, planes: usize) -> Self {
         Self { planes, ..self }
@@ -141,7 +141,7 @@ struct Trial {
     scenario: Scenario,
 }
 
-/// How a trial ended.
+/// The result of a trial.
 struct Ended {
     lane: usize,
     name: String,
@@ -149,8 +149,8 @@ struct Ended {
     took: Duration,
 }
 
-/// Runs what the command line selects; the exit code is libtest's. When there is a
-/// choice, scenarios of earlier lanes go first.
+/// Runs the selected scenarios and returns libtest's exit code. Scenarios of earlier lanes start
+/// first.
 pub fn main(lanes: &[Lane]) -> ExitCode {
     let arguments = Arguments::parse();
     let selected: Vec<(usize, Vec<Trial>)> = lanes
@@ -186,7 +186,7 @@ fn run(lanes: &[Lane], mut schedule: Schedule) -> ExitCode {
         let Ok(Ended { lane, name, outcome, took }) = endings.recv() else { break };
         if schedule.ended(lane) {
             let Lane { environment, name, .. } = lanes[lane];
-            // That takes a moment, for which nobody has to wait.
+            // Stopping takes a moment, which other scenarios need not wait for.
             thread::spawn(move || turns::end(environment, name));
         }
         let seconds = took.as_secs_f64();
@@ -198,7 +198,7 @@ fn run(lanes: &[Lane], mut schedule: Schedule) -> ExitCode {
             }
         }
     }
-    // With their backtraces, if there are any.
+    // Includes the backtraces, if there are any.
     for (name, error) in &failed {
         println!("\n---- {name} ----\n{error:?}");
     }
@@ -219,7 +219,7 @@ fn run(lanes: &[Lane], mut schedule: Schedule) -> ExitCode {
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(101) }
 }
 
-/// Runs a trial on a thread of its own, which panics name.
+/// Runs a trial on its own thread, whose name appears in panic messages.
 fn start(lane: usize, trial: Trial, sender: &Sender<Ended>) {
     let name = trial.running.scenario.clone();
     let report = sender.clone();

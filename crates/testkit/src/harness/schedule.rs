@@ -1,14 +1,14 @@
-//! Which scenario is next.
+//! Selects the next scenario.
 
 use std::collections::VecDeque;
 
 use super::Trial;
 
-/// Scenarios that run, and those that still have to.
+/// The running and the remaining scenarios.
 #[derive(Debug)]
 pub(super) struct Schedule {
     lanes: Vec<Waiting>,
-    /// These run one by one, after all others.
+    /// These run one at a time, after all others.
     alone: VecDeque<(usize, Trial)>,
     running: usize,
     limit: usize,
@@ -22,8 +22,8 @@ struct Waiting {
 }
 
 impl Schedule {
-    /// The trials of each lane with its number of control planes, and how many trials may run
-    /// at the same time.
+    /// The trials of each lane with its number of control planes, and the maximum number of
+    /// concurrent trials.
     pub(super) fn new(lanes: Vec<(usize, Vec<Trial>)>, limit: usize) -> Self {
         let mut schedule = Self { lanes: Vec::new(), alone: VecDeque::new(), running: 0, limit };
         for (lane, (planes, trials)) in lanes.into_iter().enumerate() {
@@ -34,12 +34,12 @@ impl Schedule {
         schedule
     }
 
-    /// How many have not ended.
+    /// The number of trials that have not ended.
     pub(super) fn left(&self) -> usize {
         self.running + self.alone.len() + self.lanes.iter().map(|lane| lane.trials.len()).sum::<usize>()
     }
 
-    /// The next one that can run now, with its lane.
+    /// The next trial that can run now, with its lane.
     pub(super) fn next(&mut self) -> Option<(usize, Trial)> {
         if self.running == self.limit {
             return None;
@@ -55,7 +55,7 @@ impl Schedule {
         Some(next)
     }
 
-    /// One of a lane has ended. Returns whether it was the lane's last one.
+    /// Notes that a trial of a lane has ended. Returns whether it was the last one of the lane.
     pub(super) fn ended(&mut self, lane: usize) -> bool {
         self.running -= 1;
         let Waiting { trials, running, .. } = &mut self.lanes[lane];
@@ -78,7 +78,7 @@ mod tests {
         Schedule::new(planes.iter().map(|planes| (*planes, lane.trials().collect())).collect(), limit)
     }
 
-    /// Starts what can be started: the lanes, and whether it is alone.
+    /// Starts all trials that can run now: their lanes, and whether they run alone.
     fn started(schedule: &mut Schedule) -> Vec<(usize, bool)> {
         let next = || schedule.next().map(|(lane, trial)| (lane, trial.scenario.alone));
         std::iter::from_fn(next).collect()

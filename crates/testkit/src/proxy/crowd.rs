@@ -1,4 +1,4 @@
-//! A server that bears only so many requests about single objects at a time.
+//! A server with a limit on concurrent requests about single objects.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use super::request::{Request, Verb};
 use super::rules::Reply;
 use super::{Proxy, Shared};
 
-/// How long it takes for one, counted from when the last one came: so that requests that
-/// are sent together also meet, however busy the machine is.
+/// The duration of a request, counted from the arrival of the latest one, so that requests sent
+/// together also overlap on a busy machine.
 const SERVICE: Duration = Duration::from_millis(5);
 
-/// How many are inside, and how many may be.
+/// The number of requests in progress, and the limit.
 #[derive(Debug, Default)]
 pub(super) struct Crowd {
     bears: Option<usize>,
     inside: usize,
     most: usize,
-    /// When the last one came, be it let in or not.
+    /// The arrival of the latest request, admitted or not.
     last: Option<Instant>,
 }
 
-/// A request that is inside, until this is dropped.
+/// A request in progress, until this is dropped.
 pub(super) struct Inside(Shared);
 
 impl Drop for Inside {
@@ -32,26 +32,25 @@ impl Drop for Inside {
 }
 
 impl Proxy {
-    /// From now on requests about single objects take a while (`SERVICE`), and those that
-    /// come while so many are inside are refused, as the API server does it. Nobody is
-    /// let in at 0.
+    /// Delays requests about single objects (by `SERVICE`) from now on, and rejects those that
+    /// exceed the limit, as the API server does. A limit of 0 rejects all.
     pub fn bear(&self, at_a_time: usize) {
         self.shared.with(|state| state.crowd.bears = Some(at_a_time));
     }
 
-    /// From now on everybody is let in, at once.
+    /// Removes the limit and the delay.
     pub fn bear_all(&self) {
         self.shared.with(|state| state.crowd.bears = None);
     }
 
-    /// How many were inside at a time, at most.
+    /// The maximum number of concurrent requests so far.
     pub fn most_inside(&self) -> usize {
         self.shared.look(|state| state.crowd.most)
     }
 }
 
 impl Shared {
-    /// Lets a request in, unless there are too many.
+    /// Admits a request, unless there are too many.
     pub(super) fn enter(&self, request: &Request) -> Result<Option<Inside>, Reply> {
         let is_about_an_object =
             matches!(request.verb, Verb::Get | Verb::Delete | Verb::Patch) && request.name.is_some();
@@ -71,7 +70,7 @@ impl Shared {
         })
     }
 
-    /// Resolves when a request that is inside has been dealt with.
+    /// Resolves when the delay of a request is over.
     pub(super) async fn deal_with_it(&self) {
         while let Some(end) = self.look(|state| state.crowd.last).map(|last| last + SERVICE)
             && end > Instant::now()

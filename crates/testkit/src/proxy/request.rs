@@ -1,4 +1,4 @@
-//! What the collector asked, and which of it is meant.
+//! Requests of the collector, and filters for them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use tokio::time::Instant;
 
 use super::super::cluster::{Obj, key};
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Reads one object.
     Get,
-    /// Reads a collection, or the beginning of it.
+    /// Lists a collection, or the first page of it.
     List,
-    /// Follows a collection.
+    /// Watches a collection.
     Watch,
     /// Deletes an object.
     Delete,
@@ -28,21 +28,21 @@ pub enum Verb {
 /// A request of the collector.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What it does.
+    /// The kind.
     pub verb: Verb,
-    /// The path, without the query.
+    /// The path without the query.
     pub path: String,
-    /// The query; empty when there is none.
+    /// The query; may be empty.
     pub query: String,
-    /// The content type of the body; empty when there is none.
+    /// The content type of the body; may be empty.
     pub content_type: String,
-    /// `configmaps`, `widgets.example.com`; empty when it is about no resource.
+    /// `configmaps`, `widgets.example.com`; empty if the path has no resource.
     pub resource: String,
     /// The namespace in the path.
     pub namespace: Option<String>,
     /// The object in the path.
     pub name: Option<String>,
-    /// The body; `null` when there is none.
+    /// The body; `null` if there is none.
     pub body: Value,
 }
 
@@ -60,7 +60,7 @@ impl Request {
             Some(&"apis") if parts.len() > 3 => Some(parts.remove(1)),
             _ => None,
         };
-        // What is left begins with the root and the version.
+        // The rest begins with the root and the version.
         let mut rest = if group.is_some() { parts.split_off(2) } else { Vec::new() };
         let namespace = (rest.len() > 2 && rest[0] == "namespaces").then(|| rest[1].to_owned());
         if namespace.is_some() {
@@ -96,12 +96,12 @@ impl Request {
         }
     }
 
-    /// The `uid` among the preconditions of a DELETE.
+    /// The precondition on the `uid` of a DELETE.
     pub fn precondition_uid(&self) -> Option<&str> {
         self.body["preconditions"]["uid"].as_str()
     }
 
-    /// The `resourceVersion` among the preconditions of a DELETE.
+    /// The precondition on the `resourceVersion` of a DELETE.
     pub fn precondition_version(&self) -> Option<&str> {
         self.body["preconditions"]["resourceVersion"].as_str()
     }
@@ -111,30 +111,30 @@ impl Request {
         self.body["propagationPolicy"].as_str().unwrap_or_default()
     }
 
-    /// The `uid` that a PATCH names.
+    /// The `uid` in a PATCH.
     pub fn patched_uid(&self) -> Option<&str> {
         self.body["metadata"]["uid"].as_str()
     }
 
-    /// The `resourceVersion` that a PATCH names.
+    /// The `resourceVersion` in a PATCH.
     pub fn patched_version(&self) -> Option<&str> {
         self.body["metadata"]["resourceVersion"].as_str()
     }
 
-    /// Whether it is a PATCH of finalizers.
+    /// Whether the request patches finalizers.
     pub fn is_of_finalizers(&self) -> bool {
         let metadata = self.body["metadata"].as_object();
         self.verb == Verb::Patch && metadata.is_some_and(|metadata| metadata.contains_key("finalizers"))
     }
 
-    /// Whether it is a strategic merge patch.
+    /// Whether the request is a strategic merge patch.
     pub fn is_strategic(&self) -> bool {
         self.content_type == "application/strategic-merge-patch+json"
     }
 
-    /// Whether it lists the whole of a collection, or of one namespace of it,
-    /// and neither only asks for the present version nor, as discovery does with
-    /// APIServices whenever it looks, without any parameter for who serves what.
+    /// Whether the request lists a whole collection or a namespace of it. Excludes requests that
+    /// only ask for the current version, and those of discovery for all APIServices, which have no
+    /// parameters.
     pub fn is_full_list(&self) -> bool {
         self.verb == Verb::List && self.query != "limit=1" && !self.query.is_empty()
     }
@@ -146,27 +146,27 @@ impl fmt::Display for Request {
     }
 }
 
-/// A request and what became of it.
+/// A request and its answers.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     /// The request.
     pub request: Request,
-    /// When it came.
+    /// The time of its arrival.
     pub arrived: Instant,
-    /// What the collector was answered; `None` before that, and if it never was.
+    /// The status that the collector received; `None` before that, and if there was no answer.
     pub status: Option<u16>,
-    /// When that was.
+    /// The time of that answer.
     pub answered: Option<Instant>,
-    /// What the API server answered, if it was asked.
+    /// The status of the API server's answer, if the request was forwarded.
     pub served: Option<u16>,
-    /// Whether the API server said that the version is too old: 410 as the answer
-    /// or, to a watch, as an event.
+    /// Whether the API server reported that the version is too old, by a 410 or, in a watch, by an
+    /// event.
     pub expired: bool,
 }
 
 type Condition = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
 
-/// Which requests are meant: all, until it is narrowed down.
+/// A filter for requests. By default, it matches all.
 #[derive(Clone, Default)]
 pub struct On {
     verb: Option<Verb>,
@@ -187,52 +187,52 @@ impl fmt::Debug for On {
 }
 
 impl On {
-    /// Requests that do this.
+    /// Matches requests of a kind.
     pub fn verb(verb: Verb) -> Self {
         Self { verb: Some(verb), ..Self::default() }
     }
 
-    /// Requests that do this to an object's name.
+    /// Matches requests of a kind about an object with this name.
     pub fn object(verb: Verb, object: &Obj) -> Self {
         Self { namespace: object.namespace.clone(), ..Self::verb(verb) }
             .of(&key(&object.resource))
             .named(&object.name)
     }
 
-    /// Any requests about a resource, or about all events of it.
+    /// Matches all requests about a resource, or all events of it.
     pub fn resource(resource: &str) -> Self {
         Self::default().of(resource)
     }
 
-    /// Only those about this resource.
+    /// Restricts it to this resource.
     #[must_use]
     pub fn of(mut self, resource: &str) -> Self {
         self.resource = Some(resource.to_owned());
         self
     }
 
-    /// Only those in this namespace.
+    /// Restricts it to this namespace.
     #[must_use]
     pub fn within(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// Only those about this name.
+    /// Restricts it to this name.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Only those of which this holds, too.
+    /// Restricts it by this condition.
     #[must_use]
     pub fn when(mut self, condition: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
         self.condition = Some(Arc::new(condition));
         self
     }
 
-    /// Whether it means this request.
+    /// Whether it matches a request.
     pub fn means(&self, request: &Request) -> bool {
         let Self { verb, resource, namespace, name, condition } = self;
         verb.is_none_or(|verb| verb == request.verb)
@@ -242,7 +242,7 @@ impl On {
             && condition.as_ref().is_none_or(|condition| condition(request))
     }
 
-    /// Whether it means a watch event about this object.
+    /// Whether it matches a watch event about an object.
     pub(super) fn means_event(&self, watched: &str, object: &Value) -> bool {
         let text = |field: &str| object["metadata"][field].as_str();
         self.resource.as_ref().is_none_or(|resource| resource == watched)

@@ -1,4 +1,4 @@
-//! What is done with the requests and events that a test has named.
+//! Rules for requests and events.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::request::{On, Request};
 use super::{DEADLINE, Proxy, Shared};
 
-/// An answer that the API server did not give.
+/// A made-up answer.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub(super) status: u16,
@@ -73,16 +73,16 @@ impl Reply {
     }
 }
 
-/// What becomes of a request.
+/// What happens to a request.
 #[derive(Clone, Debug)]
 pub enum How {
-    /// The API server never hears of it; this is the answer.
+    /// It is not forwarded, and gets this answer.
     Instead(Reply),
-    /// It takes effect, and this is the answer all the same.
+    /// It takes effect, but gets this answer.
     After(Reply),
     /// It takes effect, and the connection breaks before the answer.
     AnswerLost,
-    /// It takes effect, and the answer never comes.
+    /// It takes effect, and the answer never arrives.
     AnswerLate,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct Entry {
     pub hits: usize,
 }
 
-/// A rule about requests; it holds until it is used up or removed.
+/// A rule about requests, which applies until it is used up or removed.
 #[derive(Debug)]
 #[must_use = "a rule is removed by its value"]
 pub struct Rule {
@@ -108,19 +108,19 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// How many requests it has met.
+    /// The number of requests that it has matched.
     pub fn hits(&self) -> usize {
         self.shared.with(|state| state.hits(self.id))
     }
 
-    /// Waits until it has met so many.
+    /// Waits until it has matched this many requests.
     pub async fn hit(&self, times: usize) -> Result<()> {
         self.shared
             .until(&format!("rule to be hit {times} times"), |state| state.hits(self.id) >= times)
             .await
     }
 
-    /// From now on the requests go through.
+    /// Removes the rule.
     pub fn remove(&self) {
         self.shared.with(|state| {
             if let Some(rule) = state.rules.iter_mut().find(|rule| rule.id == self.id) {
@@ -130,8 +130,7 @@ impl Rule {
     }
 }
 
-/// Requests that wait for the test. Dropping it lets all of them pass, and
-/// those to come.
+/// Holds requests until the test decides. Dropping it forwards all of them, and later ones.
 #[derive(Debug)]
 pub struct Hold {
     pub(super) rule: Rule,
@@ -139,24 +138,24 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Waits for the next request to hold.
+    /// Waits for the next matching request.
     pub async fn next(&mut self) -> Result<Held> {
         let next = timeout(DEADLINE, self.arrivals.recv()).await;
         next.with_context(|| format!("no request to hold within {DEADLINE:?}"))?.context("the proxy ended")
     }
 
-    /// Lets everything pass that is held and will come.
+    /// Forwards all held requests, and later ones.
     pub fn release(self) {}
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        // First the rule: what comes now must not find the receiver closed.
+        // The rule is removed first, so that no request finds the receiver closed.
         self.rule.remove();
     }
 }
 
-/// A request that waits. It passes when this is dropped.
+/// A held request. Dropping this forwards it.
 #[derive(Debug)]
 pub struct Held {
     /// The request.
@@ -165,13 +164,13 @@ pub struct Held {
 }
 
 impl Held {
-    /// On to the API server.
+    /// Forwards the request to the API server.
     pub fn pass(self) {
-        // The collector may have given it up.
+        // The collector may have cancelled it.
         let _ = self.verdict.send(None);
     }
 
-    /// Something else becomes of it.
+    /// Handles the request in another way.
     pub fn end(self, how: How) {
         let _ = self.verdict.send(Some(how));
     }
@@ -183,9 +182,8 @@ pub(super) struct EventHold {
     pub caught: bool,
 }
 
-/// Watch events that wait for the test: the first one that is meant and, as a
-/// watch keeps its order, all that follow it in its watch. Dropping this lets
-/// them pass.
+/// Holds watch events until the test decides: the first matching event and, because a watch keeps
+/// its order, all later events of that watch. Dropping it forwards them.
 #[derive(Debug)]
 pub struct WatchHold {
     pub(super) shared: Shared,
@@ -193,7 +191,7 @@ pub struct WatchHold {
 }
 
 impl WatchHold {
-    /// Waits until there is an event that it holds back.
+    /// Waits until it holds an event.
     pub async fn caught(&self) -> Result<()> {
         self.shared
             .until("event to be held back", |state| {
@@ -202,7 +200,7 @@ impl WatchHold {
             .await
     }
 
-    /// Lets the events pass.
+    /// Forwards the events.
     pub fn release(self) {}
 }
 
@@ -213,23 +211,23 @@ impl Drop for WatchHold {
 }
 
 impl Proxy {
-    /// Does this with every request that is meant, until the rule is removed.
+    /// Applies this to every matching request, until the rule is removed.
     pub fn always(&self, on: On, how: How) -> Rule {
         self.rule(on, Do::How(how), None)
     }
 
-    /// Does this with the next requests that are meant.
+    /// Applies this to the next `times` matching requests.
     pub fn times(&self, times: usize, on: On, how: How) -> Rule {
         self.rule(on, Do::How(how), Some(times))
     }
 
-    /// Holds the requests that are meant.
+    /// Holds the matching requests.
     pub fn hold(&self, on: On) -> Hold {
         let (sender, arrivals) = mpsc::unbounded_channel();
         Hold { rule: self.rule(on, Do::Hold(sender), None), arrivals }
     }
 
-    /// Holds back watch events.
+    /// Holds the matching watch events.
     pub fn hold_events(&self, on: On) -> WatchHold {
         let id = self.shared.with(|state| {
             state.last_id += 1;
@@ -249,5 +247,5 @@ impl Proxy {
     }
 }
 
-/// An answer that never comes, comes when the client is long gone.
+/// A delay that is longer than the client waits.
 pub(super) const NEVER: Duration = Duration::from_secs(3600);

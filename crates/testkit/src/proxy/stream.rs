@@ -1,4 +1,4 @@
-//! The body of a watch, line by line.
+//! Forwards the body of a watch, line by line.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,19 +15,19 @@ use super::Shared;
 /// How a watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// As servers end it when its time is over.
+    /// Cleanly, as servers end it after its timeout.
     Cleanly,
-    /// The connection breaks.
+    /// By a broken connection.
     Abruptly,
-    /// With an ERROR event that says 410.
+    /// With an ERROR event of code 410.
     Expired,
 }
 
-/// What the test wants of a watch.
+/// A command of the test to a watch.
 pub(super) enum Order {
-    /// Its end.
+    /// End it.
     End(Cut),
-    /// One more line.
+    /// Send a line.
     Show(Bytes),
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Stream {
     pub orders: mpsc::UnboundedSender<Order>,
 }
 
-/// Brings the events of one watch to the collector, until either side ends it.
+/// Forwards the events of one watch to the collector, until either side ends it.
 pub(super) async fn forward(
     shared: Shared,
     index: usize,
@@ -120,7 +120,7 @@ fn expired() -> Bytes {
     Bytes::from(format!("{event}\n"))
 }
 
-/// A bookmark as the API server writes it.
+/// A bookmark in the API server's format.
 pub(super) fn bookmark(api_version: &str, kind: &str, version: &str) -> Bytes {
     let event = json!({
         "type": "BOOKMARK",
@@ -133,8 +133,7 @@ pub(super) fn bookmark(api_version: &str, kind: &str, version: &str) -> Bytes {
 }
 
 impl Shared {
-    /// What becomes of a line of the watch that began with this exchange: none, one
-    /// or, with those that came before it, several.
+    /// The lines to send for a line of a watch: none, one or, with repeated events, several.
     fn edited(&self, index: usize, line: Bytes, latest: &mut VecDeque<Bytes>) -> Vec<Bytes> {
         let event: Value = serde_json::from_slice(&line).unwrap_or_default();
         self.with_quietly(|state| {
@@ -155,7 +154,7 @@ impl Shared {
         })
     }
 
-    /// Whether an event has to wait, and with it all that follow.
+    /// Whether an event is held, and with it all later ones.
     fn holds_back(&self, resource: &str, line: &[u8]) -> bool {
         self.with_quietly(|state| {
             if state.event_holds.is_empty() {
