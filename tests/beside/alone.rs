@@ -78,7 +78,7 @@ async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
     let dependent = ns.secret("dependent").owned_by(&owner).create().await?;
     let shared = ns.secret("shared").owned_by(&owner).owned_by(&keeper).create().await?;
     let of_orphaned = ns.secret("of-orphaned").owned_by(&orphaned).create().await?;
-    let nobody_else = stage.nobody_else()?;
+    let suspended = stage.suspend_kubernetes_collector()?;
     let collector = impatient(&stage).await?;
     cluster.delete(&owner, Policy::Background).await?;
     cluster.delete(&in_foreground, Policy::Foreground).await?;
@@ -119,7 +119,7 @@ async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
     ensure!(listed[1]["detail"].as_str().is_some_and(|detail| detail.contains(&owner.uid)), "{}", listed[1]);
 
     // Somebody does it after all. It was late, and stays so.
-    drop(nobody_else);
+    drop(suspended);
     poll("the garbage to go", async || Ok(!cluster.exists_with_uid(&dependent).await?)).await?;
     disputes(&collector, &expected).await?;
     poll("the page to show how it has ended", async || {
@@ -174,7 +174,7 @@ async fn hanging_ring(stage: &Stage) -> Result<Ring> {
     for _ in 0..TRIES {
         let ring = ring(cluster).await?;
         // All are deleted before it sees the first: else it unblocks what it deletes itself.
-        let nobody_else = stage.nobody_else()?;
+        let suspended = stage.suspend_kubernetes_collector()?;
         for object in &ring {
             cluster.delete(object, Policy::Foreground).await?;
         }
@@ -187,7 +187,7 @@ async fn hanging_ring(stage: &Stage) -> Result<Ring> {
             })
             .await?;
         }
-        drop(nobody_else);
+        drop(suspended);
         // When it has done what came later, it has seen the ring.
         stage.others_catch_up().await?;
         let mut hangs = true;

@@ -21,10 +21,10 @@ async fn a_dry_run_that_begins_in_the_middle_of_a_deletion_agrees() -> Result<()
     crowd(&ns, &owner, dependents, true).await?;
     cluster.delete(&owner, Policy::Foreground).await?;
     midway(dependents, async || configmaps(cluster, &ns).await).await?;
-    let nobody_else = stage.nobody_else()?;
+    let suspended = stage.suspend_kubernetes_collector()?;
     collector.kill()?;
     let collector = stage.collector().await?;
-    drop(nobody_else);
+    drop(suspended);
     cluster.settled(&collector).await?;
     cluster.assert_gone([&owner]).await?;
     let compared = collector.comparisons().await?;

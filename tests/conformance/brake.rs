@@ -17,23 +17,23 @@ kube_gc_testkit::scenarios! {
     no_more_than_its_share_of_a_type_goes_and_a_restart_resumes,
 }
 
-/// How many objects the type has that is removed, and how much each of them owns.
+/// The number of objects of the removed type, and of the dependents of each.
 const OBJECTS: usize = 300;
 const OWNED: usize = 2;
-/// How many may be deleted in a minute.
+/// The limit of deletions per minute.
 const LIMIT: usize = 300;
 
-/// Everything that says how the brake is: the page, the metrics, the Lease, the events.
+/// Everything that shows the state of the brake: the page, the metrics, the Lease, the events.
 struct Signs<'a> {
     cluster: &'a Cluster,
     collector: &'a Collector,
     ns: &'a Ns,
-    /// How often the brake was engaged already when this collector came to lead.
+    /// The number of times that the brake had engaged when this collector became the leader.
     inherited: usize,
 }
 
 impl Signs<'_> {
-    /// Waits until the brake has engaged so many times, and holds so many.
+    /// Waits until the brake has engaged this many times and holds this many deletions.
     async fn engaged(&self, times: usize, held: usize) -> Result<()> {
         let held_line = format!("; {held} objects held; ");
         let expected = (1.0, as_f64(times), as_f64(held));
@@ -45,7 +45,7 @@ impl Signs<'_> {
                 .body
                 .lines()
                 .find(|line| line.starts_with("[!]brake warning: deletion is paused since "));
-            // What waits is counted once a second, and for the page before the metrics.
+            // Waiting keys are counted once a second, and the page may be ahead of the metrics.
             let metrics = self.collector.metrics().await?;
             let value = |series: &str| metrics.get(series).copied().unwrap_or_default();
             let engagements = value("kube_gc_brake_engagements_total{limit=\"deletions_per_minute\"}")
@@ -56,7 +56,7 @@ impl Signs<'_> {
         .await;
         engaged.with_context(|| format!("{now:?}"))?;
         let warnings = || self.collector.logged("the brake has engaged");
-        // The log comes by a pipe.
+        // The log arrives through a pipe.
         poll("the warnings", async || Ok(warnings().len() >= self.inherited + times)).await?;
         let warnings = warnings();
         ensure!(warnings.len() == self.inherited + times, "one line each time: {warnings:?}");
@@ -65,7 +65,7 @@ impl Signs<'_> {
         Ok(())
     }
 
-    /// How many deletions of these have had their effect, as the collector says.
+    /// The number of deletions of these that took effect, according to the collector.
     async fn deleted(&self, resource: &str) -> Result<f64> {
         let series = format!(
             "kube_gc_decisions_total{{action=\"delete\",outcome=\"deleted\",resource=\"{resource}\"}}"
@@ -83,8 +83,8 @@ impl Signs<'_> {
         Ok(lease["metadata"]["annotations"][key].clone())
     }
 
-    /// Waits until the Lease and an event say that deletion is paused, and since when: they
-    /// are written aside. Returns what the Lease says.
+    /// Waits until the Lease and an event, which are written asynchronously, report the pause and
+    /// its beginning. Returns the text in the Lease.
     async fn told(&self) -> Result<String> {
         let mut note = String::new();
         poll("the Lease and an event to say so", async || {
@@ -100,7 +100,7 @@ impl Signs<'_> {
         Ok(note)
     }
 
-    /// The events of a reason in a namespace.
+    /// The events with a reason in a namespace.
     async fn events(&self, namespace: &str, reason: &str) -> Result<Vec<Value>> {
         let path = format!("/api/v1/namespaces/{namespace}/events");
         let events = self.cluster.send("GET", &path, None, None).await?;
@@ -114,16 +114,16 @@ fn as_f64(count: usize) -> f64 {
     count as f64
 }
 
-/// A collector that takes a Lease in this namespace.
+/// Options of a collector with a Lease in this namespace.
 fn options(ns: &Ns, brake: &str) -> Options {
     let mut config = format!("[leader]\nenabled = true\nnamespace = \"{}\"\n", ns.name());
-    // So long that nobody loses the lease who only has to wait for the processor.
+    // Long enough that no collector loses the Lease only because it waits for the processor.
     let times = "lease_duration = \"15s\"\nrenew_deadline = \"12s\"\nretry_period = \"300ms\"\n";
     let _ = write!(config, "{times}{brake}");
     Options::config(config)
 }
 
-/// Waits until a standby has seen everything. (It works on nothing of it.)
+/// Waits until a standby has seen everything, without working on it.
 async fn idle(cluster: &Cluster, standby: &Collector) -> Result<()> {
     poll("the standby to have seen everything", async || {
         let seen = cluster.seen().into_iter().map(|(key, version)| format!("seen={key}%3D{version}"));
@@ -138,8 +138,8 @@ async fn leads(collector: &Collector) -> Result<()> {
     poll("it to lead", async || Ok(collector.metric("kube_gc_leader").await? == 1.0)).await
 }
 
-/// A CRD is deleted whose objects own many. As many of these go as are allowed, and the
-/// rest waits for a person; nothing of it is lost, and all else goes on.
+/// A CRD is deleted whose objects own many. As many of these are deleted as the limit allows, and
+/// the rest waits for a person. Nothing is lost, and all other work continues.
 async fn of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -160,7 +160,7 @@ async fn of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed(
     let kept = ns.configmap("kept").create().await?;
     let shared = ns.secret("shared").owned_by(&owners[0]).owned_by(&kept).create().await?;
     cluster.settled(&first).await?;
-    // It has seen them all, too: what nobody has seen proves nothing when it goes.
+    // It must have seen all of them, because the deletion of an unseen object proves nothing.
     idle(cluster, &standby).await?;
 
     widgets.remove().await?;
@@ -171,7 +171,7 @@ async fn of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed(
         Ok(())
     };
     let all = OBJECTS * OWNED;
-    // First of all: no marker says whether the end of the type has been seen.
+    // First, because no marker shows that the end of the type was seen.
     signs.engaged(1, all - LIMIT).await?;
     left(&first, all - LIMIT).await?;
     ensure!(signs.deleted("configmaps").await? == as_f64(LIMIT));
@@ -182,14 +182,14 @@ async fn of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed(
     ensure!(events[0]["type"] == "Warning", "{events:?}");
     ensure!(events[0]["source"]["component"] == "garbage-collector-controller", "{events:?}");
 
-    // References are removed, orphans are kept, finalizers go; what would have to be
-    // deleted for that waits, and so does who waits for it.
+    // References are removed, dependents are orphaned, finalizers are removed. Work that needs a
+    // deletion waits.
     ensure!(cluster.fresh(&shared).await?.owner_uids() == [kept.uid.as_str()]);
     goes_on(cluster, &first, &aside).await?;
     let held = all - LIMIT + 1;
     signs.engaged(1, held).await?;
 
-    // Should it end without a word, the next one does not begin anew.
+    // If the collector is killed, the next one inherits the engaged brake.
     first.kill()?;
     let collector = standby;
     leads(&collector).await?;
@@ -198,7 +198,7 @@ async fn of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed(
     signs.engaged(0, held).await?;
     ensure!(signs.annotation("kube-gc.io/brake-engaged").await? == note, "since the same time");
 
-    // Allowed to go on, it goes as far as before each time.
+    // After each release, the same number of deletions is allowed.
     let resume = json!({ "metadata": { "annotations": { "kube-gc.io/resume-deletion": "now" } } });
     for (time, left) in [(1, Some(held - LIMIT)), (2, None)] {
         cluster.send("PATCH", &signs.lease(), MERGE_PATCH, Some(&resume)).await?;
@@ -210,7 +210,7 @@ async fn of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed(
         cluster.settled_with_parked(&collector).await?;
         signs.engaged(time, left).await?;
         ensure!(signs.deleted("configmaps").await? == as_f64(time * LIMIT));
-        // Of what is over before it was told, nobody tells.
+        // A pause that ended before it was reported is not reported.
         signs.told().await?;
     }
     cluster.settled(&collector).await?;
@@ -224,8 +224,8 @@ async fn of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed(
     stage.clear().await
 }
 
-/// While nothing is deleted: an owner is orphaned, one that blocks for nobody goes, and
-/// one whose dependent would have to be deleted waits.
+/// While the brake is engaged, an owner is orphaned, an owner that blocks no other object is
+/// removed, and one whose dependent would have to be deleted waits.
 async fn goes_on(cluster: &Cluster, collector: &Collector, ns: &Ns) -> Result<()> {
     let own = async |name: &str| -> Result<(Obj, Obj)> {
         let owner = ns.configmap(format!("{name}-owner")).create().await?;
@@ -246,7 +246,7 @@ async fn goes_on(cluster: &Cluster, collector: &Collector, ns: &Ns) -> Result<()
     Ok(())
 }
 
-/// A part of a type's objects, of those that there were.
+/// The share of a type's objects.
 async fn no_more_than_its_share_of_a_type_goes_and_a_restart_resumes() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -258,7 +258,7 @@ async fn no_more_than_its_share_of_a_type_goes_and_a_restart_resumes() -> Result
     cluster.settled(&collector).await?;
     let secrets =
         async || -> Result<usize> { Ok(cluster.list(&ApiResource::erase::<Secret>(&()), None).await?.len()) };
-    // Those of others and the marker, too.
+    // Including the objects of other namespaces and the marker.
     let before = secrets().await?;
     cluster.delete(&owner, Policy::Background).await?;
     stage.settled(&collector, Rest::Parked).await?;
@@ -267,7 +267,7 @@ async fn no_more_than_its_share_of_a_type_goes_and_a_restart_resumes() -> Result
     ensure!(left == before - allowed, "{left} are left of {before}, and not all but {allowed}");
     let signs = Signs { cluster, collector: &collector, ns: &ns, inherited: 0 };
     signs.engaged(1, 40 - allowed).await?;
-    // Without a Lease the event is about a namespace that there always is.
+    // Without a Lease, the event is about a namespace that always exists.
     let paused = async || signs.events("default", "DeletionPaused").await;
     let ours = format!("of {before} secrets");
     poll("the event", async || {
@@ -276,7 +276,7 @@ async fn no_more_than_its_share_of_a_type_goes_and_a_restart_resumes() -> Result
     })
     .await?;
 
-    // Beginning anew, it goes as far as the share of what is left.
+    // After a restart, the share refers to the remaining objects.
     collector.stop().await?;
     let collector = stage.collector_with(Options::config(brake)).await?;
     stage.settled(&collector, Rest::Parked).await?;

@@ -1,4 +1,4 @@
-//! Owners that live in no namespace.
+//! Cluster-scoped owners.
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -15,13 +15,13 @@ kube_gc_testkit::scenarios! {
     an_owner_that_no_longer_waits_is_a_reason_to_look_again,
 }
 
-/// In how many namespaces an owner has dependents.
+/// The number of namespaces with dependents.
 const NAMESPACES: usize = 10;
 const POLICIES: [Policy; 3] = [Policy::Background, Policy::Foreground, Policy::Orphan];
-/// A finalizer that nobody removes but the scenario.
+/// A finalizer that only the scenario removes.
 const HOLD: &str = "example.com/hold";
 
-/// What kind of owner a scenario is about.
+/// The kind of owner in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Namespace,
@@ -29,17 +29,17 @@ enum Kind {
     Custom,
 }
 
-/// An owner and what it owns.
+/// An owner and its dependents.
 struct Family {
     policy: Policy,
     owner: Obj,
     /// The owner as a namespace, if it is one.
     as_namespace: Option<Ns>,
-    /// They have no other owner.
+    /// Dependents without another owner.
     sole: Vec<Obj>,
-    /// They have another one, that lives.
+    /// Dependents with another live owner.
     shared: Vec<Obj>,
-    /// The last of `sole`: in a foreground deletion, the owner waits for it.
+    /// The last of `sole`. In a foreground deletion, the owner waits for it.
     held: Obj,
 }
 
@@ -70,7 +70,7 @@ impl Family {
             |ns: &Ns| ns.configmap(format!("shared-{name}")).owned_by(&owner).blocking().owned_by(other);
         let mut sole = create_all(namespaces.iter().flat_map(|ns| [blocking(ns), plain(ns)])).await?;
         let shared = create_all(namespaces.iter().map(shared)).await?;
-        // A dependent in the cluster itself, too.
+        // A cluster-scoped dependent, too.
         sole.push(cluster.node(format!("dependent-{name}")).owned_by(&owner).blocking().create().await?);
         let held = namespaces[NAMESPACES - 1].configmap(format!("held-{name}")).owned_by(&owner).blocking();
         let held = match policy {
@@ -85,14 +85,13 @@ impl Family {
     async fn delete(&self, cluster: &Cluster) -> Result<()> {
         cluster.delete(&self.owner, self.policy).await?;
         if let Some(namespace) = &self.as_namespace {
-            // No namespace controller runs here.
+            // There is no namespace controller.
             namespace.finalize().await?;
         }
         Ok(())
     }
 
-    /// A foreground deletion waits for the one dependent that is held, and for
-    /// nothing else.
+    /// A foreground deletion waits only for the one dependent that a finalizer keeps.
     async fn check_waiting(&self, cluster: &Cluster) -> Result<()> {
         if self.policy != Policy::Foreground {
             return Ok(());
@@ -214,10 +213,10 @@ async fn a_namespace_does_not_own_what_is_in_it() -> Result<()> {
     stage.clear().await
 }
 
-/// While an owner waits, nothing can be decided about one of its dependents. It is
-/// decided when somebody else's finalizer holds the owner, which makes it solid again
-/// (rule 3.16). Fails if only the dependents that wait with the owner are queued: the
-/// reference to the absent owner stays.
+/// While one owner waits, no decision about its dependent is possible. The decision follows when
+/// another client's finalizer keeps that owner, which makes it solid again (rule 3.16). Fails if
+/// only the dependents that wait with the owner are queued: the reference to the absent owner would
+/// stay.
 async fn an_owner_that_no_longer_waits_is_a_reason_to_look_again() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -229,8 +228,8 @@ async fn an_owner_that_no_longer_waits_is_a_reason_to_look_again() -> Result<()>
     let config = ns.configmap("config").create().await?;
     cluster.settled(&collector).await?;
     cluster.delete(&owner, Policy::Foreground).await?;
-    // It can never be right that a namespaced object owns one of the cluster, and so
-    // nothing is done about it, nor tried again.
+    // A namespaced object can never own a cluster-scoped one, so nothing is done and nothing is
+    // retried.
     let never = reference("v1", "Node", "never", &unused_uid());
     let item = node("item").owned_by(&config).owned_by(&owner).owner_reference(never).create().await?;
     cluster.settled(&collector).await?;

@@ -1,5 +1,5 @@
-//! What the collector costs the API server, by the API server's own counters,
-//! and what orphaning costs the collector.
+//! The number of requests that the collector sends, by the API server's own counters, and the
+//! memory that orphaning needs.
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -15,32 +15,30 @@ kube_gc_testkit::scenarios! {
     orphaning_costs_one_patch_for_each_dependent_and_no_memory,
 }
 
-/// What every owner here has of dependents.
+/// The number of dependents of each owner.
 const DEPENDENTS: usize = 5000;
-/// What may be needed once, whatever the number of dependents.
+/// The requests that are allowed once, independent of the number of dependents.
 const HANDFUL: u64 = 5;
-/// Lists of one confirmation round, and of a monitor that has to start again:
-/// at most twenty pages of 500 each.
+/// The lists of one confirmation round, and of a monitor that restarts: at most twenty pages of 500
+/// each.
 const LISTS: u64 = 2 * 21;
 
-/// How much higher, in KiB, the peak above the start may be with twenty times the
-/// dependents: less than half a KiB for each dependent more. One patch under way
-/// takes many times that (its future, its request, its answer), so
-/// this fails when they are started all at once, and also when what the graph
-/// says of the dependents is copied as a whole. The rest is room for buffers that
-/// happen to be fuller and for the heap's fragments.
+/// How much higher, in KiB, the peak may be with twenty times the dependents: less than half a KiB
+/// per additional dependent. One patch in flight takes many times that (its future, request and
+/// answer), so this fails if all patches start at once, and if the dependents are copied from the
+/// graph as a whole. The rest is room for fuller buffers and fragmentation of the heap.
 const ALLOWANCE: u64 = 4096;
 
-/// Two percent more than a number.
+/// A number plus two percent.
 const fn almost(count: usize) -> u64 {
     (count + count / 50) as u64
 }
 
-/// What happened between the deletion of an owner and the end of its effects.
+/// The cost of a deletion until all its effects are complete.
 struct Cost {
     ns: Ns,
     requests: RequestCounts,
-    /// By how many KiB the collector was larger in between than at the start.
+    /// The growth of the collector's memory at its peak, in KiB.
     rise: u64,
 }
 
@@ -57,7 +55,7 @@ impl Cost {
     }
 }
 
-/// The kernel's account of a process's memory, from some moment on.
+/// The kernel's measurement of a process's memory from some moment on.
 struct Memory {
     pid: u32,
     at_the_start: u64,
@@ -66,12 +64,12 @@ struct Memory {
 impl Memory {
     fn mark(collector: &Collector) -> Result<Self> {
         let pid = collector.pid();
-        // Sets the peak to the present size: proc(5).
+        // Resets the peak to the current size: proc(5).
         std::fs::write(format!("/proc/{pid}/clear_refs"), "5")?;
         Ok(Self { pid, at_the_start: status(pid, "VmRSS")? })
     }
 
-    /// From the moment of the mark to the peak since, in KiB.
+    /// The growth from that moment to the peak since, in KiB.
     fn rise(&self) -> Result<u64> {
         Ok(status(self.pid, "VmHWM")?.saturating_sub(self.at_the_start))
     }
@@ -85,8 +83,8 @@ fn status(pid: u32, field: &str) -> Result<u64> {
     Ok(value.with_context(|| format!("no {field}"))?.parse()?)
 }
 
-/// Deletes a Secret that owns many ConfigMaps. In the meantime nobody but the
-/// collector sends a request about ConfigMaps.
+/// Deletes a Secret that owns many ConfigMaps. During that time, only the collector sends requests
+/// about ConfigMaps.
 async fn cost_of(
     stage: &Stage,
     collector: &Collector,
@@ -99,8 +97,8 @@ async fn cost_of(
     let owner = ns.secret("owner").create().await?;
     crowd(&ns, &owner, dependents, blocking).await?;
     cluster.settled(collector).await?;
-    // From now on `settled` writes markers to Secrets only; "idle" includes
-    // that the watches have shown what the collector itself has written.
+    // From now on, `settled` writes markers to Secrets only. "Idle" includes that the watches have
+    // shown the collector's own writes.
     cluster.forget(&ApiResource::erase::<ConfigMap>(&()));
 
     let memory = Memory::mark(collector)?;
@@ -141,13 +139,13 @@ async fn a_foreground_deletion_costs_one_request_for_each_dependent() -> Result<
 async fn orphaning_costs_one_patch_for_each_dependent_and_no_memory() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
-    // What is free stays with the process. Else how much of it is given back to the system
-    // depends on how long the test takes, and is needed again.
+    // Freed memory stays with the process. Otherwise, the result would depend on how much is
+    // returned to the system by then.
     let collector = stage
         .collector_with(Options::env("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,narenas:1,tcache:false"))
         .await?;
     let mut rises = Vec::new();
-    // The first time touches code and fills pools and buffers.
+    // The first run loads code and fills pools and buffers.
     for dependents in [500, 500, 2 * DEPENDENTS] {
         let cost = cost_of(&stage, &collector, Policy::Orphan, dependents, true).await?;
         rises.push(cost.rise);

@@ -1,4 +1,4 @@
-//! Writes that the API server denies until it is told otherwise.
+//! Writes that the API server denies for some time.
 
 use anyhow::{Result, bail, ensure};
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -24,13 +24,13 @@ kube_gc_testkit::scenarios! {
     a_dependent_that_no_watch_has_shown_lives,
 }
 
-/// Failures are tried again soon.
+/// Failures are retried soon.
 const SOON: &str = "[retry]\nmax = \"300ms\"\n";
-/// Marks what is to be denied.
+/// The label of objects whose writes are denied.
 const LABEL: &str = "kube-gc-test/denied";
 
-/// Secrets of which every write is denied, one for each kind of write, and
-/// ConfigMaps of which none is.
+/// Secrets whose writes are denied, one for each kind of write, and ConfigMaps whose writes are
+/// not.
 struct Family {
     owner: Obj,
     solid: Obj,
@@ -64,14 +64,14 @@ impl Family {
         })
     }
 
-    /// Deletes what is to be deleted; the last ones before they are denied.
+    /// Deletes the objects; the last ones before writes are denied.
     async fn delete_what_is_denied(&self, cluster: &Cluster) -> Result<()> {
         cluster.delete(&self.foreground, Policy::Foreground).await?;
         cluster.delete(&self.orphaning, Policy::Orphan).await
     }
 
-    /// What is denied is reported in the server's words and left as it is; all
-    /// else is done.
+    /// Denied writes are reported in the words of the server and have no effect. All other work is
+    /// done.
     async fn is_denied(&self, cluster: &Cluster, collector: &Collector, message: &str) -> Result<()> {
         poll("all others to go", async || Ok(cluster.assert_gone(&self.others).await.is_ok())).await?;
         poll("the release", async || Ok(cluster.fresh(&self.released).await?.owner_uids().is_empty()))
@@ -101,7 +101,7 @@ impl Family {
                 .sum();
             Ok(vec![of("delete"), of(""), denied])
         };
-        // Several times: it is tried again.
+        // Several denials show that it is retried.
         poll("the denials to be counted", async || {
             let counts = counted().await?;
             Ok(counts[0] >= 2.0 && counts[1] >= 8.0 && counts[2] == counts[1])
@@ -113,7 +113,7 @@ impl Family {
         terminating_with(cluster, &self.orphaning, &[ORPHAN]).await
     }
 
-    /// All is done, and nothing is reported any more.
+    /// Everything is done, and nothing is reported any more.
     async fn is_done(&self, cluster: &Cluster, collector: &Collector, message: &str) -> Result<()> {
         cluster.settled(collector).await?;
         let gone = [&self.owner, &self.sole, &self.foreground, &self.orphaning];
@@ -131,7 +131,7 @@ impl Family {
     }
 }
 
-/// Waits until the API server asks the webhook about an object.
+/// Waits until the API server calls the webhook about an object.
 pub async fn is_asked(cluster: &Cluster, object: &Obj) -> Result<()> {
     let path = object.path() + "?dryRun=All";
     poll("the webhook to be asked", async || Ok(cluster.send("DELETE", &path, None, None).await.is_err()))
@@ -150,7 +150,7 @@ async fn a_webhook_denies(verdict: &Verdict, message: &str) -> Result<()> {
     let guard = webhook.guard_secrets(cluster, &ns, LABEL).await?;
     is_asked(cluster, &family.sole).await?;
     webhook.say(Verdict::Fine);
-    // The collector is stopped over that: it would be quicker than the denial.
+    // The collector is suspended meanwhile. Otherwise it would act before the denial takes effect.
     collector.freeze().await?;
     family.delete_what_is_denied(cluster).await?;
     webhook.say(verdict.clone());
@@ -178,8 +178,7 @@ async fn what_a_webhook_denies_without_a_code_is_done_once_it_is_allowed() -> Re
     a_webhook_denies(&Verdict::No(MESSAGE, None), MESSAGE).await
 }
 
-/// What the collector may do: everything but writing to Secrets, unless that is
-/// allowed.
+/// The rights of the collector: everything except writes to Secrets, unless these are allowed.
 fn rules(secrets: &[&str]) -> Value {
     json!([
         { "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"] },
@@ -189,8 +188,8 @@ fn rules(secrets: &[&str]) -> Value {
     ])
 }
 
-/// A client for a user, as soon as the API server knows that this may be read: it gets to
-/// know roles by and by.
+/// A client for a user. Waits until the API server allows this read, because roles take effect
+/// after some time.
 async fn known(user: &User, path: &str) -> Result<Cluster> {
     let kubeconfig = Kubeconfig::read_from(user.kubeconfig())?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
@@ -223,7 +222,7 @@ async fn what_a_role_does_not_allow_is_done_once_it_does() -> Result<()> {
     stage.clear().await
 }
 
-/// What a client is told whose request is refused: code, reason, message, details.
+/// The error of a rejected request: code, reason, message, details.
 async fn refusal(cluster: &Cluster, (method, path): (&str, &str), body: Option<Value>) -> Result<Value> {
     let content_type = if method == "PATCH" { MERGE_PATCH } else { None };
     let error = match cluster.send(method, path, content_type, body.as_ref()).await {
@@ -271,7 +270,7 @@ async fn a_webhooks_denial_has_the_same_words_for_every_write() -> Result<()> {
             let told = refusal(cluster, ("DELETE", &path), Some(options)).await?;
             ensure!(told == denied, "{policy}: {told}");
         }
-        // What fails anyway is not asked about.
+        // The webhook is not called about requests that fail anyway.
         let told = refusal(cluster, ("DELETE", &path), Some(conflict.clone())).await?;
         ensure!(told["code"] == 409, "{told}");
     }
@@ -309,7 +308,7 @@ async fn what_no_role_allows_is_forbidden_in_the_same_words_for_every_request() 
         (("GET", &secrets), "secrets", "list", "secrets", "", &here),
         (("GET", "/api/v1/secrets?watch=1"), "secrets", "watch", "secrets", "", everywhere),
         (("PATCH", node), "nodes \"n\"", "patch", "nodes/status", "", everywhere),
-        // Whether that is served at all is asked later.
+        // Authorization comes before the check whether the path is served.
         (("GET", widget), "widgets.example.com \"w\"", "get", "widgets", "example.com", everywhere),
     ] {
         let message = format!(
@@ -346,7 +345,7 @@ async fn a_dependent_that_no_watch_has_shown_lives() -> Result<()> {
     let user = User::create(stage.plane, cluster, &ns, rules).await?;
     known(&user, "/api/v1/secrets").await?;
     let owner = ns.configmap("owner").create().await?;
-    // The pauses after a failure are so long that none ends before the test does.
+    // Backoff is so long that no retry happens before the end of the test.
     let patient = "[startup]\nsync_timeout = \"1s\"\n[watch]\nmin_backoff = \"1h\"\nmax_backoff = \"1h\"\n";
     let collector = Collector::start_with(user.kubeconfig(), Options::config(patient)).await?;
     collector.ready().await?;
@@ -357,7 +356,7 @@ async fn a_dependent_that_no_watch_has_shown_lives() -> Result<()> {
     .await?;
 
     let unwatched = ns.secret("unwatched").owned_by(&owner).create().await?;
-    // Nobody can wait until a watch has shown what it never will.
+    // `settled` would wait for a watch event that never arrives.
     cluster.forget(&unwatched.resource);
     cluster.delete(&owner, Policy::Orphan).await?;
     poll("the owner to go", async || Ok(!cluster.exists_with_uid(&owner).await?)).await?;

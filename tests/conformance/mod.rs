@@ -1,8 +1,7 @@
-//! What a client of the API server sees of the collector.
+//! The behaviour of the collector as seen by clients of the API server.
 //!
-//! Some scenarios need what only a real server has. What the embedded one has in place of it:
-//! for webhooks and roles its guards, for an old release that serves Ingresses in two groups
-//! itself as one.
+//! Some scenarios need features of a real server. The embedded one replaces webhooks and roles by
+//! its guards, and emulates an old release that serves Ingresses in two groups.
 
 pub mod outcome;
 pub mod stage;
@@ -33,14 +32,14 @@ mod stuck;
 
 use kube_gc_testkit::harness::Module;
 
-/// What happens to dependents, by the policy of each deletion.
+/// Dependents under each deletion policy.
 pub const POLICIES: &[Module] =
     &[policies::SCENARIOS, policies_foreground::SCENARIOS, policies_orphan::SCENARIOS];
 
-/// The same where the collector is restarted in the middle.
+/// The same with a collector that is restarted in the middle.
 pub const RESTARTS: &[Module] = &[restart::SCENARIOS];
 
-/// The others.
+/// All other scenarios.
 pub const OTHERS: &[Module] = &[
     brake::SCENARIOS,
     cluster_scoped::SCENARIOS,

@@ -1,5 +1,4 @@
-//! What must be true in the end of a scenario, in whichever order collector and
-//! objects have come.
+//! The expected outcome of a scenario, in whichever order the collector and the objects appear.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,28 +17,28 @@ use crate::conformance::stage::Stage;
 use kube_gc_testkit::cluster::{is_status, poll};
 use kube_gc_testkit::{Cluster, Collector, Obj, Policy};
 
-/// How many requests are under way at a time.
+/// The number of concurrent requests.
 const PARALLEL: usize = 16;
-/// The verbs by which the API server counts requests.
+/// The verbs in the request counters of the API server.
 const VERBS: [&str; 8] = ["GET", "LIST", "WATCH", "POST", "PUT", "PATCH", "APPLY", "DELETE"];
 
-/// What comes first.
+/// Whether the objects or the collector come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The collector finds everything in its first lists.
     ObjectsFirst,
-    /// The collector sees everything happen.
+    /// The collector sees everything in its watches.
     CollectorFirst,
 }
 
-/// Whether the scenario leaves objects about which nothing can be decided.
+/// Whether the scenario leaves objects that cannot be decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Every queue ends up empty.
+    /// All queues are empty in the end.
     Empty,
     /// Some objects wait for their next attempt.
     Parked,
-    /// The same, and those of this type cannot be written to.
+    /// The same, and objects of this type cannot be written.
     FailingOf(&'static str),
 }
 
@@ -53,8 +52,8 @@ impl Stage {
         }
     }
 
-    /// Makes garbage of a type that scenarios do not use otherwise, and fails
-    /// unless it is collected. Returns when the collector is idle again.
+    /// Creates garbage of a type that scenarios do not use otherwise, and fails unless it is
+    /// collected. Returns when the collector is idle again.
     pub async fn prove_alive(&self, collector: &Collector, rest: Rest) -> Result<()> {
         let ns = self.cluster.namespace().await?;
         let owner = ns.of::<ServiceAccount>("owner").create().await?;
@@ -64,13 +63,12 @@ impl Stage {
         self.cluster.assert_gone([&dependent]).await
     }
 
-    /// Removes what scenarios leave: custom types, and all that may be
-    /// garbage. What stays parked in one scenario would keep the collector of
-    /// the next one from ever being idle.
+    /// Removes the remains of scenarios: custom types, and potential garbage. Parked objects of one
+    /// scenario would keep the collector of the next one from being idle.
     pub async fn clear(&self) -> Result<()> {
         self.cluster.remove_leftover_crds().await?;
         for api in self.cluster.list(&ApiResource::erase::<APIService>(&()), None).await? {
-            // The others are the API server's own.
+            // The API server creates the others.
             if api.raw["spec"]["service"].is_object() {
                 self.remove(&api).await?;
             }
@@ -94,8 +92,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Deletes an object, whatever may hold it. The resource does not count as
-    /// used.
+    /// Deletes an object in spite of its finalizers. The resource does not count as used.
     async fn remove(&self, object: &Obj) -> Result<()> {
         let path = object.path();
         let none = json!({ "metadata": { "finalizers": null, "ownerReferences": null } });
@@ -123,7 +120,7 @@ impl Stage {
     }
 }
 
-/// Whether a scenario has made the object. (Markers are the client's own.)
+/// Whether a scenario created the object. (The client creates markers.)
 fn is_ours(object: &Obj) -> bool {
     match (&object.namespace, object.resource.kind.as_str()) {
         (Some(namespace), _) => namespace.starts_with("test-"),
@@ -132,24 +129,24 @@ fn is_ours(object: &Obj) -> bool {
     }
 }
 
-/// What must be true in the end.
+/// The expected outcome.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// These are gone.
+    /// These objects are gone.
     pub gone: Vec<Obj>,
-    /// These live, with references to exactly these uids.
+    /// These exist, with references to exactly these uids.
     pub kept: Vec<(Obj, Vec<String>)>,
-    /// Nobody has written to these.
+    /// These have not been written to.
     pub untouched: Vec<Obj>,
-    /// About these there is a warning that names a reference across namespaces.
+    /// These have a warning event about a reference across namespaces.
     pub warned: Vec<Obj>,
-    /// About these there is no event.
+    /// These have no events.
     pub unmentioned: Vec<Obj>,
 }
 
 impl Outcome {
-    /// Fails unless all of it is true. Only for a warning it waits: those are
-    /// written aside.
+    /// Fails unless everything is as expected. It waits for warnings only, which are written
+    /// asynchronously.
     pub async fn check(&self, cluster: &Cluster) -> Result<()> {
         cluster.assert_gone(&self.gone).await?;
         for (object, owners) in &self.kept {
@@ -172,7 +169,7 @@ impl Outcome {
     }
 }
 
-/// Waits for the warning that a reference of this object crosses namespaces.
+/// Waits for the warning about a reference across namespaces.
 pub async fn warned_about(cluster: &Cluster, object: &Obj) -> Result<()> {
     poll(&format!("an event about {object}"), async || Ok(!cluster.events(object).await?.is_empty())).await?;
     let events = cluster.events(object).await?;
@@ -197,7 +194,7 @@ pub async fn warned_about(cluster: &Cluster, object: &Obj) -> Result<()> {
     Ok(())
 }
 
-/// A collector, if it is there yet, while a scenario is being made.
+/// The cluster, and the collector if it has been started, while a scenario is set up.
 pub struct Setting<'a> {
     pub stage: &'a Stage,
     collector: Option<&'a Collector>,
@@ -209,12 +206,12 @@ impl Setting<'_> {
         &self.stage.cluster
     }
 
-    /// The collector, if it is there yet.
+    /// The collector, if it has been started.
     pub fn collector(&self) -> Option<&Collector> {
         self.collector
     }
 
-    /// Waits until the collector, if there is one, has seen everything.
+    /// Waits until the collector, if it has been started, has seen everything.
     pub async fn caught_up(&self) -> Result<()> {
         match self.collector {
             Some(collector) => self.stage.cluster.settled_with_parked(collector).await,
@@ -223,8 +220,8 @@ impl Setting<'_> {
     }
 }
 
-/// Plays a scenario in both orders, and checks its outcome when the collector
-/// is idle, and again when another one has started and is idle.
+/// Runs a scenario in both orders, and checks its outcome when the collector is idle, and again
+/// after a restart.
 pub async fn in_both_orders(rest: Rest, make: impl AsyncFn(&Setting<'_>) -> Result<Outcome>) -> Result<()> {
     for order in [Order::ObjectsFirst, Order::CollectorFirst] {
         Box::pin(play(order, rest, &make)).await.with_context(|| format!("{order:?}"))?;
@@ -261,14 +258,14 @@ pub fn reference(api_version: &str, kind: &str, name: &str, uid: &str) -> Value 
     json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid })
 }
 
-/// The object's own reference with one field changed.
+/// A correct reference to the object with one field changed.
 pub fn reference_but(object: &Obj, field: &str, value: &str) -> Value {
     let mut reference = object.reference();
     reference[field] = json!(value);
     reference
 }
 
-/// A uid that no object has or will have.
+/// A uid that no object ever has.
 pub fn unused_uid() -> String {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map(|now| now.as_micros()).unwrap_or_default();
@@ -280,13 +277,12 @@ pub fn unused_uid() -> String {
     uid
 }
 
-/// The uids of objects, as [`Outcome::kept`] wants them.
+/// The uids of objects, as [`Outcome::kept`] expects them.
 pub fn uids<'a>(objects: impl IntoIterator<Item = &'a Obj>) -> Vec<String> {
     objects.into_iter().map(|object| object.uid.clone()).collect()
 }
 
-/// Fails unless the collector names each of these among what cannot be done,
-/// with a text.
+/// Fails unless the collector reports each of these as failing, with a text.
 pub async fn reported_as_failing(collector: &Collector, objects: &[&Obj], text: &str) -> Result<()> {
     let queues = collector.get_debug("/debug/queues").await?.json()?;
     let queues = queues.as_array().cloned().unwrap_or_default();
@@ -303,7 +299,7 @@ pub async fn reported_as_failing(collector: &Collector, objects: &[&Obj], text: 
     Ok(())
 }
 
-/// Every request for a resource that the API server has answered, by verb.
+/// The number of answered requests for a resource, by verb.
 pub async fn requests_for(cluster: &Cluster, resource: &str) -> Result<String> {
     let counts = cluster.request_counts().await?;
     let mut text = String::new();

@@ -22,8 +22,8 @@ kube_gc_testkit::scenarios! {
     an_orphan_finalizer_in_a_chain_saves_what_comes_below,
 }
 
-/// A root with a chain five deep, a diamond, a dependent that somebody else
-/// owns too, and bystanders.
+/// A root with a chain of five levels, a diamond, a dependent with a second owner, and unrelated
+/// objects.
 pub struct Family {
     root: Obj,
     garbage: Vec<Obj>,
@@ -62,7 +62,7 @@ impl Scene for Family {
             ns.configmap("ownerless").create().await?,
             ns.pod("ownerless").create().await?,
             ns.secret("kept-by-the-keeper").owned_by(&keeper).create().await?,
-            // Its owner lives because somebody else owns that.
+            // Its owner stays because another object owns that one.
             ns.secret("kept-by-the-shared").owned_by(&shared).blocking().create().await?,
         ];
         let garbage = vec![child, grandchild, third, fourth, fifth, left, right, bottom];
@@ -132,10 +132,10 @@ async fn background_deletion_takes_a_thousand_dependents() -> Result<()> {
     collector.stop().await
 }
 
-/// Three objects, each the owner of the next one, and the last of the first.
+/// Three objects, each the owner of the next, and the last one the owner of the first.
 pub type Ring = [Obj; 3];
 
-/// Rings, and what is deleted of each: see [`Rings::step`].
+/// Cycles, and which of their objects are deleted: see [`Rings::step`].
 pub struct Rings {
     in_foreground: Ring,
     all_at_once: Ring,
@@ -149,7 +149,7 @@ impl Rings {
     }
 }
 
-/// Creates one.
+/// Creates a cycle.
 pub async fn ring(cluster: &Cluster) -> Result<Ring> {
     let ns = cluster.namespace().await?;
     let first = ns.configmap("first").create().await?;
@@ -178,7 +178,7 @@ impl Scene for Rings {
 
     async fn step(&self, cluster: &Cluster, _: usize) -> Result<()> {
         cluster.delete(&self.in_foreground[0], Policy::Foreground).await?;
-        // The collector may be quicker than we are.
+        // The collector may have deleted it first.
         stream::iter(self.all_at_once())
             .map(async |object| match cluster.delete(object, Policy::Foreground).await {
                 Err(error) if is_status(&error, 404) => Ok(()),
@@ -250,13 +250,13 @@ async fn an_object_that_owns_itself_can_be_deleted_under_each_policy() -> Result
     play::<SelfOwners>().await
 }
 
-/// A, which is deleted in background; B, which A owns and which asks for
-/// orphaning by its finalizer; and C, which B owns.
+/// A, which is deleted in the background; B, which A owns and which has the finalizer `orphan`; and
+/// C, which B owns.
 pub struct MixedChain {
     a: Obj,
     b: Obj,
     held: Obj,
-    /// Owned by B and by its neighbour.
+    /// Owned by B and by another object.
     c: [Obj; 2],
 }
 

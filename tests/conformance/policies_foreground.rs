@@ -1,4 +1,4 @@
-//! Foreground deletion: who is waited for, who is not, and until when.
+//! Foreground deletion: which dependents the owner waits for, and until when.
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -17,8 +17,8 @@ kube_gc_testkit::scenarios! {
     the_owner_of_a_thousand_blocking_dependents_goes_last,
 }
 
-/// Sends a foreground deletion and returns the finalizers that its answer
-/// shows: what the API server made of it, before the collector could act.
+/// Sends a foreground deletion and returns the finalizers in its answer, which the API server set
+/// before the collector could act.
 async fn delete_in_foreground(cluster: &Cluster, object: &Obj) -> Result<Vec<String>> {
     let options = serde_json::json!({ "propagationPolicy": "Foreground" });
     let answer = cluster.send("DELETE", &object.path(), None, Some(&options)).await?;
@@ -26,7 +26,7 @@ async fn delete_in_foreground(cluster: &Cluster, object: &Obj) -> Result<Vec<Str
     Ok(serde_json::from_value(finalizers.clone()).unwrap_or_default())
 }
 
-/// How a dependent that holds its owner can set it free.
+/// How a dependent that blocks its owner can release it.
 #[derive(Clone, Copy, Debug)]
 enum WayOut {
     Goes,
@@ -34,7 +34,7 @@ enum WayOut {
     StopsBlocking,
 }
 
-/// An owner, the dependent that holds it, and one that does not.
+/// An owner, the dependent that blocks it, and one that does not.
 struct Held {
     owner: Obj,
     holds: Obj,
@@ -42,7 +42,7 @@ struct Held {
     way_out: WayOut,
 }
 
-/// One held owner for each way out.
+/// One blocked owner for each kind of release.
 pub struct WaysOut(Vec<Held>);
 
 impl Scene for WaysOut {
@@ -109,7 +109,7 @@ async fn a_blocking_dependent_holds_its_owner_until_it_goes_or_lets_go() -> Resu
     play::<WaysOut>().await
 }
 
-/// Dependents that hold nothing, under a foreign finalizer.
+/// Dependents that block no owner, with a finalizer of another client.
 pub struct NotBlocking {
     owner: Obj,
     dependents: Vec<Obj>,
@@ -162,9 +162,9 @@ async fn a_dependent_that_does_not_block_is_not_waited_for() -> Result<()> {
 
 /// Dependents of an owner in foreground deletion and of a solid one.
 pub struct SolidOwner {
-    /// Nothing but shared dependents.
+    /// An owner with shared dependents only.
     owner: Obj,
-    /// Held by somebody else.
+    /// An owner that another finalizer keeps.
     held_owner: Obj,
     holds: Obj,
     keeper: Obj,
@@ -225,7 +225,7 @@ async fn a_dependent_with_a_solid_owner_leaves_the_waiting_one() -> Result<()> {
     play::<SolidOwner>().await
 }
 
-/// A chain of blocking ConfigMaps whose leaf is held.
+/// A chain of blocking ConfigMaps whose leaf has a finalizer.
 pub struct Chain {
     ns: Ns,
     levels: Vec<Obj>,

@@ -1,4 +1,4 @@
-//! Orphaning, late dependents, and changes of mind in the middle.
+//! Orphaning, late dependents, and changes of the policy.
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
@@ -23,7 +23,7 @@ kube_gc_testkit::scenarios! {
     of_two_deletions_the_later_policy_holds,
 }
 
-/// Owners with 10 and with 100 dependents, and what else they own.
+/// Owners with 10 and 100 dependents, and their other dependents.
 pub struct Orphans {
     owners: Vec<Obj>,
     dependents: Vec<Obj>,
@@ -118,7 +118,7 @@ async fn orphaning_releases_five_thousand_dependents() -> Result<()> {
     collector.stop().await
 }
 
-/// How many ConfigMaps a namespace has; fails unless all live, without owner.
+/// The number of ConfigMaps in a namespace. Fails unless all exist without owners.
 pub async fn released(cluster: &Cluster, ns: &Ns) -> Result<usize> {
     let all = list_configmaps(cluster, ns).await?;
     for object in &all {
@@ -127,13 +127,13 @@ pub async fn released(cluster: &Cluster, ns: &Ns) -> Result<usize> {
     Ok(all.len())
 }
 
-/// How many ConfigMaps of a namespace still have an owner.
+/// The number of ConfigMaps in a namespace that have an owner.
 pub async fn unreleased(cluster: &Cluster, ns: &Ns) -> Result<usize> {
     let all = list_configmaps(cluster, ns).await?;
     Ok(all.iter().filter(|object| !object.owner_uids().is_empty()).count())
 }
 
-/// How many ConfigMaps of a namespace have no owner any more.
+/// The number of ConfigMaps in a namespace without owners.
 async fn ownerless(cluster: &Cluster, ns: &Ns) -> Result<usize> {
     let all = list_configmaps(cluster, ns).await?;
     Ok(all.iter().filter(|object| object.owner_uids().is_empty()).count())
@@ -188,7 +188,7 @@ async fn a_type_that_cannot_list_does_not_hold_orphaning_up() -> Result<()> {
     orphan_while_broken(cluster, &ns, &collector, &widgets, "sound-before").await?;
     collector.stop().await?;
 
-    // Broken before the collector comes.
+    // Broken before the collector starts.
     widgets.break_it().await?;
     let collector = stage.collector_with(impatient()).await?;
     orphan_while_broken(cluster, &ns, &collector, &widgets, "broken-before").await?;
@@ -207,7 +207,7 @@ async fn orphan_while_broken(
     let owner = ns.configmap(name).create().await?;
     let listed = ns.secret(name).owned_by(&owner).create().await?;
     widgets.break_it().await?;
-    // Only now, when no watch shows it any more. Creating needs no conversion.
+    // Only now, because no watch shows it any more. Creating it needs no conversion.
     poll("the collector to notice that widgets cannot be listed", async || {
         let monitors = collector.get_debug("/debug/monitors").await?.json()?;
         let mut monitors = monitors.as_array().into_iter().flatten();
@@ -244,7 +244,7 @@ async fn orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest() -> Res
     midway(dependents, async || configmaps(cluster, &ns).await).await?;
     terminating_with(cluster, &owner, &[FOREGROUND]).await?;
     cluster.delete(&owner, Policy::Orphan).await?;
-    // The collector learns of it by its watch, behind what is on its way there.
+    // The collector sees it in its watch, after earlier events.
     seen(cluster, &collector, &owner.resource).await?;
     let left = configmaps(cluster, &ns).await?;
     cluster.settled(&collector).await?;
@@ -252,7 +252,7 @@ async fn orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest() -> Res
     let collector = stage.restarted(collector).await?;
     cluster.assert_gone([&owner]).await?;
     let saved = released(cluster, &ns).await?;
-    // What was under way then has gone.
+    // The requests in flight at that moment have been deleted.
     ensure!(saved * 2 >= left && saved > 0, "of {left} dependents only {saved} live");
     clear(cluster, &ns).await?;
     collector.stop().await
@@ -273,7 +273,7 @@ async fn a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest() -> Re
     midway(dependents, async || unreleased(cluster, &ns).await).await?;
     terminating_with(cluster, &owner, &[ORPHAN]).await?;
     cluster.delete(&owner, Policy::Foreground).await?;
-    // As above. Some may be gone by now, and were not released either.
+    // As above. Some that are gone by now were not released either.
     seen(cluster, &collector, &owner.resource).await?;
     let left = dependents - ownerless(cluster, &ns).await?;
     cluster.settled(&collector).await?;
@@ -292,12 +292,12 @@ async fn a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest() -> Re
     collector.stop().await
 }
 
-/// Changes of policy with a certain outcome, because nobody acts in between (rule 1.9).
+/// Changes of the policy with a certain outcome, because no collector acts in between (rule 1.9).
 async fn of_two_deletions_the_later_policy_holds() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
-    let nobody_else = stage.nobody_else()?;
+    let suspended = stage.suspend_kubernetes_collector()?;
     let mut cases = Vec::new();
     for (first, second) in [(Policy::Foreground, Policy::Orphan), (Policy::Orphan, Policy::Foreground)] {
         if second == Policy::Orphan && fails_at(Weakness::OrphanWhileDeleting) {
@@ -311,13 +311,13 @@ async fn of_two_deletions_the_later_policy_holds() -> Result<()> {
         cases.push((owner, dependent, second));
     }
     let collector = stage.collector().await?;
-    drop(nobody_else);
+    drop(suspended);
     cluster.settled(&collector).await?;
     for (owner, dependent, policy) in &cases {
         cluster.assert_gone([owner]).await?;
         match policy {
             Policy::Orphan => lives_with(cluster, dependent, &[]).await,
-            // To it, this deletion came while it orphaned.
+            // For Kubernetes' own collector, this deletion came while it orphaned.
             _ if fails_at(Weakness::ForegroundWhileOrphaning) => Ok(()),
             _ => cluster.assert_gone([dependent]).await,
         }

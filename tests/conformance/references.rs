@@ -1,4 +1,4 @@
-//! References to what is not there, or not where they say.
+//! References to objects that do not exist, or are elsewhere.
 
 use std::time::Duration;
 
@@ -27,13 +27,13 @@ kube_gc_testkit::scenarios! {
     an_absent_owner_beside_an_unknown_one_changes_nothing,
 }
 
-/// How many unresolvable references one object has.
+/// The number of unresolvable references of one object.
 const UNRESOLVABLE: usize = 25;
-/// How soon an object beside it is collected. Without it, it takes milliseconds;
-/// behind the retries of the other it would take minutes.
+/// The time limit for another object. It normally takes milliseconds; behind the retries of the
+/// first one it would take minutes.
 const NOT_DELAYED: Duration = Duration::from_secs(20);
 
-/// A reference to an object as if it were of another kind of the core group.
+/// A reference to an object with another kind of the core group.
 fn of_kind(owner: &Obj, kind: &str) -> Value {
     reference("v1", kind, &owner.name, &owner.uid)
 }
@@ -175,7 +175,7 @@ async fn dependents_that_are_seen_before_their_owner_are_told_apart() -> Result<
             let owner = here.object(widgets.resource(), format!("owner-{number}")).create().await?;
             let wrong = there.configmap(format!("wrong-{number}")).owned_by(&owner);
             let right = here.configmap(format!("right-{number}")).owned_by(&owner).blocking();
-            // Which one comes first decides where the owner is looked for.
+            // The first of them decides where the owner is looked up.
             if number % 2 == 0 {
                 gone.push(wrong.create().await?);
                 untouched.push(right.create().await?);
@@ -250,11 +250,11 @@ async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_is_kept() -> Resu
         if round == 0 {
             late.push(cluster.node("late").owned_by(&owner).create().await?);
         }
-        // Not parked: there is nothing to wait for.
+        // Not parked, because there is nothing to wait for.
         cluster.settled(&collector).await?;
         outcome.check(cluster).await?;
         cluster.assert_kept(&late).await?;
-        // It is told of aside.
+        // The event is written asynchronously.
         for object in of_live.iter().chain(&of_nobody).chain(&late) {
             poll(&format!("{object} to be in the log"), async || {
                 let lines = collector.logged("a cluster-scoped object names an owner of a namespaced kind");
@@ -267,7 +267,7 @@ async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_is_kept() -> Resu
         })
         .await?;
 
-        // The owner is observed, so it is known that it is elsewhere.
+        // The owner is observed, so its namespace is known.
         for object in of_live.iter().chain(&late) {
             warned_about(cluster, object).await?;
         }
@@ -286,7 +286,7 @@ async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_is_kept() -> Resu
         collector.stop().await?;
     }
 
-    // Not even when the owner goes.
+    // The same when the owner is deleted.
     let collector = stage.collector().await?;
     cluster.delete(&owner, Policy::Background).await?;
     cluster.settled(&collector).await?;

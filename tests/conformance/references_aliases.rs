@@ -1,4 +1,4 @@
-//! Objects that are served in two groups, as old servers do.
+//! Objects that are served in two groups, as on old servers.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::networking::v1::Ingress;
@@ -31,9 +31,9 @@ async fn an_object_that_is_served_twice_is_one_object() -> Result<()> {
         return Ok(());
     }
     for collector_first in [false, true] {
-        // Ten dependents, and the three that the client deletes. One watch may tell of a
-        // deletion before the answer to it has come, so that the other group's view is
-        // deleted in vain; but not as a rule.
+        // Ten dependents, and the three that the client deletes. One watch may show a deletion
+        // before its answer arrives, so that the view of the other group is deleted in vain; but
+        // not as a rule.
         let few = 13..20;
         let mut deletions = play(&stage, &new, collector_first).await?;
         if !few.contains(&deletions) {
@@ -44,8 +44,8 @@ async fn an_object_that_is_served_twice_is_one_object() -> Result<()> {
     Ok(())
 }
 
-/// Deletes owners and dependents of the type under all policies, and returns how many
-/// deletions of it were sent.
+/// Deletes owners and dependents of the type under all policies, and returns the number of DELETEs
+/// that were sent.
 async fn play(stage: &Stage, new: &ApiResource, collector_first: bool) -> Result<u64> {
     let cluster = &stage.cluster;
     let mut collector = None;

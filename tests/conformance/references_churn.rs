@@ -1,4 +1,4 @@
-//! Objects that change while they are decided about.
+//! Objects that change while they are evaluated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,22 +20,21 @@ kube_gc_testkit::scenarios! {
 
 /// A hundred updates a second.
 const PERIOD: Duration = Duration::from_millis(10);
-/// How many updates of one object are under way at a time.
+/// The number of concurrent updates of one object.
 const UNDER_WAY: usize = 8;
-/// How long collection may take under churn. Without, it takes milliseconds; what
-/// is starved is never collected.
+/// The time limit for collection during constant changes. Without these it takes milliseconds; with
+/// starvation it would never happen.
 const NOT_STARVED: Duration = Duration::from_secs(40);
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-/// A client that updates one object again and again, until it is gone or until
-/// this is dropped.
+/// A client that updates one object repeatedly, until the object is gone or this is dropped.
 struct Churn {
     task: JoinHandle<()>,
     updates: Arc<AtomicUsize>,
 }
 
 impl Churn {
-    /// Begins to send patches to a path; each sets something to a new number.
+    /// Starts to send patches to a path. Each sets a field to a new number.
     fn begin(cluster: &Cluster, path: String, patch: impl Fn(usize) -> Value + Send + 'static) -> Self {
         let updates = Arc::new(AtomicUsize::new(0));
         let (cluster, counted) = (cluster.clone(), Arc::clone(&updates));
@@ -55,7 +54,7 @@ impl Churn {
                     match answer {
                         Ok(Ok(_)) => drop(counted.fetch_add(1, Ordering::Relaxed)),
                         Ok(Err(error)) if is_status(&error, 404) => return,
-                        // The server gives up on a patch after five conflicts with others.
+                        // The server rejects a patch after five conflicts with others.
                         Ok(Err(_)) | Err(_) => {}
                     }
                 }
@@ -64,7 +63,7 @@ impl Churn {
         Self { task, updates }
     }
 
-    /// Begins to change a label.
+    /// Starts to change a label.
     fn of_label(cluster: &Cluster, object: &Obj) -> Self {
         Self::begin(
             cluster,
@@ -73,7 +72,7 @@ impl Churn {
         )
     }
 
-    /// Begins to change a message in the status.
+    /// Starts to change a message in the status.
     fn of_status(cluster: &Cluster, object: &Obj) -> Self {
         Self::begin(
             cluster,
@@ -82,7 +81,7 @@ impl Churn {
         )
     }
 
-    /// Waits until it is well under way.
+    /// Waits until many updates were made.
     async fn is_felt(&self) -> Result<()> {
         poll("the churn", async || Ok(self.updates.load(Ordering::Relaxed) >= 20)).await
     }
@@ -153,8 +152,7 @@ async fn churn_does_not_starve_collection() -> Result<()> {
 async fn churn_does_not_starve_a_collector_that_is_slower() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
-    // Before the DELETE goes by the uid alone, more time has passed than a confirmation that
-    // the owner waits is good for.
+    // Before the DELETE is bound only to the uid, a confirmation that the owner waits has expired.
     let collector = stage.collector_with(slow(10)).await?;
     for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
         let ns = cluster.namespace().await?;

@@ -1,4 +1,4 @@
-//! References and objects whose identity is not what it seems.
+//! References and objects with misleading identities.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -59,7 +59,7 @@ async fn a_kind_in_lower_case_resolves() -> Result<()> {
     .await
 }
 
-/// Dependents whose owner's uid stands in two references of theirs.
+/// Dependents with two references with the uid of their owner.
 async fn with_duplicates(stage: &Stage) -> Result<Outcome> {
     let ns = stage.cluster.namespace().await?;
     let owner = ns.configmap("owner").create().await?;
@@ -97,7 +97,7 @@ async fn duplicate_references_are_not_processed_for_ever() -> Result<()> {
         cluster.settled_with_parked(&collector).await?;
         outcome.check(cluster).await?;
 
-        // The client's own markers and lists would be counted, too.
+        // The markers and lists of the client would be counted, too.
         let secrets = outcome.kept[0].0.resource.clone();
         cluster.forget(&secrets);
         let before = requests_for(cluster, "secrets").await?;
@@ -150,7 +150,7 @@ async fn of_two_references_with_one_uid_the_wrong_one_goes() -> Result<()> {
                 reference_but(&owner, "name", "wrong"),
                 reference_but(&owner, "kind", "Secret"),
                 reference_but(&owner, "kind", "Node"),
-                // An object that there is, with another uid.
+                // An existing object, with another uid.
                 reference_but(&owner, "name", &other.name),
             ];
             let mut outcome = Outcome { untouched: vec![owner.clone(), other.clone()], ..Outcome::default() };
@@ -224,7 +224,7 @@ async fn two_objects_with_one_uid_are_told_apart() -> Result<()> {
         .await?;
         collector.log_line("two objects have the same uid").await?;
 
-        // One as a dependent and, by that, as an owner; the other by its own deletion.
+        // One as a dependent and therefore as an owner, the other by its own deletion.
         cluster.delete(&roots[0], Policy::Background).await?;
         cluster.settled(&collector).await?;
         let untouched = of_gadget.iter().chain([&gadget]).cloned().collect();

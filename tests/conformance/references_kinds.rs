@@ -1,4 +1,4 @@
-//! References to types that come, go, and change their versions.
+//! References to types that appear, disappear, and change their versions.
 
 use std::time::Duration;
 
@@ -21,21 +21,20 @@ kube_gc_testkit::scenarios! {
     objects_move_to_a_new_version,
 }
 
-/// Discovery looks when it is told to, and not of its own accord: what is decided
-/// at all is decided because the type's coming was noticed, however slow the
-/// machine is.
+/// Discovery runs on demand only, so a decision shows that the new type was noticed, however slow
+/// the machine is.
 const NO_REGULAR_LOOK: &str = "[discovery]\ninterval = \"1h\"\n";
-/// How soon after a type is served what waits for it must be decided. It takes half
-/// a second, and on a busy machine many times that.
+/// The time limit for decisions after a type is served. It takes half a second, and many times that
+/// on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Waits until the API server lists a type, and says when that was.
+/// Waits until the API server lists a type, and returns the time.
 async fn listed(cluster: &Cluster, path: &str) -> Result<Instant> {
     poll(path, async || Ok(cluster.send("GET", path, None, None).await.is_ok())).await?;
     Ok(Instant::now())
 }
 
-/// Waits until all are gone; fails if that is too long after a type was served.
+/// Waits until all are gone. Fails if that takes too long after the type was served.
 async fn gone_soon(cluster: &Cluster, objects: &[Obj], served: Instant) -> Result<()> {
     poll("the garbage to go", async || Ok(cluster.assert_gone(objects).await.is_ok())).await?;
     let took = served.elapsed();
@@ -51,7 +50,7 @@ async fn change(cluster: &Cluster, crd: &Crd, patch: Value) -> Result<()> {
     Ok(())
 }
 
-/// Serves a type's only version or stops serving it; its objects stay stored.
+/// Serves the only version of a type or stops serving it. Its objects stay stored.
 async fn serve(cluster: &Cluster, crd: &Crd, served: bool) -> Result<()> {
     let replace = json!({ "op": "replace", "path": "/spec/versions/0/served", "value": served });
     change(cluster, crd, json!([replace])).await
@@ -62,8 +61,8 @@ async fn unserved(cluster: &Cluster, path: &str) -> Result<()> {
     poll(&format!("{path} to go"), async || Ok(cluster.send("GET", path, None, None).await.is_err())).await
 }
 
-/// Waits until the collector, if there is one, knows that a version is no longer served,
-/// by what it says of an object whose only reference names that one.
+/// Waits until the collector, if it runs, knows that a version is no longer served, according to
+/// its report on an object with a reference to that version.
 async fn noticed(scene: &Setting<'_>, object: &Obj, version: &str) -> Result<()> {
     let Some(collector) = scene.collector() else { return Ok(()) };
     poll(&format!("{version} to be missed"), async || {
@@ -175,7 +174,7 @@ async fn dependents_of_a_type_that_was_away_are_told_apart() -> Result<()> {
         Outcome { untouched: vec![owner.clone(), early.clone(), valid.clone()], ..Outcome::default() }
             .check(cluster)
             .await?;
-        // And it is an owner like any other.
+        // It can own objects, too.
         cluster.delete(&owner, Policy::Foreground).await?;
         stage.settled(&collector, Rest::Empty).await?;
         cluster.assert_gone([&owner, &early, &valid]).await?;
@@ -255,7 +254,7 @@ async fn objects_outlive_the_version_that_was_preferred() -> Result<()> {
         let of_live = ns.configmap("of-live").owned_by(&live).create().await?;
         scene.caught_up().await?;
 
-        // Known by the version that is left, as `owner` itself was made by the other.
+        // Read in the remaining version, because `owner` was created in the other one.
         let owner_now = cluster.list(widgets.resource(), Some(ns.name())).await?;
         let owner_now = owner_now.into_iter().find(|object| object.uid == owner.uid);
         let owner = owner_now.ok_or_else(|| anyhow::anyhow!("the owner is gone"))?;

@@ -1,5 +1,4 @@
-//! References and finalizers that are added while the object that they save is
-//! being decided about.
+//! References and finalizers that are added while the object that they save is being evaluated.
 
 use anyhow::{Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -16,26 +15,26 @@ kube_gc_testkit::scenarios! {
     an_owner_added_after_the_unblocking_patch_saves_an_object,
 }
 
-/// How many objects a race is about.
+/// The number of objects in a race.
 const RACED: usize = 200;
-/// How many changes are under way at a time in a race.
+/// The number of concurrent changes in a race.
 const RACERS: usize = 16;
 const JSON_PATCH: &str = "application/json-patch+json";
 
-/// How a change fared that came while its object was to be deleted.
+/// The result of a change that was sent while its object was about to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fared {
-    /// It was in time: the answer shows an object that is not being deleted.
+    /// In time: the answer shows an object that is not being deleted.
     InTime,
-    /// The deletion had begun.
+    /// Too late: the deletion had begun.
     Terminating,
-    /// The object was gone.
+    /// Too late: the object was gone.
     TooLate,
 }
 
-/// How one race is run.
+/// The parameters of a race.
 struct Course {
-    /// The race's number: 0, 1 or 2.
+    /// The number of the race: 0, 1 or 2.
     round: usize,
     /// How many changes are under way at a time.
     at_a_time: usize,
@@ -51,8 +50,8 @@ impl Course {
         }
     }
 
-    /// Whether the changes pause, once the owner is deleted, until the collector
-    /// has begun: or it might lose to all of them.
+    /// Whether the changes pause after the deletion of the owner until the collector has started to
+    /// act. Otherwise it might lose every time.
     fn gives_a_lead(&self) -> bool {
         self.round == 1
     }
@@ -69,8 +68,8 @@ async fn first_deletion(cluster: &Cluster, raced: &[&Obj]) -> Result<()> {
     .await
 }
 
-/// Sends every object a JSON patch, and deletes the owner when a quarter of
-/// them are under way.
+/// Sends a JSON patch for every object, and deletes the owner when a quarter of the patches are in
+/// flight.
 async fn race(
     cluster: &Cluster,
     owner: &Obj,
@@ -97,7 +96,7 @@ async fn race(
     stream::iter(raced.iter().enumerate().map(send)).buffered(course.at_a_time).try_collect().await
 }
 
-/// A patch that adds to a list, which is there already or not.
+/// A patch that adds to a list, which may exist.
 fn add(list: &str, is_there: bool, value: &Value) -> Value {
     match is_there {
         true => json!([{ "op": "add", "path": format!("/metadata/{list}/-"), "value": value }]),
@@ -105,19 +104,18 @@ fn add(list: &str, is_there: bool, value: &Value) -> Value {
     }
 }
 
-/// Collectors to race with, and how many changes are under way at a time. The
-/// second one waits between a decision and the request that follows from it, so
-/// that many changes come just then.
+/// Collectors to race with, and the number of concurrent changes. The second one waits between a
+/// decision and its request, so that many changes happen then.
 fn opponents() -> [(Options, usize); 2] {
     [(Options::default(), RACERS), (slow(200), 1)]
 }
 
-/// How the races of a scenario have ended.
+/// The results of the races of a scenario.
 #[derive(Debug, Default)]
 struct Score {
     in_time: usize,
     late: usize,
-    /// Requests of the collector that came too late.
+    /// Requests of the collector that were too late.
     conflicts: f64,
 }
 
@@ -134,8 +132,8 @@ impl Score {
         Ok(())
     }
 
-    /// Fails unless both sides have won at times, and a change has come between a
-    /// decision and its request: else nothing was raced.
+    /// Fails unless both sides won at times, and a change was made between a decision and its
+    /// request. Otherwise, nothing was tested.
     fn was_close(&self) -> Result<()> {
         ensure!(self.in_time > 0 && self.late > 0 && self.conflicts > 0.0, "{self:?}");
         Ok(())
@@ -232,15 +230,15 @@ async fn an_orphan_finalizer_added_in_time_is_honoured() -> Result<()> {
     stage.clear().await
 }
 
-/// What could be a circle of foreground deletions.
+/// A possible cycle of foreground deletions.
 struct Circles {
-    /// Is deleted in the foreground at last.
+    /// Deleted in the foreground last.
     owner: Obj,
-    /// Are owned by it, block it, and have dependents of their own.
+    /// Owned by it and blocking it, with dependents of their own.
     middles: Vec<Obj>,
-    /// Those dependents; they are being deleted in the foreground already.
+    /// Those dependents, which are already being deleted in the foreground.
     leaves: Vec<Obj>,
-    /// What the leaves wait for.
+    /// The objects that the leaves wait for.
     held: Vec<Obj>,
 }
 

@@ -1,4 +1,4 @@
-//! Types of all sorts as owners and dependents, and types that are left alone.
+//! Many types as owners and dependents, and ignored types.
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Secret;
@@ -15,10 +15,10 @@ kube_gc_testkit::scenarios! {
     an_ignored_type_is_left_alone,
 }
 
-/// How many dependents are orphaned at a time.
+/// The number of dependents to orphan.
 const MANY: usize = 60;
 
-/// A type, and whether its objects are in namespaces.
+/// A type and its scope.
 #[derive(Clone)]
 struct Type {
     name: &'static str,
@@ -41,7 +41,7 @@ async fn custom_and_built_in_types_own_each_other() -> Result<()> {
         let mut outcome = Outcome::default();
         for owner in &types {
             for dependent in &types {
-                // Not what no namespaced owner can have.
+                // A namespaced owner cannot have cluster-scoped dependents.
                 if owner.namespaced && !dependent.namespaced {
                     continue;
                 }
@@ -91,7 +91,7 @@ async fn pair(scene: &Setting<'_>, owner: &Type, dependent: &Type, outcome: &mut
     Ok(())
 }
 
-/// How often the collector's patches of a type were answered by a status.
+/// The number of the collector's patches of a type that were answered with a status.
 async fn patches(collector: &kube_gc_testkit::Collector, resource: &str, code: &str) -> Result<f64> {
     let metrics = collector.metrics().await?;
     let matches = |series: &str| {
@@ -103,8 +103,8 @@ async fn patches(collector: &kube_gc_testkit::Collector, resource: &str, code: &
     Ok(metrics.iter().filter(|(series, _)| matches(series)).map(|(_, count)| count).sum())
 }
 
-/// Makes an owner with many dependents of a type, orphans them, and checks that
-/// they live on without it.
+/// Creates an owner with many dependents of a type, orphans them, and checks that they exist
+/// without it.
 async fn orphan_many(
     stage: &Stage,
     collector: &kube_gc_testkit::Collector,
@@ -140,8 +140,8 @@ async fn patches_of_custom_resources_fall_back_on_415() -> Result<()> {
     let cluster = &stage.cluster;
     let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
     let resource = widgets.resource();
-    // The first one, and whoever did not want to wait longer than a second for its answer:
-    // if that was late, another collector finds it out anew.
+    // The first patch, and later ones that did not wait for its answer longer than a second. If the
+    // answer was late, another patch may be answered with 415, too.
     let few = 1.0..=25.0;
     let mut collector = stage.collector().await?;
     orphan_many(&stage, &collector, resource).await?;
@@ -159,7 +159,7 @@ async fn patches_of_custom_resources_fall_back_on_415() -> Result<()> {
     let again = patches(&collector, "widgets.example.com", "415").await?;
     ensure!(again <= refused, "{} more patches were refused", again - refused);
 
-    // Built-in types take them.
+    // Built-in types accept them.
     orphan_many(&stage, &collector, &ApiResource::erase::<Secret>(&())).await?;
     let secrets = patches(&collector, "secrets", "415").await?;
     ensure!(secrets == 0.0, "{secrets} patches of secrets were refused");
@@ -167,9 +167,9 @@ async fn patches_of_custom_resources_fall_back_on_415() -> Result<()> {
     stage.clear().await
 }
 
-/// What is left of a family whose types are partly ignored.
+/// The objects of a scenario with an ignored type.
 struct Ignored {
-    /// Of the ignored type; garbage, or being deleted.
+    /// Objects of the ignored type: garbage, or being deleted.
     left_alone: Vec<Obj>,
     outcome: Outcome,
 }
@@ -211,7 +211,7 @@ async fn an_ignored_type_is_left_alone() -> Result<()> {
     ensure!(since.get("LIST", "secrets") + since.get("WATCH", "secrets") == 0, "{since:?}");
 
     let after = Ignored::make(cluster).await?;
-    // No watch can show a marker of it.
+    // No watch shows a marker of the ignored type.
     cluster.forget(&secrets);
     stage.settled(&collector, Rest::Parked).await?;
     for Ignored { left_alone, outcome } in [&before, &after] {
@@ -230,7 +230,7 @@ async fn an_ignored_type_is_left_alone() -> Result<()> {
         let ours = series.starts_with("kube_gc_requests_total{")
             && series.contains(&format!("resource=\"{}\"", key(&secrets)));
         let reads_one = series.to_lowercase().contains("verb=\"get\"");
-        // That of an owner is no secret's business.
+        // The warning does not concern Secrets.
         ensure!(!ours || reads_one, "{series} {count}");
     }
     collector.log_line("secrets is ignored").await?;

@@ -1,4 +1,4 @@
-//! APIs that another server has to answer for.
+//! Aggregated APIs without a backend.
 
 use std::collections::BTreeMap;
 
@@ -19,15 +19,14 @@ kube_gc_testkit::scenarios! {
 
 const GROUP: &str = "down.example.com";
 const PATH: &str = "/apis/down.example.com/v1";
-/// Discovery looks all the time.
+/// Discovery runs frequently.
 const ALWAYS: &str = "[discovery]\ninterval = \"100ms\"\n";
 
-/// Registers an API with a service that has no endpoints, and waits until the API
-/// server says so.
+/// Registers an API with a service without endpoints, and waits until the API server reports that.
 async fn register(cluster: &Cluster, ns: &Ns) -> Result<Obj> {
     let service = ns.of::<Service>("nobody").field("spec", json!({ "ports": [{ "port": 443 }] }));
     let service = service.create().await?;
-    // There cannot be another one like it: it has an address.
+    // Only one such service can exist, because it has a fixed address.
     cluster.forget(&service.resource);
     let spec = json!({
         "group": GROUP,
@@ -59,8 +58,7 @@ pub async fn named(collector: &Collector, group: &str) -> Result<[bool; 3]> {
     Ok([in_readiness, in_metrics, in_debug])
 }
 
-/// Every list and watch that the collector has begun, by type, as soon as every
-/// type is watched.
+/// Every list and watch that the collector has started, by type, when every type is watched.
 pub async fn watched_by_now(collector: &Collector) -> Result<BTreeMap<String, f64>> {
     poll("every type to be watched", async || {
         let monitors = collector.get_debug("/debug/monitors").await?.json()?;

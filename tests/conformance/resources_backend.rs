@@ -1,4 +1,4 @@
-//! An API that another server answers for, which works, fails and returns.
+//! An aggregated API whose backend works, fails and returns.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ kube_gc_testkit::scenarios! {
 const GROUP: &str = "backend.example.com";
 /// While the backend is down.
 const REST: Rest = Rest::FailingOf("things.backend.example.com");
-/// Nobody wants to wait long for a type that fails.
+/// Start-up does not wait long for a type that fails.
 const IMPATIENT: &str = "[discovery]\ninterval = \"100ms\"\n[startup]\nsync_timeout = \"1s\"\n\
                          [watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n";
 
@@ -27,8 +27,7 @@ async fn collector(stage: &Stage) -> Result<Collector> {
     stage.collector_with(Options::config(IMPATIENT)).await
 }
 
-/// While it works it is a type like any other, as owner and as dependent, under all
-/// three policies.
+/// While the backend works, its type is used as owner and dependent under all three policies.
 async fn while_it_works(stage: &Stage, ns: &Ns, backend: &Backend, collector: &Collector) -> Result<()> {
     let cluster = &stage.cluster;
     let thing = |name: &str| ns.object(backend.resource(), name);
@@ -57,24 +56,23 @@ async fn while_it_works(stage: &Stage, ns: &Ns, backend: &Backend, collector: &C
     .await
 }
 
-/// Objects of the type, of others, and what they own of each other when the backend
-/// goes down.
+/// Objects of the type and of others, and their dependents, when the backend goes down.
 struct Family {
     owner: Obj,
     of_owner: Obj,
-    /// A thing of the owner: cannot be deleted while the backend is down.
+    /// A dependent thing, which cannot be deleted while the backend is down.
     held: Obj,
     waiting: Obj,
-    /// A thing that blocks the deletion of the one that waits, if the collector knows it.
+    /// A thing that blocks the deletion of `waits`, if the collector knows it.
     blocker: Obj,
     live: Obj,
     of_live: Obj,
-    /// A thing that goes, and what it owned; the other owner of what is shared stays.
+    /// A thing that is deleted, and its dependents. The other owner of the shared dependent stays.
     doomed: Obj,
     of_doomed: Obj,
     other: Obj,
     shared: Obj,
-    /// A thing that goes, and another comes by its name.
+    /// A thing that is deleted and replaced by another one with the same name.
     remade: Obj,
     of_remade: Obj,
 }
@@ -105,8 +103,8 @@ impl Family {
         })
     }
 
-    /// What happens behind the backs of front and collector while nobody reaches the
-    /// backend. Returns what has come instead of the thing that was made anew.
+    /// Changes on the backend that neither the front server nor the collector can see. Returns the
+    /// replacement of the recreated thing.
     async fn change_in_secret(&self, backend: &Backend) -> Result<Obj> {
         let direct = backend.direct();
         for object in [&self.doomed, &self.remade] {
@@ -125,19 +123,19 @@ impl Family {
         again.filter(|again| again.uid != self.remade.uid).ok_or_else(|| anyhow::anyhow!("it was not remade"))
     }
 
-    /// All that the front has and nobody may write to while the backend is down.
+    /// The objects of the front server that must not be written to while the backend is down.
     fn unclear(&self) -> Vec<Obj> {
         [&self.of_live, &self.of_doomed, &self.shared, &self.other, &self.of_remade].map(Clone::clone).into()
     }
 }
 
-/// What has been listed and watched of all other groups.
+/// The lists and watches of all other groups.
 fn of_others(mut begun: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     begun.retain(|series, _| !series.contains(GROUP));
     begun
 }
 
-/// Whether the type that is watched is named, too, with the server's words.
+/// Whether the watched type is reported, too, in the words of the server.
 async fn is_failing(collector: &Collector) -> Result<bool> {
     let monitors = collector.get_debug("/debug/monitors").await?.json()?;
     let is_failing = |monitor: &Value| {
@@ -150,7 +148,7 @@ async fn is_failing(collector: &Collector) -> Result<bool> {
     Ok(counted && monitors.as_array().into_iter().flatten().any(is_failing))
 }
 
-/// Plays it with a collector that was there before the backend failed, or came after.
+/// Runs the scenario with a collector that started before or after the backend failed.
 async fn play(order: Order) -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -185,7 +183,7 @@ async fn play(order: Order) -> Result<()> {
     let gone = vec![family.owner.clone(), family.of_owner.clone()];
     Outcome { gone, untouched, ..Outcome::default() }.check(cluster).await?;
     match order {
-        // It knows of nobody there.
+        // It has never seen an object of the backend.
         Order::ObjectsFirst => reported_as_failing(&running, &[&of_never], GROUP).await?,
         Order::CollectorFirst => {
             terminating_with(cluster, &family.waiting, &[FOREGROUND]).await?;
@@ -203,7 +201,7 @@ async fn play(order: Order) -> Result<()> {
     }
 
     backend.go_up().await?;
-    // It counts again.
+    // The references count again.
     let of_again = ns.object(backend.resource(), "of-again").owned_by(&again).create().await?;
     cluster.settled(&running).await?;
     let kept = vec![(family.shared.clone(), uids([&family.other]))];

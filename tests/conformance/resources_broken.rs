@@ -1,4 +1,4 @@
-//! Types that cannot be read for a while.
+//! Types that cannot be read for some time.
 
 use anyhow::{Context as _, Result, ensure};
 use kube::api::ApiResource;
@@ -16,20 +16,19 @@ kube_gc_testkit::scenarios! {
 
 const WIDGETS: &str = "widgets.example.com";
 
-/// A type that the API server can be kept from reading in the version that is
-/// watched, as soon as there is an object of it.
+/// A type that can be made unreadable in the watched version, when an object exists.
 pub trait Fallible {
-    /// The type, in the version in which its objects are stored.
+    /// The type in its storage version.
     fn resource(&self) -> &ApiResource;
 
-    /// Breaks it or mends it, and returns when the API server shows that.
+    /// Breaks or repairs it, and returns when the API server shows that.
     async fn set(&self, works: bool) -> Result<()>;
 
     /// Removes it with its objects.
     async fn remove(&self) -> Result<()>;
 }
 
-/// Broken and mended by what its definition says of conversions.
+/// Broken and repaired by the conversion in its definition.
 impl Fallible for Breakable {
     fn resource(&self) -> &ApiResource {
         self.resource()
@@ -44,13 +43,13 @@ impl Fallible for Breakable {
     }
 }
 
-/// Objects of the type, of others, and what they own of each other.
+/// Objects of the type and of others, and their dependents.
 struct Family {
     widget: Obj,
     owner: Obj,
-    /// Widgets that are garbage, or owned by such, or of the owner.
+    /// Widgets that are garbage, have garbage as owner, or depend on the owner.
     widgets: Vec<Obj>,
-    /// Owned by the widget that is garbage: nobody can tell before that is read.
+    /// Owned by the garbage widget, which is unknown until the type can be read.
     of_garbage: Obj,
     of_widget: Obj,
     /// Garbage without widgets.
@@ -79,7 +78,7 @@ impl Family {
     }
 }
 
-/// What each place says of the type: readiness, the metric, the debug page.
+/// The reports about the type: readiness, the metric, the debug page.
 async fn is_named(collector: &Collector, key: &str, words: &str) -> Result<bool> {
     let ready = collector.get("/readyz?verbose").await?;
     ensure!(ready.status == 200, "not ready: {}", ready.body);
@@ -101,8 +100,8 @@ async fn is_named(collector: &Collector, key: &str, words: &str) -> Result<bool>
     Ok(in_readiness && in_metrics && in_debug)
 }
 
-/// Plays it with a type that breaks before or after the collector has come. The API
-/// server says these words of it then, and this is what the collector comes to.
+/// Runs the scenario with a type that breaks before or after the collector starts. The arguments
+/// are the error of the API server, and the expected outcome.
 pub async fn play(
     stage: &Stage,
     fallible: &impl Fallible,
@@ -127,7 +126,7 @@ pub async fn play(
         cluster.settled(collector).await?;
     }
     fallible.set(false).await?;
-    // What is stored needs no conversion.
+    // Stored objects need no conversion.
     let family = Family::make(&ns, widgets).await?;
     cluster.forget(widgets);
     let collector = match collector {
@@ -145,7 +144,7 @@ pub async fn play(
     for (object, owners) in &kept {
         ensure!(cluster.fresh(object).await?.owner_uids() == *owners);
     }
-    // No watch shows a marker of it.
+    // No watch shows a marker of the type.
     cluster.forget(widgets);
     stage.prove_alive(&collector, rest).await?;
 
@@ -174,12 +173,11 @@ pub async fn play(
     stage.clear().await
 }
 
-/// Plays it with a webhook that nobody answers for, until the operator does without.
+/// Runs the scenario with a webhook that does not exist, until the operator removes it.
 async fn repaired(broken_first: bool) -> Result<()> {
     let stage = Stage::set().await?;
     let widgets = Breakable::create(&stage.cluster, WIDGETS).await?;
-    // A watch from before goes on for a while as if nothing had happened, and shows
-    // garbage that cannot be deleted.
+    // An earlier watch continues for some time, and shows garbage that cannot be deleted.
     play(&stage, &widgets, "conversion webhook", Rest::FailingOf(WIDGETS), broken_first).await
 }
 

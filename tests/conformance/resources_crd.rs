@@ -12,13 +12,13 @@ kube_gc_testkit::scenarios! {
     a_type_that_was_removed_unseen_leaves_its_dependents_until_it_is_back,
 }
 
-/// How many objects a type has when it is removed.
+/// The number of objects of a removed type.
 const OBJECTS: usize = 20;
 
-/// Objects of a type, and what they own.
+/// Objects of a type, and their dependents.
 struct Family {
     objects: Vec<Obj>,
-    /// Their dependents, and the dependents of those.
+    /// Their dependents, and the dependents of these.
     sole: Vec<Obj>,
     /// Dependents that have another owner, too.
     shared: Vec<Obj>,
@@ -63,8 +63,8 @@ impl Family {
     }
 }
 
-/// Removes a type, and returns when the collector has seen the last of it. Nothing else
-/// says when: there can be no marker of the type.
+/// Removes a type, and returns when the collector has seen the deletion of all objects. There can
+/// be no marker of the type.
 async fn remove(widgets: &Crd, collector: &Collector) -> Result<()> {
     widgets.remove().await?;
     poll("the monitor of the type to end", async || {
@@ -95,8 +95,8 @@ async fn dependents_of_a_removed_type_go_with_its_objects() -> Result<()> {
         };
         match order {
             Order::ObjectsFirst => cluster.settled(&collector).await?,
-            // In the middle of its work, and yet: what nobody has seen proves nothing
-            // when it goes.
+            // In the middle of its work, but after it has seen all objects: the deletion of an
+            // unseen object proves nothing.
             Order::CollectorFirst => seen(cluster, &collector, widgets.resource()).await?,
         }
         remove(&widgets, &collector).await?;
@@ -144,7 +144,7 @@ async fn a_type_that_was_removed_unseen_leaves_its_dependents_until_it_is_back()
     reported_as_failing(&collector, &[&sole], "example.com").await?;
 
     cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
-    // Waits for discovery as well: until then nothing has come to rest.
+    // Waits for discovery, too. Until then, the collector is not idle.
     poll("the garbage to go", async || Ok(cluster.assert_gone([&sole, &second]).await.is_ok())).await?;
     cluster.settled(&collector).await?;
     Outcome {

@@ -1,4 +1,4 @@
-//! Many types that come and go.
+//! Many types that appear and disappear.
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -13,16 +13,16 @@ kube_gc_testkit::scenarios! {
 }
 
 const GROUP: &str = "many.example.com";
-/// How many types there are at a time.
+/// The number of types.
 const TYPES: usize = 200;
-/// How many are created or removed at a time.
+/// The number of concurrent creations or removals.
 const PARALLEL: usize = 16;
-/// How much larger, in KiB, the collector may be after the types have come and
-/// gone a second time than after the first: twenty for each of them. What is left of
-/// a type may be a few names and numbers, but no list, watch or task.
+/// How much larger, in KiB, the collector may be after the types have appeared and disappeared a
+/// second time than after the first: twenty for each type. A few names and numbers of a type may
+/// stay, but no list, watch or task.
 const ALLOWANCE: u64 = 4096;
 
-/// What the collector holds on to.
+/// The resources of the collector.
 #[derive(Clone, Copy, Debug)]
 struct Holdings {
     nodes: f64,
@@ -36,13 +36,13 @@ impl Holdings {
         Ok(Self { nodes: nodes + virtual_nodes, tasks: collector.metric("kube_gc_tasks").await? })
     }
 
-    /// Waits until it is no more than this: gauges are set once a second.
+    /// Waits until the resources are no more than this. Gauges are set once a second.
     async fn back(&self, collector: &Collector) -> Result<()> {
         let mut now = Self::now(collector).await?;
         let back = poll("all that belonged to the types to go", async || {
             now = Self::now(collector).await?;
-            // Connections have tasks, and come and go: one for each request that was under
-            // way at once. A task left for each type would be two hundred.
+            // Each connection has a task, and there is one for each concurrent request. A task left
+            // for each type would be two hundred.
             let few = f64::from(u32::try_from(TYPES)? * 3 / 5);
             Ok(now.nodes <= self.nodes && now.tasks <= self.tasks + few)
         })
@@ -51,11 +51,11 @@ impl Holdings {
     }
 }
 
-/// Waits until nothing of these types is watched or in the graph.
+/// Waits until none of these types is watched or in the graph.
 async fn forgotten(cluster: &Cluster, collector: &Collector) -> Result<()> {
     poll("all watches of the types to end", async || Ok(cluster.watches_of(GROUP).await? == 0.0)).await?;
     poll("all monitors of the types to go", async || Ok(monitors(collector).await?.is_empty())).await?;
-    // It is told when a monitor has ended.
+    // Updated when a monitor has ended.
     let mut graph = String::new();
     let forgotten = poll("the graph to forget the types", async || {
         graph = collector.get_debug("/debug/graph?format=json").await?.body;
@@ -106,7 +106,7 @@ async fn come_and_go(cluster: &Cluster, ns: &Ns, collector: &Collector, round: u
     // The gauge is set once a second.
     poll("the graph to have nodes", async || Ok(collector.metric("kube_gc_graph_nodes").await? > 0.0))
         .await?;
-    // Every second owner goes with its type.
+    // Every second owner is deleted with its type.
     let going: Vec<_> = owners.iter().step_by(2).cloned().collect();
     cluster.delete_all(&going, Policy::Foreground).await?;
     poll("the owners to go", async || Ok(cluster.assert_gone(&going).await.is_ok())).await?;
@@ -126,7 +126,7 @@ async fn nothing_is_left_of_types_that_have_gone() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
-    // What is free goes back to the system at once: what the process has, it holds on to.
+    // Freed memory is returned to the system at once, so the rest is in use.
     let collector = stage.collector_with(Options::env("_RJEM_MALLOC_CONF", "dirty_decay_ms:0")).await?;
     cluster.settled(&collector).await?;
     let mut after: Option<Holdings> = None;

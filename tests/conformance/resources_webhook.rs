@@ -1,4 +1,4 @@
-//! Types whose conversion webhook fails and works again.
+//! Types whose conversion webhook fails and recovers.
 
 use anyhow::Result;
 use kube::api::ApiResource;
@@ -16,11 +16,11 @@ kube_gc_testkit::scenarios! {
     a_type_whose_webhook_is_broken_holds_up_nobody,
 }
 
-/// What the webhook says.
+/// The error of the webhook.
 const WORDS: &str = "no conversion today";
 
-/// A type whose objects are stored in one version and watched in another, with a
-/// webhook between the two that is told what to say.
+/// A type whose storage version is not the watched one, with a conversion webhook that the scenario
+/// controls.
 struct Converted {
     cluster: Cluster,
     widgets: Crd,
@@ -65,7 +65,7 @@ impl Fallible for Converted {
     }
 }
 
-/// Plays it with a webhook that fails before or after the collector has come.
+/// Runs the scenario with a webhook that fails before or after the collector starts.
 async fn converted(failure: Verdict, words: &str, broken_first: bool) -> Result<()> {
     let stage = Stage::set().await?;
     let widgets = Converted::create(&stage, failure).await?;

@@ -1,5 +1,5 @@
-//! The collector is restarted in the middle of other scenarios, killed and stopped in
-//! turn, and finishes correctly (rule 8.12).
+//! Restarts the collector in the middle of other scenarios, by SIGKILL and SIGTERM in turn. It must
+//! still finish correctly (rule 8.12).
 
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -29,17 +29,15 @@ kube_gc_testkit::scenarios! {
     a_foreground_deletion_instead_of_orphaning_is_honoured_after_a_restart,
 }
 
-/// How often a collector is interrupted in each step of a scenario, if the step
-/// has so much to do.
+/// How often a collector is interrupted in each step of a scenario, if the step has enough work.
 const INTERRUPTIONS: usize = 4;
 
-/// Ends a collector: the first, third, fifth one with SIGKILL, the others with
-/// SIGTERM.
+/// Ends a collector: every second one, starting with the first, by SIGKILL, the others by SIGTERM.
 async fn end(collector: Collector, number: usize) -> Result<()> {
     if number.is_multiple_of(2) { collector.kill() } else { collector.stop().await }
 }
 
-/// The resourceVersion of each object, if it is still there.
+/// The resourceVersion of each object that still exists.
 async fn states(cluster: &Cluster, objects: &[&Obj]) -> Result<Vec<Option<String>>> {
     stream::iter(objects.iter().map(async |object| {
         let now = cluster.get(object).await?.filter(|now| now.uid == object.uid);
@@ -50,8 +48,7 @@ async fn states(cluster: &Cluster, objects: &[&Obj]) -> Result<Vec<Option<String
     .await
 }
 
-/// Plays a scenario until it was interrupted: a small one may be over before anybody has
-/// looked.
+/// Runs a scenario until it was interrupted. A small one may finish before that.
 async fn interrupt<S: Scene>() -> Result<()> {
     let stage = Stage::set().await?;
     for _ in 0..3 {
@@ -62,8 +59,8 @@ async fn interrupt<S: Scene>() -> Result<()> {
     bail!("nothing was interrupted")
 }
 
-/// Plays a scenario with a collector that is so slow that it can be ended
-/// whenever it has done something, again and again; says how often it was.
+/// Runs a scenario with a collector that is slow enough to be ended after each of its actions.
+/// Returns the number of interruptions.
 async fn interrupt_once<S: Scene>(stage: &Stage) -> Result<usize> {
     let cluster = &stage.cluster;
     let scene = S::plant(cluster).await?;
@@ -144,8 +141,8 @@ async fn an_orphan_finalizer_in_a_chain_is_honoured_after_restarts() -> Result<(
     interrupt::<MixedChain>().await
 }
 
-/// Deletes an owner of 5,000 blocking dependents, ends the collector twice in
-/// the middle, and expects so many dependents to live.
+/// Deletes an owner of 5,000 blocking dependents, ends the collector twice in the middle, and
+/// expects this number of dependents to stay.
 async fn interrupt_thousands(policy: Policy, live: usize) -> Result<()> {
     const DEPENDENTS: usize = 5000;
     let stage = Stage::set().await?;
@@ -164,7 +161,7 @@ async fn interrupt_thousands(policy: Policy, live: usize) -> Result<()> {
         })
         .await?;
         end(collector, number).await?;
-        // Nobody comes in the middle of the last one.
+        // No collector starts in the middle of the last one.
         let options = if number == 0 { slow(LASTING) } else { Options::default() };
         collector = stage.collector_with(options).await?;
     }
@@ -191,8 +188,8 @@ async fn orphaning_five_thousand_is_finished_after_restarts() -> Result<()> {
     interrupt_thousands(Policy::Orphan, 5000).await
 }
 
-/// Changes the policy in the middle of a deletion of 5,000 dependents, and ends
-/// the collector right after, so that it may or may not have heard of it.
+/// Changes the policy in the middle of a deletion of 5,000 dependents, and ends the collector right
+/// after that, when it may or may not have seen the change.
 async fn interrupt_a_change_of_mind(first: Policy, second: Policy) -> Result<()> {
     const DEPENDENTS: usize = 5000;
     let stage = Stage::set().await?;
@@ -210,7 +207,7 @@ async fn interrupt_a_change_of_mind(first: Policy, second: Policy) -> Result<()>
     .await?;
     cluster.delete(&owner, second).await?;
     collector.kill()?;
-    // What the collector had sent may still be on its way through the server.
+    // Requests of the collector may still be in flight.
     let count = async || anyhow::Ok((configmaps(cluster, &ns).await?, unreleased(cluster, &ns).await?));
     let mut counted = count().await?;
     poll("the last requests to be over", async || {
@@ -225,7 +222,7 @@ async fn interrupt_a_change_of_mind(first: Policy, second: Policy) -> Result<()>
     cluster.settled(&collector).await?;
     cluster.assert_gone([&owner]).await?;
     let live = released(cluster, &ns).await?;
-    // Nobody acted between the count and the new collector.
+    // No collector ran between the count and the restart.
     let expected = if second == Policy::Orphan { here } else { here - owned };
     ensure!(live == expected, "{live} live, not {expected} of {here}, of which {owned} had an owner");
     clear(cluster, &ns).await?;

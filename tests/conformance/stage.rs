@@ -1,5 +1,5 @@
-//! How a scenario is played: before the collector's eyes and behind its back,
-//! and once more after it was restarted.
+//! Runs a scenario: with the collector started before or after the changes, and again after a
+//! restart.
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -14,33 +14,33 @@ use kube_gc_testkit::{
     controller_manager,
 };
 
-/// A finalizer that nobody but the test removes.
+/// A finalizer that only the test removes.
 pub const HOLD: &str = "example.com/hold";
 /// The API server's finalizers.
 pub const FOREGROUND: &str = "foregroundDeletion";
 /// See [`FOREGROUND`].
 pub const ORPHAN: &str = "orphan";
-/// The content type of [`Cluster::send`]'s merge patches.
+/// The content type of merge patches for [`Cluster::send`].
 pub const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
 
-/// The control plane, for as long as it is this scenario's turn on it.
+/// The control plane, in the turn of this scenario.
 pub struct Stage {
-    /// The plane, which scenarios share.
+    /// The control plane, which scenarios share.
     pub plane: &'static ControlPlane,
     /// The client.
     pub cluster: Cluster,
-    /// The installation, where it is the manifests that run the collector.
+    /// The installation, if the manifests run the collector.
     pub standing: Option<Standing>,
     _turn: Turn,
 }
 
 impl Stage {
-    /// Waits for the scenario's turn, and clears what the one before has left.
+    /// Waits for the turn of the scenario, and removes the remains of the previous one.
     pub async fn set() -> Result<Self> {
         Self::set_on(Turn::take().await?).await
     }
 
-    /// The same on a certain plane.
+    /// The same on a given control plane.
     pub async fn set_on(turn: Turn) -> Result<Self> {
         let plane = turn.plane();
         if controller_manager::collects() {
@@ -55,9 +55,9 @@ impl Stage {
         Ok(stage)
     }
 
-    /// From now on nobody acts but this test, until the guard is dropped: where Kubernetes'
-    /// own collector does the work, it is always there.
-    pub fn nobody_else(&self) -> Result<Option<Frozen<'static>>> {
+    /// Suspends Kubernetes' own collector, which otherwise always runs if it does the work, until
+    /// the guard is dropped.
+    pub fn suspend_kubernetes_collector(&self) -> Result<Option<Frozen<'static>>> {
         controller_manager::collects().then(|| ControllerManager::on(self.plane)?.freeze()).transpose()
     }
 
@@ -96,8 +96,8 @@ impl Stage {
         Ok(collector)
     }
 
-    /// Starts the collector, and does not wait until it is ready: as the manifests run it,
-    /// where they are tested. Where Kubernetes' own collects, it only looks on.
+    /// Starts the collector without waiting until it is ready. Where the manifests are tested, they
+    /// run it. Where Kubernetes' own collector does the work, this one only observes.
     pub async fn start(&self, options: Options) -> Result<Collector> {
         if let Some(standing) = &self.standing {
             return standing.start(options).await;
@@ -106,7 +106,7 @@ impl Stage {
         Collector::start(self.plane, options).await
     }
 
-    /// Replaces the collector by a new one, and waits until that has settled.
+    /// Replaces the collector by a new one, and waits until that one has settled.
     pub async fn restarted(&self, collector: Collector) -> Result<Collector> {
         collector.stop().await?;
         let collector = self.collector().await?;
@@ -115,28 +115,27 @@ impl Stage {
     }
 }
 
-/// Objects that know what is to happen to them.
+/// The objects of a scenario, with its steps.
 pub trait Scene: Sized {
-    /// How many steps the scenario has.
+    /// The number of steps.
     const STEPS: usize = 1;
 
     /// Creates the objects.
     async fn plant(cluster: &Cluster) -> Result<Self>;
 
-    /// The objects, as they were planted.
+    /// The objects as created.
     fn all(&self) -> Vec<&Obj>;
 
-    /// What the client does.
+    /// Does one step of the client.
     async fn step(&self, cluster: &Cluster, step: usize) -> Result<()>;
 
-    /// Fails unless everything is as it must be when the collector has finished
-    /// with this step.
+    /// Fails unless everything is as expected after the collector has finished with this step.
     async fn holds(&self, cluster: &Cluster, step: usize) -> Result<()>;
 }
 
-/// Plays a scenario in three orders at the same time: objects created and step
-/// 0 done before the collector comes; objects created before and step 0 done
-/// after; and all done under its eyes. Each outcome must hold after a restart.
+/// Runs a scenario in three orders in parallel: objects created and step 0 done before the
+/// collector starts; objects created before and step 0 done after; and everything done while the
+/// collector runs. Each outcome must hold after a restart.
 pub async fn play<S: Scene>() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -179,7 +178,7 @@ pub async fn play<S: Scene>() -> Result<()> {
     collector.stop().await
 }
 
-/// Fails unless nobody has written to these objects since they were read.
+/// Fails if these objects were written to since they were read.
 pub async fn untouched<'a>(cluster: &Cluster, objects: impl IntoIterator<Item = &'a Obj>) -> Result<()> {
     for object in objects {
         let now = cluster.fresh(object).await?;
@@ -188,7 +187,7 @@ pub async fn untouched<'a>(cluster: &Cluster, objects: impl IntoIterator<Item = 
     Ok(())
 }
 
-/// Fails unless an object lives and has exactly these owners.
+/// Fails unless an object exists and has exactly these owners.
 pub async fn lives_with(cluster: &Cluster, object: &Obj, owners: &[&Obj]) -> Result<()> {
     let now = cluster.fresh(object).await?;
     let owners: Vec<&str> = owners.iter().map(|owner| owner.uid.as_str()).collect();
@@ -205,20 +204,20 @@ pub async fn terminating_with(cluster: &Cluster, object: &Obj, finalizers: &[&st
     Ok(())
 }
 
-/// Lets an object own others of its kind, itself perhaps.
+/// Makes an object an owner of others of its kind, perhaps of itself.
 pub async fn own(cluster: &Cluster, owner: &Obj, dependent: &Obj, blocking: bool) -> Result<Obj> {
     let mut reference = owner.reference();
     reference["blockOwnerDeletion"] = json!(blocking);
     cluster.set_owner_references(dependent, &[reference]).await
 }
 
-/// So many, or an eighth of that where Kubernetes' own collector does the work: several
-/// requests for each object are a long time.
+/// This number, or an eighth of it where Kubernetes' own collector does the work, because several
+/// requests for each object take long.
 pub fn many(count: usize) -> usize {
     if controller_manager::collects() { count / 8 } else { count }
 }
 
-/// Many ConfigMaps with one owner, which they block or not.
+/// Many ConfigMaps with one owner, which they may block.
 pub async fn crowd(ns: &Ns, owner: &Obj, count: usize, blocking: bool) -> Result<Vec<Obj>> {
     create_all((0..count).map(|number| {
         let builder = ns.configmap(format!("dependent-{number}")).owned_by(owner);
@@ -227,7 +226,7 @@ pub async fn crowd(ns: &Ns, owner: &Obj, count: usize, blocking: bool) -> Result
     .await
 }
 
-/// How many ConfigMaps a namespace has. One object is read, however many there are.
+/// The number of ConfigMaps in a namespace, by a request for one object.
 pub async fn configmaps(cluster: &Cluster, ns: &Ns) -> Result<usize> {
     let path = format!("/api/v1/namespaces/{}/configmaps?limit=1", ns.name());
     let page = cluster.send("GET", &path, None, None).await?;
@@ -241,8 +240,8 @@ pub async fn list_configmaps(cluster: &Cluster, ns: &Ns) -> Result<Vec<Obj>> {
     cluster.list(&ApiResource::erase::<ConfigMap>(&()), Some(ns.name())).await
 }
 
-/// Waits until a count that falls has left nine tenths of `total` behind, and
-/// fails if a tenth is not still to come: returns how many are left.
+/// Waits until a falling count is below nine tenths of `total`, and fails if less than a tenth is
+/// left. Returns the count.
 pub async fn midway(total: usize, mut left: impl AsyncFnMut() -> Result<usize>) -> Result<usize> {
     let mut now = total;
     poll("the collector to be in the middle of it", async || {
@@ -254,15 +253,15 @@ pub async fn midway(total: usize, mut left: impl AsyncFnMut() -> Result<usize>) 
     Ok(now)
 }
 
-/// Removes all ConfigMaps of a namespace: what a scenario of thousands leaves
-/// behind would slow down all that come after it.
+/// Removes all ConfigMaps of a namespace. The remains of a scenario with thousands would slow down
+/// all later ones.
 pub async fn clear(cluster: &Cluster, ns: &Ns) -> Result<()> {
     let left = list_configmaps(cluster, ns).await?;
     cluster.delete_all(&left, Policy::Background).await
 }
 
-/// The names of so many objects of one resource in a namespace that went since a
-/// resourceVersion, in the order in which they went.
+/// The names of the first `count` objects of a resource that were deleted in a namespace after a
+/// resourceVersion, in the order of their deletions.
 pub async fn gone_since(
     cluster: &Cluster,
     resource: &ApiResource,
@@ -278,7 +277,7 @@ pub async fn gone_since(
         resource.plural
     );
     let mut gone = Vec::new();
-    // A watch may be over before it has shown everything.
+    // A watch may end before it has shown everything.
     poll(&format!("{count} deletions in the history"), async || {
         gone.clear();
         let request = http::Request::get(&path).body(Vec::new())?;
@@ -295,8 +294,7 @@ pub async fn gone_since(
     Ok(gone)
 }
 
-/// Waits until the collector has seen all that there is of a type, whatever else it
-/// has to do.
+/// Waits until the collector has seen all objects of a type, whatever other work it has.
 pub async fn seen(cluster: &Cluster, collector: &Collector, resource: &ApiResource) -> Result<()> {
     let (key, version) = cluster
         .seen()
@@ -310,41 +308,40 @@ pub async fn seen(cluster: &Cluster, collector: &Collector, resource: &ApiResour
     .await
 }
 
-/// A custom resource that can be made impossible to list: its objects are
-/// stored in one version and watched in another, and for the conversion the
-/// API server is sent to a webhook that nobody answers for.
+/// A custom resource that can be made impossible to list: its objects are stored in one version and
+/// watched in another, and the webhook for the conversion does not exist.
 pub struct Breakable {
     cluster: Cluster,
     crd: Crd,
 }
 
 impl Breakable {
-    /// Creates it, sound.
+    /// Creates the type, intact.
     pub async fn create(cluster: &Cluster, name: &str) -> Result<Self> {
         let crd = cluster.crd(name, Scope::Namespaced, &["v1beta1", "v1"]).await?;
         Ok(Self { cluster: cluster.clone(), crd })
     }
 
-    /// The resource in the version that is stored.
+    /// The resource in its storage version.
     pub fn resource(&self) -> &ApiResource {
         self.crd.resource()
     }
 
-    /// Breaks it: needs an object to fail on.
+    /// Breaks the type. Needs an existing object.
     pub async fn break_it(&self) -> Result<()> {
         let webhook =
             json!({ "clientConfig": { "url": "https://127.0.0.1:1/" }, "conversionReviewVersions": ["v1"] });
         self.convert(&json!({ "strategy": "Webhook", "webhook": webhook }), false).await
     }
 
-    /// Mends it.
+    /// Repairs the type.
     pub async fn mend(&self) -> Result<()> {
         self.convert(&json!({ "strategy": "None", "webhook": null }), true).await
     }
 
     async fn convert(&self, conversion: &Value, works: bool) -> Result<()> {
         let patch = json!({ "spec": { "conversion": conversion } });
-        // Not by way of `patch`: a type that cannot be listed cannot be settled.
+        // Not through `patch`, because `settled` cannot handle a type that cannot be listed.
         self.cluster.forget(self.resource());
         self.cluster.send("PATCH", &self.crd.definition().path(), MERGE_PATCH, Some(&patch)).await?;
         let watched = self.crd.resource_at("v1");
@@ -354,27 +351,27 @@ impl Breakable {
         .await
     }
 
-    /// Removes it with its objects, which needs it to be sound.
+    /// Removes the type with its objects, which works only if it is intact.
     pub async fn remove(&self) -> Result<()> {
         self.mend().await?;
         self.crd.remove().await
     }
 }
 
-/// A configuration for scenarios in which some type cannot be listed: nobody
-/// wants to wait long for that one.
+/// A configuration for scenarios with a type that cannot be listed, so that start-up does not wait
+/// long for it.
 pub fn impatient() -> Options {
     Options::config(
         "[startup]\nsync_timeout = \"1s\"\n[watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n",
     )
 }
 
-/// So many requests a second make the middle of thousands last: nine tenths to one
-/// tenth of 5,000 take more than six seconds, and whoever looks at it may be late.
+/// A request rate at which the middle of thousands lasts long enough: from nine tenths to one tenth
+/// of 5,000 takes more than six seconds.
 pub const LASTING: u32 = 600;
 
-/// A configuration for a collector that is easily interrupted: so many requests
-/// a second, and those that still wait for their turn in the end are abandoned.
+/// A configuration for a collector that is easy to interrupt: this request rate, and no grace
+/// period for pending requests.
 pub fn slow(requests_per_second: u32) -> Options {
     Options::config(format!(
         "[client]\nqps = {requests_per_second}\nburst = 1\n[shutdown]\ngrace = \"200ms\"\n"

@@ -1,4 +1,4 @@
-//! What cannot be finished is listed until it is, and so are the decisions about it.
+//! Stuck objects are listed until they are done, and so are the decisions about them.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -13,10 +13,10 @@ kube_gc_testkit::scenarios! {
 }
 
 const MESSAGE: &str = "not before the audit";
-/// Marks what is to be denied.
+/// The label of objects whose writes are denied.
 const LABEL: &str = "kube-gc-test/stuck";
 
-/// What is on the page about an object, if it is there.
+/// The entry of an object on the page, if any.
 fn about<'a>(page: &'a Value, object: &Obj) -> Option<&'a Value> {
     let stuck = page["stuck"].as_array()?;
     stuck.iter().find(|item| item["object"]["uid"] == object.uid.as_str())
@@ -39,7 +39,7 @@ async fn is_listed(collector: &Collector, object: &Obj, reason: &str) -> Result<
     Ok(found)
 }
 
-/// How many objects the metrics say are stuck for this reason, and for how long.
+/// The number of objects that are stuck for a reason according to the metrics, and for how long.
 async fn gauges(collector: &Collector, reason: &str) -> Result<(f64, f64)> {
     let metrics = collector.metrics().await?;
     let of = |name: &str| metrics.get(&format!("{name}{{reason=\"{reason}\"}}")).copied();

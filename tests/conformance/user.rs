@@ -1,4 +1,4 @@
-//! Users who may do less than everything.
+//! Users with limited rights.
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -14,7 +14,7 @@ pub struct User {
 }
 
 impl User {
-    /// Creates one that may do what these rules say.
+    /// Creates a service account with these rules.
     pub async fn create(plane: &ControlPlane, cluster: &Cluster, ns: &Ns, rules: Value) -> Result<Self> {
         let account = ns.of::<ServiceAccount>("collector").create().await?;
         let role = format!("{}-collector", ns.name());
@@ -36,8 +36,7 @@ impl User {
         Self::with_token(plane, &token)
     }
 
-    /// Somebody who shows this token, be it valid or not. (To the embedded server
-    /// every token is.)
+    /// A user with this token, which may be invalid. (The embedded server accepts every token.)
     pub fn with_token(plane: &ControlPlane, token: &str) -> Result<Self> {
         let info = plane.info();
         let mut server = json!({ "server": info.url });
