@@ -11,7 +11,6 @@ use crate::object::Keyed;
 use super::list::{Linked, Links, Slot, is_sparse, swap_remove};
 use super::report::Failing;
 use super::time::Time;
-use super::wheel::Timed;
 
 #[derive(Debug)]
 pub(super) struct Entry<K, R> {
@@ -57,7 +56,7 @@ pub(super) enum State {
         /// retry is not delayed.
         woken: bool,
     },
-    /// In the timer wheel.
+    /// Among the delays.
     Delayed { due: Time, kind: Delay },
 }
 
@@ -113,15 +112,6 @@ impl<K, R: Copy> Entry<K, R> {
 impl<K, R> Linked for Entry<K, R> {
     fn links(&mut self) -> &mut Links {
         &mut self.links
-    }
-}
-
-impl<K, R> Timed for Entry<K, R> {
-    fn due(&self) -> u64 {
-        match self.state {
-            State::Delayed { due, .. } => due.as_millis(),
-            State::Ready | State::Running { .. } => self.since.as_millis(),
-        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! arms one timer for [`Mailbox::next_due`].
 
 mod backoff;
+mod delays;
 mod entry;
 mod errors;
 mod flows;
@@ -18,7 +19,6 @@ mod report;
 mod tests;
 mod time;
 mod trigger;
-mod wheel;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,11 +32,11 @@ pub use flows::FlowKey;
 pub use report::{Added, Completion, Failing, Job, Stats};
 pub use time::Time;
 
+use delays::Delays;
 use entry::{AfterRun, Delay, Failure, State, Store};
 use errors::Errors;
 use flows::Flows;
 use list::{List, Slot};
-use wheel::Wheel;
 
 use crate::mutation::{self, Mutation};
 use crate::object::HashSeed;
@@ -50,7 +50,7 @@ pub struct Mailbox<K, R> {
     flows: Flows,
     running: List,
     processing: usize,
-    wheel: Wheel,
+    delays: Delays,
     now: Time,
     delayed: BTreeMap<R, usize>,
     failing: usize,
@@ -69,7 +69,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
             flows: Flows::new(seed.keyed(1)),
             running: List::default(),
             processing: 0,
-            wheel: Wheel::default(),
+            delays: Delays::default(),
             now: Time::ZERO,
             delayed: BTreeMap::new(),
             failing: 0,
@@ -281,17 +281,16 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     /// Queues every key whose delay is over. All methods that take the time do this first.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
-        while let Some(slot) = self.wheel.pop(&mut self.store.entries, self.now.as_millis()) {
+        while let Some(slot) = self.delays.pop(&mut self.store.entries, self.now) {
             self.uncount(slot);
             self.enqueue(slot);
         }
     }
 
-    /// When to call [`advance`](Self::advance) or [`pop`](Self::pop) next. No delay ends before.
-    /// It may be earlier than the end of the next delay, several times for a long one.
+    /// When the next delay ends: call [`advance`](Self::advance) or [`pop`](Self::pop) then.
     #[must_use]
     pub fn next_due(&self) -> Option<Time> {
-        self.wheel.next_due().map(Time::from_millis)
+        self.delays.next_due()
     }
 
     /// The number of keys, in any state.
@@ -381,7 +380,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         slots.len()
     }
 
-    /// Adds an entry that is on no list to the wheel.
+    /// Delays an entry that is on no list.
     fn delay(&mut self, slot: Slot, delay: Duration, kind: Delay) {
         let due = self.now + delay.max(Duration::from_millis(1));
         let entry = &mut self.store[slot];
@@ -390,12 +389,13 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         if let Some(failure) = &entry.failure {
             *self.delayed.entry(failure.reason).or_default() += 1;
         }
-        self.wheel.insert(&mut self.store.entries, slot);
+        self.delays.insert(&mut self.store.entries, slot, due);
     }
 
-    /// Takes a delayed entry out of the wheel.
+    /// Ends the delay of an entry before it is due.
     fn undelay(&mut self, slot: Slot) {
-        self.wheel.remove(&mut self.store.entries, slot);
+        let State::Delayed { due, .. } = self.store[slot].state else { return };
+        self.delays.remove(&mut self.store.entries, slot, due);
         self.uncount(slot);
     }
 
@@ -459,7 +459,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
             match entries[slot as usize].state {
                 State::Ready => self.flows.moved(entries, slot),
                 State::Running { .. } => self.running.moved(entries, slot),
-                State::Delayed { .. } => self.wheel.moved(entries, slot),
+                State::Delayed { due, .. } => self.delays.moved(entries, slot, due),
             }
         }
     }

@@ -56,8 +56,8 @@ impl Time {
 impl Add<Duration> for Time {
     type Output = Self;
 
-    /// Rounds up to the next millisecond, the resolution of the timer wheel, so that nothing is
-    /// due too early. Saturates.
+    /// Rounds up to the next millisecond, the resolution of timers, so that nothing is due too early.
+    /// Keys that are due in the same millisecond share an entry among the delays. Saturates.
     fn add(self, delay: Duration) -> Self {
         let micros = u64::try_from(delay.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
         let millis = self.0.saturating_add(micros).div_ceil(MICROS);

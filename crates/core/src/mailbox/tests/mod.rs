@@ -1,10 +1,10 @@
-//! The rules of the mailbox one by one, a naive model, fairness, and the timer wheel.
+//! The rules of the mailbox one by one, a naive model, fairness, and the delays.
 
+mod delays;
 mod fairness;
 mod flooding;
 mod model;
 mod rules;
-mod wheel;
 
 use std::sync::Arc;
 
