@@ -40,14 +40,14 @@ pub fn bench(criterion: &mut Criterion) {
     for count in WAITING {
         let keys: Vec<Key> = Cluster::new(count).keys().take(count).collect();
         group.throughput(Throughput::Elements(keys.len() as u64));
-        group.bench_with_input(BenchmarkId::new("fail and come back", count), &keys, fail_and_come_back);
-        group.bench_with_input(BenchmarkId::new("fail and be woken", count), &keys, fail_and_be_woken);
+        group.bench_with_input(BenchmarkId::new("fail and come back", count), &*keys, fail_and_come_back);
+        group.bench_with_input(BenchmarkId::new("fail and be woken", count), &*keys, fail_and_be_woken);
     }
     group.finish();
 }
 
 /// Each key fails and is due again exactly when the workers have processed all others.
-fn fail_and_come_back(bencher: &mut criterion::Bencher<'_>, keys: &Vec<Key>) {
+fn fail_and_come_back(bencher: &mut criterion::Bencher<'_>, keys: &[Key]) {
     let count = keys.len() as u64;
     let round = count.div_ceil(KEYS_PER_MILLISECOND);
     let mut mailbox = with(keys);
@@ -67,7 +67,7 @@ fn fail_and_come_back(bencher: &mut criterion::Bencher<'_>, keys: &Vec<Key>) {
 }
 
 /// Each key fails and is added again before it is due, in another order.
-fn fail_and_be_woken(bencher: &mut criterion::Bencher<'_>, keys: &Vec<Key>) {
+fn fail_and_be_woken(bencher: &mut criterion::Bencher<'_>, keys: &[Key]) {
     let count = keys.len() as u64;
     let round = count.div_ceil(KEYS_PER_MILLISECOND);
     let mut mailbox = with(keys);

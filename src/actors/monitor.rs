@@ -97,7 +97,7 @@ impl Monitor {
         let task = follow(self.context.placement.clone(), self.ending.clone(), subject);
         ctx.spawn(task.into_actor(self).map(|ended, monitor, ctx| match ended {
             // If the graph has ended, the process is about to end.
-            Ok(Ended::Stopped | Ended::GraphEnded) => ctx.stop(),
+            Ok(Ended::Stopped | Ended::GraphGone) => ctx.stop(),
             Ok(Ended::Drained) => {
                 monitor.context.registry.ended(&monitor.resource.group_resource);
                 monitor
@@ -154,7 +154,8 @@ enum Ended {
     /// It was stopped from outside.
     Stopped,
     Drained,
-    GraphEnded,
+    /// The graph took no more events.
+    GraphGone,
 }
 
 /// Lists and watches a type, each phase on its own thread, until it ends.
@@ -174,7 +175,7 @@ async fn follow(
                 placement.monitor(phase, ending.clone().run_until_cancelled_owned(feed.run(phase)))
             }
             Some(Ok(Fed::Drained)) => return Ok(Ended::Drained),
-            Some(Err(PartitionEnded)) => return Ok(Ended::GraphEnded),
+            Some(Err(PartitionEnded)) => return Ok(Ended::GraphGone),
             None => return Ok(Ended::Stopped),
         };
     }
