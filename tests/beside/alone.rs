@@ -1,4 +1,4 @@
-//! Disagreements: what nobody does although it is to be done is found, told and listed.
+//! Disagreements: work that no other collector does is found, logged and listed.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ kube_gc_testkit::scenarios! {
     what_the_other_collector_hangs_on_is_a_disagreement,
 }
 
-/// A dry run that does not wait for long.
+/// A dry run with a short grace period.
 async fn impatient(stage: &Stage) -> Result<Collector> {
     let options = Options::config("[comparison]\ngrace = \"1s\"\n").arg("--dry-run");
     let collector = Collector::start(stage.plane, options).await?;
@@ -21,7 +21,7 @@ async fn impatient(stage: &Stage) -> Result<Collector> {
     Ok(collector)
 }
 
-/// The disagreements that it lists: exactly these, with each object as it is now.
+/// The listed disagreements: exactly these, with the current state of each object.
 async fn lists(collector: &Collector, expected: &[(&Obj, &str)]) -> Result<Vec<Value>> {
     let page = collector.get_debug("/debug/decisions").await?.json()?;
     let listed = page["disagreements"].as_array().cloned().unwrap_or_default();
@@ -37,8 +37,8 @@ async fn lists(collector: &Collector, expected: &[(&Obj, &str)]) -> Result<Vec<V
     Ok(found)
 }
 
-/// Waits until it has found so many disagreements, and fails unless each is told once, with
-/// these words about each of these objects.
+/// Waits until this many disagreements are found, and fails unless each is logged once, with these
+/// words about each of these objects.
 async fn disputes(collector: &Collector, expected: &[(&Obj, &str)]) -> Result<()> {
     let count = expected.len();
     poll("disagreements", async || {
@@ -46,11 +46,11 @@ async fn disputes(collector: &Collector, expected: &[(&Obj, &str)]) -> Result<()
         Ok(compared.pending == 0.0 && compared.disagreed > 0.0)
     })
     .await?;
-    // Nothing more comes of deciding on them once more.
+    // Repeated decisions add nothing.
     collector.idle(&[]).await?;
     let compared = collector.comparisons().await?;
     ensure!(compared.disagreed == f64::from(u32::try_from(count)?), "{count} expected: {compared:?}");
-    // The log comes by a pipe, and may be later than the page.
+    // The log arrives through a pipe and may be later than the page.
     poll("the alarms", async || Ok(collector.alarms().len() >= count)).await?;
     let alarms = collector.alarms();
     ensure!(alarms.len() == count, "{count} alarms expected:\n{}", alarms.join("\n"));
@@ -64,7 +64,7 @@ async fn disputes(collector: &Collector, expected: &[(&Obj, &str)]) -> Result<()
     Ok(())
 }
 
-/// Where nobody else collects, everything that is to be done is a disagreement.
+/// Without another collector, everything that has to be done is a disagreement.
 async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -90,7 +90,7 @@ async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
         (&of_orphaned, r#""action":"orphan""#),
         (&orphaned, "without orphan"),
     ];
-    // All five, so that none is still on its way when they are counted.
+    // All five, so that none is pending when they are counted.
     poll("five disagreements", async || Ok(collector.comparisons().await?.disagreed >= 5.0)).await?;
     disputes(&collector, &expected).await?;
     for (object, _) in &expected {
@@ -118,7 +118,7 @@ async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
     ensure!(listed[1]["owners"].as_array().is_some_and(|owners| owners.len() == 2), "{}", listed[1]);
     ensure!(listed[1]["detail"].as_str().is_some_and(|detail| detail.contains(&owner.uid)), "{}", listed[1]);
 
-    // Somebody does it after all. It was late, and stays so.
+    // Another client does it in the end. It stays counted as late.
     drop(suspended);
     poll("the garbage to go", async || Ok(!cluster.exists_with_uid(&dependent).await?)).await?;
     disputes(&collector, &expected).await?;
@@ -136,8 +136,8 @@ async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
     collector.stop().await
 }
 
-/// What Kubernetes' own collector never finishes: objects that are deleted in the
-/// foreground and wait for each other, or for themselves.
+/// Cases that Kubernetes' own collector never finishes: objects that are deleted in the foreground
+/// and wait for each other, or for themselves.
 async fn what_the_other_collector_hangs_on_is_a_disagreement() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -166,19 +166,20 @@ async fn what_the_other_collector_hangs_on_is_a_disagreement() -> Result<()> {
     collector.stop().await
 }
 
-/// A ring that the other collector does not take apart. It does when a worker of it comes to
-/// the second object before its graph knows that this is being deleted, too.
+/// A cycle that the other collector does not break. It does if one of its workers reaches the
+/// second object before its graph shows that this is being deleted, too.
 async fn hanging_ring(stage: &Stage) -> Result<Ring> {
     const TRIES: usize = 20;
     let cluster = &stage.cluster;
     for _ in 0..TRIES {
         let ring = ring(cluster).await?;
-        // All are deleted before it sees the first: else it unblocks what it deletes itself.
+        // All are deleted before it sees the first deletion. Otherwise it unblocks the objects that
+        // it deletes itself.
         let suspended = stage.suspend_kubernetes_collector()?;
         for object in &ring {
             cluster.delete(object, Policy::Foreground).await?;
         }
-        // Watches are fed from the cache that answers this.
+        // Watches are served from the cache that answers this request.
         for object in &ring {
             let path = object.path() + "?resourceVersion=0";
             poll("the deletion to be told to watches", async || {
@@ -188,7 +189,7 @@ async fn hanging_ring(stage: &Stage) -> Result<Ring> {
             .await?;
         }
         drop(suspended);
-        // When it has done what came later, it has seen the ring.
+        // When it has finished later work, it has seen the cycle.
         stage.others_catch_up().await?;
         let mut hangs = true;
         for object in &ring {

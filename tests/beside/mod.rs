@@ -1,8 +1,8 @@
-//! A dry run beside the garbage collector of Kubernetes itself: whatever that one does,
-//! ours would have done, and nothing else, through all scenarios of the policies.
+//! A dry run next to Kubernetes' own garbage collector. In all scenarios of the policies, our
+//! collector would have done exactly what that one does.
 //!
-//! At its end each scenario fails if there was a disagreement or a line in the log that anybody
-//! should look at. What kube-controller-manager does not master is named in [`Weakness`].
+//! Each scenario fails in the end if there was a disagreement, or a log line that needs attention.
+//! [`Weakness`] lists known defects of kube-controller-manager.
 //!
 //! [`Weakness`]: kube_gc_testkit::controller_manager::Weakness
 
@@ -11,5 +11,5 @@ mod restarts;
 
 use kube_gc_testkit::harness::Module;
 
-/// What there is beside the scenarios of the policies.
+/// The scenarios in addition to those of the policies.
 pub const ALL: &[Module] = &[alone::SCENARIOS, restarts::SCENARIOS];

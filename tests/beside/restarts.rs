@@ -1,5 +1,5 @@
-//! A dry run that begins in the middle of what another collector does. Restarting a dry
-//! run interrupts no work (rule 8.12), and must not change the comparison.
+//! A dry run that starts in the middle of the work of another collector. Restarting a dry run
+//! interrupts no work (rule 8.12), and must not change the comparison.
 
 use anyhow::{Result, ensure};
 
@@ -10,7 +10,7 @@ kube_gc_testkit::scenarios! {
     a_dry_run_that_begins_in_the_middle_of_a_deletion_agrees,
 }
 
-/// A second dry run goes on where the first was killed, and agrees.
+/// A second dry run continues where the first was killed, and agrees.
 async fn a_dry_run_that_begins_in_the_middle_of_a_deletion_agrees() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;

@@ -15,14 +15,14 @@ kube_gc_testkit::scenarios! {
     a_rotated_token_is_picked_up,
 }
 
-/// A file is read again at least once a minute, and work that was refused until then
-/// is tried again within twice that time.
+/// Files are read again at least once a minute, and rejected work is retried within twice that
+/// time.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A token is bound to a Secret, and the API server forgets it with that: so it can
-/// be told whether the new one is used, without waiting until the old one has expired.
+/// A token is bound to a Secret and becomes invalid with it. So the use of the new token can be
+/// shown without waiting until the old one expires.
 async fn a_rotated_token_is_picked_up() -> Result<()> {
-    // One of its own: this test sits and waits.
+    // Its own control plane, because this test waits long.
     let plane = ControlPlane::start()?;
     let installation = Installation::of(&plane, "plain").await?;
     let cluster = &installation.cluster;
@@ -59,7 +59,7 @@ async fn a_rotated_token_is_picked_up() -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let done = scenes.done(cluster).await?;
-        // The warning is tried once only.
+        // A warning event is only tried once.
         if Scene::ALL.iter().all(|scene| done.contains(scene) || *scene == Scene::CrossNamespace) {
             break;
         }

@@ -1,4 +1,4 @@
-//! What the API server makes of the manifests.
+//! The manifests as an API server sees them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +21,7 @@ kube_gc_testkit::scenarios! {
     requests_of_the_collector_have_the_priority_of_controllers,
 }
 
-/// All that an overlay adds to what every installation has.
+/// The objects that an overlay adds to those of every installation.
 const ADDED: [(&str, &[&str]); 5] = [
     ("plain", &[]),
     ("dry-run", &[]),
@@ -81,8 +81,9 @@ async fn every_overlay_can_be_applied_twice_and_has_all_its_objects() -> Result<
     Ok(())
 }
 
-/// An operator's own configuration goes with every component: kustomize applies components
-/// after the operator's generators, and one with a `config.toml` would replace it in silence.
+/// An operator's own configuration can be combined with every component. kustomize applies
+/// components after the operator's generators, and a component with a `config.toml` would silently
+/// replace it.
 async fn no_component_replaces_the_operators_configuration() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let own = json!([{ "name": NAME, "namespace": NAME, "behavior": "merge",
@@ -99,7 +100,7 @@ async fn no_component_replaces_the_operators_configuration() -> Result<()> {
     Ok(())
 }
 
-/// Its pods are created by no controller here: what one would send is sent.
+/// No controller creates the pods here, so the test sends the request of one.
 async fn the_pods_of_every_overlay_are_admitted_and_locked_up() -> Result<()> {
     for (overlay, _) in ADDED {
         let installation = Installation::of(plane()?, overlay).await?;
@@ -124,8 +125,7 @@ async fn the_pods_of_every_overlay_are_admitted_and_locked_up() -> Result<()> {
     Ok(())
 }
 
-/// The port and the paths of the probes, by which the kubelet would kill a collector
-/// that they do not fit.
+/// The port and the paths of the probes. If they were wrong, the kubelet would kill the collector.
 async fn the_probes_ask_what_the_collector_answers() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let spec = installation.deployment().await?["spec"]["template"]["spec"].clone();
@@ -148,7 +148,7 @@ async fn the_probes_ask_what_the_collector_answers() -> Result<()> {
     collector.stop().await
 }
 
-/// A Deployment rolls when its template changes.
+/// A Deployment rolls out when its template changes.
 async fn another_configuration_is_another_template() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let before = installation.config_name().await?;
@@ -167,7 +167,7 @@ async fn another_configuration_is_another_template() -> Result<()> {
     Ok(())
 }
 
-/// The API server says by which FlowSchema it has classified a request.
+/// The API server reports the FlowSchema of a request.
 async fn requests_of_the_collector_have_the_priority_of_controllers() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let path =
@@ -189,7 +189,7 @@ async fn requests_of_the_collector_have_the_priority_of_controllers() -> Result<
     .await
 }
 
-/// Who shows this token instead of the kubeconfig's certificate.
+/// A client with this token instead of the certificate in the kubeconfig.
 async fn client(kubeconfig: &Path, token: &str) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;

@@ -1,6 +1,6 @@
-//! The manifests of `deploy/` on a real API server, and the collector as they run
-//! it: in a file system that holds what its image and its volumes hold, as their
-//! user, with their service account.
+//! The manifests of `deploy/` on a real API server, and the collector as they run it: with a file
+//! system that has only the content of its image and volumes, as their user, and with their service
+//! account.
 
 mod scenes;
 
@@ -12,7 +12,7 @@ mod standing;
 
 use kube_gc_testkit::harness::Module;
 
-/// What there is beside the scenarios of the policies, which the plain overlay plays, too.
+/// The scenarios in addition to those of the policies, which the plain overlay also runs.
 pub const ALL: &[Module] = &[
     credentials::SCENARIOS,
     manifests::SCENARIOS,

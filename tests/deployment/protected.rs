@@ -1,4 +1,4 @@
-//! The overlay whose metrics are for those who may.
+//! The overlay with access control for metrics.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ async fn the_protected_overlay_shows_metrics_to_those_who_may_and_needs_each_of_
     ensure!(metrics.status == 200 && metrics.body.contains("kube_gc_build_info"), "{metrics:?}");
     ensure!(client.get(address, "/metrics", None).await?.status == 401);
 
-    // Without either rule nobody can be let in.
+    // Without either rule, no client can be admitted.
     let role = format!("{RBAC}/clusterroles/kube-gc-reviews");
     let rules = installation.get(&role).await?["rules"].as_array().context("no rules")?.clone();
     let reviews =
@@ -62,7 +62,7 @@ async fn the_protected_overlay_shows_metrics_to_those_who_may_and_needs_each_of_
             Ok(expected)
         })
         .await?;
-        // One that nothing is known of yet.
+        // A token that has not been checked yet.
         let other = installation.token_of("other").await?;
         let refused = client.get(address, "/metrics", Some(&other)).await?;
         let words = format!("{resource}.{group} is forbidden");

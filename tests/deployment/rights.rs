@@ -1,4 +1,4 @@
-//! What the collector's role lets it do: all that it has to, and nothing else.
+//! The role of the collector has all necessary rights and no others.
 
 use std::collections::BTreeSet;
 
@@ -21,18 +21,18 @@ kube_gc_testkit::scenarios! {
 
 const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
 
-/// How it shows that a verb of a rule is missing.
+/// The effect of a missing verb.
 enum Symptom {
-    /// The collector ends at once, and says what it lacks.
+    /// The collector ends at once, and names the missing right.
     Refuses,
-    /// It is not synced: no type is.
+    /// No type is synced.
     NotSynced,
-    /// Requests are denied, and these scenes do not come to their end. About `perhaps`
-    /// it depends on which partitions of the graph the namespaces fall into.
+    /// Requests are denied, and these scenes do not finish. For `perhaps`, that depends on the
+    /// partitions of the namespaces.
     Undone { scenes: &'static [Scene], perhaps: &'static [Scene] },
 }
 
-/// Every verb that the role has, each with what fails without it.
+/// Every verb of the role, with the effect of its absence.
 const NEEDED: [(&str, Symptom); 6] = [
     ("list", Symptom::Refuses),
     ("watch", Symptom::NotSynced),
@@ -43,8 +43,8 @@ const NEEDED: [(&str, Symptom); 6] = [
             perhaps: &[Scene::CrossNamespace],
         },
     ),
-    // Where an admission plugin protects owner references, it also takes the right to
-    // delete an object to patch its references.
+    // Where an admission plugin protects owner references, patching an object's references needs
+    // the right to delete it.
     (
         "delete",
         Symptom::Undone {
@@ -81,7 +81,7 @@ async fn denied(collector: &Collector, verb: &str) -> Result<f64> {
     Ok(metrics.iter().filter(|(series, _)| matches(series)).map(|(_, count)| count).sum())
 }
 
-/// Waits until exactly these scenes have come to their end, and perhaps those.
+/// Waits until exactly these scenes have finished, and perhaps some of those.
 async fn come_to_their_end(
     installation: &Installation<'_>,
     scenes: &Scenes,
@@ -120,8 +120,8 @@ async fn the_plain_overlay_lets_it_do_everything() -> Result<()> {
     everything_is_done_under("plain").await
 }
 
-/// Only a leader writes, so the role for the Lease is needed for any of it; and what
-/// may be made, but not renewed, is lost again.
+/// Only a leader writes, so every write needs the role for the Lease. A Lease that can be created
+/// but not renewed is lost again.
 async fn the_overlay_for_high_availability_lets_it_do_everything() -> Result<()> {
     everything_is_done_under("high-availability").await?;
     let installation = Installation::of(plane()?, "high-availability").await?;
@@ -144,7 +144,7 @@ async fn the_overlay_for_the_prometheus_operator_lets_it_do_everything() -> Resu
     everything_is_done_under("prometheus-operator").await
 }
 
-/// Nothing is written in a dry run, and nothing could be.
+/// A dry run writes nothing, and its role does not allow it.
 async fn the_overlay_for_a_dry_run_decides_and_writes_nothing() -> Result<()> {
     let installation = Installation::of(plane()?, "dry-run").await?;
     let cluster = &installation.cluster;
@@ -214,7 +214,7 @@ async fn every_verb_of_the_role_is_needed() -> Result<()> {
     Ok(())
 }
 
-/// Gives the role these rules, perhaps without one verb, and waits until they take effect.
+/// Sets these rules, optionally without one verb, and waits until they take effect.
 pub async fn grant(installation: &Installation<'_>, rules: &[Value], without: Option<&str>) -> Result<()> {
     let mut rules = rules.to_vec();
     for rule in &mut rules {
@@ -222,7 +222,7 @@ pub async fn grant(installation: &Installation<'_>, rules: &[Value], without: Op
             verbs.retain(|found| found.as_str() != without);
         }
     }
-    // A rule without verbs is none.
+    // A rule without verbs is invalid.
     rules.retain(|rule| rule["verbs"].as_array().is_some_and(|verbs| !verbs.is_empty()));
     let patch = json!({ "rules": rules });
     installation.cluster.send("PATCH", &role_path(), MERGE_PATCH, Some(&patch)).await?;

@@ -1,4 +1,4 @@
-//! One small scene for each thing that a collector does.
+//! A small scene for each kind of work of the collector.
 
 use std::collections::BTreeSet;
 
@@ -7,20 +7,20 @@ use serde_json::json;
 
 use kube_gc_testkit::{Cluster, Crd, Obj, Policy, Scope};
 
-/// A thing that a collector does.
+/// A kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scene {
-    /// A dependent goes after its owner.
+    /// A dependent is deleted after its owner.
     Background,
-    /// A dependent that blocks goes before its owner.
+    /// A blocking dependent is deleted before its owner.
     Foreground,
-    /// A dependent is let go before its owner goes.
+    /// A dependent is orphaned before its owner is removed.
     Orphan,
-    /// A dependent with two owners loses the reference to the one that goes.
+    /// A dependent with two owners loses the reference to the deleted one.
     Shared,
-    /// A custom resource orphans another one, which patches of another kind do.
+    /// A custom resource orphans another one, which needs another patch format.
     CustomResource,
-    /// A dependent of an owner that never was goes.
+    /// A dependent of an owner that never existed is deleted.
     Absent,
     /// A dependent of an owner in another namespace gets a warning.
     CrossNamespace,
@@ -95,7 +95,7 @@ impl Scenes {
         Ok(())
     }
 
-    /// Those that have come to their end.
+    /// The scenes that have finished.
     pub async fn done(&self, cluster: &Cluster) -> Result<BTreeSet<Scene>> {
         let mut done = BTreeSet::new();
         for (scene, owner, dependent) in &self.pairs {

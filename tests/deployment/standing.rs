@@ -1,4 +1,4 @@
-//! That the scenarios are about the manifests.
+//! Shows that the scenarios test the manifests.
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -13,7 +13,7 @@ kube_gc_testkit::scenarios! {
     a_scenario_with_a_wrong_configuration_fails,
 }
 
-/// None of them could fail for its role, were the collector that they start not its own.
+/// Otherwise, no scenario could fail because of the role.
 async fn a_scenario_fails_where_the_role_lacks_a_verb() -> Result<()> {
     for verb in ["delete", "patch"] {
         let stage = Stage::set().await?;
@@ -24,7 +24,7 @@ async fn a_scenario_fails_where_the_role_lacks_a_verb() -> Result<()> {
         let scene = MixedChain::plant(cluster).await?;
         scene.step(cluster, 0).await?;
         let collector = stage.collector().await?;
-        // In a line of JSON quotes are escaped.
+        // Quotes are escaped in a line of JSON.
         collector.log_line(&format!("{USER}\\\" cannot {verb} resource")).await?;
         collector.stop().await?;
         ensure!(scene.holds(cluster, 0).await.is_err(), "it holds without {verb}");
@@ -38,11 +38,11 @@ async fn a_scenario_fails_where_the_role_lacks_a_verb() -> Result<()> {
     Ok(())
 }
 
-/// What a scenario wants of the configuration is in the ConfigMap that the collector reads:
-/// what cannot be there does not let it start.
+/// The configuration of a scenario is in the ConfigMap that the collector reads. An invalid
+/// combination prevents the start.
 async fn a_scenario_with_a_wrong_configuration_fails() -> Result<()> {
     let stage = Stage::set().await?;
-    // The second is a table that the manifests have, too.
+    // The manifests also have the second table.
     for config in ["[workers]\ndelete = \"many\"\n", "[log]\n"] {
         let Err(error) = stage.start(Options::config(config)).await else {
             bail!("it started with {config}")

@@ -1,4 +1,4 @@
-//! Discovery that leaves a type out for a while.
+//! Discovery that omits a type for some time.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -14,7 +14,7 @@ kube_gc_testkit::scenarios! {
 
 const WIDGETS: &str = "widgets.example.com";
 const ALL_WIDGETS: &str = "/apis/example.com/v1/widgets";
-/// Discovery looks all the time.
+/// Discovery runs frequently.
 const ALWAYS: &str = "[discovery]\ninterval = \"100ms\"\n[retry]\nmax = \"300ms\"\n";
 
 /// Nothing follows from an answer without a type (rule 2.8). Fails if its monitor ends,
@@ -36,16 +36,16 @@ async fn a_type_that_discovery_leaves_out_blocks_and_owns_as_before() -> Result<
     let orphan = ns.object(widgets.resource(), "orphan").owned_by(&orphaning).create().await?;
     cluster.settled(&collector).await?;
 
-    // An answer in which nothing is wrong, but that a type is missing.
+    // A valid answer without the type.
     let without = json!({
         "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "example.com/v1", "resources": [],
     });
     let path = |request: &Request| request.path == "/apis/example.com/v1";
     let rule = stage.proxy.always(On::default().when(path), How::Instead(Reply::json(200, &without)));
     let mark = stage.proxy.mark();
-    // What follows from a look has followed when the one after the next begins.
+    // The effects of an answer are complete when the discovery after the next begins.
     rule.hit(3).await?;
-    // A server that does not know the type yet does not serve its watch either.
+    // A server that does not know the type does not serve its watch either.
     let unknown = On::default()
         .when(|request| matches!(request.verb, Verb::List | Verb::Watch) && request.path == ALL_WIDGETS);
     let unknown = stage.proxy.always(unknown, How::Instead(Reply::json(404, &json!({}))));

@@ -1,6 +1,5 @@
-//! Objects that name thousands of owners: the API server accepts 8,000 references on one
-//! ConfigMap, whatever they name. The objects of others, the log and the memory must not
-//! suffer from it.
+//! Objects that name thousands of owners: the API server accepts 8,000 references on one ConfigMap.
+//! Other objects, the log and the memory must not be affected.
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
@@ -19,15 +18,15 @@ kube_gc_testkit::scenarios! {
     a_standby_takes_thousands_of_owners_in_and_does_nothing_about_them,
 }
 
-/// What the API server accepts on one object: about a megabyte.
+/// The limit of the API server for one object, about a megabyte.
 const REFERENCES: usize = 8000;
 const LEASES: &str = "leases.coordination.k8s.io";
-/// How many such objects there are.
+/// The number of such objects.
 const OBJECTS: usize = 5;
-/// No line of the log is longer: its longest field has 4 KiB.
+/// The maximum length of a log line. Its longest field has 4 KiB.
 const LONGEST_LINE: usize = 6 * 1024;
 
-/// A reference to the owner with this number; the numbers of each object begin elsewhere.
+/// A reference to the owner with this number. Each object uses its own range of numbers.
 fn reference(api_version: &str, kind: &str, number: usize) -> Value {
     json!({
         "apiVersion": api_version,
@@ -37,7 +36,7 @@ fn reference(api_version: &str, kind: &str, number: usize) -> Value {
     })
 }
 
-/// Creates objects each of which names so many owners of its own.
+/// Creates objects with this many owners each.
 async fn create_fat(
     ns: &Ns,
     objects: usize,
@@ -48,7 +47,7 @@ async fn create_fat(
         let each = (0..references).map(|place| owner(number * references + place));
         each.fold(ns.configmap(format!("fat-{number}")), kube_gc_testkit::cluster::Builder::owner_reference)
     };
-    // One after the other: together they are many megabytes.
+    // One after another, because together they are many megabytes.
     let mut created = Vec::new();
     for number in 0..objects {
         created.push(object(number).create().await?);
@@ -56,7 +55,7 @@ async fn create_fat(
     Ok(created)
 }
 
-/// An owner with ten dependents, in a namespace of its own, is deleted, and all go.
+/// Deletes an owner with ten dependents in its own namespace, and waits until all are gone.
 async fn cascade(stage: &Stage, name: &str) -> Result<()> {
     let ns = stage.cluster.namespace().await?;
     let owner = ns.configmap(format!("{name}-owner")).create().await?;
@@ -83,7 +82,7 @@ fn log_bytes(collector: &Collector) -> Result<usize> {
     Ok(lines.iter().map(|line| line.len() + 1).sum())
 }
 
-/// How often each of these objects has been tried.
+/// The number of tries of each of these objects.
 async fn attempts(collector: &Collector, fat: &[Obj]) -> Result<Vec<u64>> {
     let page = collector.get_debug("/debug/stuck?limit=1000").await?.json()?;
     let stuck = page["stuck"].as_array().context("no list")?;
@@ -94,7 +93,7 @@ async fn attempts(collector: &Collector, fat: &[Obj]) -> Result<Vec<u64>> {
     Ok(fat.iter().map(of).collect())
 }
 
-/// Waits until each has been tried so often that it would show in the log.
+/// Waits until each has been tried often enough to show in the log.
 async fn tried(collector: &Collector, fat: &[Obj], times: u64) -> Result<()> {
     poll(&format!("each large object to be tried {times} times"), async || {
         Ok(attempts(collector, fat).await?.iter().all(|attempts| *attempts >= times))
@@ -114,7 +113,8 @@ async fn thousands_of_owners_of_a_kind_that_nobody_serves_cost_others_nothing() 
     cascade(&stage, "meanwhile").await?;
     tried(&collector, &fat, 5).await?;
 
-    // A cascade of ten takes a line for each, of some 500 bytes; and each of these one.
+    // A cascade of ten takes a line of about 500 bytes for each object, and so does each try of
+    // these.
     let logged = log_bytes(&collector)? - log_before;
     ensure!(logged < 10 * 1000 + OBJECTS * LONGEST_LINE, "{logged} bytes of log");
     for object in &fat {
@@ -177,7 +177,7 @@ async fn living_owners_of_large_objects_are_not_looked_up_and_one_that_goes_is_n
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
     let owners = create_all((0..LIVING).map(|number| stage.ns.secret(format!("owner-{number}")))).await?;
-    // An owner whose event is still on its way is looked up, as it should be.
+    // An owner whose event has not arrived is looked up, as intended.
     stage.cluster.settled(&collector).await?;
     let mark = stage.proxy.mark();
     let fat = create_fat(&stage.ns, OBJECTS, LIVING, |n| owners[n % LIVING].reference()).await?;
@@ -199,7 +199,7 @@ async fn living_owners_of_large_objects_are_not_looked_up_and_one_that_goes_is_n
 
 async fn a_standby_takes_thousands_of_owners_in_and_does_nothing_about_them() -> Result<()> {
     let stage = Stage::alone().await?;
-    // Somebody else leads for an hour.
+    // Another replica holds the Lease for an hour.
     let spec = json!({
         "holderIdentity": "somebody-else", "leaseDurationSeconds": 3600,
         "acquireTime": "2030-01-01T00:00:00.000000Z", "renewTime": "2030-01-01T00:00:00.000000Z",

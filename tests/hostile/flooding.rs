@@ -1,5 +1,5 @@
-//! Uids in references are any text that somebody wrote. Chosen so that they fall on one place
-//! of a table with a public hash, they cost no more than others.
+//! Uids in references are arbitrary text. Uids that collide in a table with a public hash cost no
+//! more than others.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ kube_gc_testkit::scenarios! {
     crafted_uids_cost_no_more_than_random_ones_and_keep_nobody_waiting(threaded),
 }
 
-/// Objects whose references are crafted, and references of each: as many as fit.
+/// The number of objects with crafted references, and of references on each: as many as fit.
 const OBJECTS: u64 = 10;
 const REFERENCES: u64 = 8_000;
-/// What waits is not tried again while this is looked at: that would cost the same for any uids.
+/// No retries during the measurement. They would cost the same for any uids.
 const ONCE: &str = "[retry]\nmin = \"10m\"\nmax = \"10m\"\n";
 
 async fn crafted_uids_cost_no_more_than_random_ones_and_keep_nobody_waiting() -> Result<()> {
@@ -30,13 +30,13 @@ async fn crafted_uids_cost_no_more_than_random_ones_and_keep_nobody_waiting() ->
     ] {
         let cost = cost(&stage, make).await?;
         eprintln!("{cost} ticks of CPU for uids with a common {family}, {usual} for random ones");
-        // A second is what a machine with much to do may add to either.
+        // A busy machine may add a second to either.
         ensure!(cost <= 2 * usual + 100, "{cost} ticks of CPU for a common {family}, {usual} usually");
     }
     Ok(())
 }
 
-/// The CPU that a collector takes, in hundredths of a second, for such objects and a cascade in
+/// The CPU time of a collector, in hundredths of a second, for such objects and a cascade in
 /// another namespace.
 async fn cost(stage: &Stage, uid: impl Fn(u64) -> String) -> Result<u64> {
     let collector = stage.collector_with(Options::config(ONCE)).await?;
@@ -81,7 +81,7 @@ async fn cost(stage: &Stage, uid: impl Fn(u64) -> String) -> Result<u64> {
 fn ticks(collector: &Collector) -> Result<u64> {
     let path = Path::new("/proc").join(collector.pid().to_string()).join("stat");
     let text = std::fs::read_to_string(path)?;
-    // The name of the command, in parentheses, may hold anything.
+    // The name of the command, in parentheses, may contain any characters.
     let (_, fields) = text.rsplit_once(')').context("no command")?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let field = |index: usize| -> Result<u64> { Ok(fields.get(index).context("no such field")?.parse()?) };

@@ -1,4 +1,4 @@
-//! Connections on which nothing happens, opened by anybody who reaches a listener.
+//! Idle connections from any client that can reach a listener.
 
 use std::any::Any;
 use std::net::Ipv4Addr;
@@ -18,26 +18,26 @@ kube_gc_testkit::scenarios! {
     a_listener_with_tls_answers_whatever_number_of_idle_connections_there_is,
 }
 
-/// How many connections are opened where the limit of open files allows it.
+/// The number of connections, if the limit of open files allows it.
 const CONNECTIONS: usize = 10_000;
-/// The fewest that show anything.
+/// The minimum for a meaningful test.
 const FEWEST: usize = 1_000;
-/// Between two probes while the connections are opened.
+/// The number of connections that are opened between two probes.
 const BATCH: usize = 500;
-/// Probes while all of them are there.
+/// The number of probes while all connections are open.
 const PROBES: usize = 20;
-/// What the collector itself may open meanwhile: connections to the API server.
+/// Files that the collector itself may open meanwhile: connections to the API server.
 const OWN_FILES: usize = 64;
-/// What one listener may have open, on the way in and out included.
+/// The limit of open files of one listener, including connections that are being opened or closed.
 const FILES_OF_A_LISTENER: usize = 256 + 32;
 
-/// Raises the limit of open files as far as it goes, and returns how many
-/// connections this process may open. The collector inherits the limit.
+/// Raises the limit of open files to the maximum, and returns how many connections this process may
+/// open. The collector inherits the limit.
 fn connections() -> Result<usize> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files as usize);
-    // Other tests of this process have files, too.
+    // Other tests of this process have open files, too.
     let connections = CONNECTIONS.min(files.saturating_sub(files / 4));
     ensure!(connections >= FEWEST, "the limit of open files is {files}; raise it with `ulimit -n`");
     if connections < CONNECTIONS {
@@ -46,27 +46,27 @@ fn connections() -> Result<usize> {
     Ok(connections)
 }
 
-/// How many files a process has open.
+/// The number of open files of a process.
 fn open_files(pid: u32) -> Result<usize> {
     Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }
 
-/// What the clients have sent when they fall silent.
+/// What clients have sent before they become idle.
 #[derive(Clone, Copy, Debug)]
 enum Sent {
     Nothing,
     OneByte,
     HalfARequest,
-    /// One request, whose answer is read; then the connection is kept.
+    /// One request, whose answer they have read.
     ARequest,
 }
 
-/// Whatever is closed when it is dropped.
+/// A connection that is closed when it is dropped.
 type Held = Box<dyn Any>;
 
 const ALL: [Sent; 4] = [Sent::Nothing, Sent::OneByte, Sent::HalfARequest, Sent::ARequest];
 
-/// A connection from an address of this machine, after it has fallen silent.
+/// An idle connection from an address of this machine.
 async fn silent(from: Ipv4Addr, to: &str, sent: Sent) -> Result<Held> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((from, 0).into())?;
@@ -84,10 +84,10 @@ async fn silent(from: Ipv4Addr, to: &str, sent: Sent) -> Result<Held> {
     Ok(Box::new(stream))
 }
 
-/// The same where there is TLS.
+/// The same with TLS.
 async fn silent_with_tls(client: &Client, to: &str, sent: Sent) -> Result<Held> {
     let mut stream = TcpStream::connect(to).await.context("cannot connect")?;
-    // The beginning of a handshake that has a length of 512.
+    // The beginning of a handshake of 512 bytes.
     let part: &[u8] = match sent {
         Sent::Nothing => b"",
         Sent::OneByte => b"\x16",
@@ -98,8 +98,8 @@ async fn silent_with_tls(client: &Client, to: &str, sent: Sent) -> Result<Held> 
     Ok(Box::new(stream))
 }
 
-/// Opens connections and holds them. Fails unless `probe` is answered each time and the
-/// listener closes connections before it has too many.
+/// Opens connections and keeps them. Fails unless every `probe` is answered and the listener closes
+/// connections before it has too many.
 async fn hold(
     collector: &Collector,
     open: impl AsyncFn(usize, Sent) -> Result<Held>,
@@ -142,9 +142,9 @@ async fn livez(collector: &Collector) -> Result<()> {
     Ok(())
 }
 
-/// Any pod that reaches the health port could have every replica killed by its own
-/// liveness probe: 100 connections on which nothing is sent took all places. Fails if
-/// the listener waits for a place before it accepts, and if it accepts without a bound.
+/// Any pod that reaches the health port could make the kubelet kill every replica by its own
+/// liveness probe, because 100 idle connections used up the limit. Fails if the listener waits for
+/// a free slot before it accepts, and if it accepts without a limit.
 async fn probes_are_answered_whatever_number_of_idle_connections_one_address_opens() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
@@ -169,8 +169,8 @@ async fn probes_are_answered_whatever_number_of_idle_connections_many_addresses_
     collector.stop().await
 }
 
-/// The same at a listener with TLS, where a connection is idle until its first request,
-/// be there a handshake or not.
+/// The same at a listener with TLS, where a connection is idle until its first request, with or
+/// without a handshake.
 async fn a_listener_with_tls_answers_whatever_number_of_idle_connections_there_is() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();

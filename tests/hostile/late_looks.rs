@@ -1,4 +1,4 @@
-//! What a decision rests on changes while its request waits for its turn.
+//! The basis of a decision changes while its request waits for the rate limiter.
 
 use anyhow::{Result, ensure};
 
@@ -11,12 +11,12 @@ kube_gc_testkit::scenarios! {
     dependents_whose_delete_waits_for_its_turn_are_kept_by_a_second_delete_with_orphan,
 }
 
-/// How many dependents there are: most wait for their turns when the owner is deleted again.
+/// The number of dependents. Most wait when the owner is deleted again.
 const DEPENDENTS: usize = 6;
 
-/// An owner is deleted in the foreground by mistake. While the DELETEs of its dependents wait
-/// for the rate limiter, it is deleted again, with Orphan. Fails if the owner was looked at
-/// before that wait and not after it: every dependent that waited goes.
+/// An owner is deleted in the foreground by mistake. While the DELETEs of its dependents wait for
+/// the rate limiter, it is deleted again, with Orphan. Fails if the owner is checked before that
+/// wait and not after it: every waiting dependent would be deleted.
 async fn dependents_whose_delete_waits_for_its_turn_are_kept_by_a_second_delete_with_orphan() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
@@ -32,7 +32,7 @@ async fn dependents_whose_delete_waits_for_its_turn_are_kept_by_a_second_delete_
     cluster.delete(&owner, Policy::Orphan).await?;
     let orphaning = cluster.fresh(&owner).await?;
     stage.seen(&collector, &orphaning).await?;
-    // What has been sent was right when it was sent; there is one in a second.
+    // Requests that were already sent were correct; one is sent each second.
     let mark = stage.proxy.mark();
     first.pass();
     deletes.release();

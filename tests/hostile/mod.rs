@@ -1,9 +1,8 @@
-//! What one tenant, one webhook, one restored store or one client of the health port
-//! may do to the others: `docs/security.md` says which limits these scenarios show.
+//! Limits to the harm that a tenant, a webhook, a restored store or a client of the health port can
+//! do. `docs/security.md` lists the limits that these scenarios show.
 //!
-//! Where it matters the collector runs behind a [proxy](kube_gc_testkit::proxy). They count
-//! requests, lines and bytes, and compare with a quiet run beside; they do not compare with a
-//! clock.
+//! Where necessary, the collector runs behind a [proxy](kube_gc_testkit::proxy). Scenarios count
+//! requests, lines and bytes, and compare with a quiet run instead of a clock.
 
 mod discovery;
 mod fat;
@@ -16,9 +15,9 @@ mod webhook;
 
 use kube_gc_testkit::harness::Module;
 
-/// The scenarios that any API server can play.
+/// The scenarios for any API server.
 pub const ON_ANY_SERVER: &[Module] = &[discovery::SCENARIOS, late_looks::SCENARIOS, restore::SCENARIOS];
 
-/// The scenarios that need a real one.
+/// The scenarios that need a real API server.
 pub const ON_A_REAL_SERVER: &[Module] =
     &[fat::SCENARIOS, flooding::SCENARIOS, idle::SCENARIOS, outage::SCENARIOS, webhook::SCENARIOS];

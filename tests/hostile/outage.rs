@@ -1,4 +1,4 @@
-//! The API server is away for a while, in the middle of a cascade.
+//! An outage of the API server in the middle of a cascade.
 
 use std::time::Duration;
 
@@ -15,20 +15,19 @@ kube_gc_testkit::scenarios! {
     a_killed_api_server_is_one_outage_in_the_log,
 }
 
-/// How many dependents the deleted owner has.
+/// The number of dependents of the deleted owner.
 const DEPENDENTS: usize = 5000;
-/// Probes in a second, at most.
+/// The maximum number of probes per second.
 const PROBES: f64 = 5.0;
-/// Lines in the log, at most, in a minute of an outage.
+/// The maximum number of log lines per minute of an outage.
 const LINES: usize = 100;
-/// For how long the API server is away in each of three ways: two minutes in all.
+/// The duration of each of three kinds of outage; two minutes in total.
 const EACH: Duration = Duration::from_secs(40);
-/// For how long it is away if it is killed.
+/// The duration of the outage after a kill.
 const KILLED: Duration = Duration::from_secs(15);
-/// How many DELETEs show how quickly the collector works.
+/// The number of DELETEs in a sample of the speed.
 const SAMPLE: usize = 500;
-/// How long after the return of the API server it may take until the collector works as
-/// quickly as before.
+/// The time limit after the outage until the collector works at its previous speed.
 const RETURN: Duration = Duration::from_secs(2);
 
 async fn cascade(ns: &Ns) -> Result<(Obj, Vec<Obj>)> {
@@ -50,35 +49,35 @@ fn lines(collector: &Collector) -> usize {
     collector.logged("").len()
 }
 
-/// The lines since there were so many, without those of objects that were deleted before
-/// the API server went.
+/// The lines after this number of lines, without those about objects that were deleted before the
+/// outage.
 fn lines_of_outage(collector: &Collector, before: usize) -> Vec<String> {
     let all = collector.logged("").into_iter().skip(before);
     all.filter(|line| !line.contains(r#""outcome":"deleted""#)).collect()
 }
 
-/// Waits until nothing is under way that began before an outage was known.
+/// Waits until no request from before the outage was noticed is in flight.
 async fn is_known(collector: &Collector) -> Result<()> {
     collector.log_line("the API server is unreachable").await?;
     poll("the metric to say so", async || Ok(collector.metric("kube_gc_api_server_reachable").await? == 0.0))
         .await
 }
 
-/// How many types are not synced, in the words of readiness.
+/// The number of types that are not synced, according to readiness.
 async fn unsynced(collector: &Collector) -> Result<usize> {
     let page = collector.get("/readyz?verbose").await?;
     ensure!(page.status == 200, "a restart would not help: {}", page.body);
     Ok(page.body.lines().filter(|line| line.starts_with("[!]monitor/")).count())
 }
 
-/// The time from the first to the last of as many requests as are a sample.
+/// The time from the first to the last request of a sample.
 fn time_of_sample(deletes: &[Exchange]) -> Result<Duration> {
     let (first, last) = (deletes.first().context("a DELETE")?, deletes.get(SAMPLE - 1).context("a sample")?);
     Ok(last.arrived - first.arrived)
 }
 
-/// Fails if each key, each type and discovery find out by themselves that nobody is there,
-/// each with a line for each try, or go on waiting when somebody is there again.
+/// Fails if each key, each type and discovery notice the outage separately, with a log line for
+/// each try, or if they keep waiting after the server is back.
 async fn an_outage_costs_few_probes_and_few_lines_and_is_over_at_once() -> Result<()> {
     let stage = Stage::alone().await?;
     let collector = stage.collector().await?;
@@ -120,7 +119,7 @@ async fn an_outage_costs_few_probes_and_few_lines_and_is_over_at_once() -> Resul
     eprintln!("{SAMPLE} DELETEs took {usual:?} before; {sample:?} after the return, the first one {first:?}");
     eprintln!("all types were synced {synced:?} after the return");
     ensure!(said.len() <= LINES, "{} lines: {said:#?}", said.len());
-    // The other tests that run at the time change what the machine can do.
+    // Other tests that run at the same time change the speed of the machine.
     ensure!(
         sample <= RETURN + usual * 4,
         "{SAMPLE} DELETEs took {sample:?} after the return, {usual:?} before"
@@ -150,8 +149,8 @@ async fn outcomes_say_what_is_known(collector: &Collector) -> Result<()> {
     Ok(())
 }
 
-/// The real API server is killed and started again; the collector speaks to it directly, by
-/// TLS and HTTP/2. It is synced with all types soon after the server says that it is ready.
+/// The real API server is killed and started again. The collector connects directly, by TLS and
+/// HTTP/2. All types are synced soon after the server reports to be ready.
 async fn a_killed_api_server_is_one_outage_in_the_log() -> Result<()> {
     let stage = Stage::alone().await?;
     let plane = stage.plane()?;

@@ -1,4 +1,4 @@
-//! A store that was restored from a backup with a version that is higher than any before.
+//! A store that was restored from a backup with a version higher than any before.
 
 use anyhow::{Result, ensure};
 
@@ -10,12 +10,12 @@ kube_gc_testkit::scenarios! {
     nothing_alive_is_deleted_after_a_restore_with_a_raised_version,
 }
 
-/// Discovery looks only when it has a reason to; failures are tried again soon.
+/// Discovery runs on demand only. Failures are retried soon.
 const CONFIG: &str = "[discovery]\ninterval = \"1h\"\n[retry]\nmax = \"500ms\"\n";
-/// So many versions are more than the API server itself writes when it starts.
+/// More versions than the API server itself writes when it starts.
 const VERSIONS: usize = 400;
 
-/// What the backup holds: an owner, whose dependents go with it, and one that orphans.
+/// The content of the backup: an owner with dependents, and one that orphans.
 struct Family {
     owner: Obj,
     child: Obj,
@@ -45,7 +45,7 @@ impl Family {
         ]
     }
 
-    /// Everything is as it was in the backup.
+    /// Checks that everything is as in the backup.
     async fn is_back(&self, cluster: &Cluster) -> Result<()> {
         for (object, owner) in self.owned() {
             let now = cluster.fresh(object).await?;
@@ -55,8 +55,8 @@ impl Family {
         Ok(())
     }
 
-    /// Once more, all in the background: nothing that was remembered of the first time,
-    /// be it absent or orphaned, holds any more.
+    /// Repeats the deletions in the background: nothing that was remembered as absent or orphaned
+    /// before counts any more.
     async fn end_again(&self, cluster: &Cluster, collector: &Collector) -> Result<()> {
         for owner in [&self.owner, &self.orphaning] {
             cluster.delete(owner, Policy::Background).await?;
@@ -95,12 +95,12 @@ async fn nothing_alive_is_deleted_after_a_restore_with_a_raised_version() -> Res
 
     let mark = proxy.mark();
     plane.restore_raised().await?;
-    // A restore takes an API server away for seconds; the embedded one is back before
-    // anybody can notice.
+    // A restore takes a real API server down for seconds. The embedded one is back before it is
+    // noticed.
     poll("a watch to be opened again", async || Ok(!proxy.since(mark, &On::verb(Verb::Watch)).is_empty()))
         .await?;
     deletes.remove();
-    // One that knows nothing of watches that are over.
+    // A collector without the earlier watches.
     let cluster = Cluster::new(plane.client().await?);
     cluster.settled(&collector).await?;
     family.is_back(&cluster).await?;

@@ -14,22 +14,22 @@ kube_gc_testkit::scenarios! {
     a_webhook_that_fails_for_one_namespace_delays_no_other,
 }
 
-/// How much garbage there is where the webhook is asked.
+/// The number of garbage objects in the namespace of the webhook.
 const GARBAGE: usize = 500;
-/// How many objects of the other namespace come one after the other.
+/// The number of objects in the other namespace, one after another.
 const OTHERS: usize = 20;
-/// How long the API server waits for the webhook, and the collector for the API server.
+/// The timeout of the API server for the webhook, and that of the collector for the API server.
 const SECONDS: u32 = 30;
 const LABEL: &str = "hostile";
 
-/// A namespace whose requests the webhook is asked about.
+/// A namespace whose requests are sent to the webhook.
 async fn guarded(cluster: &Cluster) -> Result<Ns> {
     let ns = cluster.namespace().await?;
     cluster.set_label(ns.as_object(), LABEL, "here").await?;
     Ok(ns)
 }
 
-/// Waits until the API server heeds the webhook's configuration.
+/// Waits until the API server applies the configuration of the webhook.
 async fn is_asked(cluster: &Cluster, webhook: &Webhook, ns: &Ns) -> Result<()> {
     let mut tries = 0;
     poll("the webhook to be asked", async || {
@@ -46,8 +46,8 @@ fn unanswered(exchanges: &[Exchange]) -> usize {
     exchanges.iter().filter(|exchange| exchange.status.is_none()).count()
 }
 
-/// Garbage of another namespace goes one after the other, each object before any of the
-/// requests that hang was answered.
+/// Deletes garbage of another namespace, one object after another, before any of the hanging
+/// requests is answered.
 async fn others_go(stage: &Stage, healthy: &Ns, hostile: &Ns, verb: Verb) -> Result<()> {
     let on = On::verb(verb).within(hostile.name());
     poll("a request to hang", async || Ok(unanswered(&stage.proxy.all(&on)) > 0)).await?;
@@ -65,8 +65,8 @@ async fn others_go(stage: &Stage, healthy: &Ns, hostile: &Ns, verb: Verb) -> Res
     Ok(())
 }
 
-/// Fails if the workers, or the places for requests under way, all wait for a webhook
-/// that is asked about the deletions of one namespace.
+/// Fails if all workers, or all slots for concurrent requests, wait for a webhook that is called
+/// about the deletions of one namespace.
 async fn a_webhook_that_hangs_for_deletions_of_one_namespace_holds_up_no_other() -> Result<()> {
     let stage = Stage::alone().await?;
     let (cluster, healthy) = (&stage.cluster, &stage.ns);
@@ -88,8 +88,8 @@ async fn a_webhook_that_hangs_for_deletions_of_one_namespace_holds_up_no_other()
     collector.stop().await
 }
 
-/// The same for the patches by which dependents are released: their owner waits, and other
-/// owners are released and other garbage is collected.
+/// The same for the patches that release dependents: their owner waits, while other owners are
+/// released and other garbage is collected.
 async fn a_webhook_that_hangs_for_patches_of_one_namespace_holds_up_no_other_orphaning() -> Result<()> {
     let stage = Stage::alone().await?;
     let (cluster, healthy) = (&stage.cluster, &stage.ns);
@@ -127,8 +127,8 @@ async fn a_webhook_that_hangs_for_patches_of_one_namespace_holds_up_no_other_orp
     collector.stop().await
 }
 
-/// A webhook that fails at once for one namespace: the objects there back off by
-/// themselves, and say so in the API server's words.
+/// A webhook that fails at once for one namespace: only the objects there back off, with the API
+/// server's message.
 async fn a_webhook_that_fails_for_one_namespace_delays_no_other() -> Result<()> {
     let stage = Stage::alone().await?;
     let (cluster, healthy) = (&stage.cluster, &stage.ns);

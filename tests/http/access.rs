@@ -1,4 +1,4 @@
-//! Tokens of service accounts, of which one may and one may not.
+//! Tokens of service accounts with and without rights.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
@@ -43,7 +43,7 @@ impl Accounts {
         });
         self.cluster.send("POST", &format!("{RBAC}/clusterroles"), None, Some(&role)).await?;
         self.cluster.send("POST", &format!("{RBAC}/clusterrolebindings"), None, Some(&binding)).await?;
-        // A refusal would be remembered.
+        // A rejection would be cached.
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
@@ -60,7 +60,7 @@ impl Accounts {
         .await
     }
 
-    /// A token of an account that lasts so long.
+    /// A token of an account with this lifetime.
     async fn token(&self, name: &str, seconds: u32) -> Result<String> {
         let path = format!("/api/v1/namespaces/{}/serviceaccounts/{name}/token", self.namespace);
         let request = json!({
@@ -73,7 +73,7 @@ impl Accounts {
     }
 }
 
-/// In a dry run, and as a standby would: reviews are no writes.
+/// In a dry run and on a standby, too, because reviews are not writes.
 async fn the_cluster_says_who_may_read_what() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
@@ -101,7 +101,7 @@ async fn the_cluster_says_who_may_read_what() -> Result<()> {
     })
     .await?;
 
-    // A token that is almost one: its signature is of another.
+    // A token with the signature of another one.
     let (unsigned, _) = prometheus.rsplit_once('.').context("no JWT")?;
     let forged = format!("{unsigned}.{}", nobody.rsplit_once('.').context("no JWT")?.1);
     for (address, path, [scraper, reader]) in
@@ -140,7 +140,7 @@ async fn the_cluster_says_who_may_read_what() -> Result<()> {
         ensure!(metrics.get(&series) == Some(&count), "{series}: {:?}", metrics.get(&series));
     }
 
-    // Nobody is let in whom the API server has not been asked about.
+    // No identity is admitted that the API server has not been asked about.
     plane.kill(Server::KubeApiserver)?;
     let answer = client.get(health, "/metrics", Some(&later)).await;
     let probe = client.get(health, "/livez", None).await;

@@ -1,4 +1,4 @@
-//! Certificates that change, and such that cannot be used.
+//! Certificates that change, and certificates that cannot be used.
 
 use std::process::{Command, Stdio};
 
@@ -31,7 +31,7 @@ async fn a_certificate_is_exchanged_while_connections_live_on() -> Result<()> {
     files.set(&second)?;
     poll("the second certificate", async || Ok(client.connect(address).await?.showed(&second))).await?;
     ensure!(old.get("/livez", None).await?.status == 200, "the old connection");
-    // Whatever happens is counted a moment after it can be seen.
+    // Metrics are updated a moment after an event.
     for line in [
         "kube_gc_tls_reloads_total{result=\"loaded\"} 1",
         "kube_gc_tls_certificate_stale 0",
@@ -46,7 +46,7 @@ async fn a_certificate_is_exchanged_while_connections_live_on() -> Result<()> {
     collector.stop().await
 }
 
-/// No API server is needed to find that out.
+/// The check needs no API server.
 async fn files_that_cannot_be_used_are_an_error_at_the_start() -> Result<()> {
     let (one, other) = (Pair::new()?, Pair::new()?);
     let files = Files::new(&one)?;

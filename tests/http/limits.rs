@@ -1,4 +1,4 @@
-//! What is too much.
+//! Limits of requests and connections.
 
 use anyhow::{Context as _, Result, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -11,12 +11,12 @@ kube_gc_testkit::scenarios! {
     a_listener_that_is_asked_for_too_much_refuses_and_goes_on,
 }
 
-/// Connections that a listener has at a time.
+/// The maximum number of connections of a listener.
 const CONNECTIONS: usize = 256;
 
 const REQUEST: &[u8] = b"GET /debug/queues HTTP/1.1\r\nHost: kube-gc\r\n\r\n";
 
-/// The first bytes of what comes back for a request.
+/// The first bytes of the answer to a request.
 async fn status(address: &str, request: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(request.as_bytes()).await?;
@@ -32,7 +32,7 @@ async fn a_listener_that_is_asked_for_too_much_refuses_and_goes_on() -> Result<(
     let address = collector.debug_address();
     let long = format!("GET / HTTP/1.1\r\nHost: kube-gc\r\nA: {}\r\n\r\n", "x".repeat(64 << 10));
     ensure!(status(address, &long).await? == "HTTP/1.1 431");
-    // With Host, one more than there may be.
+    // With Host, one more than allowed.
     let many = format!("GET / HTTP/1.1\r\nHost: kube-gc\r\n{}\r\n", "A: b\r\n".repeat(64));
     ensure!(status(address, &many).await? == "HTTP/1.1 431");
     let body = "POST / HTTP/1.1\r\nHost: kube-gc\r\nContent-Length: 1000000\r\n\r\n";
@@ -50,11 +50,12 @@ async fn a_listener_that_is_asked_for_too_much_refuses_and_goes_on() -> Result<(
     further.write_all(REQUEST).await?;
     ensure!(further.read(&mut [0; 4096]).await? > 0, "it takes the place of another one");
     let first = connections.first_mut().context("there are some")?;
-    // What is left of its answer, and the end.
+    // The rest of its answer, and the end.
     first.read_to_end(&mut Vec::new()).await?;
     for (reason, times) in [("head", 2.0), ("method", 1.0), ("body", 1.0)] {
         let series = format!("kube_gc_http_refusals_total{{listener=\"debug\",reason=\"{reason}\"}}");
-        // A head that is too long is counted when its connection has ended, after the answer.
+        // A request with too long a head is counted when its connection has ended, after the
+        // answer.
         poll(&series, async || Ok(collector.metrics().await?.get(&series) == Some(&times))).await?;
     }
     collector.stop().await

@@ -1,5 +1,4 @@
-//! The two listeners of the real binary, with TLS, and with a real API server that says
-//! who may read what.
+//! The two listeners of the binary, with TLS and with a real API server that authorizes requests.
 
 mod access;
 mod certificates;
@@ -8,5 +7,5 @@ mod limits;
 
 use kube_gc_testkit::harness::Module;
 
-/// All of them.
+/// All scenarios.
 pub const ALL: &[Module] = &[access::SCENARIOS, certificates::SCENARIOS, limits::SCENARIOS];

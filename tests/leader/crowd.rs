@@ -1,4 +1,4 @@
-//! Something to do that takes a while.
+//! Work that takes some time.
 
 use anyhow::Result;
 
@@ -7,7 +7,7 @@ use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{On, Verb};
 use kube_gc_testkit::{Obj, Policy};
 
-/// How many dependents: seconds of work for a replica of this stage.
+/// The number of dependents: seconds of work for a replica.
 pub const DEPENDENTS: usize = 200;
 
 /// An owner and many dependents.
@@ -24,8 +24,8 @@ impl Crowd {
         Ok(Self { owner, dependents })
     }
 
-    /// Deletes the owner and waits until this replica is in the middle of what follows: by
-    /// its proxy, which runs on the test's own thread. While that rests, nobody gets on.
+    /// Deletes the owner and waits until this replica is in the middle of the cascade. Its proxy
+    /// runs on the thread of the test, so no progress is made while the test does not wait.
     pub async fn dispersing(&self, stage: &Stage, by: &Replica) -> Result<()> {
         let deletions = On::verb(Verb::Delete).of("secrets");
         let before = by.proxy.all(&deletions).len();
@@ -45,7 +45,7 @@ impl Crowd {
         stage.cluster.assert_gone(&self.dependents).await
     }
 
-    /// How many are left.
+    /// The number of remaining objects.
     pub async fn left(&self, stage: &Stage) -> Result<usize> {
         let left = stage.cluster.list(&self.dependents[0].resource, Some(stage.ns.name())).await?;
         Ok(left.iter().filter(|left| self.dependents.iter().any(|one| one.uid == left.uid)).count())

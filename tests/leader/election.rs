@@ -1,4 +1,4 @@
-//! The history of the lease, by a watch.
+//! The history of the Lease, by a watch.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,13 +15,13 @@ use tokio::time::timeout;
 use crate::leader::replica::Stage;
 use kube_gc_testkit::cluster::poll;
 
-/// Who held the lease from when on.
+/// A holder of the Lease, and when it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// `None`: it was given back.
+    /// `None` if the Lease was released.
     pub holder: Option<String>,
-    /// When it was seen, in microseconds since the machine's start: a little later than
-    /// it was so.
+    /// When this was seen, in microseconds since the start of the machine: a little after it
+    /// happened.
     pub seen: u64,
 }
 
@@ -42,7 +42,7 @@ impl Election {
             while let Some(event) = events.try_next().await? {
                 let (WatchEvent::Added(lease) | WatchEvent::Modified(lease)) = event else { continue };
                 let holder = lease.spec.and_then(|spec| spec.holder_identity);
-                // The name that the test gave, without the random part.
+                // The name that the test chose, without the random part.
                 let holder = holder.map(|holder| holder.split('_').next().unwrap_or_default().to_owned());
                 let seen = u64::try_from(Clock::Boot.now().since_origin().as_micros())?;
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,8 +60,8 @@ impl Election {
         self.terms.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Fails unless these have held the lease, one after the other; nobody is "-". The watch
-    /// shows it a little later than it is so.
+    /// Fails unless these held the Lease, one after another; "-" stands for nobody. The watch shows
+    /// it with a short delay.
     pub async fn went_to(&self, expected: &[&str]) -> Result<()> {
         poll("the terms to be shown", async || {
             Ok(self.terms().len() >= expected.len() || self.watching.is_finished())
@@ -73,7 +73,7 @@ impl Election {
         Ok(())
     }
 
-    /// Ends the watch, and says why it had ended before, if it had.
+    /// Ends the watch. Returns the error if it had ended before.
     pub async fn end(self) -> Result<Vec<Term>> {
         let terms = self.terms();
         if self.watching.is_finished() {

@@ -1,10 +1,9 @@
 //! Two replicas on a real API server, of which one leads (rule 8.11).
 //!
-//! Both are the real binary, each behind a [proxy](kube_gc_testkit::proxy) of its own. Each
-//! write is logged with the moment at which the gate was asked, right before it was
-//! sent, and the deadline of the lease at that moment. Their clock is the machine's, so
-//! what the two replicas say can be put in one order. Waiting is for conditions, never
-//! for time.
+//! Each runs behind its own [proxy](kube_gc_testkit::proxy). Each write is logged with the moment
+//! at which the gate was asked, right before the request was sent, and the deadline of the Lease at
+//! that moment. They use the clock of the machine, so the events of both replicas can be ordered.
+//! Scenarios wait for conditions, never for time.
 
 mod crowd;
 mod election;
@@ -14,5 +13,5 @@ mod writes;
 
 use kube_gc_testkit::harness::Module;
 
-/// All of them.
+/// All scenarios.
 pub const ALL: &[Module] = &[takeover::SCENARIOS];

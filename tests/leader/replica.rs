@@ -8,11 +8,11 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::Proxy;
 use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Options, Turn};
 
-/// What each scenario has.
+/// The environment of a scenario.
 pub struct Stage {
     pub plane: &'static ControlPlane,
     pub cluster: Cluster,
-    /// Where the lease and the objects are.
+    /// The namespace of the Lease and the objects.
     pub ns: Ns,
     _turn: Turn,
 }
@@ -26,15 +26,15 @@ impl Stage {
         Ok(Self { plane, cluster, ns, _turn: turn })
     }
 
-    /// Starts a replica, and waits until it is ready: as a standby, too.
+    /// Starts a replica, and waits until it is ready, which a standby is, too.
     pub async fn replica(&self, name: &str) -> Result<Replica> {
         let replica = self.early_replica(name, self.ns.name()).await?;
         replica.collector.ready().await?;
         Ok(replica)
     }
 
-    /// Starts a replica with its lease in this namespace. It writes slowly, so that it
-    /// can be met in the middle of its work.
+    /// Starts a replica with its Lease in this namespace. It writes slowly, so that it can be
+    /// interrupted in the middle of its work.
     pub async fn early_replica(&self, name: &str, namespace: &str) -> Result<Replica> {
         let proxy = Proxy::start(self.plane).await?;
         let config = format!(
@@ -49,7 +49,7 @@ impl Stage {
     }
 }
 
-/// One of them.
+/// A replica.
 pub struct Replica {
     pub name: String,
     pub proxy: Proxy,
@@ -57,7 +57,7 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// The line of `/readyz?verbose` on leadership. The page says that it is ready.
+    /// The line of `/readyz?verbose` about leadership. The page reports that it is ready.
     pub async fn leadership(&self) -> Result<String> {
         let page = self.collector.get("/readyz?verbose").await?;
         let line = page.body.lines().find(|line| line.contains("leadership")).unwrap_or_default();
@@ -65,7 +65,7 @@ impl Replica {
         Ok(line.to_owned())
     }
 
-    /// Waits until it says that it leads.
+    /// Waits until it reports that it leads.
     pub async fn leads(&self) -> Result<()> {
         poll(&format!("{} to lead", self.name), async || {
             Ok(self.leadership().await.is_ok_and(|line| line == "[+]leadership: leader ok"))
@@ -73,7 +73,7 @@ impl Replica {
         .await
     }
 
-    /// Waits until it says that it stands by, and for whom.
+    /// Waits until it reports that it is a standby of this leader.
     pub async fn stands_by(&self, leader: &str) -> Result<()> {
         let expected = format!("[+]leadership: standby of {leader}_");
         poll(&format!("{} to be {leader}'s standby", self.name), async || {
@@ -82,13 +82,13 @@ impl Replica {
         .await
     }
 
-    /// Every write that it has handed over so far.
+    /// All writes that it has sent so far.
     pub fn writes(&self) -> Result<Vec<Write>> {
         let lines = self.collector.logged("write leaves");
         lines.iter().map(|line| Write::read(&self.name, &serde_json::from_str::<Value>(line)?)).collect()
     }
 
-    /// Waits until it has handed over so many more writes than at that time.
+    /// Waits until it has sent this many more writes than at that time.
     pub async fn has_written(&self, more: usize, before: usize) -> Result<()> {
         poll(&format!("{} to write {more} times", self.name), async || {
             Ok(self.writes()?.len() >= before + more)

@@ -1,4 +1,4 @@
-//! One replica acts, something happens to it, and the other takes over (rule 8.11).
+//! The leader fails in some way, and the other replica takes over (rule 8.11).
 
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ async fn two(stage: &Stage) -> Result<(Replica, Replica)> {
     Ok((one, other))
 }
 
-/// Waits until this one leads and has written, and prints how long that took.
+/// Waits until this replica leads and has written, and prints the duration.
 async fn taken_over(scenario: &str, by: &Replica, since: Instant) -> Result<()> {
     by.leads().await?;
     let leads = since.elapsed();
@@ -38,7 +38,7 @@ async fn taken_over(scenario: &str, by: &Replica, since: Instant) -> Result<()> 
     Ok(())
 }
 
-/// A standby watches everything already: it lists nothing to take over.
+/// A standby already watches everything, so it lists nothing when it takes over.
 fn was_warm(standby: &Replica, mark: usize) -> Result<()> {
     let lists = standby.proxy.since(mark, &On::verb(Verb::List).when(Request::is_full_list));
     ensure!(lists.is_empty(), "it has listed to take over: {lists:?}");
@@ -72,7 +72,7 @@ async fn a_leader_that_wakes_up_after_its_lease_writes_nothing_and_stands_by() -
     crowd.dispersing(&stage, &one).await?;
     let since = Instant::now();
     one.collector.freeze().await?;
-    // So that something is left, however long it takes to see who leads.
+    // Work is left, however long the takeover takes to show.
     let hold = other.proxy.hold(On::verb(Verb::Delete));
     taken_over("frozen", &other, since).await?;
     let left = crowd.left(&stage).await?;
@@ -83,8 +83,8 @@ async fn a_leader_that_wakes_up_after_its_lease_writes_nothing_and_stands_by() -
     hold.release();
     crowd.gone(&stage).await?;
 
-    // What its workers had handed over before it was frozen may arrive now; it is bound
-    // to what it was decided on.
+    // Requests that its workers had sent before it was suspended may arrive now. They carry
+    // preconditions.
     let late = one.proxy.since(mark, &On::default().when(is_write));
     eprintln!("frozen: {} writes arrived after it woke up, of {left} objects left", late.len());
     for exchange in &late {
@@ -97,7 +97,7 @@ async fn a_leader_that_wakes_up_after_its_lease_writes_nothing_and_stands_by() -
     }
     ensure!(late.len() <= 25, "more than one for each worker: {late:?}");
 
-    // Its graph is as good as before: it takes over in turn.
+    // Its graph is still valid, so it can take over again.
     let crowd = Crowd::gathered(&stage, "another").await?;
     crowd.dispersing(&stage, &other).await?;
     let writes = other.writes()?;
@@ -114,7 +114,7 @@ fn is_write(request: &Request) -> bool {
     writes && request.resource != "leases.coordination.k8s.io"
 }
 
-/// The API server is there, but not for the leader.
+/// The API server is unreachable for the leader only.
 async fn cut_off(scenario: &str, how: Option<How>) -> Result<()> {
     let stage = Stage::set().await?;
     let election = Election::watch(&stage);
@@ -130,7 +130,7 @@ async fn cut_off(scenario: &str, how: Option<How>) -> Result<()> {
     one.proxy.cut(None, Cut::Abruptly);
     taken_over(scenario, &other, since).await?;
     was_warm(&other, mark)?;
-    // It has noticed by itself: nobody could tell it.
+    // It noticed this itself, because it was not told.
     one.collector.log_line("this replica has lost the Lease").await?;
     if let Some(rule) = rule {
         rule.remove();
@@ -153,7 +153,7 @@ async fn a_leader_whose_requests_are_not_answered_stands_by_and_is_succeeded() -
     cut_off("unanswered", None).await
 }
 
-/// Nothing but its own clock keeps this one from writing.
+/// Only its own clock keeps this replica from writing.
 async fn a_leader_that_can_write_everything_but_its_lease_stops_before_another_begins() -> Result<()> {
     let stage = Stage::set().await?;
     let election = Election::watch(&stage);
@@ -190,7 +190,7 @@ async fn a_leader_that_is_asked_to_end_gives_the_lease_back() -> Result<()> {
     election.went_to(&["one", "-", "other"]).await?;
     let writes = of(&[&one, &other])?;
     judge("ended", &[&writes[0], &writes[1]], &election.end().await?)?;
-    // Over already, so this does no more than keep its log quiet.
+    // It has ended, so this only suppresses its log.
     one.collector.kill()?;
     other.collector.stop().await
 }
@@ -200,7 +200,7 @@ async fn without_a_lease_nothing_is_written_and_it_says_why() -> Result<()> {
     let replica = stage.early_replica("one", "there-is-no-such-namespace").await?;
     let said = replica.collector.log_line("cannot access the Lease").await?;
     ensure!(said.contains("there-is-no-such-namespace"), "{said}");
-    // Ready, all the same: it is a standby, and somebody else may lead.
+    // It is ready, because it is a standby and another replica may lead.
     replica.collector.ready().await?;
     let crowd = Crowd::gathered(&stage, "crowd").await?;
     let garbage = crowd.left(&stage).await?;

@@ -1,4 +1,4 @@
-//! Who wrote when, and whether it was allowed to.
+//! The writes of replicas, and whether they were allowed.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use serde_json::Value;
 use crate::leader::election::Term;
 use crate::leader::replica::Replica;
 
-/// How much later than the next replica the test may see that the lease was given back, in
-/// microseconds: each has it from a server that is busy.
+/// The maximum delay, in microseconds, by which the test may see the release of the Lease later
+/// than the next replica. Both see it through a busy server.
 const SEEN_WITHIN: u64 = 10_000_000;
 
-/// A write, as the replica that sent it has logged it. Times are in microseconds since
-/// the machine's start.
+/// A write, as logged by the replica that sent it. Times are in microseconds since the start of the
+/// machine.
 #[derive(Clone, Debug)]
 pub struct Write {
     pub by: String,
     pub what: String,
     /// When the gate was asked.
     pub checked: u64,
-    /// Until when the lease was good.
+    /// The deadline of the Lease.
     pub deadline: u64,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Write {
 
 impl Write {
     pub fn read(by: &str, line: &Value) -> Result<Self> {
-        // Numbers of this size are texts in the log.
+        // Numbers of this size are strings in the log.
         let number = |field: &str| {
             let value = &line[field];
             value
@@ -50,8 +50,7 @@ impl Write {
     }
 }
 
-/// What is to hold of all writes of some replicas, whatever happened to them. Prints
-/// how many there were, and how many were too late.
+/// Checks the writes of some replicas. Prints their number, and the number of late ones.
 pub fn judge(scenario: &str, replicas: &[&[Write]], terms: &[Term]) -> Result<()> {
     let mut writes: Vec<&Write> = replicas.iter().copied().flatten().collect();
     writes.sort_by_key(|write| write.checked);
@@ -61,8 +60,7 @@ pub fn judge(scenario: &str, replicas: &[&[Write]], terms: &[Term]) -> Result<()
     ensure!(late.is_empty(), "after the deadline: {late:?}");
     ensure!(!writes.is_empty(), "nothing was written");
 
-    // By the lease itself: it was seen to go to the next one after all that its last
-    // holder has written.
+    // According to the Lease, it changed its holder after all writes of the previous one.
     for pair in terms.windows(2) {
         let [before, after] = pair else { continue };
         let Some(holder) = &before.holder else { continue };
@@ -75,7 +73,8 @@ pub fn judge(scenario: &str, replicas: &[&[Write]], terms: &[Term]) -> Result<()
             after.map(ToString::to_string).unwrap_or_default()
         );
     }
-    // And by the writes: one begins when the other's time is over, or was given back.
+    // According to the writes, one replica starts after the term of the other one ended or was
+    // released.
     for pair in writes.windows(2) {
         let [one, other] = pair else { continue };
         let is = |term: &Term, write: &Write| term.holder.as_ref() == Some(&write.by);

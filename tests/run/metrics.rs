@@ -1,5 +1,5 @@
-//! The metrics of a collector at work: Kubernetes' own names, so that existing alerts
-//! work, and ours.
+//! The metrics of a working collector: Kubernetes' own names, so that existing alerts work, and
+//! others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -19,7 +19,7 @@ kube_gc_testkit::scenarios! {
 
 type Page = BTreeMap<String, f64>;
 
-/// How many dependents an owner has.
+/// The number of dependents of an owner.
 const DEPENDENTS: usize = 10;
 
 /// Rule 9.3.
@@ -29,7 +29,7 @@ async fn the_metrics_count_what_happens() -> Result<()> {
     let cluster = Cluster::new(plane.client().await?);
     let collector = Collector::start(plane, Options::default()).await?;
     collector.ready().await?;
-    // The sizes are sampled, one after the other.
+    // The sizes are sampled one after another.
     poll("the size of the graph", async || Ok(collector.metric("kube_gc_graph_nodes").await? > 0.0)).await?;
     let there = poll("all that needs no event", async || {
         Ok(all_that_needs_no_event_is_there(&collector.metrics().await?).is_ok())
@@ -57,12 +57,12 @@ async fn the_metrics_count_what_happens() -> Result<()> {
         Ok(collector.metric(names::UNRESOLVED_REFERENCES.name).await? == 1.0)
     })
     .await?;
-    // Others wait until nothing waits.
+    // Others wait until nothing is queued.
     cluster.delete(&strange, Policy::Background).await?;
     collector.stop().await
 }
 
-/// Owners with dependents, each of which goes with its owner.
+/// Owners with dependents that are deleted with them.
 async fn one_namespace_after_the_other(cluster: &Cluster, collector: &Collector, count: usize) -> Result<()> {
     for _ in 0..count {
         let ns = cluster.namespace().await?;
@@ -70,7 +70,8 @@ async fn one_namespace_after_the_other(cluster: &Cluster, collector: &Collector,
         let dependents =
             (0..DEPENDENTS).map(|number| ns.secret(format!("dependent-{number}")).owned_by(&owner));
         let dependents = create_all(dependents).await?;
-        // Shown as owned, before the owner goes: what is measured is the way of its deletion.
+        // The dependents are observed before the owner is deleted, so that the lag of the owner's
+        // deletion is measured.
         cluster.settled(collector).await?;
         cluster.delete(&owner, Policy::Background).await?;
         cluster.settled(collector).await?;
@@ -79,11 +80,10 @@ async fn one_namespace_after_the_other(cluster: &Cluster, collector: &Collector,
     Ok(())
 }
 
-/// Whether a metric is there from the start: unless the cluster gives the values of
-/// its labels, by what happens.
+/// Whether a metric exists from the start. Metrics whose label values depend on events in the
+/// cluster do not.
 fn is_always_there(metric: &Metric) -> bool {
-    // Where nothing but a dry run, or a group of replicas, has them, their zeros would say
-    // that there is one.
+    // Metrics of dry runs or replicas exist only there, because zeros would suggest one.
     let of_a_kind = [names::COMPARISONS.name, names::COMPARISONS_PENDING.name, names::LEADER.name];
     if of_a_kind.contains(&metric.name) {
         return false;
@@ -146,7 +146,7 @@ fn it_was_counted(before: &Page, after: &Page) -> Result<()> {
     at_least(r#"kube_gc_events_total{resource="secrets",kind="deleted"}"#, DEPENDENTS)?;
     at_least(r#"kube_gc_decisions_total{action="delete",outcome="deleted",resource="secrets"}"#, DEPENDENTS)?;
     at_least("kube_gc_event_lag_seconds_count", 2 * DEPENDENTS)?;
-    // Each once, by the client that is in use, all its layers included.
+    // Each once, by the client in use with all its layers.
     at_least("kube_gc_deletion_lag_seconds_count", DEPENDENTS)?;
     let deletions = more(r#"kube_gc_requests_total{verb="delete",resource="secrets",code="200"}"#);
     ensure!(more("kube_gc_deletion_lag_seconds_count") <= deletions, "{deletions} deletions: {after:?}");
@@ -164,8 +164,8 @@ fn labels(series: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Four times as many objects in as many more namespaces: not one more value of a
-/// label, but for what the server answered.
+/// Four times as many objects in as many more namespaces add no label values, apart from answers of
+/// the server.
 fn nothing_is_labelled_by_object(first: &Page, many: &Page) -> Result<()> {
     let all = |page: &Page| -> BTreeSet<(String, String)> {
         let pairs = page.keys().flat_map(|series| labels(series));
@@ -173,7 +173,7 @@ fn nothing_is_labelled_by_object(first: &Page, many: &Page) -> Result<()> {
     };
     let bounded = ["code", "outcome", "next", "verb"];
     let (first, many) = (all(first), all(many));
-    // Namespaces begin with Events and the like, whose types may be new to a metric.
+    // New namespaces have Events and the like, whose types may be new to a metric.
     let grown: Vec<_> =
         many.difference(&first).filter(|(name, _)| !bounded.contains(&name.as_str())).collect();
     ensure!(grown.is_empty(), "{grown:?}");
@@ -198,7 +198,7 @@ fn labels_have_the_values_that_are_documented(page: &Page) -> Result<()> {
     Ok(())
 }
 
-/// Where Prometheus' own tool is installed.
+/// The path of Prometheus' own tool.
 fn prometheus_finds_nothing_wrong(page: &str) -> Result<()> {
     let child = Command::new("promtool")
         .args(["check", "metrics"])

@@ -1,5 +1,4 @@
-//! `kube-gc run` itself: how it ends, what it says when it cannot work, and
-//! what its pages show.
+//! `kube-gc run`: its exit codes, errors and pages.
 
 mod metrics;
 mod supervision;
@@ -34,21 +33,21 @@ kube_gc_testkit::scenarios! {
     the_graph_is_shown,
 }
 
-/// All of them.
+/// All scenarios.
 pub const ALL: &[Module] = &[SCENARIOS, metrics::SCENARIOS, supervision::SCENARIOS];
 
-/// A run that ended by itself.
+/// A run that has ended.
 struct Ended {
     code: Option<i32>,
     stderr: String,
 }
 
 impl Ended {
-    /// Fails unless it ended with this code and said all of this.
+    /// Fails unless it ended with this code and printed all of this.
     fn expect(&self, code: i32, said: &[&str]) -> Result<()> {
         let Self { code: found, stderr } = self;
         ensure!(*found == Some(code), "ended with {found:?}, not {code}:\n{stderr}");
-        // The log may be coloured, and a person reads the end of it.
+        // The log may be coloured, and the end of it contains the error.
         let last = stderr.trim_end().lines().rev().take(3).collect::<Vec<_>>().join("\n");
         for said in said {
             ensure!(last.contains(said), "does not say {said:?} in the end:\n{stderr}");
@@ -58,7 +57,7 @@ impl Ended {
     }
 }
 
-/// `kube-gc run` with these arguments, which are expected not to work.
+/// `kube-gc run` with these arguments, which must fail.
 async fn run(args: &[&str]) -> Result<Ended> {
     run_at("127.0.0.1:0", args).await
 }
@@ -90,7 +89,7 @@ fn path(file: &NamedTempFile) -> Result<&str> {
     file.path().to_str().context("not UTF-8")
 }
 
-/// Somebody else listens on its port: exit code 10, and which address it is.
+/// The port is in use: exit code 10, and the address.
 async fn a_port_in_use_is_named() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
@@ -111,7 +110,7 @@ async fn it_ends_cleanly_when_asked_to() -> Result<()> {
         collector.signal(signal)?;
         let status = collector.wait().await?;
         ensure!(status.success(), "SIG{signal}: {status}");
-        // Already over, so this does no more than keep the log quiet.
+        // It has ended, so this only suppresses the log.
         collector.kill()?;
     }
     // Also before it has connected.
@@ -119,7 +118,7 @@ async fn it_ends_cleanly_when_asked_to() -> Result<()> {
     collector.stop().await
 }
 
-/// A configuration that is wrong: exit code 2, and what is wrong where.
+/// An invalid configuration: exit code 2, and the error with its position.
 async fn a_wrong_configuration_is_refused() -> Result<()> {
     let unknown = file("[workers]\ndelet = 3\n")?;
     let ended = run(&["--config", path(&unknown)?]).await?;
@@ -138,7 +137,7 @@ async fn a_wrong_configuration_is_refused() -> Result<()> {
     run(&["--no-such-flag"]).await?.expect(2, &[])
 }
 
-/// A kubeconfig that cannot be used: exit code 3, and why.
+/// An unusable kubeconfig: exit code 3, and the reason.
 async fn a_kubeconfig_that_cannot_be_used_is_refused() -> Result<()> {
     run_as(Path::new("/no/such/kubeconfig")).await?.expect(3, &["/no/such/kubeconfig"])?;
 
@@ -152,7 +151,7 @@ async fn a_kubeconfig_that_cannot_be_used_is_refused() -> Result<()> {
     ended.expect(3, &["elsewhere"])
 }
 
-/// Nobody answers: exit code 4, and where it looked.
+/// An unreachable server: exit code 4, and its address.
 async fn a_server_that_cannot_be_reached_is_named() -> Result<()> {
     let nobody = file(
         &json!({
@@ -168,7 +167,7 @@ async fn a_server_that_cannot_be_reached_is_named() -> Result<()> {
     run_as(nobody.path()).await?.expect(4, &["127.0.0.1:1"])
 }
 
-/// The server does not know who this is: exit code 5.
+/// Failed authentication: exit code 5.
 async fn wrong_credentials_are_refused() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
@@ -176,7 +175,7 @@ async fn wrong_credentials_are_refused() -> Result<()> {
     run_as(stranger.kubeconfig()).await?.expect(5, &["401"])
 }
 
-/// The server knows who this is and lets nothing be listed: exit code 6.
+/// Failed authorization of all lists: exit code 6.
 async fn a_user_who_may_list_nothing_is_told_so() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
@@ -213,12 +212,12 @@ async fn a_dry_run_decides_and_writes_nothing() -> Result<()> {
     for object in [&keeper, &garbage, &shared, &waiting, &blocks, &alone, &orphaned, &orphan] {
         all.push(cluster.fresh(object).await?);
     }
-    // Not by the count of the API server, which writes of its own accord after its start.
+    // Not according to the API server's counters, because it writes by itself after its start.
     let proxy = Proxy::start(plane).await?;
     let collector = Collector::start_with(proxy.kubeconfig(), Options::default().arg("--dry-run")).await?;
     collector.ready().await?;
     collector.idle_with_parked(&cluster.seen()).await?;
-    // Discovery, which is no verb of a resource, is about none.
+    // Discovery requests are not about a resource.
     let writes = On::default().when(|request| match request.verb {
         Verb::Get | Verb::List | Verb::Watch => false,
         Verb::Delete | Verb::Patch => true,
@@ -230,7 +229,7 @@ async fn a_dry_run_decides_and_writes_nothing() -> Result<()> {
         let now = cluster.fresh(object).await?;
         ensure!(now.resource_version == object.resource_version, "it has changed {object} to {}", now.raw);
     }
-    // What it would have done is in the log, object by object.
+    // The log contains what it would have done, object by object.
     for object in [&garbage, &shared, &blocks, &alone, &orphaned] {
         let line = collector.log_line(&object.uid).await?;
         ensure!(line.contains("dry"), "not said to be dry: {line}");
@@ -282,11 +281,11 @@ async fn the_monitors_are_listed() -> Result<()> {
     collector.stop().await
 }
 
-/// The partitions of the graph have threads of their own, or none, as it is set.
+/// The partitions of the graph have their own threads or none, according to the setting.
 async fn the_graph_runs_where_it_is_told_to() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
-    // One more than there are partitions: for cluster-scoped objects.
+    // One more than `partitions`, for cluster-scoped objects.
     for (threads, of_the_graph) in [("own", 3), ("shared", 0)] {
         let mut options = Options::env(GRAPH_THREADS, threads);
         options.config = Some("[graph]\npartitions = 2\n".to_owned());
@@ -310,7 +309,7 @@ async fn the_graph_is_shown() -> Result<()> {
     let ns = cluster.namespace().await?;
     let owner = ns.configmap("owner").create().await?;
     let child = ns.secret("child").owned_by(&owner).blocking().create().await?;
-    // What holds the child back, for as long as its deletion is looked for below.
+    // A finalizer keeps the child while its deletion is checked below.
     let grandchild = ns.pod("grandchild").owned_by(&child).blocking().finalizer("example.com/hold");
     let grandchild = grandchild.create().await?;
     let other = ns.configmap("other").create().await?;
@@ -356,11 +355,11 @@ async fn the_graph_is_shown() -> Result<()> {
 
     let unknown = "/debug/graph?uid=00000000-0000-4000-8000-000000000000";
     ensure!(collector.get_debug(unknown).await?.status == 404);
-    // One that is known is enough.
+    // One known uid is enough.
     let known = collector.get_debug(&format!("{unknown}&uid={}", child.uid)).await?;
     ensure!(known.status == 200, "{known:?}");
 
-    // It follows what happens.
+    // The graph follows changes.
     cluster.delete(&child, Policy::Foreground).await?;
     let path = format!("/debug/graph?uid={}&format=json", child.uid);
     poll("the graph to show the deletion", async || {

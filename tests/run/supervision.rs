@@ -20,23 +20,23 @@ kube_gc_testkit::scenarios! {
     objects_that_admission_refuses_delay_nothing_else,
 }
 
-/// The user that the collector runs as, and the role that it has.
+/// The user of the collector, and its role.
 const USER: &str = "kube-gc-test";
-/// How many objects are to be collected while others cannot be.
+/// The number of objects to collect while others fail.
 const OTHERS: usize = 50;
-/// How long that may take once they are there, and [`SLOW`] times as long as it took to create
-/// them: a slow machine is slow at both. Without the failing ones it takes a fraction of it.
+/// The time limit for that, in addition to [`SLOW`] times the time that their creation took,
+/// because a slow machine is slow at both. Without failing objects it takes a fraction of this.
 const NOT_DELAYED: Duration = Duration::from_secs(10);
 /// See [`NOT_DELAYED`].
 const SLOW: u32 = 5;
-/// Marks what the webhook is asked about.
+/// The label of objects that the webhook is called about.
 const PROTECTED: &str = "kube-gc-test/protected";
 
 fn never() -> Value {
     reference("v1", "ConfigMap", "never", &unused_uid())
 }
 
-/// The rules of a user who may do everything but delete, except these.
+/// The rules of a user who may do everything except deleting, apart from these types.
 fn may_delete(resources: &[&str]) -> Value {
     json!([
         {
@@ -48,10 +48,10 @@ fn may_delete(resources: &[&str]) -> Value {
     ])
 }
 
-/// The stage without what a failed scenario of this file may have left: its
-/// webhook would refuse to let the rest be cleared.
+/// The stage without the remains of a failed scenario of this file, whose webhook would prevent the
+/// clean-up.
 async fn set_stage() -> Result<Stage> {
-    // Not while it is another scenario's: that needs what is removed here.
+    // Not during another scenario, which needs these objects.
     let turn = Turn::take().await?;
     let cluster = Cluster::new(turn.plane().client().await?);
     for path in [
@@ -67,7 +67,7 @@ async fn set_stage() -> Result<Stage> {
     Stage::set_on(turn).await
 }
 
-/// Makes [`USER`] such a user, and returns a kubeconfig of theirs and their role.
+/// Gives [`USER`] these rights, and returns its kubeconfig and role.
 async fn restricted_user(stage: &Stage) -> Result<(NamedTempFile, Obj)> {
     let cluster = &stage.cluster;
     let role = cluster.of::<ClusterRole>(USER).field("rules", may_delete(&["configmaps", "pods"]));
@@ -90,8 +90,8 @@ async fn restricted_user(stage: &Stage) -> Result<(NamedTempFile, Obj)> {
     Ok((kubeconfig, role))
 }
 
-/// Makes garbage in these namespaces, and a cascade in the foreground; fails
-/// unless all of it goes, and soon.
+/// Creates garbage in these namespaces, and a cascade in the foreground. Fails unless all of it is
+/// collected soon.
 async fn nothing_else_is_delayed(cluster: &Cluster, namespaces: &[&Ns]) -> Result<()> {
     for ns in namespaces {
         let begun = Instant::now();
@@ -113,9 +113,8 @@ async fn nothing_else_is_delayed(cluster: &Cluster, namespaces: &[&Ns]) -> Resul
     Ok(())
 }
 
-/// Waits until the collector names each of these among what fails, with the
-/// server's words, in the debug API; and until the words are in the log, which comes by a
-/// pipe and may be later.
+/// Waits until the debug API lists each of these as failing, in the words of the server, and until
+/// the log has these words. The log arrives through a pipe and may be later.
 async fn is_named(collector: &Collector, objects: &[&Obj], words: &str) -> Result<()> {
     poll("the failing objects to be named", async || {
         Ok(reported_as_failing(collector, objects, words).await.is_ok())
@@ -132,14 +131,14 @@ async fn is_named(collector: &Collector, objects: &[&Obj], words: &str) -> Resul
     Ok(())
 }
 
-/// What is waiting for its next attempt, by the metrics.
+/// The number of keys that wait for their next try, according to the metrics.
 async fn waiting(collector: &Collector) -> Result<f64> {
     Ok(collector.metric("kube_gc_queue_parked").await? + collector.metric("kube_gc_queue_delayed").await?)
 }
 
-/// The API server refuses to delete some objects to the collector. They are
-/// tried again and again, named with the server's reason, and gone once it is
-/// allowed; meanwhile all else goes, next to them and elsewhere.
+/// The API server denies the deletion of some objects. They are retried, reported with the reason
+/// of the server, and deleted when it is allowed. Meanwhile, all other objects are collected, in
+/// the same namespace and elsewhere.
 async fn objects_that_may_not_be_deleted_delay_nothing_else() -> Result<()> {
     let stage = set_stage().await?;
     let cluster = &stage.cluster;
@@ -178,9 +177,8 @@ async fn objects_that_may_not_be_deleted_delay_nothing_else() -> Result<()> {
     stage.clear().await
 }
 
-/// A webhook, here one that nobody answers, keeps the API server from taking
-/// writes of the collector: neither a deletion nor the removal of a finalizer
-/// goes through. Only these objects wait for it.
+/// A webhook that does not answer keeps the API server from accepting writes of the collector:
+/// neither deletions nor the removal of finalizers succeed. Only these objects wait for it.
 async fn objects_that_admission_refuses_delay_nothing_else() -> Result<()> {
     let stage = set_stage().await?;
     let cluster = &stage.cluster;
@@ -197,7 +195,7 @@ async fn objects_that_admission_refuses_delay_nothing_else() -> Result<()> {
     cluster.delete(&orphaned, Policy::Orphan).await?;
     let webhook = json!([{
         "name": "nobody.example.com",
-        // Nobody listens there.
+        // Nothing listens there.
         "clientConfig": { "url": "https://127.0.0.1:1/" },
         "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE", "DELETE"], "resources": ["*"] }],
         "objectSelector": { "matchLabels": { PROTECTED: "true" } },
