@@ -1,4 +1,4 @@
-//! What proves that an owner is absent, and what does not.
+//! Proofs that an owner is absent, and answers that prove nothing.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -22,8 +22,8 @@ kube_gc_testkit::scenarios! {
 const SOON: &str = "[retry]\nmax = \"500ms\"\n";
 const UID: &str = "3b0a1c52-77aa-4d29-9a4f-0123456789ab";
 
-/// A dependent of a configmap that never existed, and a collector that is told
-/// something else about it than the truth.
+/// A dependent of a ConfigMap that never existed, and a collector that receives another answer
+/// about it.
 async fn told(reply: impl Fn(&Stage) -> Reply) -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -33,10 +33,10 @@ async fn told(reply: impl Fn(&Stage) -> Reply) -> Result<()> {
     let rule = stage.proxy.always(get.clone(), How::Instead(reply(&stage)));
     let dependent = ns.secret("dependent").owner_reference(ghost).create().await?;
 
-    // It asked, was not convinced, and asked again, several times.
+    // It has asked several times, and did not accept the answers.
     rule.hit(4).await?;
     kept(&stage, &dependent).await?;
-    // A restarted collector is not convinced either.
+    // A restarted collector does not accept them either.
     collector.stop().await?;
     let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::config(SOON)).await?;
     rule.hit(rule.hits() + 3).await?;
@@ -45,7 +45,7 @@ async fn told(reply: impl Fn(&Stage) -> Reply) -> Result<()> {
     rule.remove();
     stage.gone(&dependent).await?;
     for get in requests(stage.proxy.all(&get)) {
-        // An answer from the API server's cache would be as old as that.
+        // An answer from the API server's cache would be just as old.
         ensure!(!get.query.contains("resourceVersion"), "{get}");
     }
     stage.cluster.settled(&collector).await?;

@@ -1,4 +1,4 @@
-//! What bookmarks tell besides where a watch can be resumed.
+//! Versions in bookmarks count as seen.
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -19,7 +19,7 @@ async fn a_version_that_only_a_bookmark_shows_is_seen() -> Result<()> {
     let collector = stage.collector().await?;
     ns.secret("last").create().await?;
     cluster.settled(&collector).await?;
-    // Versions are everybody's.
+    // All types share the versions.
     ns.configmap("other").create().await?;
     let path = format!("/api/v1/namespaces/{}/secrets?limit=1", ns.name());
     let list = cluster.send("GET", &path, None, None).await?;

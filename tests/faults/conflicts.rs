@@ -1,4 +1,4 @@
-//! DELETEs that meet a 409 though nothing that matters has changed.
+//! DELETEs that are answered with 409 although nothing relevant has changed.
 
 use anyhow::{Result, ensure};
 
@@ -117,11 +117,11 @@ async fn a_conflict_without_a_visible_cause_is_backed_off() -> Result<()> {
     }
     let uid_alone = deletes.next().await?;
     ensure!(uid_alone.request.precondition_version().is_none(), "{}", uid_alone.request);
-    // Or the new decision would rest on an older version, and its conflict have a cause.
+    // Otherwise the new decision would have an older version, and its conflict a cause.
     stage.seen(&collector, &changed).await?;
     uid_alone.end(How::Instead(Reply::conflict()));
     let afresh = deletes.next().await?;
-    // The version is right, and the answer is 409 all the same.
+    // The answer is 409 although the version is right.
     ensure!(afresh.request.precondition_version() == Some(&changed.resource_version), "{}", afresh.request);
     afresh.end(How::Instead(Reply::conflict()));
     let again = deletes.next().await?;

@@ -20,7 +20,7 @@ kube_gc_testkit::scenarios! {
 }
 
 const WIDGETS: &str = "widgets.example.com";
-/// Discovery looks all the time.
+/// Discovery runs frequently.
 const ALWAYS: &str = "[discovery]\ninterval = \"100ms\"\n[retry]\nmax = \"300ms\"\n";
 
 fn unavailable() -> Reply {
@@ -31,12 +31,12 @@ fn forbidden() -> Reply {
     Reply::status(403, "Forbidden", "forbidden, says the test")
 }
 
-/// Answers instead of the API server whenever this path is asked for.
+/// Answers requests for this path instead of the API server.
 fn answer(stage: &Stage, path: &'static str, reply: Reply) -> Rule {
     stage.proxy.always(On::default().when(move |request| request.path == path), How::Instead(reply))
 }
 
-/// Plays a family of widgets to its end while discovery is answered like that.
+/// Deletes a family of widgets while discovery gets this answer.
 async fn collected_all_the_same(path: &'static str, reply: Reply) -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
@@ -50,7 +50,7 @@ async fn collected_all_the_same(path: &'static str, reply: Reply) -> Result<()> 
     cluster.settled(&collector).await?;
     let mark = stage.proxy.mark();
     let rule = answer(&stage, path, reply);
-    // The first of these looks has been taken to heart when the third begins.
+    // The first of these answers has been applied when the third discovery begins.
     rule.hit(3).await?;
     collector.log_line("says the test").await?;
 
@@ -62,7 +62,7 @@ async fn collected_all_the_same(path: &'static str, reply: Reply) -> Result<()> 
     cluster.settled(&collector).await?;
     cluster.assert_gone([&owner, &child, &below, &late]).await?;
     stage.assert_owners(&shared, &[&solid]).await?;
-    // Discovery goes on all the while.
+    // Discovery continues all the time.
     rule.hit(rule.hits() + 1).await?;
     rule.remove();
     cluster.settled(&collector).await?;
@@ -115,7 +115,7 @@ async fn others_go_on(reply: Reply) -> Result<()> {
     cluster.assert_gone([&other]).await?;
     cluster.assert_kept([&of_live, &of_dead]).await?;
     rule.hit(2).await?;
-    // A type that comes while that group fails is found all the same.
+    // A type that is added while that group fails is discovered.
     let gadgets = cluster.crd("gadgets.other.example.com", Scope::Namespaced, &["v1"]).await?;
     let gadget = ns.object(gadgets.resource(), "garbage").owner_reference(never()).create().await?;
     cluster.settled_with_parked(&collector).await?;
@@ -176,7 +176,8 @@ async fn waits_for_what_blocks_it(scope: Scope) -> Result<()> {
     let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::config(ALWAYS)).await?;
     collector.ready().await?;
     cluster.delete(&owner, Policy::Foreground).await?;
-    // What blocks through the version that is known goes, and the other is all that is left.
+    // The dependent that blocks through the known version is deleted, and only the other one is
+    // left.
     poll("the known one to be deleted", async || Ok(cluster.fresh(&second).await?.is_terminating())).await?;
     cluster.set_finalizers(&second, &[]).await?;
     stage.gone(&second).await?;
@@ -217,10 +218,10 @@ async fn a_type_that_came_in_a_gap_of_the_watch_is_found_by_the_list() -> Result
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
     cluster.remove_leftover_crds().await?;
-    // Or the group's APIService, which is watched too, would tell.
+    // Otherwise the watch of the group's APIService would reveal it.
     let gadgets = cluster.crd("gadgets.example.com", Scope::Namespaced, &["v1"]).await?;
     let collector = stage.collector_with(Options::config("[discovery]\ninterval = \"1h\"\n")).await?;
-    // It has been listed, and nothing of it has been seen since.
+    // It has been listed, and no event has been seen since.
     stage.proxy.watching(CRDS).await?;
     let mut lists = stage.proxy.hold(On::verb(Verb::List).of(CRDS));
     ensure!(stage.proxy.cut(Some(CRDS), Cut::Expired) == 1);

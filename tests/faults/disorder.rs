@@ -14,7 +14,7 @@ kube_gc_testkit::scenarios! {
     a_watch_is_resumed_behind_a_gap_of_versions,
 }
 
-/// The types of which a family is.
+/// The types of a family.
 const TYPES: [&str; 3] = ["configmaps", "secrets", "pods"];
 
 /// Owners and dependents of three types, in each direction between them.
@@ -30,7 +30,7 @@ struct Family {
 }
 
 impl Family {
-    /// The names begin with this.
+    /// The prefix of the names.
     async fn make(ns: &Ns, name: &str) -> Result<Self> {
         let of = |kind: &str| format!("{name}-{kind}");
         let background = ns.configmap(of("background")).create().await?;
@@ -48,14 +48,14 @@ impl Family {
         Ok(Self { background, foreground, orphaning, solid, sole, shared, released, freed })
     }
 
-    /// All that happens to it; the last of it, of each type, is returned.
+    /// All changes of the family. Returns the last one of each type.
     async fn play(&mut self, stage: &Stage) -> Result<[Obj; 3]> {
         let (cluster, ns) = (&stage.cluster, &stage.ns);
         self.freed = cluster.set_owner_references(&self.freed, &[self.solid.reference()]).await?;
         cluster.delete(&self.background, Policy::Background).await?;
         cluster.delete(&self.foreground, Policy::Foreground).await?;
         cluster.delete(&self.orphaning, Policy::Orphan).await?;
-        // Another one under the name of the one that went.
+        // Another object with the name of the deleted one.
         let again = ns.configmap(&self.background.name).owned_by(&self.solid).create().await?;
         let garbage =
             ns.pod(format!("{}-garbage", self.solid.name)).owner_reference(never()).create().await?;
@@ -101,7 +101,7 @@ async fn events_that_come_twice_change_nothing() -> Result<()> {
 async fn events_of_different_types_may_come_in_any_order() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
-    // Each set of types that is late but the empty one.
+    // Each non-empty set of late types.
     for late in 1_usize..1 << TYPES.len() {
         let is_late = |number: usize| late >> number & 1 == 1;
         let mut family = Family::make(&stage.ns, &format!("late-{late}")).await?;
@@ -116,13 +116,13 @@ async fn events_of_different_types_may_come_in_any_order() -> Result<()> {
         for hold in &held {
             hold.caught().await?;
         }
-        // What is on time has been seen, and perhaps acted on.
+        // Events that are not late have been seen, and perhaps handled.
         for (number, object) in last.iter().enumerate() {
             if !is_late(number) {
                 stage.seen(&collector, object).await?;
             }
         }
-        // The last to be held is the first to go on.
+        // The last type that was held is the first one to continue.
         while held.pop().is_some() {}
         let what = format!("late: {:?}", TYPES.iter().enumerate().filter(|(number, _)| is_late(*number)));
         family.is_over(&stage, &collector).await.context(what)?;
@@ -152,7 +152,7 @@ async fn a_watch_is_resumed_behind_a_gap_of_versions() -> Result<()> {
         if bookmark {
             ensure!(stage.proxy.bookmark("v1", "Secret", "secrets", &now) == 1, "no watch");
         }
-        // The end comes after the bookmark, and so is read after it.
+        // The end of the watch follows the bookmark, so it is read later.
         let mut resumed = stage.proxy.hold(On::verb(Verb::Watch).of("secrets"));
         ensure!(stage.proxy.cut(Some("secrets"), Cut::Cleanly) == 1);
         let held = resumed.next().await?;

@@ -1,5 +1,5 @@
-//! Foreground deletions: what the confirmation of an owner costs, and what a
-//! change of policy in the middle still saves.
+//! Foreground deletions: the cost of confirming an owner, and objects that a change of policy in
+//! the middle still saves.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ kube_gc_testkit::scenarios! {
 }
 
 const DEPENDENTS: usize = 40;
-/// How long a live confirmation of an owner lasts.
+/// The lifetime of a live confirmation of an owner.
 const CONFIRMED: Duration = Duration::from_secs(1);
 
 async fn family(stage: &Stage) -> Result<(Obj, Vec<Obj>)> {
@@ -38,17 +38,17 @@ async fn one_look_at_an_owner_speaks_for_all_its_dependents() -> Result<()> {
     let collector = stage.collector().await?;
     let (owner, dependents) = family(&stage).await?;
     stage.cluster.settled(&collector).await?;
-    // A dependent may have been seen before its owner, and the owner been looked up then.
+    // A dependent may have been observed before its owner, which was looked up then.
     let mark = stage.proxy.mark();
     let began = Instant::now();
     stage.cluster.delete(&owner, Policy::Foreground).await?;
     stage.gone(&owner).await?;
-    // On a slow machine it takes longer, and may cost more.
+    // A slow machine takes longer and may need more requests.
     let seconds = usize::try_from(began.elapsed().as_secs())?;
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone(&dependents).await?;
     let looks = stage.proxy.since(mark, &On::object(Verb::Get, &owner)).len();
-    // One for its only version, and one more before the finalizer goes.
+    // One for its only version, and one more before the finalizer is removed.
     ensure!(looks <= 2 + seconds, "{looks} reads of {owner} in {seconds} s");
     let deletes = stage.proxy.all(&stage.here(Verb::Delete)).len();
     ensure!(deletes == DEPENDENTS, "{deletes} deletes of {DEPENDENTS} dependents");
@@ -69,7 +69,7 @@ async fn dependents_live_that_are_decided_after_the_owner_was_deleted_with_orpha
     stage.cluster.delete(&owner, Policy::Foreground).await?;
     let held = deletes.next().await?;
 
-    // Held so that the dependent whose DELETE was sent is not saved by it.
+    // Held, so that it does not save the dependent whose DELETE was sent.
     let mut patches = stage.proxy.hold(stage.here(Verb::Patch).of("configmaps"));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     patches.next().await?;
@@ -103,13 +103,12 @@ async fn dependents_live_that_are_decided_a_second_after_it_even_if_its_watch_is
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     events.caught().await?;
 
-    // Not a guess: this is what the rule says, and what it allows before is
-    // nothing that a test could count on.
+    // This is exactly what the rule guarantees; a test cannot rely on earlier behaviour.
     sleep_until(Instant::now() + CONFIRMED).await;
     let gone = held.request.name.clone();
     held.pass();
     drop(deletes);
-    // The next dependent's owner is looked at, and then no other goes.
+    // The owner of the next dependent is looked up, and no other dependent is deleted.
     stage.proxy.answered(2, &On::object(Verb::Get, &owner)).await?;
     events.release();
     stage.cluster.settled(&collector).await?;
@@ -135,7 +134,7 @@ async fn an_owner_that_is_deleted_again_with_foreground_takes_its_dependents_alo
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     let held = patches.next().await?;
     let dependent = ns.configmap("dependent").owned_by(&owner).blocking().create().await?;
-    // Or the owner may go without it, while it still counts as one that orphans.
+    // Otherwise the owner may be removed without it, while it still counts as orphaning.
     stage.seen(&collector, &dependent).await?;
     stage.cluster.delete(&owner, Policy::Foreground).await?;
     held.pass();
@@ -154,7 +153,7 @@ async fn nothing_is_orphaned_after_the_finalizer_was_found_missing() -> Result<(
     let ns = &stage.ns;
     let collector = stage.collector_with(Options::config("[workers]\norphan = 1\n")).await?;
     let owner = ns.secret("owner").create().await?;
-    // Of another type: a watch shows nothing after an event that is held back.
+    // Of another type, because a watch shows nothing after a held event.
     let other = ns.configmap("other").create().await?;
     stage.cluster.settled(&collector).await?;
     let mut patches = stage.proxy.hold(On::object(Verb::Patch, &owner));
@@ -173,7 +172,7 @@ async fn nothing_is_orphaned_after_the_finalizer_was_found_missing() -> Result<(
         Ok(collector.metrics().await?.get(unneeded).is_some_and(|count| *count >= 1.0))
     })
     .await?;
-    // The only worker takes one owner after the other: it has looked at the first again.
+    // The only worker handles one owner after another, so it has checked the first one again.
     stage.cluster.delete(&other, Policy::Orphan).await?;
     stage.gone(&other).await?;
     ensure!(stage.of(Verb::Patch, &dependent).is_empty(), "it was orphaned");

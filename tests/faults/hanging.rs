@@ -12,9 +12,9 @@ kube_gc_testkit::scenarios! {
 }
 
 const WIDGETS: &str = "widgets.example.com";
-/// How many objects wait for owners whose look-ups hang.
+/// The number of objects whose owners' look-ups hang.
 const STUCK: usize = 100;
-/// How many workers there are. Each may fall for the type once.
+/// The number of workers. Each may be blocked by the type once.
 const WORKERS: usize = 8;
 
 /// A conversion webhook that hangs makes every GET of its type hang, too (rules 7.7 and
@@ -40,7 +40,7 @@ async fn a_type_whose_look_ups_hang_holds_up_nobody() -> Result<()> {
     while waiting.len() < WORKERS {
         waiting.push(held.next().await?);
     }
-    // All workers are taken, and the line is long.
+    // All workers are busy, and the queue is long.
     let owner = ns.secret("owner").create().await?;
     let blocking = ns.pod("blocking").owned_by(&owner).blocking().create().await?;
     let garbage = ns.secret("garbage").owner_reference(never()).create().await?;

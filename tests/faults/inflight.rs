@@ -1,4 +1,4 @@
-//! The API server's own limit of requests under way, which only a real one has.
+//! The API server's own limit of concurrent requests, which only a real one has.
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
@@ -13,9 +13,9 @@ kube_gc_testkit::scenarios! {
     a_real_server_that_takes_two_writes_at_a_time_refuses_few,
 }
 
-/// How many objects go.
+/// The number of objects to delete.
 const OBJECTS: usize = 2000;
-/// How many writes the server takes at a time.
+/// The number of concurrent writes that the server accepts.
 const BEARS: usize = 2;
 
 /// Fails if all workers go on as if nothing were said: then most of what is sent is refused.
@@ -27,7 +27,7 @@ async fn a_real_server_that_takes_two_writes_at_a_time_refuses_few() -> Result<(
     let flags =
         ["--enable-priority-and-fairness=false", &format!("--max-mutating-requests-inflight={BEARS}")];
     let stage = Stage::on(Some(ControlPlane::start_with(None, &flags)?)).await?;
-    // Members of system:masters are never refused.
+    // Requests of system:masters are never rejected.
     let binding = stage.cluster.of::<ClusterRoleBinding>("collector");
     let binding = binding
         .field("subjects", json!([{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "collector" }]))

@@ -1,13 +1,13 @@
-//! What the collector does when the API server refuses, fails, is late, or when
-//! clients change the world between a decision and its effect.
+//! The behaviour of the collector when the API server rejects requests, fails, or is late, and when
+//! clients change objects between a decision and its effect.
 //!
-//! Each scenario puts a [proxy](kube_gc_testkit::proxy) between the collector and the API
-//! server, by which it sees every request, and holds or spoils those that it
-//! names. Waiting is for conditions, never for time.
+//! Each scenario puts a [proxy](kube_gc_testkit::proxy) between the collector and the API server.
+//! With it, a scenario sees every request, and holds or changes selected ones. Scenarios wait for
+//! conditions, never for time.
 //!
 //! Left out on the embedded server:
 //!
-//! - `inflight`: what is wrong there is a limit that kube-apiserver is started with.
+//! - `inflight`: the fault is a limit that is an option of kube-apiserver.
 
 mod absence;
 mod bookmarks;
@@ -33,7 +33,7 @@ mod watches;
 
 use kube_gc_testkit::harness::Module;
 
-/// The scenarios that any API server can play.
+/// The scenarios for any API server.
 pub const ON_ANY_SERVER: &[Module] = &[
     absence::SCENARIOS,
     bookmarks::SCENARIOS,
@@ -56,5 +56,5 @@ pub const ON_ANY_SERVER: &[Module] = &[
     watches::SCENARIOS,
 ];
 
-/// The scenarios that need a real one.
+/// The scenarios that need a real API server.
 pub const ON_A_REAL_SERVER: &[Module] = &[inflight::SCENARIOS];

@@ -1,5 +1,4 @@
-//! Dependents that turn up late for the orphaning of their owner
-//! (kubernetes/kubernetes#26120).
+//! Dependents that appear late during the orphaning of their owner (kubernetes/kubernetes#26120).
 
 use anyhow::{Result, ensure};
 
@@ -19,7 +18,7 @@ kube_gc_testkit::scenarios! {
     an_owner_that_is_itself_being_orphaned_is_put_off_and_not_forgotten,
 }
 
-/// A finalizer of somebody else.
+/// A finalizer of another client.
 const HOLD: &str = "example.com/hold";
 
 /// The dependent was created before the DELETE was sent, and its watch event is late
@@ -38,7 +37,7 @@ async fn a_dependent_whose_event_is_late_is_found_before_the_finalizer_goes() ->
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     stage.gone(&owner).await?;
 
-    // Not only when it turns up: the owner goes after its last reference.
+    // Not only after it appeared: the owner is removed after its last reference.
     stage.assert_owners(&late, &[]).await?;
     events.release();
     stage.cluster.settled(&collector).await?;
@@ -49,7 +48,7 @@ async fn a_dependent_whose_event_is_late_is_found_before_the_finalizer_goes() ->
     collector.stop().await
 }
 
-/// The same for an owner without namespace, whose dependents live in many.
+/// The same for a cluster-scoped owner with dependents in many namespaces.
 async fn a_late_dependent_of_a_cluster_scoped_owner_is_found_in_any_namespace() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -90,7 +89,7 @@ async fn a_dependent_that_turns_up_when_the_owner_is_gone_loses_its_reference() 
     held.pass();
     drop(patches);
     stage.gone(&owner).await?;
-    // All but the configmaps: their watch is held back.
+    // All except ConfigMaps, whose watch is held.
     stage.cluster.forget(&late.resource);
     stage.cluster.settled(&collector).await?;
     stage.assert_owners(&late, &[&owner]).await?;
@@ -101,8 +100,7 @@ async fn a_dependent_that_turns_up_when_the_owner_is_gone_loses_its_reference() 
     collector.stop().await
 }
 
-/// The same where the event of the dependent comes while the finalizer is on its
-/// way out.
+/// The same if the event of the dependent arrives while the finalizer is being removed.
 async fn a_dependent_that_is_seen_while_the_finalizer_goes_loses_its_reference() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -113,7 +111,7 @@ async fn a_dependent_that_is_seen_while_the_finalizer_goes_loses_its_reference()
 
     let held = patches.next().await?;
     let late = ns.configmap("late").owned_by(&owner).create().await?;
-    // Seen, and nothing else: the orphan pool is busy with the finalizer.
+    // Seen only, because the orphan pool is busy with the finalizer.
     stage.seen(&collector, &late).await?;
     held.pass();
     drop(patches);
@@ -137,7 +135,7 @@ async fn what_was_orphaned_is_remembered_while_somebody_elses_finalizer_holds_it
 
     let held = patches.next().await?;
     let late = ns.configmap("late").owned_by(&owner).create().await?;
-    // The owner is in the queue again, behind the work on it that is under way.
+    // The owner is queued again, behind the work on it that is in progress.
     stage.seen(&collector, &late).await?;
     held.pass();
     drop(patches);
@@ -158,7 +156,7 @@ async fn what_was_orphaned_is_remembered_when_the_watch_repeats_itself() -> Resu
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
-    // The events of the owner, and of what comes after it.
+    // The events of the owner, and later ones.
     stage.proxy.echo(8);
     let owner = ns.secret("owner").create().await?;
     let mut patches = stage.proxy.hold(On::object(Verb::Patch, &owner));
@@ -176,7 +174,7 @@ async fn what_was_orphaned_is_remembered_when_the_watch_repeats_itself() -> Resu
     failing.hit(1).await?;
     let other = ns.secret("other").create().await?;
     stage.seen(&collector, &other).await?;
-    // The repetition that followed it comes before whatever follows now.
+    // The repeated events after it arrive before any later event.
     stage.proxy.echo(0);
     let last = ns.secret("last").create().await?;
     stage.seen(&collector, &last).await?;

@@ -1,4 +1,4 @@
-//! Dependents that turn up late for the orphaning of an owner of many. There a round begins
+//! Dependents that appear late during the orphaning of an owner with many. There, a round begins
 //! while the others are still being released.
 
 use anyhow::{Result, ensure};
@@ -14,10 +14,10 @@ kube_gc_testkit::scenarios! {
     a_dependent_of_many_through_a_version_that_nobody_serves_is_released,
 }
 
-/// More than are taken from the graph at a time.
+/// More than one page of dependents.
 const KNOWN: usize = 200;
 
-/// An owner in front of its orphaning, and one more dependent of it whose event is late.
+/// An owner before its orphaning, and one more dependent whose event is late.
 struct Late {
     stage: Stage,
     collector: Collector,
@@ -37,7 +37,7 @@ impl Late {
         Ok(Self { stage, collector, owner, known })
     }
 
-    /// How many rounds there were.
+    /// The number of rounds.
     fn rounds(&self) -> usize {
         requests(self.stage.proxy.all(&self.stage.here(Verb::List).of("secrets"))).len()
     }

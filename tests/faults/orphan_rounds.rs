@@ -1,4 +1,4 @@
-//! What it costs to orphan many owners at once.
+//! The cost of orphaning many owners at once.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ kube_gc_testkit::scenarios! {
 
 const GIZMOS: &str = "gizmos.example.com";
 const OWNERS: usize = 50;
-/// One that is under way when the deletions come, and a few for those that come
-/// while it, or the next one, is under way.
+/// One round that is in progress when the deletions arrive, and a few for those that arrive during
+/// this round or the next one.
 const ROUNDS: usize = 6;
 
 /// One round serves all owners of a namespace whose deletion was seen before it began
@@ -34,8 +34,7 @@ async fn orphaning_fifty_owners_at_once_costs_a_few_rounds() -> Result<()> {
     let dependents =
         create_all(owners.iter().map(|owner| ns.configmap(owner.name.clone()).owned_by(owner))).await?;
     stage.cluster.settled(&collector).await?;
-    // No round comes to its end before all deletions have been seen, and everybody is
-    // about to ask for one.
+    // No round ends before all deletions have been seen and all workers are about to request one.
     let mut lists = stage.proxy.hold(stage.here(Verb::List));
     stage.cluster.delete_all(&owners, Policy::Orphan).await?;
     let first = lists.next().await?;
@@ -130,7 +129,7 @@ async fn a_type_that_is_discovered_during_a_round_is_looked_at() -> Result<()> {
     let mut monitor = stage.proxy.hold(On::verb(Verb::List).of(GIZMOS).when(everywhere));
     let gizmos = stage.cluster.crd(GIZMOS, Scope::Namespaced, &["v1"]).await?;
     let late = ns.object(gizmos.resource(), "late").owned_by(&owner).create().await?;
-    // Who begins to monitor a type has told the rounds of it.
+    // The rounds are informed before a type is monitored.
     let unread = monitor.next().await?;
     first.pass();
     drop(lists);

@@ -1,5 +1,4 @@
-//! The API server is killed, forgets its history, or cuts watches, while much is
-//! going on.
+//! The API server is killed, loses its history, or ends watches during much work.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +15,11 @@ kube_gc_testkit::scenarios! {
     watches_may_be_cut_at_random_in_the_middle_of_a_cascade,
 }
 
-/// How many dependents the deleted owner has.
+/// The number of dependents of the deleted owner.
 const DEPENDENTS: usize = 5000;
-/// Every so many of them has another owner.
+/// One in this many has another owner.
 const SHARED: usize = 50;
-/// Failures are tried again soon: an outage is no test of patience.
+/// Failures are retried soon.
 const SOON: &str =
     "[retry]\nmax = \"2s\"\n[watch]\nmax_backoff = \"1s\"\n[client]\nrequest_timeout = \"5s\"\n";
 
@@ -44,7 +43,7 @@ impl Crowd {
         }))
         .await?;
         let (shared, sole): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.owner_uids().len() == 2);
-        // Of other types, so that several watches have to be right.
+        // Of other types, so that several watches must work.
         let below = create_all(sole.iter().step_by(SHARED).enumerate().map(|(number, owner)| {
             match number % 2 {
                 0 => ns.pod(format!("below-{number}")),
@@ -57,7 +56,7 @@ impl Crowd {
         Ok(Self { owner, solid, sole, shared, below })
     }
 
-    /// All have gone that should, and all live that should.
+    /// Fails unless exactly the expected objects are gone.
     async fn is_over(&self, stage: &Stage, collector: &Collector) -> Result<()> {
         stage.cluster.settled(collector).await?;
         stage.cluster.assert_gone(self.sole.iter().chain(&self.below).chain([&self.owner])).await?;
@@ -69,8 +68,8 @@ impl Crowd {
         stage.cluster.assert_gone(&self.shared).await
     }
 
-    /// Waits until so many deletions in this test's namespace were answered. The proxy is
-    /// on this thread, so no other one is until the caller waits for something.
+    /// Waits until this many deletions in the namespace of this test were answered. The proxy runs
+    /// on this thread, so no further request is handled before the caller waits.
     async fn progress(&self, stage: &Stage, answered: usize) -> Result<()> {
         let deletes = stage.here(Verb::Delete);
         stage.proxy.answered(answered, &deletes).await?;
@@ -147,7 +146,7 @@ async fn a_compaction_costs_every_type_one_list() -> Result<()> {
     stage.cluster.assert_gone([&owner, &foreground, &sole, &blocking, &late]).await?;
     stage.assert_owners(&shared, &[&solid]).await?;
     stage.assert_owners(&kept, &[&solid]).await?;
-    // Also those of types that are not used here, and so were not waited for.
+    // Including types that are not used here, which were not waited for.
     poll("every watch to be answered with 410", async || {
         Ok(stage.assert_lists_were_needed(mark)?.is_superset(&watched))
     })
@@ -165,7 +164,7 @@ async fn watches_may_be_cut_at_random_in_the_middle_of_a_cascade() -> Result<()>
     stage.cluster.settled(&collector).await?;
     let mark = stage.proxy.mark();
     stage.cluster.delete(&crowd.owner, Policy::Foreground).await?;
-    // Any will do, as long as it is the same each time.
+    // Any seed will do, as long as it is fixed.
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     let mut cuts = 0;
     for number in 1..=CUTS {

@@ -1,4 +1,4 @@
-//! Answers to patches, and to DELETEs of what is gone or is another object.
+//! Answers to patches, and to DELETEs of objects that are gone or have been replaced.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -47,7 +47,7 @@ async fn a_dependent_that_is_recreated_under_its_patch_is_another_object() -> Re
     collector.stop().await
 }
 
-/// The same where a test makes the answer, so that it is known to be 422.
+/// The same with an answer of the test, which is certainly 422.
 async fn a_422_about_the_uid_is_another_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -60,7 +60,7 @@ async fn a_422_about_the_uid_is_another_object() -> Result<()> {
     let mut patches = stage.proxy.hold(On::object(Verb::Patch, &dependent));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     patches.next().await?.end(How::Instead(reply));
-    // The round before the finalizer goes finds it still, and tries again.
+    // The confirmation round still finds it, and tries again.
     let again = patches.next().await?;
     ensure!(stage.of(Verb::Get, &dependent).is_empty(), "the answer was not believed");
     again.pass();
@@ -119,7 +119,7 @@ async fn a_delete_of_what_is_gone_is_the_last_request_about_it() -> Result<()> {
     events.caught().await?;
     held.pass();
     drop(deletes);
-    // It is proved absent by that answer, so what it owns goes before its watch tells.
+    // That answer proves its absence, so its dependents are deleted before its watch event.
     stage.gone(&below).await?;
     stage.cluster.forget(&dependent.resource);
     stage.cluster.settled(&collector).await?;
@@ -173,7 +173,7 @@ async fn an_object_that_is_recreated_under_the_finalizer_patch_keeps_its_finaliz
         stage.cluster.set_finalizers(&first, &[]).await?;
         stage.cluster.assert_gone([&first]).await?;
         let second = ns.secret("owner").finalizer(finalizer).finalizer("example.com/hold").create().await?;
-        // And even if it is being deleted in the same way.
+        // The same if it is being deleted in the same way.
         let dependent = ns.configmap("dependent").owned_by(&second).finalizer("example.com/hold");
         let dependent = dependent.blocking().create().await?;
         held.pass();
@@ -214,7 +214,7 @@ async fn a_type_that_takes_no_strategic_patch_is_asked_once() -> Result<()> {
     let merged = stage.here(Verb::Patch).of("widgets.example.com").when(|request| !request.is_strategic());
     let merged = stage.proxy.all(&merged);
     ensure!(merged.len() == 3, "{merged:#?}");
-    // A JSON merge patch replaces the list, so it is bound to what was read.
+    // A JSON merge patch replaces the list, so it has the version that was read.
     ensure!(merged.iter().all(|patch| patch.request.patched_version().is_some()), "{merged:#?}");
     widgets.remove().await?;
     collector.stop().await

@@ -1,5 +1,4 @@
-//! What every write carries, so that it takes effect on nothing but what was
-//! decided on.
+//! The preconditions of every write, which limit it to the state that was decided on.
 
 use anyhow::{Result, ensure};
 

@@ -1,4 +1,4 @@
-//! A client changes the world between a decision and the write that follows.
+//! A client changes objects between a decision and the write that follows.
 
 use anyhow::{Result, ensure};
 
@@ -92,8 +92,8 @@ async fn an_orphan_finalizer_that_comes_between_decision_and_delete_is_honoured(
     collector.stop().await
 }
 
-/// A possible circle: `middle` waits for the owner to go, has a dependent that is
-/// deleting its own dependents, and blocks the owner. So it is unblocked first.
+/// A possible cycle: `middle` waits for the owner, has a dependent that is deleting its own
+/// dependents, and blocks the owner. So it is unblocked first.
 struct Circle {
     owner: Obj,
     middle: Obj,
@@ -200,11 +200,11 @@ async fn a_verdict_does_not_outlive_a_change_of_the_owners_policy() -> Result<()
 
     let unblock = patches.next().await?;
     stage.cluster.delete(&circle.owner, Policy::Orphan).await?;
-    // This one comes of the change, so the collector has seen it.
+    // This request follows from the change, so the collector has seen it.
     let orphan = patches.next().await?;
     ensure!(orphan.request.patched_version().is_none(), "{}", orphan.request);
     unblock.pass();
-    // Or a DELETE would be on its way.
+    // Otherwise a DELETE would be in flight.
     poll("a new decision", async || {
         let decisions = collector.metrics().await?;
         Ok(decisions.iter().any(|(series, count)| {

@@ -1,4 +1,4 @@
-//! Writes that the API server refuses, fails, or does not answer in time.
+//! Writes that the API server rejects, fails, or does not answer in time.
 
 use std::time::Duration;
 
@@ -22,8 +22,7 @@ kube_gc_testkit::scenarios! {
     a_denied_delete_is_reported_and_done_once_it_is_allowed,
 }
 
-/// Failures are tried again soon, and an answer that does not come is not waited
-/// for for long.
+/// Failures are retried soon, and missing answers are not waited for long.
 const SOON: &str = "[retry]\nmax = \"300ms\"\n[client]\nrequest_timeout = \"2s\"\n";
 
 /// `Retry-After` is obeyed, and other objects do not wait for it (rule 8.6). Fails if the
@@ -52,7 +51,7 @@ async fn a_429_is_waited_out_by_its_object_alone() -> Result<()> {
     collector.stop().await
 }
 
-/// A family that is deleted in each way, and so makes every kind of write.
+/// A family that is deleted under each policy, so that every kind of write is made.
 struct Family {
     background: Obj,
     foreground: Obj,
@@ -93,7 +92,7 @@ impl Family {
     }
 }
 
-/// Plays it all while something becomes of the first writes about every object.
+/// Runs the scenario while the first writes about every object fail in this way.
 async fn spoiled(how: How, times: usize) -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector_with(Options::config(SOON)).await?;
@@ -194,7 +193,7 @@ async fn a_denied_delete_is_reported_and_done_once_it_is_allowed() -> Result<()>
     collector.stop().await
 }
 
-/// The failing items of all queues and their last errors.
+/// The failing keys of all queues and their last errors.
 fn failing(queues: &Value) -> Vec<(String, String)> {
     let queues = queues.as_array().or_else(|| queues["queues"].as_array()).cloned().unwrap_or_default();
     let items = queues.iter().flat_map(|queue| queue["failing"].as_array().cloned().unwrap_or_default());

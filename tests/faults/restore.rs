@@ -12,19 +12,19 @@ kube_gc_testkit::scenarios! {
     nothing_is_written_to_a_restored_store_before_its_version_is_known,
 }
 
-/// Discovery looks only when it has a reason to.
+/// Discovery runs on demand only.
 const NO_REGULAR_LOOK: &str = "[discovery]\ninterval = \"1h\"\n";
-/// So many versions are more than the API server itself writes when it starts.
+/// More versions than the API server itself writes when it starts.
 const VERSIONS: usize = 400;
 
-/// What the backup holds.
+/// The content of the backup.
 struct Family {
     background: Obj,
     foreground: Obj,
     orphaning: Obj,
     solid: Obj,
     widget: Obj,
-    /// Each with the owners that it had in the backup.
+    /// Each with its owners in the backup.
     sole: Vec<(Obj, Vec<Obj>)>,
     orphaned: (Obj, Vec<Obj>),
     shared: (Obj, Vec<Obj>),
@@ -71,7 +71,7 @@ impl Family {
         })
     }
 
-    /// What happens after the backup, and is undone by it.
+    /// Changes after the backup, which the restore undoes.
     async fn end(&self, cluster: &Cluster, ns: &Ns, widgets: &Crd, collector: &Collector) -> Result<()> {
         cluster.delete(&self.background, Policy::Background).await?;
         cluster.delete(&self.foreground, Policy::Foreground).await?;
@@ -90,7 +90,7 @@ impl Family {
         is_owned_by(cluster, &self.shared.0, std::slice::from_ref(&self.solid)).await
     }
 
-    /// Everything is as it was in the backup.
+    /// Checks that everything is as in the backup.
     async fn is_back(&self, cluster: &Cluster) -> Result<()> {
         for owner in [&self.background, &self.foreground, &self.orphaning, &self.solid, &self.widget] {
             is_owned_by(cluster, owner, &[]).await?;
