@@ -208,7 +208,7 @@ mod tests {
             failing_since,
         };
         let (fine, broken) = (monitor(true, None, None), monitor(true, Some("refused"), Some(noon)));
-        assert_eq!(sync(&[fine.clone()]), Check::fine("sync"));
+        assert_eq!(sync(std::slice::from_ref(&fine)), Check::fine("sync"));
         let one = "1 of 2 resource types cannot be watched now, the first since 1970-01-01T12:00:00Z";
         assert_eq!(sync(&[fine.clone(), broken.clone()]), Check::warning("sync", one));
         let both = "1 of 3 resource types are not synced, the first since 1970-01-01T00:00:00Z; \
