@@ -336,6 +336,7 @@ fn may_have_orphaned(removal: &Result<FinalizerRemoval, ApiError>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube_gc_core::object::{Finalizers, ObjectFacts, Uid};
 
     fn failed(class: ErrorClass) -> Result<FinalizerRemoval, ApiError> {
         let (action, target) = ("PATCH", "secrets a/b".into());
@@ -348,5 +349,16 @@ mod tests {
         assert!(may_have_orphaned(&Ok(FinalizerRemoval::Gone)));
         assert!(may_have_orphaned(&failed(ErrorClass::DryRun)), "the other collector removes it");
         assert!(!may_have_orphaned(&failed(ErrorClass::Conflict)), "somebody else was faster");
+        let live = ObjectFacts {
+            uid: Uid::parse("u").unwrap(),
+            namespace: None,
+            name: "a".into(),
+            resource_version: None,
+            owners: Vec::new(),
+            being_deleted: true,
+            finalizers: Finalizers::default(),
+        };
+        assert!(!may_have_orphaned(&Ok(FinalizerRemoval::NotPresent(live.clone()))));
+        assert!(!may_have_orphaned(&Ok(FinalizerRemoval::NotBeingDeleted(live))));
     }
 }
