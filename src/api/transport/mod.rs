@@ -47,8 +47,10 @@ use http1::Http1Body;
 /// 100: that of kube-apiserver and of many proxies.
 const STREAMS: u32 = 80;
 
-/// How much a server may send on a stream before it is read: a few hundred events.
-const STREAM_WINDOW: u32 = 256 << 10;
+/// How much a server may send on a stream before it is read: thousands of usual events, or one
+/// of nearly every object that etcd accepts. With a smaller window, an API server that is busy
+/// sends a large event in several turns, and all later events of the type wait for it.
+const STREAM_WINDOW: u32 = 1 << 20;
 
 /// Enough for all streams of a connection, so that none waits for another.
 const CONNECTION_WINDOW: u32 = STREAMS * STREAM_WINDOW;

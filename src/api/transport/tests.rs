@@ -159,6 +159,14 @@ async fn who_is_not_read_from_holds_up_nobody() {
 }
 
 #[tokio::test]
+async fn the_event_of_a_large_object_waits_for_no_reader() {
+    let server = Server::start(Manners::default()).await;
+    let client = connect(&server.config(), SOON);
+    let _unread = watch(&client, "/large").await;
+    server.until_flooded(1).await;
+}
+
+#[tokio::test]
 async fn a_connection_that_breaks_ends_its_watches_and_another_one_comes() {
     let server = Server::start(Manners::default()).await;
     let client = connect(&server.config(), SOON);

@@ -26,6 +26,9 @@ use tokio_util::task::AbortOnDropHandle;
 /// One part of a flood.
 const WAVE: &[u8] = &[b'.'; 16 << 10];
 
+/// The size of the event of an object with 8,000 owner references.
+pub const LARGE_EVENT: usize = 900 << 10;
+
 /// How it behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Manners {
@@ -43,7 +46,10 @@ impl Default for Manners {
     }
 }
 
-/// Answers `/hello` with a word and then silence, and `/flood` without end.
+/// Answers `/hello` with a word and then silence, and `/flood` and `/large` without end.
+///
+/// A stream of `/flood` counts as flooded when it has filled its window, and one of `/large`
+/// when it has sent a large event.
 pub struct Server {
     certificate: Vec<u8>,
     port: u16,
@@ -161,7 +167,8 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, manners: Manners, seen: Arc<
         seen.authorizations.lock().unwrap().extend(authorization);
         let body = match request.uri().path() {
             "/hello" => hello(),
-            "/flood" => flood(Arc::clone(&seen)),
+            "/flood" => flood(Arc::clone(&seen), super::STREAM_WINDOW as usize),
+            "/large" => flood(Arc::clone(&seen), LARGE_EVENT),
             path => panic!("{path}"),
         };
         async { Ok::<_, Infallible>(Response::new(body)) }
@@ -187,13 +194,13 @@ fn hello() -> Sent {
     BodyExt::boxed(StreamBody::new(word.chain(futures::stream::pending())))
 }
 
-/// A stream whose body is not asked for more is one whose window is full.
-fn flood(seen: Arc<Seen>) -> Sent {
+/// An endless body that counts as flooded when this much of it was taken. It is not asked for
+/// more when its window is full.
+fn flood(seen: Arc<Seen>, enough: usize) -> Sent {
     let mut sent = 0;
     let waves = futures::stream::repeat_with(move || {
         sent += WAVE.len();
-        let window = super::STREAM_WINDOW as usize;
-        if (window..window + WAVE.len()).contains(&sent) {
+        if (enough..enough + WAVE.len()).contains(&sent) {
             seen.flooded.send_modify(|flooded| *flooded += 1);
         }
         Ok(Frame::data(Bytes::from_static(WAVE)))
