@@ -13,17 +13,17 @@ mod delays;
 mod entry;
 mod errors;
 mod flows;
+mod inspect;
 mod list;
 mod report;
 #[cfg(test)]
 mod tests;
 mod time;
+mod transitions;
 mod trigger;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::hash::Hash;
-use std::sync::Arc;
 use std::time::Duration;
 
 pub use backoff::Backoff;
@@ -33,10 +33,10 @@ pub use report::{Added, Completion, Failing, Job, Stats};
 pub use time::Time;
 
 use delays::Delays;
-use entry::{AfterRun, Delay, Failure, State, Store};
+use entry::{AfterRun, Delay, State, Store};
 use errors::Errors;
 use flows::Flows;
-use list::{List, Slot};
+use list::List;
 
 use crate::mutation::{self, Mutation};
 use crate::object::HashSeed;
@@ -291,186 +291,5 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     #[must_use]
     pub fn next_due(&self) -> Option<Time> {
         self.delays.next_due()
-    }
-
-    /// The number of keys, in any state.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.store.entries.len()
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.store.entries.is_empty()
-    }
-
-    /// The number of keys that wait for a worker.
-    #[must_use]
-    pub const fn ready(&self) -> usize {
-        self.flows.ready()
-    }
-
-    /// The number of running keys.
-    #[must_use]
-    pub const fn processing(&self) -> usize {
-        self.processing
-    }
-
-    /// Numbers for metrics and readiness. The cost is linear in the number of flows.
-    #[must_use]
-    pub fn stats(&self) -> Stats<R> {
-        let entries = &self.store.entries;
-        Stats {
-            ready: self.flows.ready(),
-            processing: self.processing,
-            delayed: self.delayed.clone(),
-            failing: self.failing,
-            error_bytes: self.errors.bytes(),
-            flows: self.flows.len(),
-            adds_total: self.adds_total,
-            retries_total: self.retries_total,
-            oldest_ready_since: self.flows.oldest(entries),
-            longest_running_since: self.running.first().map(|slot| self.store[slot].since),
-        }
-    }
-
-    /// Every running key, and since when it runs.
-    pub fn running(&self) -> impl Iterator<Item = (&K, Time)> {
-        let running = |entry: &&entry::Entry<K, R>| matches!(entry.state, State::Running { .. });
-        self.store.entries.iter().filter(running).map(|entry| (&entry.key, entry.since))
-    }
-
-    /// Every key that has failed since it was last done.
-    pub fn failing(&self) -> impl Iterator<Item = Failing<'_, K, R>> {
-        self.store.entries.iter().filter_map(entry::Entry::failing)
-    }
-
-    /// A key's failures since it was last done, if any.
-    pub fn failure_of(&self, key: &K) -> Option<Failing<'_, K, R>> {
-        self.store[self.store.find(key)?].failing()
-    }
-
-    /// Every key that has not failed since it was last done, and since when it is in its state.
-    pub fn unfailed(&self) -> impl Iterator<Item = (&K, Time)> {
-        let unfailed = self.store.entries.iter().filter(|entry| entry.failure.is_none());
-        unfailed.map(|entry| (&entry.key, entry.since))
-    }
-
-    /// Adds an entry that is on no list to its flow.
-    fn enqueue(&mut self, slot: Slot) {
-        self.adds_total += 1;
-        self.enqueue_counted(slot);
-    }
-
-    /// The same for an entry that was counted when it was added.
-    fn enqueue_counted(&mut self, slot: Slot) {
-        let entry = &mut self.store[slot];
-        entry.state = State::Ready;
-        entry.since = self.now;
-        self.flows.push(&mut self.store.entries, slot);
-    }
-
-    /// Queues delayed entries in the order of their due times.
-    fn enqueue_delayed(&mut self, mut slots: Vec<(Time, Slot)>) -> usize {
-        slots.sort_unstable();
-        for (_, slot) in &slots {
-            self.undelay(*slot);
-            self.enqueue(*slot);
-        }
-        slots.len()
-    }
-
-    /// Delays an entry that is on no list.
-    fn delay(&mut self, slot: Slot, delay: Duration, kind: Delay) {
-        let due = self.now + delay.max(Duration::from_millis(1));
-        let entry = &mut self.store[slot];
-        entry.state = State::Delayed { due, kind };
-        entry.since = self.now;
-        if let Some(failure) = &entry.failure {
-            *self.delayed.entry(failure.reason).or_default() += 1;
-        }
-        self.delays.insert(&mut self.store.entries, slot, due);
-    }
-
-    /// Ends the delay of an entry before it is due.
-    fn undelay(&mut self, slot: Slot) {
-        let State::Delayed { due, .. } = self.store[slot].state else { return };
-        self.delays.remove(&mut self.store.entries, slot, due);
-        self.uncount(slot);
-    }
-
-    /// Updates the counts for an entry that is no longer delayed.
-    fn uncount(&mut self, slot: Slot) {
-        let Some(reason) = self.store[slot].failure.as_ref().map(|failure| failure.reason) else { return };
-        if let Some(count) = self.delayed.get_mut(&reason) {
-            *count -= 1;
-            if *count == 0 {
-                self.delayed.remove(&reason);
-            }
-        }
-    }
-
-    /// Records a failure. Returns how many failures so far lengthen the backoff.
-    fn fail(&mut self, slot: Slot, reason: R, error: Arc<str>, backoffs: u32) -> u32 {
-        self.retries_total += 1;
-        let since = self.now;
-        let error = self.errors.keep(error);
-        if let Some(before) = &self.store[slot].failure {
-            self.errors.release(&before.error);
-        }
-        let failure = self.store[slot].failure.get_or_insert_with(|| {
-            self.failing += 1;
-            Box::new(Failure { attempts: 0, backoffs: 0, since, reason, error: Arc::clone(&error) })
-        });
-        failure.attempts = failure.attempts.saturating_add(1);
-        failure.backoffs = failure.backoffs.saturating_add(backoffs);
-        failure.reason = reason;
-        failure.error = error;
-        failure.backoffs
-    }
-
-    /// Records that an entry was not tried.
-    fn defer(&mut self, slot: Slot, reason: R, error: Arc<str>) {
-        let since = self.now;
-        let failure = self.store[slot].failure.get_or_insert_with(|| {
-            self.failing += 1;
-            Box::new(Failure { attempts: 0, backoffs: 0, since, reason, error: Arc::clone(&error) })
-        });
-        failure.reason = reason;
-        // Its own error is more useful than the reason for the deferral.
-        if failure.attempts == 0 {
-            failure.error = error;
-        }
-    }
-
-    /// Forgets an entry's failures.
-    fn clear_failure(&mut self, slot: Slot) {
-        if let Some(failure) = self.store[slot].failure.take() {
-            self.errors.release(&failure.error);
-            self.failing -= 1;
-        }
-    }
-
-    /// Removes an entry that is on no list.
-    fn remove(&mut self, slot: Slot) {
-        self.clear_failure(slot);
-        if self.store.remove(slot) {
-            let entries = &mut self.store.entries;
-            match entries[slot as usize].state {
-                State::Ready => self.flows.moved(entries, slot),
-                State::Running { .. } => self.running.moved(entries, slot),
-                State::Delayed { due, .. } => self.delays.moved(entries, slot, due),
-            }
-        }
-    }
-}
-
-impl<K, R> fmt::Debug for Mailbox<K, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mailbox")
-            .field("keys", &self.store.entries.len())
-            .field("ready", &self.flows.ready())
-            .field("processing", &self.processing)
-            .finish_non_exhaustive()
     }
 }
