@@ -4,28 +4,12 @@
 //! megabytes. The scanner finds the items in the stream of chunks and passes them on one by
 //! one, so that it buffers at most one item.
 
-use serde::de::IgnoredAny;
-
-use super::{Keyed, ObjectView, Text, json_fault, keyed_or_default};
-use kube_gc_core::object::ResourceVersion;
+use super::envelope::{Envelope, ListError};
+use super::{ObjectView, json_fault};
 
 /// The greatest length of an item, and of the list without its items. etcd accepts at most a
 /// few MiB.
 pub(super) const LONGEST: usize = 16 << 20;
-
-/// Why a list cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ListError(pub String);
-
-/// A list without its items.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Envelope {
-    /// The list's version.
-    pub resource_version: Option<ResourceVersion>,
-    /// The continue token; empty on the last page.
-    pub next: String,
-}
 
 #[derive(Debug, Default)]
 enum Section {
@@ -239,7 +223,7 @@ impl ListScanner {
     pub fn preview(&self) -> Option<Envelope> {
         let mut text = self.around[..self.head?].to_vec();
         text.extend_from_slice(b"]}");
-        read_envelope(&text).ok().filter(|envelope| envelope.resource_version.is_some())
+        Envelope::from_json(&text).ok().filter(|envelope| envelope.resource_version.is_some())
     }
 
     /// The envelope, after the end of the body.
@@ -251,45 +235,13 @@ impl ListScanner {
         if !matches!(self.section, Section::Around) {
             return Err(ListError("the list is cut off".into()));
         }
-        read_envelope(&self.around)
+        Envelope::from_json(&self.around)
     }
-}
-
-fn read_envelope(json: &[u8]) -> Result<Envelope, ListError> {
-    #[derive(serde::Deserialize)]
-    struct List<'a> {
-        #[serde(borrow, default)]
-        kind: Text<'a>,
-        #[serde(borrow, default, deserialize_with = "keyed_or_default")]
-        metadata: Metadata<'a>,
-        /// The scanner has removed the items that it recognizes. Remaining ones have a form that
-        /// it does not know, and must not read as an empty list.
-        #[serde(default, rename = "items")]
-        _items: Option<[IgnoredAny; 0]>,
-    }
-    #[derive(Default, serde::Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Metadata<'a> {
-        #[serde(borrow)]
-        resource_version: Text<'a>,
-        #[serde(borrow, rename = "continue")]
-        next: Text<'a>,
-    }
-    let Keyed(list): Keyed<List<'_>> =
-        serde_json::from_slice(json).map_err(|error| ListError(json_fault(&error)))?;
-    // A single object would otherwise read as an empty list, and all objects would count as
-    // gone.
-    if !list.kind.ends_with("List") {
-        return Err(ListError("the answer is no list".into()));
-    }
-    Ok(Envelope {
-        resource_version: ResourceVersion::parse(&list.metadata.resource_version),
-        next: list.metadata.next.to_string(),
-    })
 }
 
 #[cfg(test)]
 mod tests {
+    use kube_gc_core::object::ResourceVersion;
     use proptest::prelude::*;
 
     use super::*;

@@ -6,6 +6,7 @@
 //! support metadata-only answers.
 
 mod answer;
+mod envelope;
 mod keyed;
 mod lines;
 mod list;
@@ -22,9 +23,10 @@ pub use answer::Encoding;
 pub use status::Status;
 
 pub(super) use answer::{ListReader, WatchReader};
+pub(super) use envelope::{Envelope, ListError};
 pub(super) use keyed::{Keyed, keyed_or_default};
 pub(super) use lines::LineSplitter;
-pub(super) use list::{Envelope, ListError, ListScanner};
+pub(super) use list::ListScanner;
 pub(super) use object::{FactsReader, ObjectView, reference};
 pub(super) use protobuf::{MAGIC as PROTOBUF_MAGIC, MEDIA_TYPE as PROTOBUF};
 pub(super) use text::Text;

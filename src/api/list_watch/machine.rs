@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::pace::Pace;
 use super::step::{Step, WatchStart};
 use crate::api::error::{ApiError, ErrorClass};
 use crate::api::high_water::HighWater;
-use crate::api::jitter::Jitter;
 use crate::api::pagination::{OBJECTS_OF_AGGREGATED, Pagination};
 use crate::api::settings::WatchSettings;
 use kube_gc_core::mutation::{self, Mutation};
@@ -79,12 +79,6 @@ enum Plan {
 /// event at the watch's version may be the cause.
 const FRUITLESS_WATCHES: u32 = 3;
 
-/// How long an API server that has just started may deny requests, because it has not loaded
-/// its roles.
-const STARTS_WITHIN: Duration = Duration::from_secs(30);
-/// The longest backoff within that time.
-const SOON: Duration = Duration::from_secs(1);
-
 /// A healthy API server waits 3 s for its cache to reach the version that a list requires, and
 /// then fails the list (`blockTimeout` of its watch cache).
 const CACHE_WAITS: Duration = Duration::from_secs(5);
@@ -95,8 +89,7 @@ pub(super) struct Machine {
     resource: Arc<ResourceType>,
     high_water: HighWater,
     aggregated: bool,
-    settings: WatchSettings,
-    jitter: Jitter,
+    pace: Pace,
     plan: Plan,
     /// Set by a refusal: this server supports no lists from its cache.
     only_consistent: bool,
@@ -111,10 +104,6 @@ pub(super) struct Machine {
     objects: u64,
     /// The version from which to watch.
     from: Option<ResourceVersion>,
-    not_before: Option<Instant>,
-    failures: u32,
-    /// Until then the backoff is short.
-    soon_until: Option<Instant>,
     fruitless: u32,
     /// Whether the next watch is the first one after a list.
     just_listed: bool,
@@ -128,8 +117,7 @@ impl Machine {
             resource,
             high_water: start.high_water,
             aggregated: start.aggregated,
-            settings,
-            jitter: Jitter::new(seed),
+            pace: Pace::new(settings, seed),
             plan: Plan::List { consistent: false },
             only_consistent: false,
             cache_hangs: false,
@@ -138,28 +126,21 @@ impl Machine {
             pages: Pagination::default(),
             objects: 0,
             from: None,
-            not_before: None,
-            failures: 0,
-            soon_until: None,
             fruitless: 0,
             just_listed: false,
             watch: (None, Duration::ZERO, false),
         }
     }
 
-    /// The API server is reachable again after an outage: resets the backoff, and keeps it short
-    /// for a while, because a server that has just started may deny requests.
+    /// The API server is reachable again after an outage.
     pub fn recovered(&mut self, now: Instant) {
-        self.failures = 0;
-        self.not_before = None;
-        self.soon_until = Some(now + STARTS_WITHIN);
+        self.pace.recovered(now);
     }
 
     /// The next action.
     pub fn action(&mut self, now: Instant) -> Action {
-        match self.not_before {
-            Some(not_before) if not_before > now => return Action::Wait(not_before - now),
-            _ => self.not_before = None,
+        if let Some(wait) = self.pace.wait(now) {
+            return Action::Wait(wait);
         }
         match &self.plan {
             Plan::List { .. } => {
@@ -171,8 +152,7 @@ impl Machine {
             Plan::Page(token) => Action::List(ListFrom::Page(token.clone())),
             Plan::Check => Action::Check,
             Plan::Watch => {
-                let WatchSettings { shortest, longest, .. } = self.settings;
-                let lasting = Duration::from_secs(self.jitter.within(&(shortest..longest)).as_secs());
+                let lasting = self.pace.watch_duration();
                 self.watch = (Some(now), lasting, false);
                 Action::Watch { from: self.from.clone(), lasting }
             }
@@ -331,7 +311,7 @@ impl Machine {
 
     /// The watch showed something of this version.
     pub fn saw(&mut self, version: Option<ResourceVersion>) {
-        self.failures = 0;
+        self.pace.succeeded();
         self.fruitless = 0;
         self.watch.2 = true;
         if let Some(version) = version {
@@ -345,12 +325,13 @@ impl Machine {
         let (start, lasting, fruitful) = self.watch;
         let just_listed = std::mem::take(&mut self.just_listed);
         let lived = start.map_or(Duration::ZERO, |start| now - start);
+        let outlived_backoff = lived >= self.pace.greatest_backoff();
+        if outlived_backoff {
+            self.pace.succeeded();
+        }
+        let in_time = lived + self.pace.least_interval() * 5 >= lasting;
         // The only sign of a restore is that the watch breaks. A watch that is resumed at a
         // future version would stay silent for a long time.
-        if lived >= self.settings.greatest_backoff {
-            self.failures = 0;
-        }
-        let in_time = lived + self.settings.least_interval * 5 >= lasting;
         self.plan = if self.from.is_none() {
             // Nothing to resume from.
             Plan::List { consistent: false }
@@ -364,7 +345,7 @@ impl Machine {
                 if matches!(error.class, ErrorClass::Expired) && mutation::is(Mutation::ResumeAfterGap) =>
             {
                 (self.plan, self.from) = (Plan::Watch, None);
-                self.pause_after(start, now);
+                self.pace.space_watches(start, now);
                 Step::WatchEnded
             }
             End::Failed(error) if matches!(error.class, ErrorClass::Expired) => {
@@ -374,9 +355,9 @@ impl Machine {
                 self.plan = Plan::List { consistent: just_listed && !fruitful };
                 if !fruitful {
                     // It expired without an event, and may do so again.
-                    self.not_before = Some(now + self.backoff(now));
+                    self.pace.retry_in(None, now);
                 }
-                self.pause_after(start, now);
+                self.pace.space_watches(start, now);
                 Step::Expired { error }
             }
             End::Failed(error) if matches!(error.class, ErrorClass::TooLargeResourceVersion) => {
@@ -385,11 +366,9 @@ impl Machine {
             }
             // A proxy cuts long connections: the same as a close.
             End::Failed(error)
-                if error.class == ErrorClass::Transient
-                    && error.code.is_none()
-                    && lived >= self.settings.greatest_backoff =>
+                if error.class == ErrorClass::Transient && error.code.is_none() && outlived_backoff =>
             {
-                self.pause_after(start, now);
+                self.pace.space_watches(start, now);
                 Step::WatchEnded
             }
             End::Failed(error) => {
@@ -404,36 +383,18 @@ impl Machine {
                 self.failed(error, now)
             }
             End::Closed | End::Silent => {
-                self.pause_after(start, now);
+                self.pace.space_watches(start, now);
                 Step::WatchEnded
             }
         }
     }
 
-    /// Keeps the least interval between two watch starts.
-    fn pause_after(&mut self, start: Option<Instant>, now: Instant) {
-        let least = self.settings.least_interval;
-        let next = start.unwrap_or(now) + self.jitter.within(&(least..least * 3 / 2));
-        self.not_before = Some(self.not_before.map_or(next, |not_before| not_before.max(next)));
-    }
-
     fn failed(&mut self, error: ApiError, now: Instant) -> Step {
-        let mut retry_in = self.backoff(now);
-        if let ErrorClass::Throttled { retry_after: Some(retry_after) } = error.class {
-            retry_in = retry_in.max(retry_after);
-        }
-        self.not_before = Some(now + retry_in);
+        let retry_after = match error.class {
+            ErrorClass::Throttled { retry_after } => retry_after,
+            _ => None,
+        };
+        let retry_in = self.pace.retry_in(retry_after, now);
         Step::Failed { error, retry_in }
-    }
-
-    fn backoff(&mut self, now: Instant) -> Duration {
-        let WatchSettings { least_backoff, mut greatest_backoff, .. } = self.settings;
-        if self.soon_until.is_some_and(|until| now < until) {
-            greatest_backoff = greatest_backoff.min(SOON);
-        }
-        // Beyond 2^16 times the least, any sensible greatest is reached.
-        let base = least_backoff.saturating_mul(1 << self.failures.min(16)).min(greatest_backoff);
-        self.failures = self.failures.saturating_add(1);
-        self.jitter.within(&(base..base * 3 / 2)).min(greatest_backoff)
     }
 }

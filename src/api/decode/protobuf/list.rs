@@ -6,7 +6,8 @@
 use super::wire::{Content, Fields, Head, Malformed, Once};
 use super::{MAGIC, METADATA_VERSION, must_be_empty, object, type_meta};
 use crate::api::decode::ObjectView;
-use crate::api::decode::list::{Envelope, LONGEST, ListError};
+use crate::api::decode::envelope::{Envelope, ListError};
+use crate::api::decode::list::LONGEST;
 use kube_gc_core::object::ResourceVersion;
 
 /// The field with a message's content.
