@@ -15,7 +15,7 @@ kube_gc_testkit::scenarios! {
 }
 
 /// What the server bears at a time; the collector begins with 20 requests.
-const BEARS: usize = 4;
+const LIMIT: usize = 4;
 /// After so many requests the window fits. The first crowds are fewer together.
 const FITS_AFTER: usize = 100;
 /// How many objects go in each way.
@@ -57,7 +57,7 @@ async fn a_server_that_bears_little_is_asked_little_more_than_once_for_each_obje
     let (takes, go, lets_go, stay) = families(&stage).await?;
     let collector = stage.collector().await?;
     let mark = stage.proxy.mark();
-    stage.proxy.bear(BEARS);
+    stage.proxy.limit_concurrency(LIMIT);
     stage.cluster.delete(&takes, Policy::Background).await?;
     stage.cluster.delete(&lets_go, Policy::Orphan).await?;
     stage.cluster.settled(&collector).await?;
@@ -67,14 +67,14 @@ async fn a_server_that_bears_little_is_asked_little_more_than_once_for_each_obje
     let served = asked.len() - all;
     let late = refusals(asked.get(FITS_AFTER..).context("too few requests")?).count();
     eprintln!("{served} requests were served, {all} refused, {late} of these after the first {FITS_AFTER}");
-    let of_climbs = 2 * served / (16 * BEARS);
+    let of_climbs = 2 * served / (16 * LIMIT);
     ensure!(all > 0, "nobody was refused, so nothing is tested");
     ensure!(all <= 20 + 10 + 5 + of_climbs, "{all} refusals for {served} requests");
     ensure!(late <= of_climbs, "{late} refusals after the first {FITS_AFTER}, of {served} requests");
     ensure!(served <= 2 * OBJECTS + 2 * OBJECTS / 50, "{served} requests for {} objects", 2 * OBJECTS);
-    ensure!(stage.proxy.most_inside() == BEARS, "what the server bears was not used");
+    ensure!(stage.proxy.peak_concurrency() == LIMIT, "the collector did not use what the server admits");
     let limit = collector.metric("kube_gc_api_concurrency_limit").await?;
-    ensure!((1.0..=f64::from(u8::try_from(BEARS)?) + 1.0).contains(&limit), "the limit shown is {limit}");
+    ensure!((1.0..=f64::from(u8::try_from(LIMIT)?) + 1.0).contains(&limit), "the limit shown is {limit}");
     ensure!(collector.metric("kube_gc_api_concurrency_cuts_total").await? >= 3.0, "no cut was counted");
 
     stage.cluster.assert_gone(&go).await?;
@@ -97,7 +97,7 @@ async fn a_server_that_refuses_everything_is_asked_once_a_second() -> Result<()>
     let go = create_all(of_owner).await?;
     let collector = stage.collector().await?;
     let mark = stage.proxy.mark();
-    stage.proxy.bear(0);
+    stage.proxy.limit_concurrency(0);
     stage.cluster.delete(&owner, Policy::Background).await?;
     poll("the longest pause", async || {
         let asked = about_objects(&stage, mark);
@@ -106,7 +106,7 @@ async fn a_server_that_refuses_everything_is_asked_once_a_second() -> Result<()>
     .await?;
     let asked = about_objects(&stage, mark).len();
     eprintln!("{asked} requests were refused until one came in a second");
-    stage.proxy.bear_all();
+    stage.proxy.remove_limit();
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone(&go).await?;
 

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::proxy::{Away, Exchange, Verb};
+use kube_gc_testkit::proxy::{Exchange, Outage, Verb};
 use kube_gc_testkit::{Collector, Ns, Obj, Options, Policy, Server};
 
 kube_gc_testkit::scenarios! {
@@ -90,8 +90,8 @@ async fn an_outage_costs_few_probes_and_few_lines_and_is_over_at_once() -> Resul
 
     let (before, memory_before) = (lines(&collector), memory(&collector).await?);
     let began = Instant::now();
-    for how in [Away::Refuses, Away::Hangs, Away::Unavailable] {
-        stage.proxy.away(Some(how));
+    for how in [Outage::Refused, Outage::Hanging, Outage::Unavailable] {
+        stage.proxy.set_outage(Some(how));
         is_known(&collector).await?;
         let (start, sent) = (Instant::now(), requests(&collector).await?);
         sleep(EACH).await;
@@ -107,7 +107,7 @@ async fn an_outage_costs_few_probes_and_few_lines_and_is_over_at_once() -> Resul
     ensure!(gone < DEPENDENTS / 2, "too late for the middle: {gone}");
 
     let mark = stage.proxy.mark();
-    stage.proxy.away(None);
+    stage.proxy.set_outage(None);
     let back = Instant::now();
     collector.log_line("the API server is reachable again").await?;
     stage.proxy.answered(gone + SAMPLE, &deletes).await?;

@@ -26,7 +26,7 @@ use crate::repository;
 use crate::rules::{alerts, rules};
 use crate::shorten::shortened;
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::proxy::{Away, How, On, Proxy, Reply, Request, Verb};
+use kube_gc_testkit::proxy::{How, On, Outage, Proxy, Reply, Request, Verb};
 use kube_gc_testkit::{Cluster, ControlPlane, Ns};
 
 /// Which alert each fault is for, and in which installation it is.
@@ -337,7 +337,7 @@ async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()>
         stage.fires(alert, namespace).await?;
     }
     let [_, _, wall] = &all.proxies;
-    wall.away(Some(Away::Refuses));
+    wall.set_outage(Some(Outage::Refused));
     stage.fires(OUTAGE.0, OUTAGE.1).await?;
     for (alert, quiet) in QUIET {
         let fired = stage.fired(alert).await?;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::cluster::Obj;
 use super::control_plane::ControlPlane;
+use super::object::Obj;
 
 /// Compacts the history, so that no watch can start from an earlier version, unless the API server
 /// has it in its cache.

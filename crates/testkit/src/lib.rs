@@ -20,14 +20,16 @@ pub mod deployment;
 pub mod environment;
 pub mod etcd;
 pub mod harness;
+pub mod object;
 pub mod proxy;
 pub mod target;
 pub mod webhook;
 
 pub use backend::Backend;
-pub use cluster::{Cluster, Crd, Ns, Obj, Policy, RequestCounts, Scope};
+pub use cluster::{Cluster, Crd, Ns, Policy, RequestCounts, Scope};
 pub use collector::{Collector, Options};
 pub use control_plane::{ControlPlane, Info, Server, Turn};
 pub use controller_manager::ControllerManager;
 pub use environment::Environment;
+pub use object::Obj;
 pub use webhook::{Verdict, Webhook};

@@ -13,7 +13,6 @@ use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, Pod, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ApiResource, GroupVersionKind};
 use kube::{Client, Resource};
 use serde_json::{Map, Value, json};
@@ -21,14 +20,16 @@ use tokio::time::{Instant, sleep};
 
 use super::collector::{Collector, parse_metrics};
 
+pub use super::object::{Obj, collection, key};
+
+mod builder;
 mod counts;
 mod crd;
-mod object;
 mod settle;
 
+pub use builder::{Builder, Ns, create_all};
 pub use counts::RequestCounts;
 pub use crd::Crd;
-pub use object::{Builder, Ns, Obj, create_all};
 
 /// The interval between checks of a condition.
 const POLL: Duration = Duration::from_millis(20);
@@ -312,21 +313,6 @@ pub fn is_status(error: &anyhow::Error, code: u16) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == code)
 }
 
-/// A resource without its version: `configmaps`, `widgets.example.com`.
-pub fn key(resource: &ApiResource) -> String {
-    if resource.group.is_empty() {
-        resource.plural.clone()
-    } else {
-        format!("{}.{}", resource.plural, resource.group)
-    }
-}
-
-/// The path of all objects of a resource in a namespace, or in the cluster.
-pub fn collection(resource: &ApiResource, namespace: Option<&str>) -> String {
-    let root = if resource.group.is_empty() { "/api" } else { "/apis" };
-    let namespace = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
-    format!("{root}/{}{namespace}/{}", resource.api_version, resource.plural)
-}
 /// Versions of one resource are decimal numbers that grow.
 fn is_later(version: &str, than: &str) -> bool {
     (version.len(), version) > (than.len(), than)

@@ -17,8 +17,8 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
-use super::super::cluster::Obj;
 use super::{Info, lock};
+use crate::object::Obj;
 
 /// How long another process may use the address of a server that was shut down.
 const DEADLINE: Duration = Duration::from_secs(60);

@@ -19,8 +19,8 @@ use tokio::task::spawn_blocking;
 
 use self::in_process::InProcess;
 use self::script::Script;
-use super::cluster::Obj;
 use super::etcd;
+use super::object::Obj;
 use crate::environment::{self, Environment};
 
 pub use self::turns::Turn;

@@ -14,7 +14,7 @@ use tokio::sync::MutexGuard;
 
 use super::super::cluster::{Cluster, poll};
 use super::super::control_plane::ControlPlane;
-use super::standing;
+use super::applied;
 use crate::target;
 
 /// The name of all objects of the manifests, and of their namespace.
@@ -71,7 +71,7 @@ impl<'a> Installation<'a> {
     /// Waits for this test's turn, applies an overlay, and waits until its role takes effect.
     pub async fn of(plane: &'a ControlPlane, overlay: &str) -> Result<Self> {
         let turn = plane.exclusive().await;
-        standing::forget();
+        applied::forget();
         let installation = Self { _turn: Some(turn), ..Self::found(plane).await? };
         installation.install(overlay).await?;
         Ok(installation)

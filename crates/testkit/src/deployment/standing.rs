@@ -1,20 +1,16 @@
 //! A shared installation of the manifests. The first scenario applies it, and so does the next one
 //! after a test with its own installation.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use anyhow::{Context as _, Result, ensure};
 
 use super::super::collector::{Collector, Options};
 use super::super::control_plane::ControlPlane;
+use super::applied;
 use super::installation::Installation;
 use super::pod::Pod;
 
 /// The overlay of most scenarios.
 const OVERLAY: &str = "plain";
-
-/// The configuration of the shared installation, unless another one was applied since.
-static APPLIED: Mutex<Option<String>> = Mutex::new(None);
 
 /// The shared installation, in the turn of a scenario.
 pub struct Standing {
@@ -26,13 +22,12 @@ impl Standing {
     /// Applies it if necessary. The caller must have the turn on the shared control plane.
     pub async fn on(plane: &'static ControlPlane) -> Result<Self> {
         let installation = Installation::found(plane).await?;
-        let applied = lock().clone();
-        let config = match applied {
+        let config = match applied::configuration() {
             Some(config) => config,
             None => {
                 installation.install(OVERLAY).await?;
                 let config = installation.configuration().await?;
-                *lock() = Some(config.clone());
+                applied::record(&config);
                 config
             }
         };
@@ -41,7 +36,7 @@ impl Standing {
 
     /// The installation, for a caller that changes it. The next scenario applies it again.
     pub fn to_change(&self) -> &Installation<'static> {
-        forget();
+        applied::forget();
         &self.installation
     }
 
@@ -55,14 +50,4 @@ impl Standing {
         self.installation.configure(&config).await.context("cannot edit the ConfigMap")?;
         Pod::of(&self.installation).await?.start_with(&args, &env).await
     }
-}
-
-/// Notes that another installation is being applied.
-pub(super) fn forget() {
-    *lock() = None;
-}
-
-fn lock() -> MutexGuard<'static, Option<String>> {
-    // The guarded value is consistent even after a panic of another test.
-    APPLIED.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,35 +10,10 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::Shared;
-
-/// How a watch ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// Cleanly, as servers end it after its timeout.
-    Cleanly,
-    /// By a broken connection.
-    Abruptly,
-    /// With an ERROR event of code 410.
-    Expired,
-}
-
-/// A command of the test to a watch.
-pub(super) enum Order {
-    /// End it.
-    End(Cut),
-    /// Send a line.
-    Show(Bytes),
-}
+use super::shared::Shared;
+use super::state::{Cut, Order};
 
 pub(super) type Sender = mpsc::Sender<Result<Frame<Bytes>, io::Error>>;
-
-/// An open watch.
-pub(super) struct Stream {
-    pub id: u64,
-    pub resource: String,
-    pub orders: mpsc::UnboundedSender<Order>,
-}
 
 /// Forwards the events of one watch to the collector, until either side ends it.
 pub(super) async fn forward(

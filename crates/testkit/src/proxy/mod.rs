@@ -1,0 +1,154 @@
+//! A proxy between the collector and the API server. With it, a test sees every request, and
+//! decides what happens to it and when.
+//!
+//! The collector connects by plain HTTP without credentials. The proxy connects to the API server
+//! as a user in `system:masters`. It runs on the runtime of the test and ends when it is dropped.
+
+mod limit;
+mod outage;
+mod reply;
+mod request;
+mod rules;
+mod serve;
+mod shared;
+mod state;
+mod stream;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tempfile::NamedTempFile;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::control_plane::ControlPlane;
+
+pub use outage::Outage;
+pub use reply::{How, Reply};
+pub use request::{Exchange, On, Request, Verb};
+pub use rules::{Hold, Rule, WatchHold};
+pub use state::{Cut, Held};
+
+use shared::Shared;
+use state::{Order, Stream};
+
+/// A running proxy.
+#[derive(Debug)]
+pub struct Proxy {
+    shared: Shared,
+    kubeconfig: NamedTempFile,
+    server: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Starts a proxy in front of a control plane.
+    pub async fn start(plane: &ControlPlane) -> Result<Self> {
+        let kubeconfig = Kubeconfig::read_from(plane.kubeconfig())?;
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        config.default_retry = false;
+        // The proxy reads bodies, so they must not be compressed.
+        config.disable_compression = true;
+        let client = Client::try_from(config)?;
+
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let kubeconfig = tempfile::Builder::new().prefix("kube-gc-proxy-").tempfile()?;
+        let text = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{ "name": "proxy", "cluster": { "server": url } }],
+            "users": [{ "name": "nobody", "user": {} }],
+            "contexts": [{ "name": "proxy", "context": { "cluster": "proxy", "user": "nobody" } }],
+            "current-context": "proxy",
+        });
+        std::fs::write(&kubeconfig, text.to_string())?;
+
+        let (changes, outage) = (watch::Sender::new(0), watch::Sender::new(None));
+        let shared = Shared { state: Arc::default(), changes, outage };
+        let server = tokio::spawn(serve::serve(listener, shared.clone(), client));
+        Ok(Self { shared, kubeconfig, server })
+    }
+
+    /// The kubeconfig for the collector.
+    pub fn kubeconfig(&self) -> &Path {
+        self.kubeconfig.path()
+    }
+
+    /// The current position in the record of requests, for [`since`](Self::since).
+    pub fn mark(&self) -> usize {
+        self.shared.look(|state| state.log.len())
+    }
+
+    /// The requests that match, in the order of their arrival.
+    pub fn all(&self, on: &On) -> Vec<Exchange> {
+        self.since(0, on)
+    }
+
+    /// The matching requests after a mark.
+    pub fn since(&self, mark: usize, on: &On) -> Vec<Exchange> {
+        self.shared.look(|state| {
+            state.log.iter().skip(mark).filter(|exchange| on.means(&exchange.request)).cloned().collect()
+        })
+    }
+
+    /// Waits until this many matching requests have been answered.
+    pub async fn answered(&self, times: usize, on: &On) -> Result<()> {
+        let is_answered = |exchange: &&Exchange| exchange.status.is_some() && on.means(&exchange.request);
+        let description = format!("{times} answers to {on:?}");
+        self.shared.until(&description, |state| state.log.iter().filter(is_answered).count() >= times).await
+    }
+
+    /// Waits until a resource is watched.
+    pub async fn watching(&self, resource: &str) -> Result<()> {
+        self.shared.until(&format!("a watch of {resource}"), |state| state.watching(resource) > 0).await
+    }
+
+    /// The resources that are watched.
+    pub fn watched(&self) -> BTreeSet<String> {
+        self.shared.look(|state| state.streams.iter().map(|stream| stream.resource.clone()).collect())
+    }
+
+    /// Ends the open watches of a resource, or of all, and returns their number.
+    pub fn cut(&self, resource: Option<&str>, how: Cut) -> usize {
+        self.shared.with(|state| {
+            let (cut, kept) = std::mem::take(&mut state.streams)
+                .into_iter()
+                .partition(|stream| resource.is_none_or(|resource| stream.resource == resource));
+            state.streams = kept;
+            let cut: Vec<Stream> = cut;
+            cut.iter().filter(|stream| stream.orders.send(Order::End(how)).is_ok()).count()
+        })
+    }
+
+    /// Repeats events from now on: after each event, the last `count` events are sent again, in
+    /// order. 0 ends this.
+    pub fn echo(&self, events: usize) {
+        self.shared.with(|state| state.echo = events);
+    }
+
+    /// Drops all bookmarks from now on.
+    pub fn drop_bookmarks(&self) {
+        self.shared.with(|state| state.bookmarks_dropped = true);
+    }
+
+    /// Sends a bookmark in the open watches of a resource, and returns their number. The watches
+    /// must have sent all events up to its version.
+    pub fn bookmark(&self, api_version: &str, kind: &str, resource: &str, version: &str) -> usize {
+        let line = stream::bookmark(api_version, kind, version);
+        self.shared.look(|state| {
+            let meant = state.streams.iter().filter(|stream| stream.resource == resource);
+            meant.filter(|stream| stream.orders.send(Order::Show(line.clone())).is_ok()).count()
+        })
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
