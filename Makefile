@@ -1,5 +1,5 @@
-# `make` or `make help` lists what there is. Everything is a short command that
-# can also be typed; nothing needs more than Rust and, on Debian, apt-get.
+# `make` or `make help` lists the targets. Each of them is a short command that you can also type.
+# All you need is Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
 .PHONY: help demo run check test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-encoding bench-e2e bench-scale ci clean prerequisites control-plane
@@ -7,41 +7,41 @@
 CARGO ?= cargo
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# In the profile of the tests and with their features, but without the allocator, whose C takes
-# long to compile: the first build is quick, and the tests use what it has compiled.
+# The profile and the features of the tests, so that the tests reuse this build, but without the
+# allocator, whose C code takes long to compile.
 QUICK ?= --no-default-features --features demo,dev
 
-demo: prerequisites ## show it: an API server, a shop and the collector in one process (ARGS=--once, --objects=100000)
+demo: prerequisites ## run the demo: an API server, a shop and the collector in one process (ARGS=--once, --objects=100000)
 	$(CARGO) run --locked --bin kube-gc $(QUICK) -- demo $(ARGS)
 
-run: prerequisites control-plane ## show it: a real API server, a sample, a deletion, the cascade (ARGS=--foreground, --stay)
+run: prerequisites control-plane ## run the collector on a real API server and delete a sample Deployment (ARGS=--foreground, --stay)
 	KUBE_GC_BUILD_FLAGS="$(QUICK)" tests/control-plane/run-sample.sh $(ARGS)
 
-check: prerequisites ## before each commit: formatting, clippy, unit tests, the policies on the embedded server
+check: prerequisites ## run what a commit must pass: formatting, clippy, unit tests, the policy scenarios on the embedded server
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets --locked -- -D warnings
 	$(CARGO) test --locked --lib
 	$(CARGO) test --locked --test scenarios -- embedded::conformance::policies
 
-test: prerequisites ## all tests, against a real API server too
+test: prerequisites ## run all tests, many of them on a real API server
 	@tests/control-plane/ensure.sh kube-controller-manager >/dev/null
 	$(CARGO) test --locked
 
 SECONDS ?= 600
 
-soak: prerequisites ## simulate for SECONDS=600, on all cores, optimised (ARGS=--help)
+soak: prerequisites ## run the optimized simulation for SECONDS=600 on all cores (ARGS=--help)
 	$(CARGO) test --locked --profile soak --test simulation -- --seconds $(SECONDS) $(ARGS)
 
-mutations: prerequisites ## make mistakes on purpose, and see that the simulation finds each
+mutations: prerequisites ## check that the simulation finds each deliberate mistake in the collector
 	$(CARGO) test --locked --profile soak --test simulation -- --mutations $(ARGS)
 
-image: control-plane ## build the static binary and the image, and run what is in it as the manifests do
+image: control-plane ## build the static binary and the image, and run the image's content as the manifests do
 	@tests/prerequisites.sh image
 	tests/image.sh
 
-lint: prerequisites ## formatting, clippy, documentation; warnings are errors
+lint: prerequisites ## check formatting, clippy and documentation; warnings are errors
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets --locked -- -D warnings
 	$(CARGO) clippy --bench scale --locked -- -D warnings
@@ -50,38 +50,38 @@ lint: prerequisites ## formatting, clippy, documentation; warnings are errors
 fmt: ## format the sources
 	$(CARGO) fmt
 
-docs: ## the library's documentation, in the browser
+docs: ## open the library's documentation in the browser
 	$(CARGO) doc --no-deps --locked --open
 
-docs-metrics: ## write docs/metrics.md anew, after a metric has come or changed
+docs-metrics: ## write docs/metrics.md again, after a metric was added or changed
 	KUBE_GC_WRITE_DOCS=1 $(CARGO) test --locked --lib -- telemetry::docs
 
-deny: ## licences, bans and sources of the dependencies (needs cargo-deny)
+deny: ## check licences, bans and sources of the dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check licenses bans sources
 
-dashboard: prerequisites ## make grafana/kube-gc.json of grafana/dashboard.toml
+dashboard: prerequisites ## generate grafana/kube-gc.json from grafana/dashboard.toml
 	KUBE_GC_WRITE=dashboard $(CARGO) test --locked --test monitoring -- the_dashboard_is
 
-picture: prerequisites control-plane ## draw grafana/kube-gc.svg, from a real Prometheus that watches real collectors
+picture: prerequisites control-plane ## draw grafana/kube-gc.svg from a real Prometheus that scrapes real collectors
 	KUBE_GC_PICTURE=grafana/kube-gc.svg $(CARGO) test --locked --test monitoring -- every_query_has_data
 
-bench: prerequisites ## what the core costs, in time and memory (ARGS=--save-baseline NAME, then ARGS=--baseline NAME)
+bench: prerequisites ## measure the time and memory of the core (ARGS=--save-baseline NAME, then ARGS=--baseline NAME)
 	$(CARGO) bench --locked --bench core -- $(ARGS)
 	$(CARGO) bench --locked --bench allocations
 
-bench-encoding: prerequisites control-plane ## what lists cost in JSON and protobuf, with and without gzip (ARGS="OBJECTS ROUNDS LISTS")
+bench-encoding: prerequisites control-plane ## measure lists in JSON and protobuf, with and without gzip (ARGS="OBJECTS ROUNDS LISTS")
 	$(CARGO) bench --locked --bench encoding -- $(ARGS)
 
-bench-e2e: prerequisites ## measure on a real API server, next to its own collector; docs/benchmarks.md (ARGS=--quick, --help)
+bench-e2e: prerequisites ## compare with kube-controller-manager on a real API server, see docs/benchmarks.md (ARGS=--quick, --help)
 	$(CARGO) bench --locked --bench end_to_end -- $(ARGS)
 
-bench-scale: prerequisites ## measure what 10,000 to 1,000,000 objects take; docs/scale.md (ARGS=--quick, --full, --help)
+bench-scale: prerequisites ## measure 10,000 to 1,000,000 objects, see docs/scale.md (ARGS=--quick, --full, --help)
 	$(CARGO) bench --locked --bench scale -- $(ARGS)
 
-ci: ## what continuous integration runs
+ci: ## run everything that continuous integration checks
 	.ci/run
 
-clean: ## remove what was built here (the cached control plane stays)
+clean: ## remove build output (the cached control plane stays)
 	$(CARGO) clean
 
 prerequisites:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the static binary and the image of it, looks at what is in there, and runs tests of
-# the deployment with the binary that comes out of the image, the policies among them:
+# Builds the static binary and its image, checks the content of the image, and runs tests of the
+# deployment and of the deletion policies with the binary from the image:
 #
 #   tests/image.sh
 set -euo pipefail
@@ -14,7 +14,7 @@ fail() {
 
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
-# A store of its own, which works on any file system and goes with the directory.
+# Its own store, which works on any file system and is removed with the directory.
 export BUILDAH_FLAGS="--root $directory/root --runroot $directory/run --storage-driver vfs"
 deploy/build-image kube-gc:test "oci:$directory/image:test"
 
@@ -37,16 +37,16 @@ while read -r layer; do
   tar --extract --gzip --file "$(blob "$layer")" --directory "$directory/rootfs"
 done < <(jq -r '.layers[].digest' "$manifest")
 files=$(cd "$directory/rootfs" && find . ! -type d)
-[[ $files == ./kube-gc ]] || fail "it holds $files, and should hold kube-gc alone"
+[[ $files == ./kube-gc ]] || fail "the image contains $files, and should contain only ./kube-gc"
 
 if "$directory/rootfs/kube-gc" demo --help >/dev/null 2>&1; then
-  fail 'the binary has the demo, and with it an API server'
+  fail 'the binary contains the demo, and with it an API server'
 fi
-printf 'image: %s, %s bytes, and nothing else\n' "$("$directory/rootfs/kube-gc" --version)" \
+printf 'image: contains only %s, %s bytes\n' "$("$directory/rootfs/kube-gc" --version)" \
   "$(stat --format %s "$directory/rootfs/kube-gc")"
-# The plain overlay, the probes, and of the policies what takes less than a thousand objects.
-# The rest of them, and restarts, would take minutes: `make test` plays all with the same
-# Deployment, and a binary that is not static.
+# The role of the plain overlay, the probes, and the policy scenarios without thousands of objects
+# and restarts, which would take minutes. `make test` runs all scenarios with the same Deployment
+# and a binary that is not static.
 tests=(
   deployed::deployment::rights::the_plain deployed::deployment::manifests::the_probes
   deployed::conformance::policies --skip thousand --skip in_the_middle

@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# Installs what a machine with nothing but Rust lacks for building and testing,
-# and says so. When nothing is missing, it does and says nothing.
+# Installs the tools that building and testing need in addition to Rust, and says
+# which. If none is missing, it does nothing and prints nothing.
 #
 #   cc         links, and compiles the C of ring (TLS) and jemalloc
 #   make       builds jemalloc
-#   curl       asks the test control plane whether it is ready
-#   openssl    makes the test control plane's keys
+#   curl       checks whether the test control plane is ready
+#   openssl    generates the keys of the test control plane
 #
-# With the argument `image` also what it takes to build the image:
+# With the argument `image`, also the tools that build the image:
 #
 #   musl-gcc   links the static binary
-#   buildah    makes the image
-#   jq         reads it
+#   buildah    builds the image
+#   jq         inspects it
 #
-# What building the control plane itself needs, tests/control-plane/ensure.sh
-# installs, and only when it has to be built.
+# tests/control-plane/ensure.sh installs what the build of the control plane needs,
+# and only if it has to be built.
 set -euo pipefail
 
 missing=()
 look_for() {
   while read -r tool packages; do
-    # Words, not one name: hence no quotes.
+    # Unquoted, because it may be several packages.
     # shellcheck disable=SC2206
     type -P "$tool" >/dev/null || missing+=($packages)
   done
@@ -41,7 +41,7 @@ jq jq
 TOOLS
   ;;
 *)
-  printf 'prerequisites: %s is not known\n' "$1" >&2
+  printf 'prerequisites: unknown argument %s\n' "$1" >&2
   exit 2
   ;;
 esac
@@ -50,13 +50,13 @@ esac
 say() { printf 'prerequisites: %s\n' "$*" >&2; }
 
 if ! type -P apt-get >/dev/null; then
-  say "please install what Debian calls ${missing[*]}"
+  say "install the equivalents of these Debian packages: ${missing[*]}"
   exit 1
 fi
 as_root=()
 if ((EUID != 0)); then
   if ! type -P sudo >/dev/null; then
-    say "not root, and there is no sudo; please run as root: apt-get install ${missing[*]}"
+    say "run as root, because sudo is not installed: apt-get install ${missing[*]}"
     exit 1
   fi
   as_root=(sudo)
@@ -69,7 +69,7 @@ install() {
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 say "installing ${missing[*]}"
-# Package lists may be absent or old; so one update and one more attempt.
+# Package lists may be missing or old, so update them once and try again.
 if ! install && ! { "${as_root[@]}" apt-get update </dev/null >"$log" 2>&1 && install; }; then
   tail -n 20 "$log" >&2
   say "cannot install ${missing[*]}"
