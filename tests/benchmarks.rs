@@ -29,14 +29,14 @@ use figure::{Contestant, Figure, Samples, Target};
 use statistics::{Spread, bucket_of_percentile, percentile};
 
 #[test]
-fn the_median_is_the_middle_or_the_mean_of_the_two_there() {
+fn the_median_is_the_middle_value_or_the_mean_of_the_two_middle_values() {
     assert_eq!(Spread::of(&[3.0, 1.0, 2.0]), Some(Spread { min: 1.0, median: 2.0, max: 3.0 }));
     assert_eq!(Spread::of(&[4.0, 1.0, 2.0, 8.0]), Some(Spread { min: 1.0, median: 3.0, max: 8.0 }));
     assert_eq!(Spread::of(&[]), None);
 }
 
 #[test]
-fn percentiles_are_numbers_that_were_measured() {
+fn percentiles_are_measured_values() {
     let hundred: Vec<_> = (1..=100).rev().map(f64::from).collect();
     assert_eq!(percentile(&hundred, 50), Some(50.0));
     assert_eq!(percentile(&hundred, 99), Some(99.0));
@@ -45,7 +45,7 @@ fn percentiles_are_numbers_that_were_measured() {
 }
 
 #[test]
-fn a_percentile_of_a_histogram_is_the_bound_of_its_bucket() {
+fn a_percentile_of_a_histogram_is_the_upper_bound_of_its_bucket() {
     let buckets = [(0.001, 50.0), (0.005, 99.0), (f64::INFINITY, 100.0)];
     assert_eq!(bucket_of_percentile(&buckets, 50.0), Some(0.001));
     assert_eq!(bucket_of_percentile(&buckets, 51.0), Some(0.005));
@@ -66,7 +66,7 @@ fn samples(rounds: &[(f64, f64, f64)]) -> Samples {
 }
 
 #[test]
-fn ratios_are_of_numbers_of_the_same_round() {
+fn ratios_compare_values_of_the_same_round() {
     let mut samples = samples(&[(1000.0, 500.0, 900.0), (500.0, 250.0, 500.0)]);
     // A round that is not complete has none.
     samples.add(2, Contestant::KubeGc, 700.0);
@@ -76,7 +76,7 @@ fn ratios_are_of_numbers_of_the_same_round() {
 }
 
 #[test]
-fn the_number_of_a_round_is_the_median_of_its_turns() {
+fn the_value_of_a_round_is_the_median_of_its_turns() {
     let mut samples = Samples::default();
     for (peer, kube_gc) in [(50.0, 90.0), (40.0, 100.0), (60.0, 20.0)] {
         samples.add(0, Contestant::Peer, peer);
@@ -89,7 +89,7 @@ fn the_number_of_a_round_is_the_median_of_its_turns() {
 }
 
 #[test]
-fn the_limit_is_reached_in_the_median_and_the_peer_is_beaten_every_time() {
+fn a_limit_holds_for_the_median_and_a_comparison_for_every_round() {
     let samples = samples(&[(100.0, 50.0, 90.0), (100.0, 50.0, 96.0), (100.0, 60.0, 97.0)]);
     assert_eq!(samples.meets(Target::OfLimit(0.95)), Some(true));
     assert_eq!(samples.meets(Target::OfLimit(0.97)), Some(false));
@@ -131,7 +131,7 @@ fn circumstances() -> report::Circumstances {
 }
 
 #[test]
-fn the_table_has_a_line_for_each_figure_with_all_its_numbers() {
+fn the_table_has_a_line_for_each_figure_with_all_its_values() {
     let result = result(samples(&[(1000.0, 500.0, 900.0), (500.0, 250.0, 500.0)]));
     let page = report::markdown::page(&circumstances(), &[result]);
     assert!(page.contains("as somebody; 2 rounds of 4000 objects. Each cell"), "{page}");
@@ -153,7 +153,7 @@ fn the_table_has_a_line_for_each_figure_with_all_its_numbers() {
 }
 
 #[test]
-fn what_was_not_measured_is_neither_met_nor_missed() {
+fn a_target_without_a_measurement_is_neither_met_nor_missed() {
     let mut samples = Samples::default();
     samples.add(0, Contestant::Limit, 100.0);
     samples.add(0, Contestant::KubeGc, 95.0);
@@ -164,7 +164,7 @@ fn what_was_not_measured_is_neither_met_nor_missed() {
 }
 
 #[test]
-fn the_json_has_every_number() {
+fn the_json_has_every_value() {
     let result = result(samples(&[(1000.0, 500.0, 900.0), (500.0, 250.0, 500.0)]));
     let document = report::json::document(&circumstances(), &[result]);
     assert_eq!(document["circumstances"]["rounds"], 2);
@@ -176,7 +176,7 @@ fn the_json_has_every_number() {
 }
 
 #[test]
-fn the_end_is_looked_for_the_more_often_the_nearer_it_is() {
+fn polling_becomes_more_frequent_near_the_end() {
     use pace::next_look;
     let second = Duration::from_secs(1);
     assert_eq!(next_look(second, 4000, 4000), Duration::from_millis(20), "nothing is known yet");
@@ -188,7 +188,7 @@ fn the_end_is_looked_for_the_more_often_the_nearer_it_is() {
 }
 
 #[test]
-fn processor_time_is_found_behind_any_name() {
+fn cpu_time_is_read_after_a_process_name_with_any_characters() {
     let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 100 0 0 0 123 45 7 8 20 0 3 0 100 1000 10";
     assert_eq!(proc::cpu_of(stat), Some(Duration::from_millis(1680)));
     let milliseconds = [1230, 450, 70, 80].map(Duration::from_millis);
@@ -197,14 +197,14 @@ fn processor_time_is_found_behind_any_name() {
 }
 
 #[test]
-fn idle_processors_and_those_that_wait_for_a_disk_are_not_busy() {
+fn idle_and_iowait_time_is_not_busy_time() {
     let stat = "cpu  100 1 20 5000 300 2 3 4 50 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
     assert_eq!(proc::busy_of(stat), Some(Duration::from_millis(1300)));
     assert_eq!(proc::busy_of("cpu  100 1 20\n"), None);
 }
 
 #[test]
-fn a_machine_that_others_use_is_no_place_to_judge_on() {
+fn targets_are_not_judged_on_a_busy_machine() {
     let page = |others| {
         let circumstances = report::Circumstances { others, ..circumstances() };
         report::markdown::page(&circumstances, &[])
@@ -221,7 +221,7 @@ fn memory_is_read_in_mib() {
 }
 
 #[test]
-fn our_own_process_can_be_measured() -> anyhow::Result<()> {
+fn the_benchmark_can_measure_its_own_process() -> anyhow::Result<()> {
     let pid = std::process::id();
     proc::cpu(pid)?;
     let memory = proc::memory(pid)?;
@@ -242,7 +242,7 @@ async fn at_rest_after(readings: &[u64]) -> anyhow::Result<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_rest_is_who_takes_little_three_times_in_a_row() -> anyhow::Result<()> {
+async fn a_process_is_at_rest_after_three_idle_samples_in_a_row() -> anyhow::Result<()> {
     assert_eq!(at_rest_after(&[50]).await?, 4, "one look, and three intervals");
     assert_eq!(at_rest_after(&[0, 10, 20, 30]).await?, 4);
     assert_eq!(at_rest_after(&[0, 10, 20, 31, 31]).await?, 7, "anew after the third");
@@ -250,7 +250,7 @@ async fn at_rest_is_who_takes_little_three_times_in_a_row() -> anyhow::Result<()
 }
 
 #[test]
-fn requests_about_config_maps_are_counted_refused_ones_too_and_without_watches() {
+fn all_requests_for_configmaps_except_watches_are_counted() {
     let page = r#"# TYPE apiserver_request_total counter
 apiserver_request_total{code="200",component="apiserver",resource="configmaps",scope="resource",verb="DELETE",version="v1"} 4000
 apiserver_request_total{code="409",component="apiserver",resource="configmaps",scope="resource",verb="DELETE",version="v1"} 2
@@ -268,13 +268,13 @@ apiserver_request_terminations_total{code="504",component="apiserver",resource="
 }
 
 #[test]
-fn a_histogram_is_read_with_its_last_bucket() {
+fn a_histogram_is_read_including_its_last_bucket() {
     let page = "lag_bucket{le=\"0.001\"} 5\nlag_bucket{le=\"+Inf\"} 6\nlag_sum 0.01\nlag_count 6\n";
     assert_eq!(pages::buckets(page, "lag"), [(0.001, 5.0), (f64::INFINITY, 6.0)]);
 }
 
 #[test]
-fn the_program_is_where_cargo_says() {
+fn the_program_is_found_where_cargo_built_it() {
     let messages = r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"kube_gc"},"executable":null}
 not JSON
 {"reason":"compiler-artifact","target":{"kind":["bin"],"name":"kube-gc"},"executable":"/target/release/kube-gc"}
@@ -284,7 +284,7 @@ not JSON
 }
 
 #[test]
-fn only_a_collector_that_knows_all_objects_is_synced() {
+fn a_collector_counts_as_synced_only_when_it_knows_all_objects() {
     assert!(peer::is_synced(
         "I0102 garbagecollector.go:151] Garbage collector: all resource monitors have synced. Proceeding"
     ));

@@ -14,7 +14,7 @@ use kube::api::{ApiResource, ListParams};
 use kube_gc_testkit::{Cluster, ControlPlane, Policy, Scope, Server};
 use serde_json::json;
 
-/// Set for the process that [`a_plane_goes_with_a_killed_process`] kills.
+/// Set for the process that [`a_control_plane_ends_with_a_killed_process`] kills.
 const HOLDER: &str = "KUBE_GC_TEST_HOLDER";
 
 /// Debian's tools and `make`, as far as building a control plane asks for them: each makes
@@ -53,7 +53,7 @@ fn assert_gone(pids: &[u32]) -> Result<()> {
 /// Kubernetes' makefiles obey many variables, and cargo sets one of them, `OUT_DIR`, for
 /// tests and benchmarks, which have the control plane built if nobody did before.
 #[test]
-fn whoever_has_a_control_plane_built_has_no_say_in_how() -> Result<()> {
+fn the_environment_does_not_change_how_a_control_plane_is_built() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let tools = dir.path().join("tools");
     std::fs::create_dir(&tools)?;
@@ -87,7 +87,7 @@ fn whoever_has_a_control_plane_built_has_no_say_in_how() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_plane_answers_and_goes_with_its_value() -> Result<()> {
+async fn a_control_plane_answers_and_ends_when_its_value_is_dropped() -> Result<()> {
     let plane = ControlPlane::start()?;
     let info = plane.info().clone();
     let pids = [info.apiserver_pid.context("no pid")?, info.etcd_pid.context("no pid")?];
@@ -106,7 +106,7 @@ async fn a_plane_answers_and_goes_with_its_value() -> Result<()> {
 
 /// Runs itself again in another process, which holds a plane until it is killed.
 #[test]
-fn a_plane_goes_with_a_killed_process() -> Result<()> {
+fn a_control_plane_ends_with_a_killed_process() -> Result<()> {
     if std::env::var_os(HOLDER).is_some() {
         let plane = ControlPlane::start()?;
         let info = plane.info();
@@ -116,7 +116,7 @@ fn a_plane_goes_with_a_killed_process() -> Result<()> {
         }
     }
     let mut holder = Command::new(std::env::current_exe()?)
-        .args(["--exact", "a_plane_goes_with_a_killed_process", "--nocapture"])
+        .args(["--exact", "a_control_plane_ends_with_a_killed_process", "--nocapture"])
         .env(HOLDER, "1")
         .stdout(Stdio::piped())
         .spawn()?;
@@ -131,7 +131,7 @@ fn a_plane_goes_with_a_killed_process() -> Result<()> {
 }
 
 #[tokio::test]
-async fn servers_come_back_with_address_and_data() -> Result<()> {
+async fn restarted_servers_keep_their_address_and_data() -> Result<()> {
     let plane = ControlPlane::start()?;
     let cluster = Cluster::new(plane.client().await?);
     let kept = cluster.namespace().await?.configmap("kept").create().await?;
@@ -145,7 +145,7 @@ async fn servers_come_back_with_address_and_data() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_directory_is_continued() -> Result<()> {
+async fn a_control_plane_continues_with_the_data_of_a_directory() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let plane = ControlPlane::start_with(Some(dir.path()), &[])?;
     let first = plane.info().clone();
@@ -161,7 +161,7 @@ async fn a_directory_is_continued() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_client_writes_what_a_scenario_says() -> Result<()> {
+async fn the_client_writes_what_a_scenario_describes() -> Result<()> {
     let plane = ControlPlane::shared()?;
     let _turn = plane.exclusive().await;
     let cluster = Cluster::new(plane.client().await?);
@@ -213,7 +213,7 @@ async fn the_client_writes_what_a_scenario_says() -> Result<()> {
 }
 
 #[tokio::test]
-async fn custom_resources_come_and_go() -> Result<()> {
+async fn custom_resources_can_be_created_and_deleted() -> Result<()> {
     let plane = ControlPlane::shared()?;
     let _turn = plane.exclusive().await;
     let cluster = Cluster::new(plane.client().await?);

@@ -300,7 +300,7 @@ async fn it_ends_cleanly_when_asked_to() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_in_the_way_is_named() -> Result<()> {
+async fn an_address_or_file_in_use_is_named() -> Result<()> {
     let taken = TcpListener::bind("127.0.0.1:0").await?;
     let address = taken.local_addr()?.to_string();
     for (flag, names) in [("--api-listen", "--api-listen"), ("--listen", "--listen")] {

@@ -88,7 +88,7 @@ fn the_configuration_in_the_manifests_is_valid_and_the_only_one() -> Result<()> 
 
 #[cfg(unix)]
 #[test]
-fn scripts_can_be_run_and_stop_at_the_first_error() -> Result<()> {
+fn scripts_are_executable_and_stop_at_the_first_error() -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
 
     let mut scripts = files(&root().join("tests"), ".sh")?;
@@ -106,7 +106,7 @@ fn scripts_can_be_run_and_stop_at_the_first_error() -> Result<()> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn no_image_is_made_of_a_binary_that_needs_a_c_library() -> Result<()> {
+fn no_image_is_built_from_a_dynamically_linked_binary() -> Result<()> {
     // This test is such a binary.
     let answer = std::process::Command::new(root().join("deploy/build-image"))
         .arg("kube-gc:test")
@@ -120,7 +120,7 @@ fn no_image_is_made_of_a_binary_that_needs_a_c_library() -> Result<()> {
 /// Fails if a scenario is played on one of the two servers only, without a word of
 /// why.
 #[test]
-fn what_is_tested_on_the_real_server_is_tested_on_the_embedded_one() -> Result<()> {
+fn scenarios_of_the_real_server_also_run_on_the_embedded_one() -> Result<()> {
     let scenarios = read("tests/scenarios.rs")?;
     let lists = |environments: &[&str]| -> BTreeSet<&str> {
         let lanes = scenarios.lines().filter_map(|line| line.trim().strip_prefix("Lane::new("));

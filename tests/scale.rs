@@ -49,7 +49,7 @@ fn shown(cluster: &Cluster, number: Number) -> Result<Value> {
 }
 
 #[test]
-fn objects_are_metadata_whose_references_lead_to_other_objects() -> Result<()> {
+fn generated_objects_are_metadata_with_references_to_other_objects() -> Result<()> {
     let (mut edges, mut uids, mut names) = (0, BTreeSet::new(), BTreeSet::new());
     for number in all(&CLUSTER) {
         let value = shown(&CLUSTER, number)?;
@@ -104,7 +104,7 @@ mod uid {
 }
 
 #[test]
-fn lists_show_every_object_once_and_go_on_where_they_ended() {
+fn pages_of_a_list_show_every_object_once() {
     let end = Number(CLUSTER.end().0 + LATER);
     let mut listed = BTreeSet::new();
     for resource in CLUSTER.types() {
@@ -121,7 +121,7 @@ fn lists_show_every_object_once_and_go_on_where_they_ended() {
 }
 
 #[test]
-fn a_namespace_goes_with_all_that_is_in_it() -> Result<()> {
+fn a_deleted_namespace_loses_all_its_objects() -> Result<()> {
     let mut content: Vec<Number> = CLUSTER.of_merged().collect();
     let namespace = shown(&CLUSTER, content.pop().context("nothing")?)?;
     let mut of: BTreeMap<String, usize> = BTreeMap::new();
@@ -135,7 +135,7 @@ fn a_namespace_goes_with_all_that_is_in_it() -> Result<()> {
 }
 
 #[test]
-fn every_pod_is_a_victim_once() {
+fn every_pod_is_deleted_exactly_once() {
     let (cluster, turns) = (Cluster::of(5 * BLOCK), 5 * 64);
     let victims: BTreeSet<Number> = (0..turns).map(|turn| cluster.victim(turn)).collect();
     assert_eq!(victims.len() as u64, turns);
@@ -152,7 +152,7 @@ async fn start(cluster: Cluster, encoding: WatchEncoding) -> Result<Subject> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_holds_what_is_shown_and_follows_what_happens() -> Result<()> {
+async fn a_collector_holds_all_listed_objects_and_follows_events() -> Result<()> {
     for encoding in [WatchEncoding::Protobuf, WatchEncoding::Json] {
         holds_and_follows(encoding).await.with_context(|| format!("{encoding:?}"))?;
     }
@@ -177,7 +177,7 @@ async fn holds_and_follows(encoding: WatchEncoding) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_lets_go_of_a_namespace() -> Result<()> {
+async fn a_collector_frees_the_objects_of_a_deleted_namespace() -> Result<()> {
     let cluster = Cluster { blocks: 20, merged: 10, ..Cluster::default() };
     let subject = start(cluster, WatchEncoding::default()).await?;
     scenarios::size(&subject).await?;
@@ -191,7 +191,7 @@ async fn a_collector_lets_go_of_a_namespace() -> Result<()> {
 const NOTHING: Type = Type(0);
 
 #[tokio::test]
-async fn what_is_asked_for_in_vain_is_told() -> Result<()> {
+async fn the_feeder_reports_requests_that_it_does_not_serve() -> Result<()> {
     let feeder = feeder::Feeder::start(Cluster::of(BLOCK), WatchEncoding::default()).await?;
     feeder.understood_all()?;
     let kubeconfig = feeder.kubeconfig();

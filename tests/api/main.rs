@@ -132,7 +132,7 @@ async fn next(watch: &mut ListWatch) -> Step {
 const POLICY: PropagationPolicy = PropagationPolicy::Background;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_api_room_agrees_with_a_real_server() {
+async fn the_api_module_works_with_a_real_server() {
     let bench = Bench::new().await;
     let version = bench.api.probe().await.unwrap();
     assert!(version.git_version.starts_with('v'), "{version:?}");

@@ -9,8 +9,8 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Collector, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    what_nobody_does_is_told_and_counted_once,
-    what_the_other_collector_hangs_on_is_a_disagreement,
+    an_action_that_nobody_takes_is_reported_and_counted_once,
+    an_object_on_which_the_other_collector_hangs_is_a_disagreement,
 }
 
 /// A dry run with a short grace period.
@@ -65,7 +65,7 @@ async fn disputes(collector: &Collector, expected: &[(&Obj, &str)]) -> Result<()
 }
 
 /// Without another collector, everything that has to be done is a disagreement.
-async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
+async fn an_action_that_nobody_takes_is_reported_and_counted_once() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
@@ -138,7 +138,7 @@ async fn what_nobody_does_is_told_and_counted_once() -> Result<()> {
 
 /// Cases that Kubernetes' own collector never finishes: objects that are deleted in the foreground
 /// and wait for each other, or for themselves.
-async fn what_the_other_collector_hangs_on_is_a_disagreement() -> Result<()> {
+async fn an_object_on_which_the_other_collector_hangs_is_a_disagreement() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;

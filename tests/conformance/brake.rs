@@ -13,8 +13,8 @@ use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
-    of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed,
-    no_more_than_its_share_of_a_type_goes_and_a_restart_resumes,
+    the_brake_limits_deletions_of_dependents_of_a_removed_type,
+    the_brake_limits_the_share_of_a_type_and_a_restart_resumes,
 }
 
 /// The number of objects of the removed type, and of the dependents of each.
@@ -140,7 +140,7 @@ async fn leads(collector: &Collector) -> Result<()> {
 
 /// A CRD is deleted whose objects own many. As many of these are deleted as the limit allows, and
 /// the rest waits for a person. Nothing is lost, and all other work continues.
-async fn of_what_the_objects_of_a_removed_type_own_no_more_goes_than_is_allowed() -> Result<()> {
+async fn the_brake_limits_deletions_of_dependents_of_a_removed_type() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let (ns, aside) = (cluster.namespace().await?, cluster.namespace().await?);
@@ -247,7 +247,7 @@ async fn goes_on(cluster: &Cluster, collector: &Collector, ns: &Ns) -> Result<()
 }
 
 /// The share of a type's objects.
-async fn no_more_than_its_share_of_a_type_goes_and_a_restart_resumes() -> Result<()> {
+async fn the_brake_limits_the_share_of_a_type_and_a_restart_resumes() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;

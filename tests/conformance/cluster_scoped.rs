@@ -11,8 +11,8 @@ kube_gc_testkit::scenarios! {
     a_namespace_owns_objects_in_other_namespaces,
     a_node_owns_objects_in_namespaces,
     a_custom_resource_of_the_cluster_owns_objects_in_namespaces,
-    a_namespace_does_not_own_what_is_in_it,
-    an_owner_that_no_longer_waits_is_a_reason_to_look_again,
+    a_namespace_does_not_own_its_objects,
+    dependents_are_evaluated_again_when_an_owner_no_longer_waits,
 }
 
 /// The number of namespaces with dependents.
@@ -198,7 +198,7 @@ async fn a_custom_resource_of_the_cluster_owns_objects_in_namespaces() -> Result
 
 /// A namespace does not own the objects in it (rule 1.3). Another controller empties a
 /// namespace that is deleted.
-async fn a_namespace_does_not_own_what_is_in_it() -> Result<()> {
+async fn a_namespace_does_not_own_its_objects() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let collector = stage.collector().await?;
@@ -217,7 +217,7 @@ async fn a_namespace_does_not_own_what_is_in_it() -> Result<()> {
 /// another client's finalizer keeps that owner, which makes it solid again (rule 3.16). Fails if
 /// only the dependents that wait with the owner are queued: the reference to the absent owner would
 /// stay.
-async fn an_owner_that_no_longer_waits_is_a_reason_to_look_again() -> Result<()> {
+async fn dependents_are_evaluated_again_when_an_owner_no_longer_waits() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let collector = stage.collector().await?;

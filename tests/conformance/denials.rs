@@ -16,12 +16,12 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Verdict, Webhook};
 
 kube_gc_testkit::scenarios! {
-    what_a_webhook_denies_is_done_once_it_is_allowed,
-    what_a_webhook_denies_without_a_code_is_done_once_it_is_allowed,
-    what_a_role_does_not_allow_is_done_once_it_does,
-    a_webhooks_denial_has_the_same_words_for_every_write,
-    what_no_role_allows_is_forbidden_in_the_same_words_for_every_request,
-    a_dependent_that_no_watch_has_shown_lives,
+    a_write_denied_by_a_webhook_is_repeated_until_it_is_allowed,
+    a_write_denied_by_a_webhook_without_a_code_is_repeated_until_it_is_allowed,
+    a_write_that_the_role_forbids_is_repeated_until_it_is_allowed,
+    a_denial_by_a_webhook_has_the_same_wording_for_every_write,
+    a_forbidden_request_has_the_same_wording_for_every_verb,
+    a_dependent_that_no_watch_has_shown_is_kept,
 }
 
 /// Failures are retried soon.
@@ -166,14 +166,14 @@ async fn a_webhook_denies(verdict: &Verdict, message: &str) -> Result<()> {
 }
 
 /// A validating webhook denies writes with the code that most webhooks use (rule 9.5).
-async fn what_a_webhook_denies_is_done_once_it_is_allowed() -> Result<()> {
+async fn a_write_denied_by_a_webhook_is_repeated_until_it_is_allowed() -> Result<()> {
     const MESSAGE: &str = "not before the audit";
     a_webhook_denies(&Verdict::No(MESSAGE, Some(403)), MESSAGE).await
 }
 
 /// A validating webhook denies writes without a code, and the API server answers 400
 /// (rule 9.5).
-async fn what_a_webhook_denies_without_a_code_is_done_once_it_is_allowed() -> Result<()> {
+async fn a_write_denied_by_a_webhook_without_a_code_is_repeated_until_it_is_allowed() -> Result<()> {
     const MESSAGE: &str = "not on a friday";
     a_webhook_denies(&Verdict::No(MESSAGE, None), MESSAGE).await
 }
@@ -199,7 +199,7 @@ async fn known(user: &User, path: &str) -> Result<Cluster> {
 }
 
 /// RBAC denies writes (rule 9.5).
-async fn what_a_role_does_not_allow_is_done_once_it_does() -> Result<()> {
+async fn a_write_that_the_role_forbids_is_repeated_until_it_is_allowed() -> Result<()> {
     const MESSAGE: &str = "is forbidden: User";
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -242,7 +242,7 @@ async fn refusal(cluster: &Cluster, (method, path): (&str, &str), body: Option<V
 }
 
 /// The collector passes on the words of the webhook, for every kind of write (rule 9.5).
-async fn a_webhooks_denial_has_the_same_words_for_every_write() -> Result<()> {
+async fn a_denial_by_a_webhook_has_the_same_wording_for_every_write() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
@@ -286,7 +286,7 @@ async fn a_webhooks_denial_has_the_same_words_for_every_write() -> Result<()> {
 }
 
 /// The collector passes on the words of the authorizer (rule 9.5).
-async fn what_no_role_allows_is_forbidden_in_the_same_words_for_every_request() -> Result<()> {
+async fn a_forbidden_request_has_the_same_wording_for_every_verb() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
@@ -334,7 +334,7 @@ async fn what_no_role_allows_is_forbidden_in_the_same_words_for_every_request() 
 /// A dependent lives if it was created before its owner was orphaned, even though its
 /// watch is certain to be late: the collector may list Secrets, but not watch them
 /// (rule 5.5).
-async fn a_dependent_that_no_watch_has_shown_lives() -> Result<()> {
+async fn a_dependent_that_no_watch_has_shown_is_kept() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;

@@ -15,11 +15,11 @@ use kube_gc_testkit::controller_manager::{Weakness, fails_at};
 use kube_gc_testkit::{Cluster, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
-    background_deletion_takes_what_nobody_else_owns,
-    background_deletion_takes_a_thousand_dependents,
-    a_ring_of_blocking_objects_goes_without_hanging,
+    background_deletion_deletes_dependents_without_other_owners,
+    background_deletion_deletes_a_thousand_dependents,
+    a_ring_of_blocking_objects_is_deleted,
     an_object_that_owns_itself_can_be_deleted_under_each_policy,
-    an_orphan_finalizer_in_a_chain_saves_what_comes_below,
+    an_orphan_finalizer_in_a_chain_keeps_the_objects_below,
 }
 
 /// A root with a chain of five levels, a diamond, a dependent with a second owner, and unrelated
@@ -98,12 +98,12 @@ impl Scene for Family {
 /// Dependents that have no other owner are deleted, along a chain and through a diamond.
 /// A dependent with a second living owner keeps only that reference. An object without
 /// owners is untouched (rule 1.6).
-async fn background_deletion_takes_what_nobody_else_owns() -> Result<()> {
+async fn background_deletion_deletes_dependents_without_other_owners() -> Result<()> {
     play::<Family>().await
 }
 
 /// A fan-out of 1,000, of which some are listed and some are watched (rule 1.6).
-async fn background_deletion_takes_a_thousand_dependents() -> Result<()> {
+async fn background_deletion_deletes_a_thousand_dependents() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let dependents = many(1000);
@@ -204,7 +204,7 @@ impl Scene for Rings {
 
 /// A cycle of three blocking objects stays until one of them, or all of them, are
 /// deleted. Then all are deleted and nothing hangs (rules 4.5 and 10.4).
-async fn a_ring_of_blocking_objects_goes_without_hanging() -> Result<()> {
+async fn a_ring_of_blocking_objects_is_deleted() -> Result<()> {
     Box::pin(play::<Rings>()).await
 }
 
@@ -302,6 +302,6 @@ impl Scene for MixedChain {
 /// A is deleted in the background and B carries the finalizer `orphan`, so C lives,
 /// without references (rules 1.8 and 4.20). The same holds while another finalizer holds
 /// B.
-async fn an_orphan_finalizer_in_a_chain_saves_what_comes_below() -> Result<()> {
+async fn an_orphan_finalizer_in_a_chain_keeps_the_objects_below() -> Result<()> {
     play::<MixedChain>().await
 }

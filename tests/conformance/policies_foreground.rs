@@ -9,12 +9,12 @@ use crate::conformance::stage::{
 use kube_gc_testkit::{Cluster, Ns, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
-    a_blocking_dependent_holds_its_owner_until_it_goes_or_lets_go,
+    a_blocking_dependent_keeps_its_owner_until_it_is_gone_or_no_longer_blocks,
     a_dependent_that_does_not_block_is_not_waited_for,
-    a_dependent_with_a_solid_owner_leaves_the_waiting_one,
-    foreground_deletion_goes_down_a_chain_and_comes_back_up,
+    a_dependent_with_a_solid_owner_loses_the_reference_to_the_waiting_one,
+    foreground_deletion_goes_down_a_chain_and_completes_from_the_bottom,
     an_object_can_be_deleted_in_foreground_twice,
-    the_owner_of_a_thousand_blocking_dependents_goes_last,
+    the_owner_of_a_thousand_blocking_dependents_is_deleted_last,
 }
 
 /// Sends a foreground deletion and returns the finalizers in its answer, which the API server set
@@ -105,7 +105,7 @@ impl Scene for WaysOut {
 /// The owner stays, with a `deletionTimestamp`, as long as a blocking dependent with
 /// somebody else's finalizer holds it. It is released when the dependent is removed,
 /// drops the reference, or stops blocking (rules 1.7 and 10.4).
-async fn a_blocking_dependent_holds_its_owner_until_it_goes_or_lets_go() -> Result<()> {
+async fn a_blocking_dependent_keeps_its_owner_until_it_is_gone_or_no_longer_blocks() -> Result<()> {
     play::<WaysOut>().await
 }
 
@@ -221,7 +221,7 @@ impl Scene for SolidOwner {
 /// A dependent that also has a solid owner loses the waiting reference, lives, and does
 /// not block (rule 4.15). The same holds while another dependent blocks the waiting
 /// owner.
-async fn a_dependent_with_a_solid_owner_leaves_the_waiting_one() -> Result<()> {
+async fn a_dependent_with_a_solid_owner_loses_the_reference_to_the_waiting_one() -> Result<()> {
     play::<SolidOwner>().await
 }
 
@@ -273,7 +273,7 @@ impl Scene for Chain {
 
 /// Each level of a chain is deleted in the foreground, and the leaves are removed first
 /// (rules 1.7 and 4.18).
-async fn foreground_deletion_goes_down_a_chain_and_comes_back_up() -> Result<()> {
+async fn foreground_deletion_goes_down_a_chain_and_completes_from_the_bottom() -> Result<()> {
     play::<Chain>().await
 }
 
@@ -339,7 +339,7 @@ async fn an_object_can_be_deleted_in_foreground_twice() -> Result<()> {
 }
 
 /// The owner is removed after the last of a thousand blocking dependents (rule 1.7).
-async fn the_owner_of_a_thousand_blocking_dependents_goes_last() -> Result<()> {
+async fn the_owner_of_a_thousand_blocking_dependents_is_deleted_last() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let collector = stage.collector().await?;

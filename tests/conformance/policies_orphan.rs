@@ -14,13 +14,13 @@ use kube_gc_testkit::controller_manager::{Weakness, fails_at};
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
-    orphaning_releases_the_dependents_and_the_owner_goes,
+    orphaning_releases_the_dependents_and_the_owner_is_deleted,
     orphaning_releases_five_thousand_dependents,
-    a_dependent_created_right_before_the_deletion_lives,
-    a_type_that_cannot_list_does_not_hold_orphaning_up,
-    orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest,
-    a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest,
-    of_two_deletions_the_later_policy_holds,
+    a_dependent_created_right_before_an_orphan_deletion_is_kept,
+    a_type_that_cannot_be_listed_does_not_delay_orphaning,
+    orphaning_in_the_middle_of_a_foreground_cascade_keeps_the_rest,
+    a_foreground_deletion_in_the_middle_of_orphaning_deletes_the_rest,
+    the_later_policy_of_two_deletions_applies,
 }
 
 /// Owners with 10 and 100 dependents, and their other dependents.
@@ -96,7 +96,7 @@ impl Scene for Orphans {
 
 /// 10 and 100 dependents lose the reference and live. The owner is removed, or keeps
 /// nothing but its own finalizer (rules 1.8 and 5.1).
-async fn orphaning_releases_the_dependents_and_the_owner_goes() -> Result<()> {
+async fn orphaning_releases_the_dependents_and_the_owner_is_deleted() -> Result<()> {
     play::<Orphans>().await
 }
 
@@ -141,7 +141,7 @@ async fn ownerless(cluster: &Cluster, ns: &Ns) -> Result<usize> {
 
 /// Dependents that were created before the DELETE was sent live (rule 5.5). Their watches
 /// race with the owner's: many owners, many types, no pause.
-async fn a_dependent_created_right_before_the_deletion_lives() -> Result<()> {
+async fn a_dependent_created_right_before_an_orphan_deletion_is_kept() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
@@ -175,7 +175,7 @@ async fn a_dependent_created_right_before_the_deletion_lives() -> Result<()> {
 /// A type that cannot be listed does not hold up orphaning, whether it is broken from the
 /// start or breaks later (rule 5.8). Its object, which appears after its owner is gone,
 /// loses the reference and lives.
-async fn a_type_that_cannot_list_does_not_hold_orphaning_up() -> Result<()> {
+async fn a_type_that_cannot_be_listed_does_not_delay_orphaning() -> Result<()> {
     if fails_at(Weakness::UnlistableType) {
         return Ok(());
     }
@@ -232,7 +232,7 @@ async fn orphan_while_broken(
 
 /// A second DELETE requests orphaning in the middle of a foreground cascade of 5,000.
 /// From then on the dependents live (rule 1.9).
-async fn orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest() -> Result<()> {
+async fn orphaning_in_the_middle_of_a_foreground_cascade_keeps_the_rest() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let collector = stage.collector_with(slow(LASTING)).await?;
@@ -261,7 +261,7 @@ async fn orphaning_in_the_middle_of_a_foreground_cascade_saves_the_rest() -> Res
 /// A second DELETE requests foreground deletion while 5,000 dependents are being
 /// orphaned. The released ones live, and the others are deleted before the owner
 /// (rule 1.9).
-async fn a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest() -> Result<()> {
+async fn a_foreground_deletion_in_the_middle_of_orphaning_deletes_the_rest() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let collector = stage.collector_with(slow(LASTING)).await?;
@@ -293,7 +293,7 @@ async fn a_foreground_deletion_in_the_middle_of_orphaning_takes_the_rest() -> Re
 }
 
 /// Changes of the policy with a certain outcome, because no collector acts in between (rule 1.9).
-async fn of_two_deletions_the_later_policy_holds() -> Result<()> {
+async fn the_later_policy_of_two_deletions_applies() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;

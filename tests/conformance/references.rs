@@ -17,13 +17,13 @@ use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Obj, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
-    dependents_of_an_owner_that_never_existed_go,
-    an_owners_uid_under_another_name_or_kind_is_no_owner,
-    an_owner_created_anew_has_no_dependents_of_the_old_one,
-    an_owner_in_another_namespace_is_none_and_stays_as_it_is,
-    dependents_that_are_seen_before_their_owner_are_told_apart,
+    dependents_of_an_owner_that_never_existed_are_deleted,
+    a_reference_with_the_uid_of_an_owner_and_another_name_or_kind_is_invalid,
+    a_recreated_owner_does_not_own_the_dependents_of_the_old_one,
+    an_owner_in_another_namespace_does_not_count_and_is_not_changed,
+    dependents_seen_before_their_owner_are_decided_correctly,
     many_unresolvable_references_delay_no_other_object,
-    an_object_of_the_cluster_with_an_owner_in_a_namespace_is_kept,
+    a_cluster_scoped_object_with_an_owner_in_a_namespace_is_kept,
     an_absent_owner_beside_an_unknown_one_changes_nothing,
 }
 
@@ -40,7 +40,7 @@ fn of_kind(owner: &Obj, kind: &str) -> Value {
 
 /// An owner that never existed owns nothing. A dependent that has another owner lives on
 /// with that one (rule 1.1).
-async fn dependents_of_an_owner_that_never_existed_go() -> Result<()> {
+async fn dependents_of_an_owner_that_never_existed_are_deleted() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
         let ns = scene.cluster().namespace().await?;
         let widgets = scene.cluster().crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
@@ -72,7 +72,7 @@ async fn dependents_of_an_owner_that_never_existed_go() -> Result<()> {
 
 /// A reference with the right uid but a wrong name, or another kind, names nobody
 /// (rule 1.1).
-async fn an_owners_uid_under_another_name_or_kind_is_no_owner() -> Result<()> {
+async fn a_reference_with_the_uid_of_an_owner_and_another_name_or_kind_is_invalid() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
         let ns = scene.cluster().namespace().await?;
         let owner = ns.configmap("owner").create().await?;
@@ -97,7 +97,7 @@ async fn an_owners_uid_under_another_name_or_kind_is_no_owner() -> Result<()> {
 
 /// An owner that was re-created under its old name does not own the dependents of the old
 /// one (rule 1.1).
-async fn an_owner_created_anew_has_no_dependents_of_the_old_one() -> Result<()> {
+async fn a_recreated_owner_does_not_own_the_dependents_of_the_old_one() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
         let ns = scene.cluster().namespace().await?;
         let old = ns.configmap("owner").create().await?;
@@ -123,7 +123,7 @@ async fn an_owner_created_anew_has_no_dependents_of_the_old_one() -> Result<()> 
 /// A uid of another namespace is not an owner (rule 1.2). The dependent is deleted and a
 /// warning is recorded (rule 9.1), whatever kind its reference names. The object in the
 /// other namespace and its real dependents stay as they are.
-async fn an_owner_in_another_namespace_is_none_and_stays_as_it_is() -> Result<()> {
+async fn an_owner_in_another_namespace_does_not_count_and_is_not_changed() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
         let here = scene.cluster().namespace().await?;
         let there = scene.cluster().namespace().await?;
@@ -164,7 +164,7 @@ async fn an_owner_in_another_namespace_is_none_and_stays_as_it_is() -> Result<()
 /// The dependents are observed first, because the type of the owner is served later. What
 /// the wrong dependent makes the collector assume about the owner must not cost a right
 /// one its life (rule 1.2).
-async fn dependents_that_are_seen_before_their_owner_are_told_apart() -> Result<()> {
+async fn dependents_seen_before_their_owner_are_decided_correctly() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
         let here = scene.cluster().namespace().await?;
         let there = scene.cluster().namespace().await?;
@@ -224,7 +224,7 @@ async fn many_unresolvable_references_delay_no_other_object() -> Result<()> {
 
 /// A cluster-scoped object cannot have a namespaced owner. It is kept, reported, and not
 /// retried (rule 1.4).
-async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_is_kept() -> Result<()> {
+async fn a_cluster_scoped_object_with_an_owner_in_a_namespace_is_kept() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;

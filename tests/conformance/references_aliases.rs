@@ -11,13 +11,13 @@ use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::{Obj, Policy, Turn};
 
 kube_gc_testkit::scenarios! {
-    an_object_that_is_served_twice_is_one_object,
+    an_object_served_under_two_resources_is_one_object,
 }
 
 /// An object that is served in two groups, such as an Ingress on old servers, is one
 /// object: one request deletes it, it counts as one dependent, and it is not a collision
 /// (rule 3.2).
-async fn an_object_that_is_served_twice_is_one_object() -> Result<()> {
+async fn an_object_served_under_two_resources_is_one_object() -> Result<()> {
     let stage = Stage::set_on(Turn::of_old().await?).await?;
     let cluster = &stage.cluster;
     let new = ApiResource::erase::<Ingress>(&());

@@ -15,7 +15,7 @@ use kube_gc_testkit::{Cluster, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
     churn_does_not_starve_collection(alone),
-    churn_does_not_starve_a_collector_that_is_slower(alone),
+    churn_does_not_starve_a_slower_collector(alone),
 }
 
 /// A hundred updates a second.
@@ -149,7 +149,7 @@ async fn churn_does_not_starve_collection() -> Result<()> {
 
 /// Each request of the collector takes so long that the dependent has changed several
 /// times since it was read, so a version is never the current one (rule 4.27).
-async fn churn_does_not_starve_a_collector_that_is_slower() -> Result<()> {
+async fn churn_does_not_starve_a_slower_collector() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     // Before the DELETE is bound only to the uid, a confirmation that the owner waits has expired.

@@ -12,9 +12,9 @@ use kube_gc_testkit::{Obj, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
     a_kind_in_lower_case_resolves,
-    duplicate_references_are_not_processed_for_ever,
-    of_two_references_with_one_uid_the_wrong_one_goes,
-    two_objects_with_one_uid_are_told_apart,
+    duplicate_references_are_not_processed_forever,
+    the_wrong_one_of_two_references_with_one_uid_is_removed,
+    two_objects_with_one_uid_are_distinguished,
 }
 
 /// A kind in lower case resolves (rule 1.5).
@@ -88,7 +88,7 @@ async fn with_duplicates(stage: &Stage) -> Result<Outcome> {
 
 /// References with one uid and different names are not processed again and again, even if
 /// the object changes in other ways (rule 3.9).
-async fn duplicate_references_are_not_processed_for_ever() -> Result<()> {
+async fn duplicate_references_are_not_processed_forever() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let outcome = with_duplicates(&stage).await?;
@@ -131,7 +131,7 @@ async fn duplicate_references_are_not_processed_for_ever() -> Result<()> {
 
 /// Of two references with one uid only the wrong one is removed; the right one stays as
 /// it was written (rule 6.3).
-async fn of_two_references_with_one_uid_the_wrong_one_goes() -> Result<()> {
+async fn the_wrong_one_of_two_references_with_one_uid_is_removed() -> Result<()> {
     for custom in [false, true] {
         in_both_orders(Rest::Empty, async |scene| {
             let cluster = scene.cluster();
@@ -186,7 +186,7 @@ async fn of_two_references_with_one_uid_the_wrong_one_goes() -> Result<()> {
 
 /// Two objects of different types with one uid are two objects. Each is collected, and
 /// owns dependents, by itself. The collision is reported (rule 3.1).
-async fn two_objects_with_one_uid_are_told_apart() -> Result<()> {
+async fn two_objects_with_one_uid_are_distinguished() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     for collector_first in [false, true] {

@@ -14,11 +14,11 @@ use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Cluster, Crd, Obj, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
-    dependents_of_an_unknown_kind_wait_for_it,
-    dependents_of_a_type_that_was_away_are_told_apart,
-    any_served_version_will_do_and_no_other,
-    objects_outlive_the_version_that_was_preferred,
-    objects_move_to_a_new_version,
+    dependents_of_an_unknown_kind_wait_until_it_is_served,
+    dependents_of_a_recreated_type_are_decided_correctly,
+    a_reference_may_use_any_served_version_and_no_other,
+    objects_are_collected_after_the_preferred_version_is_dropped,
+    objects_are_collected_after_their_type_moved_to_a_new_version,
 }
 
 /// Discovery runs on demand only, so a decision shows that the new type was noticed, however slow
@@ -73,7 +73,7 @@ async fn noticed(scene: &Setting<'_>, object: &Obj, version: &str) -> Result<()>
 
 /// A dependent of an unknown kind is kept and reported (rule 4.11), and collected at once
 /// when the kind is served (rule 2.3).
-async fn dependents_of_an_unknown_kind_wait_for_it() -> Result<()> {
+async fn dependents_of_an_unknown_kind_wait_until_it_is_served() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     for collector_first in [false, true] {
@@ -134,7 +134,7 @@ async fn dependents_of_an_unknown_kind_wait_for_it() -> Result<()> {
 
 /// Nothing follows from the absence of a type. When it is served again, the dependents of
 /// its objects are kept and the others are deleted within two seconds (rule 2.12).
-async fn dependents_of_a_type_that_was_away_are_told_apart() -> Result<()> {
+async fn dependents_of_a_recreated_type_are_decided_correctly() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     for collector_first in [false, true] {
@@ -186,7 +186,7 @@ async fn dependents_of_a_type_that_was_away_are_told_apart() -> Result<()> {
 
 /// A reference may name any served version. A dependent that names another version is
 /// kept and reported, even when its owner is gone (rule 1.5).
-async fn any_served_version_will_do_and_no_other() -> Result<()> {
+async fn a_reference_may_use_any_served_version_and_no_other() -> Result<()> {
     in_both_orders(Rest::Parked, async |scene| {
         let cluster = scene.cluster();
         let ns = cluster.namespace().await?;
@@ -229,7 +229,7 @@ async fn any_served_version_will_do_and_no_other() -> Result<()> {
 /// The preferred version, which was the watched one, is dropped. Objects are owned and
 /// collected through the remaining version, and a dependent that names the dropped one is
 /// kept (rule 2.13).
-async fn objects_outlive_the_version_that_was_preferred() -> Result<()> {
+async fn objects_are_collected_after_the_preferred_version_is_dropped() -> Result<()> {
     in_both_orders(Rest::Parked, async |scene| {
         let cluster = scene.cluster();
         let ns = cluster.namespace().await?;
@@ -271,7 +271,7 @@ async fn objects_outlive_the_version_that_was_preferred() -> Result<()> {
 
 /// A new version is added and the old one is dropped after the objects were stored anew.
 /// They are owned, and own, through the new version (rule 2.13).
-async fn objects_move_to_a_new_version() -> Result<()> {
+async fn objects_are_collected_after_their_type_moved_to_a_new_version() -> Result<()> {
     in_both_orders(Rest::Parked, async |scene| {
         let cluster = scene.cluster();
         let ns = cluster.namespace().await?;

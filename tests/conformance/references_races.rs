@@ -10,8 +10,8 @@ use kube_gc_testkit::cluster::{create_all, is_status, poll};
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    an_owner_added_in_time_saves_an_object,
-    an_orphan_finalizer_added_in_time_is_honoured,
+    an_owner_added_before_the_delete_saves_an_object,
+    an_orphan_finalizer_added_before_the_delete_is_honoured,
     an_owner_added_after_the_unblocking_patch_saves_an_object,
 }
 
@@ -142,7 +142,7 @@ impl Score {
 
 /// A solid owner that is added at any moment before the DELETE takes effect saves the
 /// object (rule 4.25).
-async fn an_owner_added_in_time_saves_an_object() -> Result<()> {
+async fn an_owner_added_before_the_delete_saves_an_object() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let mut score = Score::default();
@@ -184,7 +184,7 @@ async fn an_owner_added_in_time_saves_an_object() -> Result<()> {
 
 /// A finalizer `orphan` that is added before the DELETE takes effect decides the fate of
 /// the dependents (rule 4.25).
-async fn an_orphan_finalizer_added_in_time_is_honoured() -> Result<()> {
+async fn an_orphan_finalizer_added_before_the_delete_is_honoured() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let mut score = Score::default();

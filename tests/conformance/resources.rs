@@ -12,7 +12,7 @@ use kube_gc_testkit::{Cluster, Obj, Options, Policy, Scope};
 kube_gc_testkit::scenarios! {
     custom_and_built_in_types_own_each_other,
     patches_of_custom_resources_fall_back_on_415,
-    an_ignored_type_is_left_alone,
+    objects_of_an_ignored_type_are_not_changed,
 }
 
 /// The number of dependents to orphan.
@@ -198,7 +198,7 @@ impl Ignored {
 
 /// An ignored type is not listed and not watched, and its objects are not written to. A
 /// warning says that their deletions never end (rule 2.2).
-async fn an_ignored_type_is_left_alone() -> Result<()> {
+async fn objects_of_an_ignored_type_are_not_changed() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let before = Ignored::make(cluster).await?;

@@ -13,8 +13,8 @@ use kube_gc_testkit::cluster::{is_status, poll};
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    an_api_that_is_down_from_the_start_holds_up_nobody,
-    an_api_that_comes_and_is_down_disturbs_nobody,
+    an_aggregated_api_that_is_down_from_the_start_delays_no_other_type,
+    an_aggregated_api_that_is_added_while_down_delays_no_other_type,
 }
 
 const GROUP: &str = "down.example.com";
@@ -129,12 +129,12 @@ async fn play(order: Order) -> Result<()> {
 
 /// An API that is down from the start delays no other. Its group is named with the
 /// server's words (rule 2.14).
-async fn an_api_that_is_down_from_the_start_holds_up_nobody() -> Result<()> {
+async fn an_aggregated_api_that_is_down_from_the_start_delays_no_other_type() -> Result<()> {
     play(Order::ObjectsFirst).await
 }
 
 /// An API that is down is added while the collector runs. No other type is watched anew
 /// (rule 2.6).
-async fn an_api_that_comes_and_is_down_disturbs_nobody() -> Result<()> {
+async fn an_aggregated_api_that_is_added_while_down_delays_no_other_type() -> Result<()> {
     play(Order::CollectorFirst).await
 }

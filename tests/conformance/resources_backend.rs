@@ -12,8 +12,8 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Backend, Collector, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    an_api_whose_backend_fails_and_returns_is_collected_when_it_is_back,
-    an_api_whose_backend_is_down_at_the_start_is_collected_when_it_is_back,
+    objects_of_an_aggregated_api_are_collected_when_its_backend_returns,
+    objects_of_an_aggregated_api_that_was_down_at_startup_are_collected_when_its_backend_returns,
 }
 
 const GROUP: &str = "backend.example.com";
@@ -228,12 +228,13 @@ async fn play(order: Order) -> Result<()> {
 /// The backend of an API fails while the collector runs, and returns. Objects that depend
 /// on it wait until then, and nothing alive is deleted, because nobody can tell whether
 /// an owner of that type is gone (rule 2.14).
-async fn an_api_whose_backend_fails_and_returns_is_collected_when_it_is_back() -> Result<()> {
+async fn objects_of_an_aggregated_api_are_collected_when_its_backend_returns() -> Result<()> {
     play(Order::CollectorFirst).await
 }
 
 /// The collector starts while the backend of an API is down, so it has never seen the
 /// objects (rule 2.14).
-async fn an_api_whose_backend_is_down_at_the_start_is_collected_when_it_is_back() -> Result<()> {
+async fn objects_of_an_aggregated_api_that_was_down_at_startup_are_collected_when_its_backend_returns()
+-> Result<()> {
     play(Order::ObjectsFirst).await
 }

@@ -10,8 +10,8 @@ use kube_gc_testkit::cluster::{key, poll};
 use kube_gc_testkit::{Collector, Ns, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
-    a_type_whose_definition_is_broken_from_the_start_holds_up_nobody,
-    a_type_whose_definition_breaks_and_is_repaired_holds_up_nobody,
+    a_type_whose_definition_is_broken_from_the_start_delays_no_other,
+    a_type_whose_definition_breaks_and_is_repaired_delays_no_other,
 }
 
 const WIDGETS: &str = "widgets.example.com";
@@ -183,11 +183,11 @@ async fn repaired(broken_first: bool) -> Result<()> {
 
 /// The CRD names a webhook that does not exist when the collector starts. The type is
 /// collected when the CRD is repaired (rule 2.14).
-async fn a_type_whose_definition_is_broken_from_the_start_holds_up_nobody() -> Result<()> {
+async fn a_type_whose_definition_is_broken_from_the_start_delays_no_other() -> Result<()> {
     repaired(true).await
 }
 
 /// The CRD is broken, and repaired, while the collector runs (rule 2.14).
-async fn a_type_whose_definition_breaks_and_is_repaired_holds_up_nobody() -> Result<()> {
+async fn a_type_whose_definition_breaks_and_is_repaired_delays_no_other() -> Result<()> {
     repaired(false).await
 }

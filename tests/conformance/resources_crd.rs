@@ -8,8 +8,8 @@ use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Cluster, Collector, Crd, Ns, Obj, Scope};
 
 kube_gc_testkit::scenarios! {
-    dependents_of_a_removed_type_go_with_its_objects,
-    a_type_that_was_removed_unseen_leaves_its_dependents_until_it_is_back,
+    dependents_of_a_removed_type_are_deleted_with_its_objects,
+    dependents_of_a_type_removed_while_nobody_watched_are_kept_until_it_is_back,
 }
 
 /// The number of objects of a removed type.
@@ -77,7 +77,7 @@ async fn remove(widgets: &Crd, collector: &Collector) -> Result<()> {
 
 /// When a CRD is deleted, its objects and their dependents are deleted (rule 2.10). The
 /// same happens after the CRD was created again.
-async fn dependents_of_a_removed_type_go_with_its_objects() -> Result<()> {
+async fn dependents_of_a_removed_type_are_deleted_with_its_objects() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     for order in [Order::ObjectsFirst, Order::CollectorFirst] {
@@ -125,7 +125,7 @@ async fn dependents_of_a_removed_type_go_with_its_objects() -> Result<()> {
 /// A type that was removed while no collector ran proves nothing. Its dependents are kept
 /// and reported, and deleted when the type is served again without its objects
 /// (rule 2.11).
-async fn a_type_that_was_removed_unseen_leaves_its_dependents_until_it_is_back() -> Result<()> {
+async fn dependents_of_a_type_removed_while_nobody_watched_are_kept_until_it_is_back() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;

@@ -9,7 +9,7 @@ use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Cluster, Collector, Crd, Ns, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
-    nothing_is_left_of_types_that_have_gone,
+    removed_types_leave_nothing_behind,
 }
 
 const GROUP: &str = "many.example.com";
@@ -122,7 +122,7 @@ async fn come_and_go(cluster: &Cluster, ns: &Ns, collector: &Collector, round: u
 
 /// 200 types are added and removed twice. No watch, task, node or memory is left behind
 /// (rule 2.17).
-async fn nothing_is_left_of_types_that_have_gone() -> Result<()> {
+async fn removed_types_leave_nothing_behind() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;

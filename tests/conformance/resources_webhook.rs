@@ -11,9 +11,9 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Cluster, Crd, Scope, Verdict, Webhook};
 
 kube_gc_testkit::scenarios! {
-    a_type_that_cannot_be_converted_from_the_start_holds_up_nobody,
-    a_type_that_can_no_longer_be_converted_holds_up_nobody,
-    a_type_whose_webhook_is_broken_holds_up_nobody,
+    a_type_whose_conversion_fails_from_the_start_delays_no_other,
+    a_type_whose_conversion_begins_to_fail_delays_no_other,
+    a_type_whose_conversion_webhook_answers_wrongly_delays_no_other,
 }
 
 /// The error of the webhook.
@@ -73,17 +73,17 @@ async fn converted(failure: Verdict, words: &str, broken_first: bool) -> Result<
 }
 
 /// The conversion webhook of a type fails when the collector starts (rule 2.14).
-async fn a_type_that_cannot_be_converted_from_the_start_holds_up_nobody() -> Result<()> {
+async fn a_type_whose_conversion_fails_from_the_start_delays_no_other() -> Result<()> {
     converted(Verdict::No(WORDS, None), WORDS, true).await
 }
 
 /// The conversion webhook of a type fails while the collector runs (rule 2.14). Nothing
 /// but the webhook changes, so no event tells the collector when it works again.
-async fn a_type_that_can_no_longer_be_converted_holds_up_nobody() -> Result<()> {
+async fn a_type_whose_conversion_begins_to_fail_delays_no_other() -> Result<()> {
     converted(Verdict::No(WORDS, None), WORDS, false).await
 }
 
 /// The configuration of the webhook itself is broken (rule 2.14).
-async fn a_type_whose_webhook_is_broken_holds_up_nobody() -> Result<()> {
+async fn a_type_whose_conversion_webhook_answers_wrongly_delays_no_other() -> Result<()> {
     converted(Verdict::Broken, "conversion webhook", true).await
 }

@@ -13,20 +13,20 @@ use kube_gc_testkit::{Cluster, Collector, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
     a_background_deletion_is_finished_after_restarts,
-    held_owners_are_set_free_after_restarts,
+    blocked_owners_are_released_after_restarts,
     dependents_that_do_not_block_are_not_waited_for_after_restarts,
-    dependents_leave_a_waiting_owner_after_restarts,
+    references_to_a_waiting_owner_are_removed_after_restarts,
     a_foreground_chain_is_finished_after_restarts,
-    rings_are_taken_apart_after_restarts,
-    objects_that_own_themselves_go_after_restarts,
+    rings_are_deleted_after_restarts,
+    objects_that_own_themselves_are_deleted_after_restarts,
     an_object_is_deleted_in_foreground_twice_after_restarts,
     orphaning_is_finished_after_restarts,
     an_orphan_finalizer_in_a_chain_is_honoured_after_restarts,
     a_background_cascade_of_five_thousand_is_finished_after_restarts,
     a_foreground_cascade_of_five_thousand_is_finished_after_restarts,
     orphaning_five_thousand_is_finished_after_restarts,
-    orphaning_instead_of_a_foreground_deletion_is_honoured_after_a_restart,
-    a_foreground_deletion_instead_of_orphaning_is_honoured_after_a_restart,
+    an_orphan_deletion_after_a_foreground_deletion_is_honoured_after_a_restart,
+    a_foreground_deletion_after_an_orphan_deletion_is_honoured_after_a_restart,
 }
 
 /// How often a collector is interrupted in each step of a scenario, if the step has enough work.
@@ -97,7 +97,7 @@ async fn a_background_deletion_is_finished_after_restarts() -> Result<()> {
 }
 
 /// While a blocking dependent holds its owner (rules 1.7, 8.12 and 10.4).
-async fn held_owners_are_set_free_after_restarts() -> Result<()> {
+async fn blocked_owners_are_released_after_restarts() -> Result<()> {
     interrupt::<WaysOut>().await
 }
 
@@ -107,7 +107,7 @@ async fn dependents_that_do_not_block_are_not_waited_for_after_restarts() -> Res
 }
 
 /// While dependents leave a waiting owner (rules 4.15 and 8.12).
-async fn dependents_leave_a_waiting_owner_after_restarts() -> Result<()> {
+async fn references_to_a_waiting_owner_are_removed_after_restarts() -> Result<()> {
     interrupt::<SolidOwner>().await
 }
 
@@ -117,12 +117,12 @@ async fn a_foreground_chain_is_finished_after_restarts() -> Result<()> {
 }
 
 /// In the middle of the deletion of a cycle (rules 4.5 and 8.12).
-async fn rings_are_taken_apart_after_restarts() -> Result<()> {
+async fn rings_are_deleted_after_restarts() -> Result<()> {
     interrupt::<Rings>().await
 }
 
 /// In the middle of the deletion of objects that own themselves (rules 4.4 and 8.12).
-async fn objects_that_own_themselves_go_after_restarts() -> Result<()> {
+async fn objects_that_own_themselves_are_deleted_after_restarts() -> Result<()> {
     interrupt::<SelfOwners>().await
 }
 
@@ -230,11 +230,11 @@ async fn interrupt_a_change_of_mind(first: Policy, second: Policy) -> Result<()>
 }
 
 /// After a foreground deletion was changed to orphaning (rules 1.9 and 8.12).
-async fn orphaning_instead_of_a_foreground_deletion_is_honoured_after_a_restart() -> Result<()> {
+async fn an_orphan_deletion_after_a_foreground_deletion_is_honoured_after_a_restart() -> Result<()> {
     interrupt_a_change_of_mind(Policy::Foreground, Policy::Orphan).await
 }
 
 /// After orphaning was changed to a foreground deletion (rules 5.13 and 8.12).
-async fn a_foreground_deletion_instead_of_orphaning_is_honoured_after_a_restart() -> Result<()> {
+async fn a_foreground_deletion_after_an_orphan_deletion_is_honoured_after_a_restart() -> Result<()> {
     interrupt_a_change_of_mind(Policy::Orphan, Policy::Foreground).await
 }

@@ -9,7 +9,7 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Collector, Obj, Options, Policy, Verdict, Webhook};
 
 kube_gc_testkit::scenarios! {
-    what_cannot_be_finished_is_listed_until_it_is,
+    stuck_objects_are_listed_until_they_are_finished,
 }
 
 const MESSAGE: &str = "not before the audit";
@@ -57,7 +57,7 @@ async fn decisions(collector: &Collector, object: &Obj) -> Result<Vec<Value>> {
 /// A write that a webhook denies, an owner that somebody else's finalizer blocks, and a
 /// reference that can never be valid: each is listed with its reason, in the words of
 /// whoever gave it, until it is done (rules 9.6 and 10.6).
-async fn what_cannot_be_finished_is_listed_until_it_is() -> Result<()> {
+async fn stuck_objects_are_listed_until_they_are_finished() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;

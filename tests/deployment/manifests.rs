@@ -15,9 +15,9 @@ use kube_gc_testkit::deployment::{Installation, NAME, Pod, overlays, plane, repo
 kube_gc_testkit::scenarios! {
     every_overlay_can_be_applied_twice_and_has_all_its_objects,
     no_component_replaces_the_operators_configuration,
-    the_pods_of_every_overlay_are_admitted_and_locked_up,
-    the_probes_ask_what_the_collector_answers,
-    another_configuration_is_another_template,
+    the_pods_of_every_overlay_are_admitted_and_restricted,
+    the_probes_of_the_manifests_are_answered,
+    a_changed_configuration_changes_the_pod_template,
     requests_of_the_collector_have_the_priority_of_controllers,
 }
 
@@ -101,7 +101,7 @@ async fn no_component_replaces_the_operators_configuration() -> Result<()> {
 }
 
 /// No controller creates the pods here, so the test sends the request of one.
-async fn the_pods_of_every_overlay_are_admitted_and_locked_up() -> Result<()> {
+async fn the_pods_of_every_overlay_are_admitted_and_restricted() -> Result<()> {
     for (overlay, _) in ADDED {
         let installation = Installation::of(plane()?, overlay).await?;
         let template = installation.deployment().await?["spec"]["template"].clone();
@@ -126,7 +126,7 @@ async fn the_pods_of_every_overlay_are_admitted_and_locked_up() -> Result<()> {
 }
 
 /// The port and the paths of the probes. If they were wrong, the kubelet would kill the collector.
-async fn the_probes_ask_what_the_collector_answers() -> Result<()> {
+async fn the_probes_of_the_manifests_are_answered() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let spec = installation.deployment().await?["spec"]["template"]["spec"].clone();
     let container = &spec["containers"][0];
@@ -149,7 +149,7 @@ async fn the_probes_ask_what_the_collector_answers() -> Result<()> {
 }
 
 /// A Deployment rolls out when its template changes.
-async fn another_configuration_is_another_template() -> Result<()> {
+async fn a_changed_configuration_changes_the_pod_template() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let before = installation.config_name().await?;
     let other = json!({

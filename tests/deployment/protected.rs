@@ -8,13 +8,13 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::deployment::{Installation, NAME, Pod, USER, plane};
 
 kube_gc_testkit::scenarios! {
-    the_protected_overlay_shows_metrics_to_those_who_may_and_needs_each_of_its_rules,
+    the_protected_overlay_shows_metrics_to_authorized_users_and_needs_each_of_its_rules,
 }
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
 
-async fn the_protected_overlay_shows_metrics_to_those_who_may_and_needs_each_of_its_rules() -> Result<()> {
+async fn the_protected_overlay_shows_metrics_to_authorized_users_and_needs_each_of_its_rules() -> Result<()> {
     let installation = Installation::of(plane()?, "protected").await?;
     let cluster = &installation.cluster;
     let pair = Pair::new()?;

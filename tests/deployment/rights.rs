@@ -11,11 +11,11 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::deployment::{Installation, Pod, grants, plane, role_path};
 
 kube_gc_testkit::scenarios! {
-    the_plain_overlay_lets_it_do_everything,
-    the_overlay_for_high_availability_lets_it_do_everything,
-    the_overlay_for_the_prometheus_operator_lets_it_do_everything,
+    the_plain_overlay_grants_all_that_the_collector_needs,
+    the_overlay_for_high_availability_grants_all_that_the_collector_needs,
+    the_overlay_for_the_prometheus_operator_grants_all_that_the_collector_needs,
     the_overlay_for_a_dry_run_decides_and_writes_nothing,
-    it_may_do_nothing_that_no_collector_does,
+    the_role_grants_nothing_else,
     every_verb_of_the_role_is_needed,
 }
 
@@ -116,13 +116,13 @@ async fn everything_is_done_under(overlay: &str) -> Result<()> {
     collector.stop().await
 }
 
-async fn the_plain_overlay_lets_it_do_everything() -> Result<()> {
+async fn the_plain_overlay_grants_all_that_the_collector_needs() -> Result<()> {
     everything_is_done_under("plain").await
 }
 
 /// Only a leader writes, so every write needs the role for the Lease. A Lease that can be created
 /// but not renewed is lost again.
-async fn the_overlay_for_high_availability_lets_it_do_everything() -> Result<()> {
+async fn the_overlay_for_high_availability_grants_all_that_the_collector_needs() -> Result<()> {
     everything_is_done_under("high-availability").await?;
     let installation = Installation::of(plane()?, "high-availability").await?;
     let collector = Pod::of(&installation).await?.start().await?;
@@ -140,7 +140,7 @@ async fn the_overlay_for_high_availability_lets_it_do_everything() -> Result<()>
     collector.stop().await
 }
 
-async fn the_overlay_for_the_prometheus_operator_lets_it_do_everything() -> Result<()> {
+async fn the_overlay_for_the_prometheus_operator_grants_all_that_the_collector_needs() -> Result<()> {
     everything_is_done_under("prometheus-operator").await
 }
 
@@ -171,7 +171,7 @@ async fn the_overlay_for_a_dry_run_decides_and_writes_nothing() -> Result<()> {
     collector.stop().await
 }
 
-async fn it_may_do_nothing_that_no_collector_does() -> Result<()> {
+async fn the_role_grants_nothing_else() -> Result<()> {
     let installation = Installation::of(plane()?, "plain").await?;
     let rbac = "rbac.authorization.k8s.io";
     for (verb, group, resource) in [

@@ -9,12 +9,12 @@ use kube_gc_testkit::Options;
 use kube_gc_testkit::deployment::USER;
 
 kube_gc_testkit::scenarios! {
-    a_scenario_fails_where_the_role_lacks_a_verb,
+    a_scenario_fails_if_the_role_lacks_a_verb,
     a_scenario_with_a_wrong_configuration_fails,
 }
 
 /// Otherwise, no scenario could fail because of the role.
-async fn a_scenario_fails_where_the_role_lacks_a_verb() -> Result<()> {
+async fn a_scenario_fails_if_the_role_lacks_a_verb() -> Result<()> {
     for verb in ["delete", "patch"] {
         let stage = Stage::set().await?;
         let cluster = &stage.cluster;

@@ -188,7 +188,7 @@ async fn written_sequences() {
 
 /// What the harness itself adds must be nothing: two real servers do not differ.
 #[tokio::test(flavor = "multi_thread")]
-async fn real_servers_do_not_differ() {
+async fn two_real_servers_do_not_differ() {
     let (one, other) = (plane(), plane());
     let (one, other) = (real(&one, "one").await, real(&other, "other").await);
     let failures = run_seeds([&one, &other], SEEDS.take(8).collect(), &Tally::default()).await;

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read() {
+    fn times_are_parsed() {
         assert_eq!(seconds("1970-01-01T00:00:00Z"), Some(0));
         assert_eq!(seconds("2026-01-01T00:00:00Z"), Some(1_767_225_600));
         assert_eq!(seconds("2024-02-29T12:34:56Z"), Some(1_709_210_096));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn times_may_be_as_far_apart_as_a_request_was_long() {
+    fn times_may_differ_by_the_duration_of_a_request() {
         let mut mapping = Mapping::new((100, 200));
         let same = |mapping: &Mapping| mapping.time("1970-01-01T00:01:45Z", "1970-01-01T00:03:20Z");
         assert!(!same(&mapping));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn uids_are_one_to_one() {
+    fn uids_map_one_to_one() {
         let mut mapping = Mapping::default();
         assert!(mapping.uid("a", "x") && mapping.uid("b", "y") && mapping.uid("a", "x"));
         assert!(!mapping.uid("a", "y") && !mapping.uid("c", "x"));

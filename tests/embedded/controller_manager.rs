@@ -104,7 +104,7 @@ impl Manager {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_garbage_collector_of_kubernetes_collects_here() {
+async fn the_built_in_garbage_collector_works_on_the_embedded_server() {
     let manager = Manager::start().await;
     manager.family("b").await;
     manager.delete("b-owner", "Background").await;

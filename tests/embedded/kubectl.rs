@@ -135,17 +135,17 @@ async fn works(release: Release, scheme: Scheme) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_works_by_https_with_a_new_server() {
+async fn kubectl_works_by_https_with_a_new_server() {
     works(Release::V1_36, Scheme::Https).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_works_by_http_with_an_old_server() {
+async fn kubectl_works_by_http_with_an_old_server() {
     works(Release::V1_20, Scheme::Http).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn custom_resources_come_and_go() {
+async fn custom_resources_can_be_created_and_deleted() {
     let kubectl = Kubectl::start(Release::V1_36, Scheme::Http).await;
     let crd = kubectl.stage.file("crd.yaml", CRD);
     let toy = kubectl.stage.file("toy.yaml", TOY);
@@ -172,7 +172,7 @@ async fn custom_resources_come_and_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_are_shown_as_they_come() {
+async fn kubectl_shows_changes_as_they_happen() {
     let kubectl = Kubectl::start(Release::V1_36, Scheme::Https).await;
     kubectl.run("create configmap first").await;
     let mut watch = kubectl.command("get configmaps --watch --no-headers");
@@ -191,7 +191,7 @@ async fn changes_are_shown_as_they_come() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_served_any_more_once_it_is_stopped() {
+async fn a_stopped_server_serves_nothing() {
     let kubectl = Kubectl::start(Release::V1_36, Scheme::Http).await;
     kubectl.run("get namespaces").await;
     let Stage { serving, server, .. } = kubectl.stage;

@@ -6,13 +6,13 @@ use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::poll;
 
 kube_gc_testkit::scenarios! {
-    a_version_that_only_a_bookmark_shows_is_seen,
+    a_version_seen_only_in_a_bookmark_counts_as_seen,
 }
 
 /// `/debug/idle?seen=` asks for a version that no event of the type will ever have:
 /// the one that a list shows. Fails if only events count: who waits would wait for the
 /// type's next change.
-async fn a_version_that_only_a_bookmark_shows_is_seen() -> Result<()> {
+async fn a_version_seen_only_in_a_bookmark_counts_as_seen() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
     stage.proxy.drop_bookmarks();

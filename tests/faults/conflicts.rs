@@ -7,12 +7,12 @@ use kube_gc_testkit::proxy::{Held, How, On, Reply, Request, Verb};
 use kube_gc_testkit::{Obj, Policy};
 
 kube_gc_testkit::scenarios! {
-    a_label_that_changes_costs_one_more_delete_at_the_version_just_read,
-    after_five_conflicts_over_nothing_the_uid_alone_is_enough,
-    an_owner_that_comes_after_four_conflicts_over_nothing_saves_the_object,
-    a_conflict_without_a_visible_cause_is_backed_off,
-    what_a_client_deletes_between_decision_and_delete_is_left_to_its_policy,
-    references_to_the_absent_are_removed_at_the_version_just_read,
+    a_changed_label_costs_one_more_delete_at_the_new_version,
+    after_five_conflicts_over_unrelated_fields_only_the_uid_is_a_precondition,
+    an_owner_added_after_four_conflicts_over_unrelated_fields_saves_the_object,
+    a_conflict_without_a_visible_cause_is_retried_with_backoff,
+    an_object_that_a_client_deletes_before_our_delete_keeps_the_policy_of_the_client,
+    references_to_absent_owners_are_removed_at_the_version_just_read,
 }
 
 /// Sets another label on an object and lets the held request pass.
@@ -26,7 +26,7 @@ async fn churn(stage: &Stage, object: &Obj, count: usize, held: Held) -> Result<
 /// Only unrelated fields changed, so the DELETE is sent again at once with the version
 /// just read (rule 4.26). Fails if the object is decided on again, which would cost reads
 /// of owner and object, or if it backs off.
-async fn a_label_that_changes_costs_one_more_delete_at_the_version_just_read() -> Result<()> {
+async fn a_changed_label_costs_one_more_delete_at_the_new_version() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -50,7 +50,7 @@ async fn a_label_that_changes_costs_one_more_delete_at_the_version_just_read() -
 
 /// After five such conflicts in a row, the DELETE carries the uid alone (rule 4.27).
 /// Without that, this would wait for ever for a DELETE that succeeds.
-async fn after_five_conflicts_over_nothing_the_uid_alone_is_enough() -> Result<()> {
+async fn after_five_conflicts_over_unrelated_fields_only_the_uid_is_a_precondition() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -77,7 +77,7 @@ async fn after_five_conflicts_over_nothing_the_uid_alone_is_enough() -> Result<(
 /// An owner that is added among such conflicts saves the object at any of them, including
 /// the last one (rules 4.25 and 4.27). Fails if the references are compared only the
 /// first time.
-async fn an_owner_that_comes_after_four_conflicts_over_nothing_saves_the_object() -> Result<()> {
+async fn an_owner_added_after_four_conflicts_over_unrelated_fields_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -102,7 +102,7 @@ async fn an_owner_that_comes_after_four_conflicts_over_nothing_saves_the_object(
 /// no cause that could be removed. It leads to a backoff and a new decision (rule 4.28).
 /// Fails if the collector repeats the same request: the next DELETE must carry a version
 /// again.
-async fn a_conflict_without_a_visible_cause_is_backed_off() -> Result<()> {
+async fn a_conflict_without_a_visible_cause_is_retried_with_backoff() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -139,7 +139,7 @@ async fn a_conflict_without_a_visible_cause_is_backed_off() -> Result<()> {
 /// After a 409, an object that is being deleted is left alone (rule 4.24). Fails if the
 /// collector deletes in its own way what a client has just deleted: with Background it
 /// would remove the finalizer `orphan`.
-async fn what_a_client_deletes_between_decision_and_delete_is_left_to_its_policy() -> Result<()> {
+async fn an_object_that_a_client_deletes_before_our_delete_keeps_the_policy_of_the_client() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -163,7 +163,7 @@ async fn what_a_client_deletes_between_decision_and_delete_is_left_to_its_policy
 /// An object that changes faster than its events arrive still loses the reference to an
 /// absent owner (rule 6.5). If after a conflict the version were only taken from the
 /// graph, this would wait for ever for a PATCH that succeeds.
-async fn references_to_the_absent_are_removed_at_the_version_just_read() -> Result<()> {
+async fn references_to_absent_owners_are_removed_at_the_version_just_read() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;

@@ -11,12 +11,12 @@ use kube_gc_testkit::{Collector, Options, Policy, Scope};
 kube_gc_testkit::scenarios! {
     a_group_that_cannot_be_discovered_keeps_its_monitors,
     a_group_that_becomes_forbidden_keeps_its_monitors,
-    a_discovery_that_learns_nothing_of_named_groups_changes_nothing,
+    a_discovery_that_cannot_read_the_list_of_groups_changes_nothing,
     a_group_that_is_forbidden_does_not_stop_the_others,
     a_group_that_is_down_does_not_stop_the_others,
-    an_owner_waits_for_what_blocks_it_through_a_version_not_discovered_yet,
-    a_cluster_scoped_owner_waits_for_what_blocks_it_through_a_version_not_discovered_yet,
-    a_type_that_came_in_a_gap_of_the_watch_is_found_by_the_list,
+    an_owner_waits_for_a_dependent_that_blocks_it_by_an_undiscovered_version,
+    a_cluster_scoped_owner_waits_for_a_dependent_that_blocks_it_by_an_undiscovered_version,
+    a_type_created_in_a_gap_of_the_crd_watch_is_found_by_the_list,
 }
 
 const WIDGETS: &str = "widgets.example.com";
@@ -87,7 +87,7 @@ async fn a_group_that_becomes_forbidden_keeps_its_monitors() -> Result<()> {
 }
 
 /// Not even the names of the groups can be discovered (rule 2.4).
-async fn a_discovery_that_learns_nothing_of_named_groups_changes_nothing() -> Result<()> {
+async fn a_discovery_that_cannot_read_the_list_of_groups_changes_nothing() -> Result<()> {
     collected_all_the_same("/apis", unavailable()).await
 }
 
@@ -200,12 +200,12 @@ async fn waits_for_what_blocks_it(scope: Scope) -> Result<()> {
 }
 
 /// See [`waits_for_what_blocks_it`].
-async fn an_owner_waits_for_what_blocks_it_through_a_version_not_discovered_yet() -> Result<()> {
+async fn an_owner_waits_for_a_dependent_that_blocks_it_by_an_undiscovered_version() -> Result<()> {
     waits_for_what_blocks_it(Scope::Namespaced).await
 }
 
 /// See [`waits_for_what_blocks_it`].
-async fn a_cluster_scoped_owner_waits_for_what_blocks_it_through_a_version_not_discovered_yet() -> Result<()>
+async fn a_cluster_scoped_owner_waits_for_a_dependent_that_blocks_it_by_an_undiscovered_version() -> Result<()>
 {
     waits_for_what_blocks_it(Scope::Cluster).await
 }
@@ -213,7 +213,7 @@ async fn a_cluster_scoped_owner_waits_for_what_blocks_it_through_a_version_not_d
 /// A type that was added while the watch of CRDs had a gap is in no event, but in the
 /// list that closes the gap (rule 2.3). Fails if only events of CRDs trigger discovery:
 /// the type would be found at the next regular interval.
-async fn a_type_that_came_in_a_gap_of_the_watch_is_found_by_the_list() -> Result<()> {
+async fn a_type_created_in_a_gap_of_the_crd_watch_is_found_by_the_list() -> Result<()> {
     const CRDS: &str = "customresourcedefinitions.apiextensions.k8s.io";
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);

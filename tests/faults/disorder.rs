@@ -9,7 +9,7 @@ use kube_gc_testkit::proxy::{Cut, On, Request, Verb};
 use kube_gc_testkit::{Collector, Ns, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
-    events_that_come_twice_change_nothing,
+    repeated_events_change_nothing,
     events_of_different_types_may_come_in_any_order,
     a_watch_is_resumed_behind_a_gap_of_versions,
 }
@@ -85,7 +85,7 @@ impl Family {
 
 /// Fails if an event that comes once more, with those that followed it, changes
 /// anything: an object that had gone comes back, or an owner that is gone is one.
-async fn events_that_come_twice_change_nothing() -> Result<()> {
+async fn repeated_events_change_nothing() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
     for echo in [1, 3, 20] {

@@ -12,11 +12,11 @@ use kube_gc_testkit::proxy::{On, Verb};
 use kube_gc_testkit::{Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    one_look_at_an_owner_speaks_for_all_its_dependents,
-    dependents_live_that_are_decided_after_the_owner_was_deleted_with_orphan,
-    dependents_live_that_are_decided_a_second_after_it_even_if_its_watch_is_late,
-    an_owner_that_is_deleted_again_with_foreground_takes_its_dependents_along,
-    nothing_is_orphaned_after_the_finalizer_was_found_missing,
+    one_confirmation_of_a_waiting_owner_serves_all_its_dependents,
+    dependents_decided_after_an_orphan_deletion_of_the_owner_are_kept,
+    dependents_decided_a_second_after_an_orphan_deletion_are_kept_even_if_the_watch_is_late,
+    an_owner_deleted_again_with_foreground_takes_its_dependents_along,
+    nothing_is_orphaned_once_the_orphan_finalizer_is_missing,
 }
 
 const DEPENDENTS: usize = 40;
@@ -33,7 +33,7 @@ async fn family(stage: &Stage) -> Result<(Obj, Vec<Obj>)> {
 
 /// A waiting owner is confirmed once for all its dependents, and again after a second or
 /// an event of the owner (rule 4.31). Fails if each dependent costs a read of its owner.
-async fn one_look_at_an_owner_speaks_for_all_its_dependents() -> Result<()> {
+async fn one_confirmation_of_a_waiting_owner_serves_all_its_dependents() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
     let (owner, dependents) = family(&stage).await?;
@@ -60,7 +60,7 @@ async fn one_look_at_an_owner_speaks_for_all_its_dependents() -> Result<()> {
 /// and the collector has seen it. From then on that policy applies (rules 1.9, 4.32 and
 /// 8.1). Fails if dependents are decided by what was known when they were queued: more
 /// than the one would be deleted.
-async fn dependents_live_that_are_decided_after_the_owner_was_deleted_with_orphan() -> Result<()> {
+async fn dependents_decided_after_an_orphan_deletion_of_the_owner_are_kept() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector_with(Options::config("[workers]\ndelete = 1\n")).await?;
     let (owner, dependents) = family(&stage).await?;
@@ -91,7 +91,8 @@ async fn dependents_live_that_are_decided_after_the_owner_was_deleted_with_orpha
 
 /// The same where the owner's watch is late, so that nothing but the live look
 /// can tell. Fails if a confirmation lasts until an event drops it.
-async fn dependents_live_that_are_decided_a_second_after_it_even_if_its_watch_is_late() -> Result<()> {
+async fn dependents_decided_a_second_after_an_orphan_deletion_are_kept_even_if_the_watch_is_late()
+-> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector_with(Options::config("[workers]\ndelete = 1\n")).await?;
     let (owner, dependents) = family(&stage).await?;
@@ -124,7 +125,7 @@ async fn dependents_live_that_are_decided_a_second_after_it_even_if_its_watch_is
 /// The policy changes from Orphan to Foreground while the finalizer patch is under way
 /// (rule 5.13). Fails if that patch is not bound to what was read: the owner would be
 /// removed, and leave its dependents behind for ever.
-async fn an_owner_that_is_deleted_again_with_foreground_takes_its_dependents_along() -> Result<()> {
+async fn an_owner_deleted_again_with_foreground_takes_its_dependents_along() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -148,7 +149,7 @@ async fn an_owner_that_is_deleted_again_with_foreground_takes_its_dependents_alo
 /// The policy changes from Orphan to Foreground, and the collector finds this out when it
 /// wants to remove the finalizer: before the watch tells it (rule 5.13). Fails if it goes by
 /// the last event of the owner from then on: it would orphan a late dependent.
-async fn nothing_is_orphaned_after_the_finalizer_was_found_missing() -> Result<()> {
+async fn nothing_is_orphaned_once_the_orphan_finalizer_is_missing() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector_with(Options::config("[workers]\norphan = 1\n")).await?;

@@ -8,7 +8,7 @@ use kube_gc_testkit::proxy::{How, On, Reply, Verb};
 use kube_gc_testkit::{Collector, Obj, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
-    a_type_whose_look_ups_hang_holds_up_nobody,
+    a_type_whose_lookups_hang_delays_no_other,
 }
 
 const WIDGETS: &str = "widgets.example.com";
@@ -20,7 +20,7 @@ const WORKERS: usize = 8;
 /// A conversion webhook that hangs makes every GET of its type hang, too (rules 7.7 and
 /// 10.5). Fails if each object that waits for such an owner holds a worker until its own
 /// look-up is abandoned: they are all queued before the others.
-async fn a_type_whose_look_ups_hang_holds_up_nobody() -> Result<()> {
+async fn a_type_whose_lookups_hang_delays_no_other() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
     let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;

@@ -10,22 +10,22 @@ use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::{Collector, ControlPlane, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    a_real_server_that_takes_two_writes_at_a_time_refuses_few,
+    a_server_that_admits_two_writes_at_a_time_rejects_few,
 }
 
 /// The number of objects to delete.
 const OBJECTS: usize = 2000;
 /// The number of concurrent writes that the server accepts.
-const BEARS: usize = 2;
+const LIMIT: usize = 2;
 
 /// Fails if all workers go on as if nothing were said: then most of what is sent is refused.
 ///
 /// The bound: at a server that frees a place when its answer is complete, one request in
 /// 16 windows of two would be refused. This one frees it a moment later, so the next
 /// request may come too early, and it refuses some that it would have taken.
-async fn a_real_server_that_takes_two_writes_at_a_time_refuses_few() -> Result<()> {
+async fn a_server_that_admits_two_writes_at_a_time_rejects_few() -> Result<()> {
     let flags =
-        ["--enable-priority-and-fairness=false", &format!("--max-mutating-requests-inflight={BEARS}")];
+        ["--enable-priority-and-fairness=false", &format!("--max-mutating-requests-inflight={LIMIT}")];
     let stage = Stage::on(Some(ControlPlane::start_with(None, &flags)?)).await?;
     // Requests of system:masters are never rejected.
     let binding = stage.cluster.of::<ClusterRoleBinding>("collector");

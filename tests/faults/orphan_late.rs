@@ -8,14 +8,14 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{How, On, Reply, Verb};
 
 kube_gc_testkit::scenarios! {
-    a_dependent_whose_event_is_late_is_found_before_the_finalizer_goes,
+    a_dependent_whose_event_is_late_is_found_before_the_orphan_finalizer_is_removed,
     a_late_dependent_of_a_cluster_scoped_owner_is_found_in_any_namespace,
-    a_dependent_that_turns_up_when_the_owner_is_gone_loses_its_reference,
-    a_dependent_that_is_seen_while_the_finalizer_goes_loses_its_reference,
-    what_was_orphaned_is_remembered_while_somebody_elses_finalizer_holds_it,
-    what_was_orphaned_is_remembered_when_the_watch_repeats_itself,
+    a_dependent_that_appears_after_the_owner_is_gone_loses_its_reference,
+    a_dependent_that_appears_while_the_orphan_finalizer_is_removed_loses_its_reference,
+    an_orphaned_owner_is_remembered_while_another_finalizer_keeps_it,
+    an_orphaned_owner_is_remembered_when_the_watch_repeats_events,
     a_late_dependent_keeps_its_other_owner,
-    an_owner_that_is_itself_being_orphaned_is_put_off_and_not_forgotten,
+    an_owner_that_is_itself_being_orphaned_is_postponed_and_not_forgotten,
 }
 
 /// A finalizer of another client.
@@ -24,7 +24,7 @@ const HOLD: &str = "example.com/hold";
 /// The dependent was created before the DELETE was sent, and its watch event is late
 /// (rules 5.5 and 10.3). Fails without the confirming lists: the finalizer is removed,
 /// and the dependent is deleted when its event arrives.
-async fn a_dependent_whose_event_is_late_is_found_before_the_finalizer_goes() -> Result<()> {
+async fn a_dependent_whose_event_is_late_is_found_before_the_orphan_finalizer_is_removed() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -74,7 +74,7 @@ async fn a_late_dependent_of_a_cluster_scoped_owner_is_found_in_any_namespace() 
 /// The orphaned identity is remembered (rules 5.11 and 10.3). The dependent is created
 /// after the round, is in no list, and is observed only when the owner is gone. Fails
 /// without that memory: the dependent would be deleted.
-async fn a_dependent_that_turns_up_when_the_owner_is_gone_loses_its_reference() -> Result<()> {
+async fn a_dependent_that_appears_after_the_owner_is_gone_loses_its_reference() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -101,7 +101,7 @@ async fn a_dependent_that_turns_up_when_the_owner_is_gone_loses_its_reference() 
 }
 
 /// The same if the event of the dependent arrives while the finalizer is being removed.
-async fn a_dependent_that_is_seen_while_the_finalizer_goes_loses_its_reference() -> Result<()> {
+async fn a_dependent_that_appears_while_the_orphan_finalizer_is_removed_loses_its_reference() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -125,7 +125,7 @@ async fn a_dependent_that_is_seen_while_the_finalizer_goes_loses_its_reference()
 /// Another finalizer holds the owner when `orphan` is removed, and the owner is queued
 /// once more because of a new dependent (rule 5.11). Fails if the owner then counts as no
 /// longer orphaned: the dependent would be deleted when the owner is removed.
-async fn what_was_orphaned_is_remembered_while_somebody_elses_finalizer_holds_it() -> Result<()> {
+async fn an_orphaned_owner_is_remembered_while_another_finalizer_keeps_it() -> Result<()> {
     let stage = Stage::set().await?;
     let (ns, cluster) = (&stage.ns, &stage.cluster);
     let collector = stage.collector().await?;
@@ -152,7 +152,7 @@ async fn what_was_orphaned_is_remembered_while_somebody_elses_finalizer_holds_it
 /// The watch repeats the last events of the owner after it is gone (rule 5.11). Fails if
 /// the owner is forgotten because it was seen again: the dependent, whose release has
 /// failed so far, would be deleted.
-async fn what_was_orphaned_is_remembered_when_the_watch_repeats_itself() -> Result<()> {
+async fn an_orphaned_owner_is_remembered_when_the_watch_repeats_events() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -209,7 +209,7 @@ async fn a_late_dependent_keeps_its_other_owner() -> Result<()> {
 /// The event of the patch that releases the child has not arrived when the child's own
 /// dependents are released. Fails if the child is dropped for that reason: its finalizer
 /// would stay for ever, as nothing about the child changes any more.
-async fn an_owner_that_is_itself_being_orphaned_is_put_off_and_not_forgotten() -> Result<()> {
+async fn an_owner_that_is_itself_being_orphaned_is_postponed_and_not_forgotten() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;

@@ -9,9 +9,9 @@ use kube_gc_testkit::proxy::{On, Verb};
 use kube_gc_testkit::{Collector, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
-    a_late_dependent_of_many_is_released_while_its_watch_stands_still,
-    a_late_dependent_of_many_that_turns_up_needs_no_other_round,
-    a_dependent_of_many_through_a_version_that_nobody_serves_is_released,
+    a_late_dependent_among_many_is_released_while_its_watch_is_stalled,
+    a_late_dependent_among_many_that_appears_needs_no_other_round,
+    a_dependent_among_many_that_names_an_unserved_version_is_released,
 }
 
 /// More than one page of dependents.
@@ -54,7 +54,7 @@ impl Late {
 
 /// The watch stands still (rule 5.10). Fails if the finalizer is removed when the round
 /// has seen the late dependent and nobody has released it.
-async fn a_late_dependent_of_many_is_released_while_its_watch_stands_still() -> Result<()> {
+async fn a_late_dependent_among_many_is_released_while_its_watch_is_stalled() -> Result<()> {
     let scene = Late::set().await?;
     let (stage, ns) = (&scene.stage, &scene.stage.ns);
     let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()).named("late"));
@@ -74,7 +74,7 @@ async fn a_late_dependent_of_many_is_released_while_its_watch_stands_still() -> 
 /// The same when the watch has shown it by the end of the round. Fails if only those are
 /// released that the graph had when the releases began, and if they are listed twice though
 /// the graph knows all of them.
-async fn a_late_dependent_of_many_that_turns_up_needs_no_other_round() -> Result<()> {
+async fn a_late_dependent_among_many_that_appears_needs_no_other_round() -> Result<()> {
     let scene = Late::set().await?;
     let (stage, ns) = (&scene.stage, &scene.stage.ns);
     let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()).named("late"));
@@ -100,7 +100,7 @@ async fn a_late_dependent_of_many_that_turns_up_needs_no_other_round() -> Result
 /// The round sees a reference through a version that is not served, which the graph does
 /// not resolve to the owner (rule 5.10). Fails if the graph is relied on to release it:
 /// the owner would be removed before its last reference.
-async fn a_dependent_of_many_through_a_version_that_nobody_serves_is_released() -> Result<()> {
+async fn a_dependent_among_many_that_names_an_unserved_version_is_released() -> Result<()> {
     let scene = Late::set().await?;
     let (stage, ns) = (&scene.stage, &scene.stage.ns);
     let mut reference = scene.owner.reference();

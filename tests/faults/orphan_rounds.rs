@@ -10,10 +10,10 @@ use kube_gc_testkit::proxy::{How, On, Reply, Request, Verb};
 use kube_gc_testkit::{Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
-    orphaning_fifty_owners_at_once_costs_a_few_rounds,
-    a_round_lists_one_namespace_and_consistently,
+    orphaning_fifty_owners_at_once_costs_few_rounds,
+    a_round_lists_one_namespace_consistently,
     a_round_that_cannot_list_a_synced_type_is_repeated,
-    a_type_that_is_discovered_during_a_round_is_looked_at,
+    a_type_discovered_during_a_round_is_listed,
 }
 
 const GIZMOS: &str = "gizmos.example.com";
@@ -26,7 +26,7 @@ const ROUNDS: usize = 6;
 /// (rule 5.7). Fails if every owner costs a round of its own (50), and if only those
 /// owners share one that the workers happen to hold at the same time (10 or more, with 5
 /// workers).
-async fn orphaning_fifty_owners_at_once_costs_a_few_rounds() -> Result<()> {
+async fn orphaning_fifty_owners_at_once_costs_few_rounds() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -63,7 +63,7 @@ async fn orphaning_fifty_owners_at_once_costs_a_few_rounds() -> Result<()> {
 /// For a namespaced owner, a round lists its own namespace only, namespaced types only,
 /// and consistently (rule 5.6). Fails if a round reads from the API server's cache
 /// (`resourceVersion`), which may be as late as the watch.
-async fn a_round_lists_one_namespace_and_consistently() -> Result<()> {
+async fn a_round_lists_one_namespace_consistently() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -115,7 +115,7 @@ async fn a_round_that_cannot_list_a_synced_type_is_repeated() -> Result<()> {
 /// A type that is discovered while a round is under way is part of the round (rule 5.9).
 /// Its monitor has shown nothing yet, so nobody else knows of the dependent. Fails if a
 /// round lists only the types that were known when it began.
-async fn a_type_that_is_discovered_during_a_round_is_looked_at() -> Result<()> {
+async fn a_type_discovered_during_a_round_is_listed() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;

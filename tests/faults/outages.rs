@@ -10,9 +10,9 @@ use kube_gc_testkit::proxy::{Cut, Exchange, On, Request, Verb};
 use kube_gc_testkit::{Collector, Obj, Options, Policy, Server};
 
 kube_gc_testkit::scenarios! {
-    a_cascade_outlives_the_api_server,
+    a_cascade_continues_after_the_api_server_restarts,
     a_compaction_costs_every_type_one_list,
-    watches_may_be_cut_at_random_in_the_middle_of_a_cascade,
+    watches_cut_at_random_in_the_middle_of_a_cascade_do_no_harm,
 }
 
 /// The number of dependents of the deleted owner.
@@ -83,7 +83,7 @@ impl Crowd {
 /// kube-apiserver is killed and restarted in the middle of a cascade, first alone and
 /// then together with etcd (rule 8.8). Answered requests hold, and unanswered ones are
 /// repeated. A type is listed only if its watch could not be resumed.
-async fn a_cascade_outlives_the_api_server() -> Result<()> {
+async fn a_cascade_continues_after_the_api_server_restarts() -> Result<()> {
     let stage = Stage::alone().await?;
     let plane = stage.plane()?;
     let collector = stage.collector_with(Options::config(SOON)).await?;
@@ -156,7 +156,7 @@ async fn a_compaction_costs_every_type_one_list() -> Result<()> {
 
 /// Watches are cut at random, one or all, cleanly or not, in the middle of a cascade. All
 /// are resumed, and none starts anew (rules 1.19 and 10.2).
-async fn watches_may_be_cut_at_random_in_the_middle_of_a_cascade() -> Result<()> {
+async fn watches_cut_at_random_in_the_middle_of_a_cascade_do_no_harm() -> Result<()> {
     const CUTS: usize = 25;
     let stage = Stage::set().await?;
     let collector = stage.collector_with(Options::config(SOON)).await?;

@@ -8,13 +8,13 @@ use kube_gc_testkit::proxy::{How, On, Reply, Request, Verb};
 use kube_gc_testkit::{Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
-    a_dependent_that_is_recreated_under_its_patch_is_another_object,
+    a_dependent_recreated_before_its_patch_is_another_object,
     a_422_about_the_uid_is_another_object,
-    another_422_is_a_refusal_that_is_reported_and_retried,
-    a_delete_of_what_is_gone_is_the_last_request_about_it,
-    a_delete_answered_with_anothers_404_is_repeated,
-    an_object_that_is_recreated_under_the_finalizer_patch_keeps_its_finalizers,
-    a_type_that_takes_no_strategic_patch_is_asked_once,
+    any_other_422_is_reported_and_retried,
+    a_delete_answered_with_404_is_the_last_request_about_an_object,
+    a_delete_answered_with_the_404_of_another_object_is_repeated,
+    an_object_recreated_before_the_finalizer_patch_keeps_its_finalizers,
+    a_type_without_strategic_merge_patch_rejects_it_only_once,
 }
 
 const SOON: &str = "[retry]\nmax = \"300ms\"\n";
@@ -22,7 +22,7 @@ const SOON: &str = "[retry]\nmax = \"300ms\"\n";
 /// A 422 with `metadata.uid` among the causes means another object (rules 5.2 and 6.4).
 /// This is the API server's own answer: the dependent is re-created while the patch is
 /// under way. Fails if the owner is retried for it, or if the new object is written to.
-async fn a_dependent_that_is_recreated_under_its_patch_is_another_object() -> Result<()> {
+async fn a_dependent_recreated_before_its_patch_is_another_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -74,7 +74,7 @@ async fn a_422_about_the_uid_is_another_object() -> Result<()> {
 /// Any other 422 is a refused write, which is retried and reported (rules 5.4 and 6.4).
 /// Fails if it counts as another object: the owner would be removed while its dependent
 /// still refers to it.
-async fn another_422_is_a_refusal_that_is_reported_and_retried() -> Result<()> {
+async fn any_other_422_is_reported_and_retried() -> Result<()> {
     const MESSAGE: &str = "spec.x is invalid: the test says so";
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -102,7 +102,7 @@ async fn another_422_is_a_refusal_that_is_reported_and_retried() -> Result<()> {
 /// A DELETE that is answered with 404 is the last request about the object, although its
 /// watch has not shown the deletion yet (rules 3.24 and 4.29). Fails if it is retried, or
 /// if the object is decided on again and again.
-async fn a_delete_of_what_is_gone_is_the_last_request_about_it() -> Result<()> {
+async fn a_delete_answered_with_404_is_the_last_request_about_an_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -135,7 +135,7 @@ async fn a_delete_of_what_is_gone_is_the_last_request_about_it() -> Result<()> {
 
 /// A 404 that is not the object's own does not prove that the object is gone (rule 4.29).
 /// Fails if it counts as proof: the object would stay for ever.
-async fn a_delete_answered_with_anothers_404_is_repeated() -> Result<()> {
+async fn a_delete_answered_with_the_404_of_another_object_is_repeated() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector_with(Options::config(SOON)).await?;
@@ -158,7 +158,7 @@ async fn a_delete_answered_with_anothers_404_is_repeated() -> Result<()> {
 /// An object that was re-created under the same name keeps its finalizers (rule 6.6).
 /// Fails if the finalizer patch does not carry the uid, or carries a version that was not
 /// read.
-async fn an_object_that_is_recreated_under_the_finalizer_patch_keeps_its_finalizers() -> Result<()> {
+async fn an_object_recreated_before_the_finalizer_patch_keeps_its_finalizers() -> Result<()> {
     for policy in [Policy::Orphan, Policy::Foreground] {
         let stage = Stage::set().await?;
         let ns = &stage.ns;
@@ -191,7 +191,7 @@ async fn an_object_that_is_recreated_under_the_finalizer_patch_keeps_its_finaliz
 
 /// 415 is remembered per resource (rule 6.2). Fails if each dependent costs a strategic
 /// merge patch that cannot succeed.
-async fn a_type_that_takes_no_strategic_patch_is_asked_once() -> Result<()> {
+async fn a_type_without_strategic_merge_patch_rejects_it_only_once() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let widgets = stage.cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;

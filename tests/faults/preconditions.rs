@@ -7,16 +7,16 @@ use kube_gc_testkit::proxy::Verb;
 use kube_gc_testkit::{Policy, Scope};
 
 kube_gc_testkit::scenarios! {
-    every_delete_names_the_object_and_the_version_decided_on,
-    deletes_of_a_foreground_deletion_name_object_and_version_too,
-    a_patch_after_a_verdict_names_the_version_decided_on,
-    patches_that_orphan_name_the_object_and_no_version,
+    every_delete_has_the_uid_and_the_version_of_its_decision,
+    deletes_of_a_foreground_deletion_have_uid_and_version_too,
+    a_patch_after_a_verdict_has_the_version_of_its_decision,
+    patches_that_orphan_have_the_uid_and_no_version,
 }
 
 /// A DELETE carries `uid` and `resourceVersion` (rule 4.21). Fails if either is missing.
 /// Nothing else changes the objects, so it also fails if another version than the one
 /// that the watch showed is sent.
-async fn every_delete_names_the_object_and_the_version_decided_on() -> Result<()> {
+async fn every_delete_has_the_uid_and_the_version_of_its_decision() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -46,7 +46,7 @@ async fn every_delete_names_the_object_and_the_version_decided_on() -> Result<()
 
 /// The same in the foreground, where a client deletes the owner and the collector only
 /// removes its finalizer (rule 4.21).
-async fn deletes_of_a_foreground_deletion_name_object_and_version_too() -> Result<()> {
+async fn deletes_of_a_foreground_deletion_have_uid_and_version_too() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -77,7 +77,7 @@ async fn deletes_of_a_foreground_deletion_name_object_and_version_too() -> Resul
 
 /// Every patch that follows from a decision carries the resource version that was decided
 /// on (rule 4.22). Fails if it is sent without one, or with the version of a later read.
-async fn a_patch_after_a_verdict_names_the_version_decided_on() -> Result<()> {
+async fn a_patch_after_a_verdict_has_the_version_of_its_decision() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let crd = stage.cluster.crd("gizmos.example.com", Scope::Namespaced, &["v1"]).await?;
@@ -111,7 +111,7 @@ async fn a_patch_after_a_verdict_names_the_version_decided_on() -> Result<()> {
 /// Patches that orphan carry the dependent's uid, so that another object of its name is
 /// left alone, and no version: whatever else changes about the dependent, it loses the
 /// reference (rule 5.2).
-async fn patches_that_orphan_name_the_object_and_no_version() -> Result<()> {
+async fn patches_that_orphan_have_the_uid_and_no_version() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;

@@ -8,19 +8,19 @@ use kube_gc_testkit::proxy::{On, Verb};
 use kube_gc_testkit::{Collector, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
-    an_owner_that_comes_between_decision_and_delete_saves_the_object,
-    an_owner_that_replaces_the_absent_one_saves_the_object,
-    an_orphan_finalizer_that_comes_between_decision_and_delete_is_honoured,
-    an_owner_that_comes_before_the_unblock_patch_saves_the_object,
-    an_owner_that_comes_after_the_unblock_patch_saves_the_object,
-    a_verdict_does_not_outlive_a_change_of_the_owners_policy,
-    a_solid_owner_is_confirmed_before_a_waiting_one_is_let_go,
+    an_owner_added_between_decision_and_delete_saves_the_object,
+    an_owner_that_replaces_an_absent_one_saves_the_object,
+    an_orphan_finalizer_added_between_decision_and_delete_is_honoured,
+    an_owner_added_before_the_unblocking_patch_saves_the_object,
+    an_owner_added_between_the_unblocking_patch_and_the_delete_saves_the_object,
+    a_verdict_is_void_after_the_owners_policy_changes,
+    a_solid_owner_is_confirmed_before_the_reference_to_a_waiting_one_is_removed,
 }
 
 /// A reference to a solid owner that is added between decision and DELETE saves the
 /// object (rules 4.25 and 10.1). Fails if the DELETE carries no resource version, or if
 /// the 409 is answered by the same DELETE again.
-async fn an_owner_that_comes_between_decision_and_delete_saves_the_object() -> Result<()> {
+async fn an_owner_added_between_decision_and_delete_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -44,7 +44,7 @@ async fn an_owner_that_comes_between_decision_and_delete_saves_the_object() -> R
 }
 
 /// The same where no absent owner stays behind: the reference was corrected.
-async fn an_owner_that_replaces_the_absent_one_saves_the_object() -> Result<()> {
+async fn an_owner_that_replaces_an_absent_one_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -66,7 +66,7 @@ async fn an_owner_that_replaces_the_absent_one_saves_the_object() -> Result<()> 
 /// A background DELETE would remove a finalizer `orphan` that was added after the
 /// decision, so the policy is chosen again (rule 4.25). Fails if only the references, and
 /// not the finalizers too, are compared after the 409.
-async fn an_orphan_finalizer_that_comes_between_decision_and_delete_is_honoured() -> Result<()> {
+async fn an_orphan_finalizer_added_between_decision_and_delete_is_honoured() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -142,7 +142,7 @@ impl Circle {
 /// The patch that stops blocking carries the resource version that was decided on
 /// (rule 4.22). Fails if it does not and the DELETE takes the version that the patch
 /// returned.
-async fn an_owner_that_comes_before_the_unblock_patch_saves_the_object() -> Result<()> {
+async fn an_owner_added_before_the_unblocking_patch_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
     let circle = Circle::set(&stage).await?;
@@ -165,7 +165,7 @@ async fn an_owner_that_comes_before_the_unblock_patch_saves_the_object() -> Resu
 
 /// The DELETE after the patch that stops blocking carries the version that the patch
 /// returned (rule 4.23). Fails if it carries none.
-async fn an_owner_that_comes_after_the_unblock_patch_saves_the_object() -> Result<()> {
+async fn an_owner_added_between_the_unblocking_patch_and_the_delete_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
     let circle = Circle::set(&stage).await?;
@@ -191,7 +191,7 @@ async fn an_owner_that_comes_after_the_unblock_patch_saves_the_object() -> Resul
 /// Right before each DELETE the owner must still be in foreground deletion (rule 4.32).
 /// The owner is deleted again, with Orphan, after `middle` was decided on and before its
 /// DELETE. Fails without that check: the version is right, and `middle` would be deleted.
-async fn a_verdict_does_not_outlive_a_change_of_the_owners_policy() -> Result<()> {
+async fn a_verdict_is_void_after_the_owners_policy_changes() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
     let circle = Circle::set(&stage).await?;
@@ -232,7 +232,7 @@ async fn a_verdict_does_not_outlive_a_change_of_the_owners_policy() -> Result<()
 /// Here the solid owner is deleted in the foreground, too, and its watch has not shown
 /// it. Fails if the graph is trusted instead: the dependent would lose one owner, and be
 /// kept by the other until the event arrives.
-async fn a_solid_owner_is_confirmed_before_a_waiting_one_is_let_go() -> Result<()> {
+async fn a_solid_owner_is_confirmed_before_the_reference_to_a_waiting_one_is_removed() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;

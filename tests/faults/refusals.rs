@@ -11,15 +11,15 @@ use kube_gc_testkit::proxy::{How, On, Reply, Rule, Verb};
 use kube_gc_testkit::{Collector, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    a_429_is_waited_out_by_its_object_alone,
-    writes_that_fail_are_repeated,
-    writes_that_fail_after_they_took_effect_do_no_harm,
+    a_429_delays_only_its_object,
+    failed_writes_are_repeated,
+    writes_that_fail_after_taking_effect_do_no_harm,
     writes_whose_answer_is_lost_do_no_harm,
     writes_whose_answer_is_late_do_no_harm,
-    conflicts_with_nobody_pass,
-    conflicts_with_ourselves_pass,
-    reads_that_fail_are_repeated,
-    a_denied_delete_is_reported_and_done_once_it_is_allowed,
+    conflicts_without_a_cause_are_resolved,
+    conflicts_with_our_own_writes_are_resolved,
+    failed_reads_are_repeated,
+    a_denied_delete_is_reported_and_repeated_until_it_is_allowed,
 }
 
 /// Failures are retried soon, and missing answers are not waited for long.
@@ -27,7 +27,7 @@ const SOON: &str = "[retry]\nmax = \"300ms\"\n[client]\nrequest_timeout = \"2s\"
 
 /// `Retry-After` is obeyed, and other objects do not wait for it (rule 8.6). Fails if the
 /// object is retried earlier: the shortest time is checked, never the longest.
-async fn a_429_is_waited_out_by_its_object_alone() -> Result<()> {
+async fn a_429_delays_only_its_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -114,13 +114,13 @@ async fn spoiled(how: How, times: usize) -> Result<()> {
 
 /// Writes fail without taking effect. As in the tests that follow, every object is in the
 /// right state in the end (rule 6.11).
-async fn writes_that_fail_are_repeated() -> Result<()> {
+async fn failed_writes_are_repeated() -> Result<()> {
     spoiled(How::Instead(Reply::broken()), 3).await
 }
 
 /// Fails if a 500 is taken for a write that had no effect, and the next one relies on
 /// that (rule 6.11).
-async fn writes_that_fail_after_they_took_effect_do_no_harm() -> Result<()> {
+async fn writes_that_fail_after_taking_effect_do_no_harm() -> Result<()> {
     spoiled(How::After(Reply::broken()), 1).await
 }
 
@@ -135,17 +135,17 @@ async fn writes_whose_answer_is_late_do_no_harm() -> Result<()> {
 }
 
 /// Every write is answered with 409 for a while, without a reason (rule 4.28).
-async fn conflicts_with_nobody_pass() -> Result<()> {
+async fn conflicts_without_a_cause_are_resolved() -> Result<()> {
     spoiled(How::Instead(Reply::conflict()), 7).await
 }
 
 /// A 409 hides a DELETE that took effect (rule 6.11).
-async fn conflicts_with_ourselves_pass() -> Result<()> {
+async fn conflicts_with_our_own_writes_are_resolved() -> Result<()> {
     spoiled(How::After(Reply::conflict()), 1).await
 }
 
 /// Reads fail, too (rule 4.11).
-async fn reads_that_fail_are_repeated() -> Result<()> {
+async fn failed_reads_are_repeated() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector_with(Options::config(SOON)).await?;
     let family = Family::set(&stage).await?;
@@ -158,7 +158,7 @@ async fn reads_that_fail_are_repeated() -> Result<()> {
 /// A denied write backs off, is named with the server's message in the log, the metrics
 /// and the debug API, delays nothing else, and is done once it is allowed (rules 9.5,
 /// 10.5 and 10.6).
-async fn a_denied_delete_is_reported_and_done_once_it_is_allowed() -> Result<()> {
+async fn a_denied_delete_is_reported_and_repeated_until_it_is_allowed() -> Result<()> {
     const MESSAGE: &str = "secrets \\\"denied\\\" is forbidden: the test says no";
     let stage = Stage::set().await?;
     let ns = &stage.ns;

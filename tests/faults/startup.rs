@@ -9,8 +9,8 @@ use kube_gc_testkit::proxy::{How, On, Reply, Verb};
 use kube_gc_testkit::{Collector, Options, Scope};
 
 kube_gc_testkit::scenarios! {
-    a_type_that_cannot_be_listed_from_the_start_holds_up_nobody,
-    the_workers_wait_until_every_type_was_listed,
+    a_type_that_cannot_be_listed_from_the_start_delays_no_other,
+    the_workers_wait_until_every_type_is_listed,
 }
 
 const WIDGETS: &str = "widgets.example.com";
@@ -42,7 +42,7 @@ async fn unsynced(collector: &Collector) -> Result<f64> {
 /// (rules 2.14 and 2.16). It is named with the server's words, and its garbage is
 /// collected once it can be listed. Fails if the workers wait for it for ever, or if
 /// nobody tries again.
-async fn a_type_that_cannot_be_listed_from_the_start_holds_up_nobody() -> Result<()> {
+async fn a_type_that_cannot_be_listed_from_the_start_delays_no_other() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
     let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;
@@ -100,7 +100,7 @@ async fn a_type_that_cannot_be_listed_from_the_start_holds_up_nobody() -> Result
 /// Until every type was listed, the workers wait (rule 2.16). Fails if they begin while a
 /// type is still being listed: each of its objects that owns something would be looked
 /// up.
-async fn the_workers_wait_until_every_type_was_listed() -> Result<()> {
+async fn the_workers_wait_until_every_type_is_listed() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
     let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;

@@ -10,8 +10,8 @@ use kube_gc_testkit::proxy::{Exchange, On, Request, Verb};
 use kube_gc_testkit::{Obj, Policy};
 
 kube_gc_testkit::scenarios! {
-    a_server_that_bears_little_is_asked_little_more_than_once_for_each_object,
-    a_server_that_refuses_everything_is_asked_once_a_second,
+    a_server_with_a_low_concurrency_limit_gets_few_extra_requests,
+    a_server_that_rejects_everything_gets_one_request_a_second,
 }
 
 /// What the server bears at a time; the collector begins with 20 requests.
@@ -52,7 +52,7 @@ async fn families(stage: &Stage) -> Result<(Obj, Vec<Obj>, Obj, Vec<Obj>)> {
 /// the window fits; and then one request is refused for each climb, which takes 16 windows
 /// of four. Twice that is allowed, because requests that are sent together do not arrive
 /// together.
-async fn a_server_that_bears_little_is_asked_little_more_than_once_for_each_object() -> Result<()> {
+async fn a_server_with_a_low_concurrency_limit_gets_few_extra_requests() -> Result<()> {
     let stage = Stage::set().await?;
     let (takes, go, lets_go, stay) = families(&stage).await?;
     let collector = stage.collector().await?;
@@ -90,7 +90,7 @@ async fn a_server_that_bears_little_is_asked_little_more_than_once_for_each_obje
 ///
 /// The bound: crowds of 20, 10, 5, 2 and 1; then one at a time, after pauses that grow
 /// from 50 ms to a second, the sixth of which is that long.
-async fn a_server_that_refuses_everything_is_asked_once_a_second() -> Result<()> {
+async fn a_server_that_rejects_everything_gets_one_request_a_second() -> Result<()> {
     let stage = Stage::set().await?;
     let owner = stage.ns.configmap("owner").create().await?;
     let of_owner = (0..OBJECTS).map(|i| stage.ns.secret(format!("goes-{i}")).owned_by(&owner));

@@ -10,9 +10,9 @@ kube_gc_testkit::scenarios! {
     a_watch_that_ends_cleanly_is_resumed_without_a_list,
     a_watch_that_breaks_is_resumed_without_a_list,
     a_watch_that_cannot_be_resumed_at_once_is_resumed_later,
-    a_watch_that_is_answered_with_410_costs_one_list,
+    a_watch_answered_with_410_costs_one_list,
     a_watch_that_ends_with_a_410_event_costs_one_list,
-    all_watches_may_break_in_the_middle_of_a_cascade,
+    breaking_all_watches_in_the_middle_of_a_cascade_does_no_harm,
     a_list_that_fails_proves_nothing,
 }
 
@@ -122,7 +122,7 @@ async fn a_watch_that_cannot_be_resumed_at_once_is_resumed_later() -> Result<()>
 /// The version has expired, so this type is listed, and the objects that the list lacks
 /// are gone (rules 1.16 and 1.19). Fails if the graph keeps them, or if every type is
 /// listed.
-async fn a_watch_that_is_answered_with_410_costs_one_list() -> Result<()> {
+async fn a_watch_answered_with_410_costs_one_list() -> Result<()> {
     Gap::open(Cut::Cleanly).await?.resume(Some(How::Instead(Reply::expired()))).await?.with_one_list()
 }
 
@@ -156,7 +156,7 @@ async fn a_watch_that_ends_with_a_410_event_costs_one_list() -> Result<()> {
 
 /// All watches break at once, in the middle of a cascade, several times. Nothing is
 /// listed, and no object that has an owner is deleted (rule 1.19).
-async fn all_watches_may_break_in_the_middle_of_a_cascade() -> Result<()> {
+async fn breaking_all_watches_in_the_middle_of_a_cascade_does_no_harm() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;

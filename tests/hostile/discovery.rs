@@ -9,7 +9,7 @@ use kube_gc_testkit::proxy::{Cut, How, On, Reply, Request, Verb};
 use kube_gc_testkit::{Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
-    a_type_that_discovery_leaves_out_blocks_and_owns_as_before,
+    a_type_missing_from_discovery_blocks_and_owns_as_before,
 }
 
 const WIDGETS: &str = "widgets.example.com";
@@ -21,7 +21,7 @@ const ALWAYS: &str = "[discovery]\ninterval = \"100ms\"\n[retry]\nmax = \"300ms\
 /// or if its nodes leave: the owner's finalizer would be removed although a widget blocks
 /// it, the orphan deletion would miss a dependent, and the dependent of a living widget
 /// could be taken for garbage.
-async fn a_type_that_discovery_leaves_out_blocks_and_owns_as_before() -> Result<()> {
+async fn a_type_missing_from_discovery_blocks_and_owns_as_before() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
     cluster.remove_leftover_crds().await?;

@@ -12,10 +12,10 @@ use kube_gc_testkit::proxy::{On, Request, Verb};
 use kube_gc_testkit::{Collector, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    thousands_of_owners_of_a_kind_that_nobody_serves_cost_others_nothing,
+    thousands_of_owners_of_an_unserved_kind_delay_no_other_object,
     each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_first,
-    living_owners_of_large_objects_are_not_looked_up_and_one_that_goes_is_noticed,
-    a_standby_takes_thousands_of_owners_in_and_does_nothing_about_them,
+    existing_owners_of_large_objects_are_not_looked_up_and_a_deleted_one_is_noticed,
+    a_standby_stores_thousands_of_owners_and_looks_none_up,
 }
 
 /// The limit of the API server for one object, about a megabyte.
@@ -101,7 +101,7 @@ async fn tried(collector: &Collector, fat: &[Obj], times: u64) -> Result<()> {
     .await
 }
 
-async fn thousands_of_owners_of_a_kind_that_nobody_serves_cost_others_nothing() -> Result<()> {
+async fn thousands_of_owners_of_an_unserved_kind_delay_no_other_object() -> Result<()> {
     let stage = Stage::alone().await?;
     let config = format!("[leader]\nenabled = true\nnamespace = \"{}\"\n", stage.ns.name());
     let collector = stage.collector_with(Options::config(config)).await?;
@@ -172,7 +172,7 @@ async fn each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_fir
     collector.stop().await
 }
 
-async fn living_owners_of_large_objects_are_not_looked_up_and_one_that_goes_is_noticed() -> Result<()> {
+async fn existing_owners_of_large_objects_are_not_looked_up_and_a_deleted_one_is_noticed() -> Result<()> {
     const LIVING: usize = REFERENCES;
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -197,7 +197,7 @@ async fn living_owners_of_large_objects_are_not_looked_up_and_one_that_goes_is_n
     collector.stop().await
 }
 
-async fn a_standby_takes_thousands_of_owners_in_and_does_nothing_about_them() -> Result<()> {
+async fn a_standby_stores_thousands_of_owners_and_looks_none_up() -> Result<()> {
     let stage = Stage::alone().await?;
     // Another replica holds the Lease for an hour.
     let spec = json!({

@@ -11,7 +11,7 @@ use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Collector, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    crafted_uids_cost_no_more_than_random_ones_and_keep_nobody_waiting(threaded),
+    crafted_uids_cost_no_more_than_random_ones_and_delay_no_other_object(threaded),
 }
 
 /// The number of objects with crafted references, and of references on each: as many as fit.
@@ -20,7 +20,7 @@ const REFERENCES: u64 = 8_000;
 /// No retries during the measurement. They would cost the same for any uids.
 const ONCE: &str = "[retry]\nmin = \"10m\"\nmax = \"10m\"\n";
 
-async fn crafted_uids_cost_no_more_than_random_ones_and_keep_nobody_waiting() -> Result<()> {
+async fn crafted_uids_cost_no_more_than_random_ones_and_delay_no_other_object() -> Result<()> {
     let stage = Stage::set().await?;
     let usual =
         cost(&stage, |number| format!("{:08x}-0000-4000-8000-{:012x}", spread(number), number)).await?;

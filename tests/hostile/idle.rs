@@ -13,9 +13,9 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Collector, Options, Turn};
 
 kube_gc_testkit::scenarios! {
-    probes_are_answered_whatever_number_of_idle_connections_one_address_opens,
-    probes_are_answered_whatever_number_of_idle_connections_many_addresses_open,
-    a_listener_with_tls_answers_whatever_number_of_idle_connections_there_is,
+    probes_are_answered_despite_many_idle_connections_from_one_address,
+    probes_are_answered_despite_many_idle_connections_from_many_addresses,
+    a_tls_listener_answers_despite_many_idle_connections,
 }
 
 /// The number of connections, if the limit of open files allows it.
@@ -145,7 +145,7 @@ async fn livez(collector: &Collector) -> Result<()> {
 /// Any pod that reaches the health port could make the kubelet kill every replica by its own
 /// liveness probe, because 100 idle connections used up the limit. Fails if the listener waits for
 /// a free slot before it accepts, and if it accepts without a limit.
-async fn probes_are_answered_whatever_number_of_idle_connections_one_address_opens() -> Result<()> {
+async fn probes_are_answered_despite_many_idle_connections_from_one_address() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
     let collector = Collector::start(plane, Options::default()).await?;
@@ -156,7 +156,7 @@ async fn probes_are_answered_whatever_number_of_idle_connections_one_address_ope
 }
 
 /// The same from 1,000 addresses.
-async fn probes_are_answered_whatever_number_of_idle_connections_many_addresses_open() -> Result<()> {
+async fn probes_are_answered_despite_many_idle_connections_from_many_addresses() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
     let collector = Collector::start(plane, Options::default()).await?;
@@ -171,7 +171,7 @@ async fn probes_are_answered_whatever_number_of_idle_connections_many_addresses_
 
 /// The same at a listener with TLS, where a connection is idle until its first request, with or
 /// without a handshake.
-async fn a_listener_with_tls_answers_whatever_number_of_idle_connections_there_is() -> Result<()> {
+async fn a_tls_listener_answers_despite_many_idle_connections() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
     let pair = Pair::new()?;

@@ -8,7 +8,7 @@ use kube_gc_testkit::proxy::Verb;
 use kube_gc_testkit::{Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    dependents_whose_delete_waits_for_its_turn_are_kept_by_a_second_delete_with_orphan,
+    an_orphan_deletion_keeps_dependents_whose_delete_still_waits_for_its_turn,
 }
 
 /// The number of dependents. Most wait when the owner is deleted again.
@@ -17,7 +17,7 @@ const DEPENDENTS: usize = 6;
 /// An owner is deleted in the foreground by mistake. While the DELETEs of its dependents wait for
 /// the rate limiter, it is deleted again, with Orphan. Fails if the owner is checked before that
 /// wait and not after it: every waiting dependent would be deleted.
-async fn dependents_whose_delete_waits_for_its_turn_are_kept_by_a_second_delete_with_orphan() -> Result<()> {
+async fn an_orphan_deletion_keeps_dependents_whose_delete_still_waits_for_its_turn() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
     let owner = ns.configmap("owner").create().await?;

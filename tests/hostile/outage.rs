@@ -11,7 +11,7 @@ use kube_gc_testkit::proxy::{Exchange, Outage, Verb};
 use kube_gc_testkit::{Collector, Ns, Obj, Options, Policy, Server};
 
 kube_gc_testkit::scenarios! {
-    an_outage_costs_few_probes_and_few_lines_and_is_over_at_once,
+    an_outage_costs_few_probes_and_few_log_lines_and_work_resumes_at_once,
     a_killed_api_server_is_one_outage_in_the_log,
 }
 
@@ -78,7 +78,7 @@ fn time_of_sample(deletes: &[Exchange]) -> Result<Duration> {
 
 /// Fails if each key, each type and discovery notice the outage separately, with a log line for
 /// each try, or if they keep waiting after the server is back.
-async fn an_outage_costs_few_probes_and_few_lines_and_is_over_at_once() -> Result<()> {
+async fn an_outage_costs_few_probes_and_few_log_lines_and_work_resumes_at_once() -> Result<()> {
     let stage = Stage::alone().await?;
     let collector = stage.collector().await?;
     let (owner, dependents) = cascade(&stage.ns).await?;

@@ -9,8 +9,8 @@ use kube_gc_testkit::webhook::{Verdict, Webhook};
 use kube_gc_testkit::{Cluster, Ns, Policy};
 
 kube_gc_testkit::scenarios! {
-    a_webhook_that_hangs_for_deletions_of_one_namespace_holds_up_no_other,
-    a_webhook_that_hangs_for_patches_of_one_namespace_holds_up_no_other_orphaning,
+    a_webhook_that_hangs_for_deletions_in_one_namespace_delays_no_other,
+    a_webhook_that_hangs_for_patches_in_one_namespace_delays_no_orphaning_in_others,
     a_webhook_that_fails_for_one_namespace_delays_no_other,
 }
 
@@ -67,7 +67,7 @@ async fn others_go(stage: &Stage, healthy: &Ns, hostile: &Ns, verb: Verb) -> Res
 
 /// Fails if all workers, or all slots for concurrent requests, wait for a webhook that is called
 /// about the deletions of one namespace.
-async fn a_webhook_that_hangs_for_deletions_of_one_namespace_holds_up_no_other() -> Result<()> {
+async fn a_webhook_that_hangs_for_deletions_in_one_namespace_delays_no_other() -> Result<()> {
     let stage = Stage::alone().await?;
     let (cluster, healthy) = (&stage.cluster, &stage.ns);
     let hostile = guarded(cluster).await?;
@@ -90,7 +90,7 @@ async fn a_webhook_that_hangs_for_deletions_of_one_namespace_holds_up_no_other()
 
 /// The same for the patches that release dependents: their owner waits, while other owners are
 /// released and other garbage is collected.
-async fn a_webhook_that_hangs_for_patches_of_one_namespace_holds_up_no_other_orphaning() -> Result<()> {
+async fn a_webhook_that_hangs_for_patches_in_one_namespace_delays_no_orphaning_in_others() -> Result<()> {
     let stage = Stage::alone().await?;
     let (cluster, healthy) = (&stage.cluster, &stage.ns);
     let hostile = guarded(cluster).await?;

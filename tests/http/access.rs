@@ -9,7 +9,7 @@ use kube_gc_testkit::collector::parse_metrics;
 use kube_gc_testkit::{Cluster, Collector, Options, Server, Turn};
 
 kube_gc_testkit::scenarios! {
-    the_cluster_says_who_may_read_what,
+    the_cluster_authorizes_readers,
 }
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -74,7 +74,7 @@ impl Accounts {
 }
 
 /// In a dry run and on a standby, too, because reviews are not writes.
-async fn the_cluster_says_who_may_read_what() -> Result<()> {
+async fn the_cluster_authorizes_readers() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
     let cluster = Cluster::new(plane.client().await?);

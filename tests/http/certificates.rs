@@ -9,11 +9,11 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Collector, Options, Turn};
 
 kube_gc_testkit::scenarios! {
-    a_certificate_is_exchanged_while_connections_live_on,
-    files_that_cannot_be_used_are_an_error_at_the_start,
+    a_certificate_is_replaced_while_connections_stay_open,
+    unusable_certificate_files_are_an_error_at_startup,
 }
 
-async fn a_certificate_is_exchanged_while_connections_live_on() -> Result<()> {
+async fn a_certificate_is_replaced_while_connections_stay_open() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
     let (first, second) = (Pair::new()?, Pair::new()?);
@@ -47,7 +47,7 @@ async fn a_certificate_is_exchanged_while_connections_live_on() -> Result<()> {
 }
 
 /// The check needs no API server.
-async fn files_that_cannot_be_used_are_an_error_at_the_start() -> Result<()> {
+async fn unusable_certificate_files_are_an_error_at_startup() -> Result<()> {
     let (one, other) = (Pair::new()?, Pair::new()?);
     let files = Files::new(&one)?;
     files.set_key(&other)?;

@@ -8,7 +8,7 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Collector, Options, Turn};
 
 kube_gc_testkit::scenarios! {
-    a_listener_that_is_asked_for_too_much_refuses_and_goes_on,
+    an_overloaded_listener_rejects_requests_and_continues,
 }
 
 /// The maximum number of connections of a listener.
@@ -25,7 +25,7 @@ async fn status(address: &str, request: &str) -> Result<String> {
     Ok(String::from_utf8(status.to_vec())?)
 }
 
-async fn a_listener_that_is_asked_for_too_much_refuses_and_goes_on() -> Result<()> {
+async fn an_overloaded_listener_rejects_requests_and_continues() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
     let collector = Collector::start(plane, Options::default()).await?;

@@ -11,13 +11,13 @@ use crate::leader::writes::{judge, of};
 use kube_gc_testkit::proxy::{Cut, How, On, Reply, Request, Verb};
 
 kube_gc_testkit::scenarios! {
-    a_leader_that_is_killed_in_mid_cascade_is_succeeded,
-    a_leader_that_wakes_up_after_its_lease_writes_nothing_and_stands_by,
-    a_leader_whose_requests_are_refused_stands_by_and_is_succeeded,
-    a_leader_whose_requests_are_not_answered_stands_by_and_is_succeeded,
-    a_leader_that_can_write_everything_but_its_lease_stops_before_another_begins,
-    a_leader_that_is_asked_to_end_gives_the_lease_back,
-    without_a_lease_nothing_is_written_and_it_says_why,
+    another_replica_finishes_the_cascade_of_a_killed_leader,
+    a_leader_that_resumes_after_its_lease_expired_writes_nothing_and_stands_by,
+    a_leader_whose_requests_are_refused_stands_by_and_is_replaced,
+    a_leader_whose_requests_are_not_answered_stands_by_and_is_replaced,
+    a_leader_that_cannot_renew_its_lease_stops_writing_before_another_begins,
+    a_leader_that_is_terminated_releases_the_lease,
+    without_a_lease_nothing_is_written_and_the_reason_is_shown,
 }
 
 /// Two replicas, of which the first leads.
@@ -45,7 +45,7 @@ fn was_warm(standby: &Replica, mark: usize) -> Result<()> {
     Ok(())
 }
 
-async fn a_leader_that_is_killed_in_mid_cascade_is_succeeded() -> Result<()> {
+async fn another_replica_finishes_the_cascade_of_a_killed_leader() -> Result<()> {
     let stage = Stage::set().await?;
     let election = Election::watch(&stage);
     let (one, other) = two(&stage).await?;
@@ -64,7 +64,7 @@ async fn a_leader_that_is_killed_in_mid_cascade_is_succeeded() -> Result<()> {
     other.collector.stop().await
 }
 
-async fn a_leader_that_wakes_up_after_its_lease_writes_nothing_and_stands_by() -> Result<()> {
+async fn a_leader_that_resumes_after_its_lease_expired_writes_nothing_and_stands_by() -> Result<()> {
     let stage = Stage::set().await?;
     let election = Election::watch(&stage);
     let (one, other) = two(&stage).await?;
@@ -145,16 +145,16 @@ async fn cut_off(scenario: &str, how: Option<How>) -> Result<()> {
     other.collector.stop().await
 }
 
-async fn a_leader_whose_requests_are_refused_stands_by_and_is_succeeded() -> Result<()> {
+async fn a_leader_whose_requests_are_refused_stands_by_and_is_replaced() -> Result<()> {
     cut_off("refused", Some(How::Instead(Reply::broken()))).await
 }
 
-async fn a_leader_whose_requests_are_not_answered_stands_by_and_is_succeeded() -> Result<()> {
+async fn a_leader_whose_requests_are_not_answered_stands_by_and_is_replaced() -> Result<()> {
     cut_off("unanswered", None).await
 }
 
 /// Only its own clock keeps this replica from writing.
-async fn a_leader_that_can_write_everything_but_its_lease_stops_before_another_begins() -> Result<()> {
+async fn a_leader_that_cannot_renew_its_lease_stops_writing_before_another_begins() -> Result<()> {
     let stage = Stage::set().await?;
     let election = Election::watch(&stage);
     let (one, other) = two(&stage).await?;
@@ -176,7 +176,7 @@ async fn a_leader_that_can_write_everything_but_its_lease_stops_before_another_b
     other.collector.stop().await
 }
 
-async fn a_leader_that_is_asked_to_end_gives_the_lease_back() -> Result<()> {
+async fn a_leader_that_is_terminated_releases_the_lease() -> Result<()> {
     let stage = Stage::set().await?;
     let election = Election::watch(&stage);
     let (one, other) = two(&stage).await?;
@@ -195,7 +195,7 @@ async fn a_leader_that_is_asked_to_end_gives_the_lease_back() -> Result<()> {
     other.collector.stop().await
 }
 
-async fn without_a_lease_nothing_is_written_and_it_says_why() -> Result<()> {
+async fn without_a_lease_nothing_is_written_and_the_reason_is_shown() -> Result<()> {
     let stage = Stage::set().await?;
     let replica = stage.early_replica("one", "there-is-no-such-namespace").await?;
     let said = replica.collector.log_line("cannot access the Lease").await?;

@@ -273,7 +273,7 @@ fn variables() -> Value {
 
 /// With `KUBE_GC_WRITE=dashboard` the dashboard is written instead.
 #[test]
-fn the_dashboard_is_what_its_source_makes() -> Result<()> {
+fn the_dashboard_is_generated_from_its_source() -> Result<()> {
     let made = serde_json::to_string_pretty(&source()?.made()?)? + "\n";
     if std::env::var_os("KUBE_GC_WRITE").is_some_and(|what| what == "dashboard") {
         std::fs::write(repository(DASHBOARD), &made)?;

@@ -37,7 +37,7 @@ fn duration(text: &str) -> String {
 }
 
 #[test]
-fn nothing_but_times_is_changed() -> Result<()> {
+fn shortening_changes_only_times() -> Result<()> {
     assert_eq!(
         line_shortened(r#"  expr: sum(increase(a_minutes_total{b="5m"}[30m])) > 5 * 60"#),
         r#"  expr: sum(increase(a_minutes_total{b="5m"}[30s])) > 5 * 1"#

@@ -63,7 +63,7 @@ fn series_in(query: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_series_is_told_from_labels_functions_and_texts() {
+fn series_are_distinguished_from_labels_functions_and_strings() {
     let query = r#"sum by (le, name) (rate(a_bucket{job="b{", c=~"d"}[5m])) / sum(x:y:z{e!="f"}) > 1"#;
     assert_eq!(series_in(query), ["a_bucket", "x:y:z"].map(str::to_owned).into());
 }
@@ -79,7 +79,7 @@ fn queries() -> Result<Vec<(String, String)>> {
 }
 
 #[test]
-fn dashboard_and_rules_ask_for_what_is_recorded_and_leave_nothing_out() -> Result<()> {
+fn dashboard_and_rules_use_existing_metrics_and_every_metric() -> Result<()> {
     let series = series();
     let recorded: BTreeSet<String> = rules()?.iter().filter_map(|rule| rule.record.clone()).collect();
     let mut used = BTreeSet::new();
@@ -109,7 +109,7 @@ fn dashboard_and_rules_ask_for_what_is_recorded_and_leave_nothing_out() -> Resul
 
 /// Others have metrics of the same names, and there are several clusters.
 #[test]
-fn every_query_selects_whose_metrics_it_means() -> Result<()> {
+fn every_query_selects_a_job() -> Result<()> {
     for panel in source()?.panels() {
         for (_, query) in panel.queries() {
             let all = query.matches('{').count();
@@ -128,7 +128,7 @@ fn every_query_selects_whose_metrics_it_means() -> Result<()> {
 const UNITS: [&str; 8] = ["none", "short", "s", "bytes", "ops", "reqps", "percentunit", "dateTimeAsIso"];
 
 #[test]
-fn every_panel_says_what_it_shows_and_has_a_place_of_its_own() -> Result<()> {
+fn every_panel_has_a_description_and_overlaps_no_other() -> Result<()> {
     let dashboard: Value = serde_json::from_str(&read(DASHBOARD)?)?;
     let schema = dashboard["schemaVersion"].as_u64().context("no schema")?;
     ensure!((39..=41).contains(&schema), "not of Grafana 11 or 12: {schema}");

@@ -7,7 +7,7 @@ use crate::oracle::{Bounds, Rule};
 use crate::world::{World, blocking, broken, to};
 
 #[test]
-fn what_is_owned_must_not_go() {
+fn an_owned_object_must_not_be_deleted() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner"), to("never")]);
@@ -15,7 +15,7 @@ fn what_is_owned_must_not_go() {
 }
 
 #[test]
-fn what_has_lost_its_owners_goes() {
+fn an_object_without_existing_owners_may_be_deleted() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner"), to("never")]);
@@ -24,14 +24,14 @@ fn what_has_lost_its_owners_goes() {
 }
 
 #[test]
-fn what_names_no_owner_must_not_go() {
+fn an_object_without_references_must_not_be_deleted() {
     let mut world = World::new();
     world.create("item", &[]);
     assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
 }
 
 #[test]
-fn an_owner_is_one_by_uid_name_namespace_and_kind() {
+fn an_owner_must_match_in_uid_name_namespace_and_kind() {
     let mut world = World::new();
     world.create("owner", &[]);
     for (field, other) in [("name", "other"), ("kind", "Node"), ("uid", "other")] {
@@ -49,7 +49,7 @@ fn an_owner_is_one_by_uid_name_namespace_and_kind() {
 }
 
 #[test]
-fn a_cluster_scoped_owner_is_in_no_namespace() {
+fn a_cluster_scoped_owner_matches_from_any_namespace() {
     let mut world = World::new();
     world.create_as(&ResourceName::new("", "nodes"), None, "node", &[]);
     let mut reference = to("node");
@@ -62,7 +62,7 @@ fn a_cluster_scoped_owner_is_in_no_namespace() {
 }
 
 #[test]
-fn an_unknown_kind_proves_nothing() {
+fn a_reference_of_an_unknown_kind_proves_nothing() {
     let mut world = World::new();
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "w"});
     world.create("item", std::slice::from_ref(&widget));
@@ -78,14 +78,14 @@ fn an_unknown_kind_proves_nothing() {
 }
 
 #[test]
-fn a_scope_that_can_not_be_proves_nothing() {
+fn an_impossible_scope_proves_nothing() {
     let mut world = World::new();
     world.create_as(&ResourceName::new("", "nodes"), None, "item", &[to("never")]);
     assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
 }
 
 #[test]
-fn a_waiting_owner_takes_what_it_owns_along() {
+fn a_waiting_owner_takes_its_dependents_along() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
@@ -94,7 +94,7 @@ fn a_waiting_owner_takes_what_it_owns_along() {
 }
 
 #[test]
-fn an_owner_that_waits_no_more_is_solid_after_a_while() {
+fn an_owner_that_no_longer_waits_is_solid_after_a_while() {
     for (waited, rule) in [(1, None), (5, Some(Rule::WrongfulDelete))] {
         let mut world = World::new();
         world.create("owner", &[]);
@@ -116,7 +116,7 @@ fn a_terminating_owner_is_solid() {
 }
 
 #[test]
-fn an_owner_that_orphans_first_is_solid() {
+fn an_owner_with_both_finalizers_is_solid() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
@@ -125,7 +125,7 @@ fn an_owner_that_orphans_first_is_solid() {
 }
 
 #[test]
-fn it_is_bound_to_uid_and_version() {
+fn a_delete_must_have_uid_and_version_as_preconditions() {
     for (bound, rule) in [
         (json!({"uid": "item", "resourceVersion": "1"}), None),
         (json!({"uid": "item"}), Some(Rule::Precondition)),
@@ -141,7 +141,7 @@ fn it_is_bound_to_uid_and_version() {
 
 /// Five conflicts need six versions with the same references.
 #[test]
-fn churn_allows_for_the_uid_alone() {
+fn after_churn_the_uid_alone_suffices() {
     for (changes, rule) in [(4, Some(Rule::Precondition)), (5, None)] {
         let mut world = World::new();
         world.create("item", &[to("never")]);
@@ -154,7 +154,7 @@ fn churn_allows_for_the_uid_alone() {
 }
 
 #[test]
-fn with_the_uid_alone_the_last_reading_counts() {
+fn with_the_uid_alone_the_last_read_state_counts() {
     for (waited, rule) in [(0, None), (5, Some(Rule::Precondition))] {
         let mut world = World::new();
         world.create("owner", &[]);
@@ -170,7 +170,7 @@ fn with_the_uid_alone_the_last_reading_counts() {
 }
 
 #[test]
-fn the_policy_says_again_what_the_object_asks_for() {
+fn the_policy_of_a_delete_follows_the_finalizers_of_the_object() {
     for (finalizers, right) in [
         (vec![], "Background"),
         (vec!["orphan"], "Orphan"),
@@ -189,7 +189,7 @@ fn the_policy_says_again_what_the_object_asks_for() {
 }
 
 #[test]
-fn below_a_waiting_owner_foreground_goes_on_downwards() {
+fn foreground_deletion_continues_below_a_waiting_owner() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
@@ -201,7 +201,7 @@ fn below_a_waiting_owner_foreground_goes_on_downwards() {
 }
 
 #[test]
-fn what_is_being_deleted_is_left_alone() {
+fn terminating_objects_must_not_be_deleted_again() {
     let mut world = World::new();
     world.create("item", &[to("never")]);
     world.doom("item", &["example.com/backup"]);
@@ -209,14 +209,14 @@ fn what_is_being_deleted_is_left_alone() {
 }
 
 #[test]
-fn ignored_types_are_left_alone() {
+fn objects_of_ignored_types_must_not_be_deleted() {
     let mut world = World::new();
     world.create_as(&ResourceName::new("", "events"), Some("a"), "event", &[to("never")]);
     assert_eq!(broken(&world.collect("event", "Background")), Some(Rule::WrongfulDelete));
 }
 
 #[test]
-fn who_was_orphaned_late_keeps_its_life() {
+fn a_dependent_that_appeared_late_after_orphaning_must_not_be_deleted() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
@@ -228,7 +228,7 @@ fn who_was_orphaned_late_keeps_its_life() {
 }
 
 #[test]
-fn a_restart_forgets_who_was_orphaned() {
+fn a_restart_forgets_orphaned_owners() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
@@ -239,7 +239,7 @@ fn a_restart_forgets_who_was_orphaned() {
 }
 
 #[test]
-fn what_is_remembered_of_orphans_is_bounded() {
+fn the_memory_of_orphaned_owners_is_bounded() {
     for (remembered, rule) in [(0, None), (1, Some(Rule::LostOrphan))] {
         let mut world = World::with(Bounds { remembered, ..Bounds::default() });
         world.create("owner", &[]);
@@ -251,7 +251,7 @@ fn what_is_remembered_of_orphans_is_bounded() {
 }
 
 #[test]
-fn a_foreground_deletion_after_an_orphan_deletion_holds() {
+fn a_foreground_deletion_after_an_orphan_deletion_counts() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);

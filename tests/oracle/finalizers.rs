@@ -6,7 +6,7 @@ use crate::oracle::Rule;
 use crate::world::{World, blocking, broken, configmaps, to};
 
 #[test]
-fn a_blocking_dependent_holds_its_owner() {
+fn a_blocking_dependent_keeps_its_owner() {
     for (reference, rule) in
         [(blocking("owner"), Some(Rule::WaitedTooShort)), (to("owner"), None), (blocking("other"), None)]
     {
@@ -20,7 +20,7 @@ fn a_blocking_dependent_holds_its_owner() {
 }
 
 #[test]
-fn what_could_not_be_known_to_block_does_not_hold() {
+fn a_dependent_that_the_collector_could_not_see_does_not_block() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.all_known();
@@ -31,7 +31,7 @@ fn what_could_not_be_known_to_block_does_not_hold() {
 }
 
 #[test]
-fn a_new_collector_knows_nothing() {
+fn a_restarted_collector_knows_nothing() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[blocking("owner")]);
@@ -42,7 +42,7 @@ fn a_new_collector_knows_nothing() {
 }
 
 #[test]
-fn finalizers_of_what_is_not_being_deleted_stay() {
+fn finalizers_of_objects_that_are_not_terminating_stay() {
     for finalizer in ["orphan", "foregroundDeletion"] {
         let mut world = World::new();
         world.create("owner", &[]);
@@ -53,7 +53,7 @@ fn finalizers_of_what_is_not_being_deleted_stay() {
 }
 
 #[test]
-fn orphaning_comes_first() {
+fn the_orphan_finalizer_is_handled_before_the_foreground_one() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.doom("owner", &["foregroundDeletion", "orphan"]);
@@ -62,7 +62,7 @@ fn orphaning_comes_first() {
 }
 
 #[test]
-fn a_finalizer_goes_from_a_version_and_a_uid() {
+fn the_removal_of_a_finalizer_must_have_uid_and_version() {
     for bound in [json!({"uid": "owner"}), json!({"resourceVersion": "2"})] {
         let mut world = World::new();
         world.create("owner", &[]);
@@ -73,7 +73,7 @@ fn a_finalizer_goes_from_a_version_and_a_uid() {
 }
 
 #[test]
-fn nobody_is_left_when_the_orphan_finalizer_goes() {
+fn no_reference_is_left_when_the_orphan_finalizer_is_removed() {
     for (is_released, rule) in [(true, None), (false, Some(Rule::LostOrphan))] {
         let mut world = World::new();
         world.create("owner", &[]);
@@ -90,7 +90,7 @@ fn nobody_is_left_when_the_orphan_finalizer_goes() {
 }
 
 #[test]
-fn a_type_that_was_not_known_when_it_was_asked_for_is_excused() {
+fn a_type_that_was_unknown_at_the_time_is_excused() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
@@ -101,7 +101,7 @@ fn a_type_that_was_not_known_when_it_was_asked_for_is_excused() {
 }
 
 #[test]
-fn a_type_that_can_not_be_listed_is_excused_for_a_while() {
+fn a_type_that_cannot_be_listed_is_excused_for_a_while() {
     for (waited, rule) in [(10, None), (300, Some(Rule::LostOrphan))] {
         let mut world = World::new();
         world.create("owner", &[]);

@@ -16,7 +16,7 @@ fn three_owners() -> World {
 }
 
 #[test]
-fn absent_and_waiting_references_go_where_a_solid_one_stays() {
+fn absent_and_waiting_references_are_removed_beside_a_solid_one() {
     let mut world = three_owners();
     let patched = world.patch("item", |metadata| metadata["ownerReferences"] = json!([to("solid")]));
     assert_eq!(patched, Ok(()));
@@ -25,7 +25,7 @@ fn absent_and_waiting_references_go_where_a_solid_one_stays() {
 /// A patch that takes one away whose owner is gone already, late and bound to no
 /// version, may find two with one uid that do not stand together.
 #[test]
-fn the_order_of_references_means_nothing() {
+fn the_order_of_references_is_irrelevant() {
     let mut world = three_owners();
     let again = |owner: &str| {
         let mut reference = to(owner);
@@ -43,7 +43,7 @@ fn the_order_of_references_means_nothing() {
 }
 
 #[test]
-fn a_solid_reference_stays() {
+fn a_solid_reference_must_not_be_removed() {
     let mut world = three_owners();
     world.create("other", &[]);
     world.change("item", |metadata| metadata["ownerReferences"] = json!([to("solid"), to("other")]));
@@ -52,7 +52,7 @@ fn a_solid_reference_stays() {
 }
 
 #[test]
-fn no_reference_goes_without_a_solid_one() {
+fn no_reference_is_removed_without_a_solid_one() {
     for left in [vec![], vec![to("never")]] {
         let mut world = three_owners();
         world.change("item", |metadata| metadata["ownerReferences"] = json!([to("waiting"), to("never")]));
@@ -64,7 +64,7 @@ fn no_reference_goes_without_a_solid_one() {
 /// The owner that was solid a while ago is no reason to let a waiting one go; for an
 /// absent one it does.
 #[test]
-fn before_a_waiting_reference_goes_a_solid_one_is_confirmed() {
+fn a_solid_owner_must_be_confirmed_before_a_waiting_reference_is_removed() {
     for (goes, rule) in [("waiting", Some(Rule::WrongfulPatch)), ("never", None)] {
         let mut world = three_owners();
         world.change("item", |metadata| metadata["ownerReferences"] = json!([to("solid"), to(goes)]));
@@ -76,7 +76,7 @@ fn before_a_waiting_reference_goes_a_solid_one_is_confirmed() {
 }
 
 #[test]
-fn a_reference_of_an_unknown_kind_stays() {
+fn a_reference_of_an_unknown_kind_must_not_be_removed() {
     let mut world = three_owners();
     let unknown = json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "w"});
     world.change("item", |metadata| metadata["ownerReferences"] = json!([to("solid"), unknown]));
@@ -85,7 +85,7 @@ fn a_reference_of_an_unknown_kind_stays() {
 }
 
 #[test]
-fn references_to_an_owner_that_orphans_go_at_any_version() {
+fn references_to_an_orphaning_owner_are_removed_at_any_version() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
@@ -101,7 +101,7 @@ fn references_to_an_owner_that_orphans_go_at_any_version() {
 }
 
 #[test]
-fn a_patch_is_bound_to_the_uid() {
+fn a_patch_must_have_the_uid() {
     for bound in [json!({"resourceVersion": "5"}), json!({"uid": "other", "resourceVersion": "5"})] {
         let mut world = three_owners();
         let patched =
@@ -111,7 +111,7 @@ fn a_patch_is_bound_to_the_uid() {
 }
 
 #[test]
-fn nothing_else_is_touched() {
+fn a_patch_must_not_change_anything_else() {
     let mut world = three_owners();
     let patched = world.patch("item", |metadata| {
         metadata["ownerReferences"] = json!([to("solid")]);
@@ -135,7 +135,7 @@ fn nothing_else_is_touched() {
 }
 
 #[test]
-fn references_stop_blocking_where_deletions_wait_in_a_ring() {
+fn references_are_unblocked_only_in_a_ring_of_deletions() {
     let mut world = World::new();
     world.create("one", &[blocking("two")]);
     world.create("two", &[blocking("one")]);

@@ -10,7 +10,7 @@ fn widget() -> Value {
 }
 
 #[test]
-fn a_world_in_order_is_in_order() {
+fn a_settled_cluster_has_no_violations() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
@@ -20,7 +20,7 @@ fn a_world_in_order_is_in_order() {
 }
 
 #[test]
-fn garbage_is_gone() {
+fn garbage_must_be_gone_at_rest() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
@@ -31,7 +31,7 @@ fn garbage_is_gone() {
 }
 
 #[test]
-fn what_hangs_on_a_waiting_owner_only_is_being_deleted() {
+fn dependents_of_only_waiting_owners_must_be_terminating() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("held", &[blocking("owner")]);
@@ -43,7 +43,7 @@ fn what_hangs_on_a_waiting_owner_only_is_being_deleted() {
 }
 
 #[test]
-fn no_absent_reference_stays_beside_a_solid_one() {
+fn no_absent_reference_may_stay_beside_a_solid_one() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner"), to("never")]);
@@ -51,7 +51,7 @@ fn no_absent_reference_stays_beside_a_solid_one() {
 }
 
 #[test]
-fn what_can_not_be_decided_is_kept_and_named() {
+fn undecidable_objects_are_kept_and_reported() {
     let mut world = World::new();
     world.create("item", &[to("never"), widget()]);
     assert_eq!(broken(&world.at_rest(&[])), Some(Rule::Hidden));
@@ -61,7 +61,7 @@ fn what_can_not_be_decided_is_kept_and_named() {
 }
 
 #[test]
-fn what_names_an_owner_that_can_not_be_is_kept() {
+fn objects_with_impossible_owners_are_kept() {
     let mut world = World::new();
     let node = kube_gc_apiserver::resources::ResourceName::new("", "nodes");
     world.create_as(&node, None, "item", &[to("never")]);
@@ -69,7 +69,7 @@ fn what_names_an_owner_that_can_not_be_is_kept() {
 }
 
 #[test]
-fn ignored_types_are_left_as_they_are() {
+fn objects_of_ignored_types_stay_as_they_are() {
     let mut world = World::new();
     let event = kube_gc_apiserver::resources::ResourceName::new("", "events");
     world.create_as(&event, Some("a"), "item", &[to("never")]);
@@ -77,7 +77,7 @@ fn ignored_types_are_left_as_they_are() {
 }
 
 #[test]
-fn no_orphan_finalizer_is_left() {
+fn no_orphan_finalizer_may_be_left() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.change("owner", |metadata| metadata["finalizers"] = json!(["orphan"]));
@@ -87,7 +87,7 @@ fn no_orphan_finalizer_is_left() {
 }
 
 #[test]
-fn nothing_waits_for_nothing() {
+fn no_owner_may_wait_without_a_blocking_dependent() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
@@ -99,7 +99,7 @@ fn nothing_waits_for_nothing() {
 }
 
 #[test]
-fn a_ring_does_not_hold_itself() {
+fn a_ring_may_not_block_itself() {
     let mut world = World::new();
     world.create("self", &[blocking("self")]);
     world.doom("self", &["foregroundDeletion"]);

@@ -16,7 +16,7 @@ fn lost_owner() -> World {
 }
 
 #[test]
-fn what_is_owned_again_must_not_go() {
+fn an_object_that_a_restore_gave_an_owner_must_not_be_deleted() {
     let mut world = lost_owner();
     world.restore();
     assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
@@ -27,7 +27,7 @@ fn what_is_owned_again_must_not_go() {
 }
 
 #[test]
-fn what_has_lost_its_owners_since_goes() {
+fn an_object_that_lost_its_owners_after_the_restore_may_be_deleted() {
     let mut world = lost_owner();
     world.restore();
     world.remove("owner");
@@ -35,7 +35,7 @@ fn what_has_lost_its_owners_since_goes() {
 }
 
 #[test]
-fn what_never_had_an_owner_in_the_backup_goes() {
+fn an_object_without_owners_in_the_backup_may_be_deleted() {
     let mut world = World::new();
     world.create("item", &[to("later")]);
     world.back_up();
@@ -50,7 +50,7 @@ fn what_never_had_an_owner_in_the_backup_goes() {
 }
 
 #[test]
-fn only_what_was_sent_before_is_judged_by_what_was_true_before() {
+fn only_requests_sent_before_the_restore_are_judged_by_the_state_before_it() {
     for (sent, rule) in [
         (-1, None),
         // While the server is down, and when it is there again.
@@ -68,7 +68,7 @@ fn only_what_was_sent_before_is_judged_by_what_was_true_before() {
 }
 
 #[test]
-fn what_was_wrong_before_is_not_excused_by_a_restore() {
+fn a_restore_does_not_excuse_an_earlier_violation() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
@@ -83,7 +83,7 @@ fn what_was_wrong_before_is_not_excused_by_a_restore() {
 /// Versions are given out twice: the one that was decided on is another object's state
 /// now, and nothing could have prevented it.
 #[test]
-fn a_version_that_is_there_by_accident_is_judged_as_what_it_was() {
+fn a_version_that_matches_by_accident_is_judged_by_the_object_it_meant() {
     for (owner, rule) in [("never", None), ("owner", Some(Rule::WrongfulDelete))] {
         let mut world = World::new();
         world.create("owner", &[]);
@@ -101,7 +101,7 @@ fn a_version_that_is_there_by_accident_is_judged_as_what_it_was() {
 }
 
 #[test]
-fn references_to_what_is_there_again_stay() {
+fn references_to_restored_owners_must_not_be_removed() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("solid", &[]);
@@ -115,7 +115,7 @@ fn references_to_what_is_there_again_stay() {
 }
 
 #[test]
-fn an_orphan_deletion_that_was_undone_keeps_nobody() {
+fn an_orphan_deletion_undone_by_a_restore_keeps_no_dependents() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
@@ -132,7 +132,7 @@ fn an_orphan_deletion_that_was_undone_keeps_nobody() {
 }
 
 #[test]
-fn who_blocks_again_holds_its_owner_even_before_that_was_noticed() {
+fn a_restored_blocking_dependent_keeps_its_owner_at_once() {
     for (notices, rule) in [(false, Some(Rule::WaitedTooShort)), (true, None)] {
         let mut world = World::new();
         world.create("owner", &[]);
@@ -153,7 +153,7 @@ fn who_blocks_again_holds_its_owner_even_before_that_was_noticed() {
 }
 
 #[test]
-fn at_rest_the_backup_counts() {
+fn at_rest_the_restored_state_counts() {
     let mut world = lost_owner();
     assert_eq!(broken(&world.at_rest(&[])), Some(Rule::LostGarbage));
     world.restore();
@@ -164,7 +164,7 @@ fn at_rest_the_backup_counts() {
 
 /// The DELETE of a dependent was right when it was sent, and nobody could call it back.
 #[test]
-fn a_request_is_judged_by_when_it_was_sent() {
+fn a_request_is_judged_by_the_time_it_was_sent() {
     for (sent, rule) in [(0, None), (20, Some(Rule::WrongfulDelete))] {
         let mut world = World::new();
         world.create("owner", &[]);
@@ -180,7 +180,7 @@ fn a_request_is_judged_by_when_it_was_sent() {
 }
 
 #[test]
-fn what_is_owned_again_must_not_go_whatever_the_version_is() {
+fn an_object_that_a_restore_gave_an_owner_must_not_be_deleted_at_any_version() {
     let mut world = lost_owner();
     world.restore_raised();
     assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));

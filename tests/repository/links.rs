@@ -132,7 +132,7 @@ fn every_page_that_a_source_mentions_exists() -> Result<()> {
 }
 
 #[test]
-fn links_in_code_are_none_and_anchors_are_those_of_the_host() {
+fn links_in_code_are_ignored_and_anchors_are_those_of_github() {
     let text = "# A *b*: `c_d`, e\n[x](y.md#z) and `[n](o)`\n```\n# no\n[p](q)\n```\n![pic](r.svg)\n";
     assert_eq!(targets(text), ["y.md#z", "r.svg"]);
     assert_eq!(anchors(text), BTreeSet::from(["a-b-c_d-e".to_owned()]));

@@ -225,7 +225,7 @@ fn every_rule_is_cited_by_a_test_that_it_names() -> Result<()> {
 
 /// Comments once cited sections and scenarios of a specification that is not here.
 #[test]
-fn nothing_cites_a_document_that_is_not_here() -> Result<()> {
+fn nothing_cites_a_missing_document() -> Result<()> {
     let mut problems = Vec::new();
     for path in sources(&root())? {
         let found = prose(&path)?.iter().flat_map(|text| dangling(text)).collect::<Vec<_>>();
@@ -246,7 +246,7 @@ fn nothing_cites_a_document_that_is_not_here() -> Result<()> {
 }
 
 #[test]
-fn citations_are_told_from_other_words() {
+fn citations_are_distinguished_from_other_words() {
     let numbers = |text: &str| cited(text).iter().map(Number::to_string).collect::<Vec<_>>();
     assert_eq!(
         numbers("It goes (rule 4.7). See rules 4.8, 5.1 and 10.3: all hold."),

@@ -23,14 +23,14 @@ kube_gc_testkit::scenarios! {
     it_ends_cleanly_when_asked_to,
     a_wrong_configuration_is_refused,
     a_kubeconfig_that_cannot_be_used_is_refused,
-    a_server_that_cannot_be_reached_is_named,
+    an_unreachable_server_is_named,
     wrong_credentials_are_refused,
-    a_user_who_may_list_nothing_is_told_so,
+    a_user_who_may_list_nothing_gets_an_error,
     a_dry_run_decides_and_writes_nothing,
     the_probes_answer,
     the_monitors_are_listed,
-    the_graph_runs_where_it_is_told_to,
-    the_graph_is_shown,
+    the_graph_runs_on_the_configured_threads,
+    the_graph_page_shows_the_graph,
 }
 
 /// All scenarios.
@@ -152,7 +152,7 @@ async fn a_kubeconfig_that_cannot_be_used_is_refused() -> Result<()> {
 }
 
 /// An unreachable server: exit code 4, and its address.
-async fn a_server_that_cannot_be_reached_is_named() -> Result<()> {
+async fn an_unreachable_server_is_named() -> Result<()> {
     let nobody = file(
         &json!({
             "apiVersion": "v1",
@@ -176,7 +176,7 @@ async fn wrong_credentials_are_refused() -> Result<()> {
 }
 
 /// Failed authorization of all lists: exit code 6.
-async fn a_user_who_may_list_nothing_is_told_so() -> Result<()> {
+async fn a_user_who_may_list_nothing_gets_an_error() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
     let cluster = Cluster::new(plane.client().await?);
@@ -282,7 +282,7 @@ async fn the_monitors_are_listed() -> Result<()> {
 }
 
 /// The partitions of the graph have their own threads or none, according to the setting.
-async fn the_graph_runs_where_it_is_told_to() -> Result<()> {
+async fn the_graph_runs_on_the_configured_threads() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
     // One more than `partitions`, for cluster-scoped objects.
@@ -302,7 +302,7 @@ async fn the_graph_runs_where_it_is_told_to() -> Result<()> {
 }
 
 /// `/debug/graph`: DOT, JSON, and the connected component of given uids (rule 9.4).
-async fn the_graph_is_shown() -> Result<()> {
+async fn the_graph_page_shows_the_graph() -> Result<()> {
     let turn = Turn::take().await?;
     let plane = turn.plane();
     let cluster = Cluster::new(plane.client().await?);

@@ -16,8 +16,8 @@ use kube_gc_testkit::cluster::{create_all, is_status, poll};
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Turn};
 
 kube_gc_testkit::scenarios! {
-    objects_that_may_not_be_deleted_delay_nothing_else,
-    objects_that_admission_refuses_delay_nothing_else,
+    objects_that_must_not_be_deleted_delay_nothing_else,
+    objects_that_admission_denies_delay_nothing_else,
 }
 
 /// The user of the collector, and its role.
@@ -139,7 +139,7 @@ async fn waiting(collector: &Collector) -> Result<f64> {
 /// The API server denies the deletion of some objects. They are retried, reported with the reason
 /// of the server, and deleted when it is allowed. Meanwhile, all other objects are collected, in
 /// the same namespace and elsewhere.
-async fn objects_that_may_not_be_deleted_delay_nothing_else() -> Result<()> {
+async fn objects_that_must_not_be_deleted_delay_nothing_else() -> Result<()> {
     let stage = set_stage().await?;
     let cluster = &stage.cluster;
     let (kubeconfig, role) = restricted_user(&stage).await?;
@@ -179,7 +179,7 @@ async fn objects_that_may_not_be_deleted_delay_nothing_else() -> Result<()> {
 
 /// A webhook that does not answer keeps the API server from accepting writes of the collector:
 /// neither deletions nor the removal of finalizers succeed. Only these objects wait for it.
-async fn objects_that_admission_refuses_delay_nothing_else() -> Result<()> {
+async fn objects_that_admission_denies_delay_nothing_else() -> Result<()> {
     let stage = set_stage().await?;
     let cluster = &stage.cluster;
     let here = cluster.namespace().await?;
