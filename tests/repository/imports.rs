@@ -1,12 +1,12 @@
-//! Which file imports what: a small parser of Rust's `use` declarations and paths, which knows
-//! enough of them for this repository.
+//! The imports of each file, by a small parser of Rust's `use` declarations and paths that is
+//! sufficient for this repository.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-/// What the names of the crates of this repository begin with.
+/// The prefix of the names of this repository's crates.
 const CRATES: &str = "kube_gc_";
 
 /// The segments of a path: `crate::graph::Epoch`.
@@ -22,9 +22,9 @@ pub struct Sources {
 #[derive(Default)]
 struct Module {
     file: String,
-    /// What it names of other modules.
+    /// The paths that it imports.
     imports: Vec<Segments>,
-    /// What it passes on to others: `pub use`.
+    /// The paths that it re-exports: `pub use`.
     exports: Vec<Segments>,
 }
 
@@ -53,9 +53,9 @@ impl Sources {
 
     /// The other modules at the root, and the other crates of this repository, that a module at
     /// the root uses. Each with a file that does.
-    pub fn used_by(&self, room: &str) -> BTreeMap<String, &str> {
-        self.foreign(|path| path.first().is_some_and(|first| first == room))
-            .filter(|(name, _)| name != room)
+    pub fn used_by(&self, module: &str) -> BTreeMap<String, &str> {
+        self.foreign(|path| path.first().is_some_and(|first| first == module))
+            .filter(|(name, _)| name != module)
             .collect()
     }
 
@@ -76,8 +76,8 @@ impl Sources {
         })
     }
 
-    /// The circles of more than two files below a module: each file imports another one, and is
-    /// imported by it in the end.
+    /// The import circles of more than two files below a module. Each file of a circle imports
+    /// every other one, directly or indirectly.
     pub fn circles(&self, below: &[&str]) -> Vec<Vec<&str>> {
         let inside =
             |path: &Segments| path.len() >= below.len() && below.iter().zip(path).all(|(a, b)| a == b);
@@ -113,8 +113,8 @@ impl Sources {
         targets.filter(|target| *target != path).filter_map(|target| index.get(target).copied()).collect()
     }
 
-    /// The module that an import names. A module that passes on items of others is their face:
-    /// who imports through it imports the face.
+    /// The module that an import names. An import of a re-exported item counts as an import of the
+    /// module that re-exports it.
     fn target(&self, from: &Segments, import: &Segments) -> Option<&Segments> {
         let absolute = self.absolute(from, import)?;
         let prefixes = (0..=absolute.len()).rev().map(|length| &absolute[..length]);
@@ -230,14 +230,14 @@ fn paths_in(code: &str) -> Vec<Segments> {
 
 fn without_comments(text: &str) -> String {
     let lines = text.lines().map(|line| match line.find("//") {
-        // Not what a string contains: a scheme.
+        // `//` after a colon is part of a URL in a string.
         Some(at) if !line[..at].ends_with(':') => &line[..at],
         _ => line,
     });
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Without declarations that only tests have.
+/// The text without declarations that only tests compile.
 fn without_tests(text: &str) -> String {
     let mut kept = String::new();
     let mut lines = text.split_inclusive('\n').peekable();
