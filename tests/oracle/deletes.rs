@@ -89,7 +89,7 @@ fn a_waiting_owner_takes_its_dependents_along() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
-    world.doom("owner", &["foregroundDeletion"]);
+    world.begin_deletion("owner", &["foregroundDeletion"]);
     assert_eq!(world.collect("item", "Background"), Ok(()));
 }
 
@@ -99,8 +99,8 @@ fn an_owner_that_no_longer_waits_is_solid_after_a_while() {
         let mut world = World::new();
         world.create("owner", &[]);
         world.create("item", &[to("owner")]);
-        world.doom("owner", &["foregroundDeletion"]);
-        world.doom("owner", &["orphan"]);
+        world.begin_deletion("owner", &["foregroundDeletion"]);
+        world.begin_deletion("owner", &["orphan"]);
         world.wait(waited);
         assert_eq!(broken(&world.collect("item", "Background")), rule, "after {waited} s");
     }
@@ -111,7 +111,7 @@ fn a_terminating_owner_is_solid() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
-    world.doom("owner", &["example.com/backup"]);
+    world.begin_deletion("owner", &["example.com/backup"]);
     assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
 }
 
@@ -120,7 +120,7 @@ fn an_owner_with_both_finalizers_is_solid() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
-    world.doom("owner", &["foregroundDeletion", "orphan"]);
+    world.begin_deletion("owner", &["foregroundDeletion", "orphan"]);
     assert_eq!(broken(&world.collect("item", "Foreground")), Some(Rule::WrongfulDelete));
 }
 
@@ -194,7 +194,7 @@ fn foreground_deletion_continues_below_a_waiting_owner() {
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
     world.create("leaf", &[blocking("item")]);
-    world.doom("owner", &["foregroundDeletion"]);
+    world.begin_deletion("owner", &["foregroundDeletion"]);
     assert_eq!(world.collect("item", "Foreground"), Ok(()));
     world.create("lonely", &[to("owner")]);
     assert_eq!(broken(&world.collect("lonely", "Foreground")), Some(Rule::Policy));
@@ -204,7 +204,7 @@ fn foreground_deletion_continues_below_a_waiting_owner() {
 fn terminating_objects_must_not_be_deleted_again() {
     let mut world = World::new();
     world.create("item", &[to("never")]);
-    world.doom("item", &["example.com/backup"]);
+    world.begin_deletion("item", &["example.com/backup"]);
     assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
 }
 
@@ -220,7 +220,7 @@ fn a_dependent_that_appeared_late_after_orphaning_must_not_be_deleted() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
-    world.doom("owner", &["orphan"]);
+    world.begin_deletion("owner", &["orphan"]);
     world.create("later", &[to("owner")]);
     assert_eq!(world.release("owner"), Ok(()), "the collector may not know the type");
     assert_eq!(world.collect("later", "Background"), Ok(()), "it came when the deletion had begun");
@@ -232,7 +232,7 @@ fn a_restart_forgets_orphaned_owners() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
-    world.doom("owner", &["orphan"]);
+    world.begin_deletion("owner", &["orphan"]);
     assert_eq!(world.release("owner"), Ok(()));
     world.oracle.restarted();
     assert_eq!(world.collect("item", "Background"), Ok(()));
@@ -244,7 +244,7 @@ fn the_memory_of_orphaned_owners_is_bounded() {
         let mut world = World::with(Bounds { remembered, ..Bounds::default() });
         world.create("owner", &[]);
         world.create("item", &[to("owner")]);
-        world.doom("owner", &["orphan"]);
+        world.begin_deletion("owner", &["orphan"]);
         assert_eq!(world.release("owner"), Ok(()));
         assert_eq!(broken(&world.collect("item", "Background")), rule, "{remembered}");
     }
@@ -255,9 +255,9 @@ fn a_foreground_deletion_after_an_orphan_deletion_counts() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
-    world.doom("owner", &["orphan", "example.com/backup"]);
+    world.begin_deletion("owner", &["orphan", "example.com/backup"]);
     let released = world.patch("owner", |metadata| metadata["finalizers"] = json!(["example.com/backup"]));
     assert_eq!(released, Ok(()));
-    world.doom("owner", &["foregroundDeletion", "example.com/backup"]);
+    world.begin_deletion("owner", &["foregroundDeletion", "example.com/backup"]);
     assert_eq!(world.collect("item", "Background"), Ok(()));
 }

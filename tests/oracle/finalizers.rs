@@ -14,7 +14,7 @@ fn a_blocking_dependent_keeps_its_owner() {
         world.create("owner", &[]);
         world.create("item", std::slice::from_ref(&reference));
         world.all_known();
-        world.doom("owner", &["foregroundDeletion"]);
+        world.begin_deletion("owner", &["foregroundDeletion"]);
         assert_eq!(broken(&world.release("owner")), rule, "{reference}");
     }
 }
@@ -25,7 +25,7 @@ fn a_dependent_that_the_collector_could_not_see_does_not_block() {
     world.create("owner", &[]);
     world.all_known();
     world.create("late", &[blocking("owner")]);
-    world.doom("owner", &["foregroundDeletion"]);
+    world.begin_deletion("owner", &["foregroundDeletion"]);
     world.oracle.shown(&configmaps(), 3, world.now);
     assert_eq!(world.release("owner"), Ok(()), "shown when it was decided already");
 }
@@ -37,7 +37,7 @@ fn a_restarted_collector_knows_nothing() {
     world.create("item", &[blocking("owner")]);
     world.all_known();
     world.oracle.restarted();
-    world.doom("owner", &["foregroundDeletion"]);
+    world.begin_deletion("owner", &["foregroundDeletion"]);
     assert_eq!(world.release("owner"), Ok(()));
 }
 
@@ -56,7 +56,7 @@ fn finalizers_of_objects_that_are_not_terminating_stay() {
 fn the_orphan_finalizer_is_handled_before_the_foreground_one() {
     let mut world = World::new();
     world.create("owner", &[]);
-    world.doom("owner", &["foregroundDeletion", "orphan"]);
+    world.begin_deletion("owner", &["foregroundDeletion", "orphan"]);
     let patched = world.patch("owner", |metadata| metadata["finalizers"] = json!(["orphan"]));
     assert_eq!(broken(&patched), Some(Rule::WaitedTooShort));
 }
@@ -66,7 +66,7 @@ fn the_removal_of_a_finalizer_must_have_uid_and_version() {
     for bound in [json!({"uid": "owner"}), json!({"resourceVersion": "2"})] {
         let mut world = World::new();
         world.create("owner", &[]);
-        world.doom("owner", &["foregroundDeletion"]);
+        world.begin_deletion("owner", &["foregroundDeletion"]);
         let patched = world.patch_if("owner", &bound, |metadata| metadata["finalizers"] = json!([]));
         assert_eq!(broken(&patched), Some(Rule::Precondition));
     }
@@ -79,7 +79,7 @@ fn no_reference_is_left_when_the_orphan_finalizer_is_removed() {
         world.create("owner", &[]);
         world.create("item", &[to("owner")]);
         world.all_known();
-        world.doom("owner", &["orphan"]);
+        world.begin_deletion("owner", &["orphan"]);
         world.create("later", &[to("owner")]);
         if is_released {
             let bound = json!({"uid": "item"});
@@ -94,7 +94,7 @@ fn a_type_that_was_unknown_at_the_time_is_excused() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
-    world.doom("owner", &["orphan"]);
+    world.begin_deletion("owner", &["orphan"]);
     world.oracle.listed(&configmaps(), true, world.now);
     world.wait(10);
     assert_eq!(world.release("owner"), Ok(()));
@@ -108,7 +108,7 @@ fn a_type_that_cannot_be_listed_is_excused_for_a_while() {
         world.create("item", &[to("owner")]);
         world.all_known();
         world.oracle.listed(&configmaps(), false, world.now);
-        world.doom("owner", &["orphan"]);
+        world.begin_deletion("owner", &["orphan"]);
         world.wait(waited);
         assert_eq!(broken(&world.release("owner")), rule, "after {waited} s");
     }

@@ -10,7 +10,7 @@ fn three_owners() -> World {
     let mut world = World::new();
     world.create("solid", &[]);
     world.create("waiting", &[]);
-    world.doom("waiting", &["foregroundDeletion"]);
+    world.begin_deletion("waiting", &["foregroundDeletion"]);
     world.create("item", &[to("solid"), to("waiting"), to("never")]);
     world
 }
@@ -95,7 +95,7 @@ fn references_to_an_orphaning_owner_are_removed_at_any_version() {
     other.create("item", &[to("owner")]);
     let patched = other.patch_if("item", &bound, |metadata| metadata["ownerReferences"] = json!([]));
     assert_eq!(broken(&patched), Some(Rule::Precondition), "it is not to orphan");
-    world.doom("owner", &["orphan"]);
+    world.begin_deletion("owner", &["orphan"]);
     let patched = world.patch_if("item", &bound, |metadata| metadata["ownerReferences"] = json!([]));
     assert_eq!(patched, Ok(()));
 }
@@ -128,7 +128,7 @@ fn a_patch_must_not_change_anything_else() {
     for left in [json!(["foregroundDeletion"]), json!([]), json!(["foregroundDeletion", "example.com/other"])]
     {
         let mut world = three_owners();
-        world.doom("item", &["foregroundDeletion", "example.com/backup"]);
+        world.begin_deletion("item", &["foregroundDeletion", "example.com/backup"]);
         let patched = world.patch("item", |metadata| metadata["finalizers"] = left);
         assert_eq!(broken(&patched), Some(Rule::ForeignWrite));
     }
@@ -140,7 +140,7 @@ fn references_are_unblocked_only_in_a_ring_of_deletions() {
     world.create("one", &[blocking("two")]);
     world.create("two", &[blocking("one")]);
     let released = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "one", "uid": "one", "blockOwnerDeletion": false}]);
-    world.doom("one", &["foregroundDeletion"]);
+    world.begin_deletion("one", &["foregroundDeletion"]);
     let patched = world.patch("two", |metadata| metadata["ownerReferences"] = released.clone());
     assert_eq!(patched, Ok(()), "its owner waits, and so does its dependent");
 
@@ -150,7 +150,7 @@ fn references_are_unblocked_only_in_a_ring_of_deletions() {
     let patched = world.patch("two", |metadata| metadata["ownerReferences"] = released.clone());
     assert_eq!(broken(&patched), Some(Rule::WrongfulPatch));
     world.change("two", |metadata| metadata["ownerReferences"] = json!([blocking("one")]));
-    world.doom("two", &["foregroundDeletion"]);
+    world.begin_deletion("two", &["foregroundDeletion"]);
     assert_eq!(
         world.patch("two", |metadata| metadata["ownerReferences"] = released),
         Ok(()),

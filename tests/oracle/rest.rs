@@ -15,7 +15,7 @@ fn a_settled_cluster_has_no_violations() {
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
     world.create("terminating", &[to("never")]);
-    world.doom("terminating", &["example.com/backup"]);
+    world.begin_deletion("terminating", &["example.com/backup"]);
     assert_eq!(world.at_rest(&[]), Ok(()));
 }
 
@@ -35,8 +35,8 @@ fn dependents_of_only_waiting_owners_must_be_terminating() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("held", &[blocking("owner")]);
-    world.doom("held", &["example.com/backup"]);
-    world.doom("owner", &["foregroundDeletion"]);
+    world.begin_deletion("held", &["example.com/backup"]);
+    world.begin_deletion("owner", &["foregroundDeletion"]);
     assert_eq!(world.at_rest(&[]), Ok(()));
     world.create("item", &[to("owner")]);
     assert_eq!(broken(&world.at_rest(&[])), Some(Rule::LostGarbage));
@@ -82,7 +82,7 @@ fn no_orphan_finalizer_may_be_left() {
     world.create("owner", &[]);
     world.change("owner", |metadata| metadata["finalizers"] = json!(["orphan"]));
     assert_eq!(world.at_rest(&[]), Ok(()), "it is not being deleted");
-    world.doom("owner", &["orphan"]);
+    world.begin_deletion("owner", &["orphan"]);
     assert_eq!(broken(&world.at_rest(&[])), Some(Rule::StuckFinalizer));
 }
 
@@ -91,8 +91,8 @@ fn no_owner_may_wait_without_a_blocking_dependent() {
     let mut world = World::new();
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
-    world.doom("item", &["example.com/backup"]);
-    world.doom("owner", &["foregroundDeletion"]);
+    world.begin_deletion("item", &["example.com/backup"]);
+    world.begin_deletion("owner", &["foregroundDeletion"]);
     assert_eq!(broken(&world.at_rest(&[])), Some(Rule::StuckFinalizer), "it does not block");
     world.change("item", |metadata| metadata["ownerReferences"] = json!([blocking("owner")]));
     assert_eq!(world.at_rest(&[]), Ok(()));
@@ -102,17 +102,17 @@ fn no_owner_may_wait_without_a_blocking_dependent() {
 fn a_ring_may_not_block_itself() {
     let mut world = World::new();
     world.create("self", &[blocking("self")]);
-    world.doom("self", &["foregroundDeletion"]);
+    world.begin_deletion("self", &["foregroundDeletion"]);
     assert_eq!(broken(&world.at_rest(&[])), Some(Rule::StuckFinalizer));
 
     let mut world = World::new();
     world.create("one", &[blocking("two")]);
     world.create("two", &[blocking("one")]);
-    world.doom("one", &["foregroundDeletion"]);
-    world.doom("two", &["foregroundDeletion"]);
+    world.begin_deletion("one", &["foregroundDeletion"]);
+    world.begin_deletion("two", &["foregroundDeletion"]);
     assert_eq!(broken(&world.at_rest(&[])), Some(Rule::StuckFinalizer));
     // Unless something else holds one of them, and so the other.
     world.create("held", &[blocking("two")]);
-    world.doom("held", &["example.com/backup"]);
+    world.begin_deletion("held", &["example.com/backup"]);
     assert_eq!(world.at_rest(&[]), Ok(()));
 }

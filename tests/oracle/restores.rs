@@ -120,7 +120,7 @@ fn an_orphan_deletion_undone_by_a_restore_keeps_no_dependents() {
     world.create("owner", &[]);
     world.create("item", &[to("owner")]);
     world.back_up();
-    world.doom("owner", &["orphan"]);
+    world.begin_deletion("owner", &["orphan"]);
     assert_eq!(world.release("owner"), Ok(()), "the collector may not know the type");
     world.restore();
     let patched = world.patch("item", |metadata| metadata["ownerReferences"] = json!([]));
@@ -138,7 +138,7 @@ fn a_restored_blocking_dependent_keeps_its_owner_at_once() {
         world.create("owner", &[]);
         world.create("item", &[blocking("owner")]);
         world.all_known();
-        world.doom("owner", &["foregroundDeletion"]);
+        world.begin_deletion("owner", &["foregroundDeletion"]);
         world.back_up();
         world.remove("item");
         world.oracle.shown(&configmaps(), 4, world.now);
@@ -169,10 +169,10 @@ fn a_request_is_judged_by_the_time_it_was_sent() {
         let mut world = World::new();
         world.create("owner", &[]);
         world.create("item", &[to("owner")]);
-        world.doom("owner", &["foregroundDeletion"]);
+        world.begin_deletion("owner", &["foregroundDeletion"]);
         let began = world.now;
         world.wait(1);
-        world.doom("owner", &["orphan"]);
+        world.begin_deletion("owner", &["orphan"]);
         world.wait(30);
         world.sent = Some(began + std::time::Duration::from_secs(sent));
         assert_eq!(broken(&world.collect("item", "Background")), rule, "sent after {sent} s");

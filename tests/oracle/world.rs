@@ -157,7 +157,7 @@ impl World {
     }
 
     /// Somebody begins to delete an object, which these finalizers hold.
-    pub fn doom(&mut self, uid: &str, finalizers: &[&str]) {
+    pub fn begin_deletion(&mut self, uid: &str, finalizers: &[&str]) {
         self.change(uid, |metadata| {
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
             metadata["finalizers"] = json!(finalizers);

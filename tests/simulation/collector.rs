@@ -1,4 +1,4 @@
-//! The collector of a run: the real one, in this thread.
+//! The collector of a run: the real one, in the thread of the run.
 
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use super::random::Random;
 use super::transport::Transport;
 use super::world::World;
 
-/// How long a request may take.
+/// The timeout of a request.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A collector at work.
+/// A running collector.
 #[derive(Debug)]
 pub struct Collector {
     controller: Controller,
 }
 
 impl Collector {
-    /// Starts one, in the present `LocalSet`.
+    /// Starts a collector in the current `LocalSet`.
     pub fn start(world: &World, seed: u64, exporter: &Exporter) -> std::io::Result<Self> {
         let life = world.network.next_life();
         let (network, judge) = (world.network.clone(), world.judge.clone());
@@ -73,13 +73,13 @@ impl Collector {
         Ok(Self { controller: Controller::start(api, settings, exporter.clone())? })
     }
 
-    /// What can be asked of it.
+    /// The status that the debug pages show.
     pub fn status(&self) -> &CollectorStatus {
         self.controller.status()
     }
 
-    /// Whether it has anything left to do. What waits for the world to change is
-    /// nothing to do.
+    /// Whether the collector has work left. Objects that wait for a change in the cluster do not
+    /// count.
     pub async fn idleness(&self) -> IdleReport {
         self.status().idleness(&IdleQuery { seen: Vec::new(), parked_ok: true }).await
     }

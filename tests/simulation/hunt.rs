@@ -1,4 +1,4 @@
-//! Many runs, on many threads, and what to say of them.
+//! Runs many seeds on several threads and reports failures.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -11,35 +11,35 @@ use std::time::{Duration, Instant};
 use kube_gc::internals::telemetry::Exporter;
 
 use super::options::{Options, Steps};
-use super::run::{Failure, Passed, Spec, note_last_words, run};
+use super::run::{Failure, Passed, Spec, record_fatal_error, run};
 use super::shrink::shrink;
 
-/// How many seeds every check runs.
+/// The number of fixed seeds.
 const FIXED: u64 = 120;
-/// How many lines of a failed run's trace are shown.
+/// How many lines of the trace of a failed run are printed.
 const SHOWN: usize = 80;
 
-/// From now on a panic anywhere in a run is that run's failure.
+/// Records panics, so that a panic anywhere in a run is a failure of that run.
 pub fn listen() {
     std::panic::set_hook(Box::new(|panic| {
-        note_last_words(&format!("panic: {panic}").replace('\n', " "));
+        record_fatal_error(&format!("panic: {panic}").replace('\n', " "));
     }));
 }
 
-/// The fixed seeds and a fresh one.
+/// Runs the fixed seeds and a fresh one.
 pub fn check(options: &Options) -> bool {
     let fresh = options.from.unwrap_or_else(fresh_seed);
     println!("simulation: seeds 0 to {} and the fresh seed {fresh}", FIXED - 1);
-    // The fresh one first: whatever comes of it, its number has been said.
+    // The fresh seed comes first, so that its number is printed in any case.
     hunt(std::iter::once(fresh).chain(0..FIXED), None, options) && is_repeatable()
 }
 
-/// Whether a seed decides everything: the same one gives the same run, to the last
-/// byte of every message and its time, and another one another.
+/// Checks that a seed determines a run down to the last byte and time of every message, and that
+/// another seed gives another run.
 fn is_repeatable() -> bool {
     let exporter = exporter();
     let hash = |seed| {
-        let spec = Spec { seed, steps: Some(100), without: BTreeSet::new(), aloud: false };
+        let spec = Spec { seed, steps: Some(100), without: BTreeSet::new(), verbose: false };
         attempt(&spec, &exporter).map(|passed| passed.hash)
     };
     match (hash(0), hash(0), hash(1)) {
@@ -51,26 +51,26 @@ fn is_repeatable() -> bool {
     }
 }
 
-/// Fresh seeds for so long.
+/// Runs fresh seeds for this many seconds.
 pub fn soak(seconds: u64, options: &Options) -> bool {
     let first = options.from.unwrap_or_else(fresh_seed);
     println!("simulation: fresh seeds from {first} on, for {seconds} s");
     hunt(first.., Some(Duration::from_secs(seconds)), options)
 }
 
-/// One seed, aloud, twice: the second time says whether it was the same.
+/// Runs one seed twice with its trace printed. The second run checks that the result is the same.
 pub fn replay(seed: u64, options: &Options) -> bool {
     if let Some(filter) = &options.log {
         let log = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false);
         log.with_writer(std::io::stdout).init();
     }
     let without = options.without.clone().unwrap_or_default();
-    let spec = Spec { seed, steps: options.steps, without: without.0, aloud: !options.quiet };
+    let spec = Spec { seed, steps: options.steps, without: without.0, verbose: !options.quiet };
     let began = Instant::now();
     let exporter = exporter();
     let result = attempt(&spec, &exporter);
     println!("simulation: {:?}", began.elapsed());
-    let again = attempt(&Spec { aloud: false, ..spec.clone() }, &exporter);
+    let again = attempt(&Spec { verbose: false, ..spec.clone() }, &exporter);
     match (&result, again) {
         (Ok(passed), Ok(again)) if *passed != again => {
             println!("NOT REPEATABLE: {passed:?}, then {again:?}");
@@ -94,7 +94,7 @@ pub fn replay(seed: u64, options: &Options) -> bool {
     true
 }
 
-/// Runs seeds on all cores until there are no more, or the time is over.
+/// Runs seeds on all cores until there are none left or the time is over.
 fn hunt(seeds: impl Iterator<Item = u64> + Send, time: Option<Duration>, options: &Options) -> bool {
     let began = Instant::now();
     let seeds = Mutex::new(seeds);
@@ -106,7 +106,7 @@ fn hunt(seeds: impl Iterator<Item = u64> + Send, time: Option<Duration>, options
                 while !over.load(Ordering::Relaxed) && time.is_none_or(|time| began.elapsed() < time) {
                     let seed = seeds.lock().ok().and_then(|mut seeds| seeds.next());
                     let Some(seed) = seed else { break };
-                    let spec = Spec { seed, steps: options.steps, without: BTreeSet::new(), aloud: false };
+                    let spec = Spec { seed, steps: options.steps, without: BTreeSet::new(), verbose: false };
                     match attempt(&spec, &exporter) {
                         Ok(passed) => totals.passed(&passed, began),
                         Err(failure) => {
@@ -128,7 +128,7 @@ fn hunt(seeds: impl Iterator<Item = u64> + Send, time: Option<Duration>, options
     failed == 0
 }
 
-/// Counts over all threads.
+/// Totals over all threads.
 #[derive(Default)]
 struct Totals {
     passed: AtomicU64,
@@ -143,7 +143,7 @@ impl Totals {
         self.passed.fetch_add(1, Ordering::Relaxed);
         self.steps.fetch_add(passed.steps as u64, Ordering::Relaxed);
         self.requests.fetch_add(passed.requests, Ordering::Relaxed);
-        // Every ten seconds.
+        // Progress is printed every ten seconds.
         let due = began.elapsed().as_secs() / 10;
         if self.said.fetch_max(due, Ordering::Relaxed) < due {
             self.say(began);
@@ -163,15 +163,16 @@ impl Totals {
     }
 }
 
-/// Runs it; a panic of the simulation itself is a failure, too.
+/// Runs a seed. A panic of the simulation itself is a failure, too.
 pub fn attempt(spec: &Spec, exporter: &Exporter) -> Result<Passed, Failure> {
     catch_unwind(AssertUnwindSafe(|| run(spec, exporter))).unwrap_or_else(|_| {
-        let what = super::run::take_last_words().unwrap_or_else(|| "panic".to_owned());
+        let what = super::run::take_fatal_error().unwrap_or_else(|| "panic".to_owned());
         Err(Failure { what, step: spec.steps.unwrap_or_default(), trace: Vec::new() })
     })
 }
 
-/// Says what was wrong, makes it small, and says how to see it again.
+/// Reports a failure: what was wrong, the smallest run that shows it, and the command that
+/// repeats it.
 fn report(spec: &Spec, failure: Failure, exporter: &Exporter) {
     let seed = spec.seed;
     println!("\nseed {seed} FAILED at step {}: {failure}", failure.step);
@@ -190,9 +191,9 @@ fn report(spec: &Spec, failure: Failure, exporter: &Exporter) {
     );
 }
 
-/// Metrics are recorded nowhere; the collector wants an exporter all the same.
+/// An exporter that the collector needs. The metrics are not recorded anywhere.
 pub fn exporter() -> Exporter {
-    kube_gc::internals::actors::on_fatal(note_last_words);
+    kube_gc::internals::actors::on_fatal(record_fatal_error);
     match Exporter::local() {
         Ok((_, exporter)) => exporter,
         Err(error) => panic!("no exporter: {error}"),

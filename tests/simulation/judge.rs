@@ -1,4 +1,4 @@
-//! Shows the oracle everything at the moment when it happens.
+//! Passes every change to the oracle at the moment when it happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use kube_gc_apiserver::resources::{Resource, ResourceName};
 
 use super::oracle::{Bounds, Oracle, Violation};
 
-/// The oracle, and how far it has read. Clones are the same judge.
+/// The oracle, and the position up to which it has read the history. Clones share both.
 #[derive(Clone, Debug)]
 pub struct Judge(Arc<Mutex<Inner>>);
 
@@ -17,21 +17,21 @@ pub struct Judge(Arc<Mutex<Inner>>);
 struct Inner {
     server: ApiServer,
     started: SystemTime,
-    /// By how much the clock has jumped: nothing took longer for it.
+    /// The total of the jumps of the clock, during which nothing happened.
     jumped: Duration,
     oracle: Oracle,
     read: usize,
     served: Vec<Arc<Resource>>,
     violation: Option<Violation>,
-    /// The last version of each type that the collector is sure to have seen.
+    /// For each type, the last version that the collector has certainly seen.
     seen: BTreeMap<ResourceName, u64>,
-    /// What the collector had seen when the store was restored, without the types that
-    /// have told it since. Whichever of them it believes, it begins anew then.
-    untold: BTreeMap<ResourceName, u64>,
+    /// What the collector had seen when the store was restored, without the types that have shown
+    /// the restore since. The collector starts again with the first of them that it believes.
+    unaware: BTreeMap<ResourceName, u64>,
 }
 
 impl Judge {
-    /// A judge of an empty server.
+    /// A judge for an empty server.
     pub fn new(server: ApiServer, ignored: Vec<ResourceName>, remembered: usize) -> Self {
         let started = server.now();
         let oracle = Oracle::new(Bounds { ignored, remembered, ..Bounds::default() });
@@ -44,7 +44,7 @@ impl Judge {
             served: Vec::new(),
             violation: None,
             seen: BTreeMap::new(),
-            untold: BTreeMap::new(),
+            unaware: BTreeMap::new(),
         })))
     }
 
@@ -55,23 +55,23 @@ impl Judge {
         look(&mut inner, now)
     }
 
-    /// The time, for the oracle.
+    /// The time, as the oracle counts it.
     pub fn now(&self) -> Duration {
         self.with(|_, now| now)
     }
 
-    /// The clock is about to jump.
+    /// Notes that the clock is about to jump.
     pub fn jump(&self, by: Duration) {
         self.with(|inner, _| inner.jumped += by);
     }
 
-    /// Reads what has changed since the last time. To be called right after each
-    /// request, since a change is judged by the time at which it is read.
+    /// Reads the changes since the last call. Must be called right after each request, because a
+    /// change is judged by the time at which it is read.
     pub fn look(&self) {
         self.look_at(self.now());
     }
 
-    /// The same, after a request that was sent at this time.
+    /// As [`look`](Self::look), after a request that was sent at this time.
     pub fn look_at(&self, sent: Duration) {
         self.with(|inner, now| {
             let Inner { server, oracle, read, served, violation, .. } = inner;
@@ -90,12 +90,12 @@ impl Judge {
         });
     }
 
-    /// The collector got a whole list of a type, or failed to.
+    /// The collector received a complete list of a type, or failed to.
     pub fn listed(&self, resource: &ResourceName, whole: bool) {
         self.with(|inner, now| inner.oracle.listed(resource, whole, now));
     }
 
-    /// The collector was shown all changes of a type up to a version.
+    /// The collector has received all changes of a type up to a version.
     pub fn shown(&self, resource: &ResourceName, version: u64) {
         self.with(|inner, now| {
             inner.oracle.shown(resource, version, now);
@@ -103,13 +103,14 @@ impl Judge {
         });
     }
 
-    /// The collector was told by a list, or a part of one, which version the store is
-    /// at. If that is less than it has seen of the type, it knows that the store was
-    /// restored. A whole list from which it follows the type it has seen.
-    pub fn told(&self, resource: &ResourceName, version: u64, has_seen: bool) {
+    /// A list, or a part of one, told the collector the version of the store. If that is lower
+    /// than what the collector has seen of the type, the collector knows that the store was
+    /// restored. After a complete list that the collector follows with a watch, it has seen that
+    /// version.
+    pub fn shown_store_version(&self, resource: &ResourceName, version: u64, has_seen: bool) {
         self.with(|inner, _| {
-            if inner.untold.get(resource).is_some_and(|seen| version < *seen) {
-                inner.untold.remove(resource);
+            if inner.unaware.get(resource).is_some_and(|seen| version < *seen) {
+                inner.unaware.remove(resource);
                 inner.forgets();
             }
             if has_seen {
@@ -118,52 +119,52 @@ impl Judge {
         });
     }
 
-    /// The last version that the collector is sure to have seen of a type.
+    /// The last version of a type that the collector has certainly seen.
     pub fn seen(&self, resource: &ResourceName) -> u64 {
         self.with(|inner, _| inner.seen.get(resource).copied().unwrap_or_default())
     }
 
-    /// The collector is a new one.
+    /// The collector was restarted.
     pub fn restarted(&self) {
         self.with(|inner, _| {
-            inner.untold.clear();
+            inner.unaware.clear();
             inner.forgets();
         });
     }
 
-    /// Somebody takes a backup of the store.
+    /// A backup of the store is taken.
     pub fn backed_up(&self) {
         self.look();
         self.with(|inner, _| inner.oracle.backed_up());
     }
 
-    /// The store was restored from the last backup, of this version; for that the server
-    /// was stopped.
+    /// The store was restored from the last backup, which has this version. The server was
+    /// stopped for that.
     pub fn restored(&self, version: u64, stopped: Duration) {
         self.with(|inner, _| {
             inner.oracle.restored(version, stopped);
-            inner.untold = inner.seen.clone();
+            inner.unaware = inner.seen.clone();
         });
         self.look();
     }
 
-    /// The same, with a version that is higher than any before. No list shows that the
-    /// store was restored; whether the collector finds out by some object is open.
+    /// As [`restored`](Self::restored), with a version that is higher than any before. No list
+    /// shows the restore; the collector may or may not notice it by an object.
     pub fn restored_raised(&self, stopped: Duration) {
         self.with(|inner, _| {
             inner.oracle.restored(u64::MAX, stopped);
             inner.oracle.raised();
-            inner.untold.clear();
+            inner.unaware.clear();
         });
         self.look();
     }
 
-    /// The first thing that was wrong.
+    /// The first violation.
     pub fn violation(&self) -> Option<Violation> {
         self.with(|inner, _| inner.violation.clone())
     }
 
-    /// Judges the state as it is, when nothing happens any more.
+    /// Judges the final state.
     pub fn at_rest(&self, visible: &BTreeSet<String>) -> Result<(), Violation> {
         self.with(|inner, _| inner.oracle.at_rest(visible))
     }

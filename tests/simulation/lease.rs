@@ -1,5 +1,5 @@
-//! The lease by which one of several replicas writes: who has it is drawn here, in
-//! place of an elector; the collector's gate and all behind it are the real ones.
+//! The lease that lets one of several replicas write. A random plan replaces the elector; the
+//! collector's write gate and everything behind it are real.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,22 +7,22 @@ use std::time::Duration;
 use kube_gc::internals::api::{Clock, ReplicaRole, WriteGate};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long a renewal is good for, and how often there is one.
+/// How long a renewal is valid, and the interval of renewals.
 const GOOD_FOR: Duration = Duration::from_secs(10);
 const EVERY: Duration = Duration::from_secs(2);
 
-/// The lease of a run. Clones are the same.
+/// The lease of a run. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Lease(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// Whether one is needed in this run at all.
+    /// Whether this run needs a lease.
     is_needed: bool,
-    /// Until when somebody else has it.
+    /// Until when another replica holds it.
     lost_until: Option<Instant>,
-    /// Whether the collector is told, or has to find out by its clock.
-    told: bool,
+    /// Whether the collector is notified of the loss, or must notice it by its clock.
+    notified: bool,
     /// Until when the collector may write.
     deadline: Instant,
     terms: u64,
@@ -30,12 +30,12 @@ struct State {
 }
 
 impl Lease {
-    /// A lease that is needed, or not.
+    /// A lease, for a run that needs one or not.
     pub fn new(is_needed: bool) -> Self {
         let state = State {
             is_needed,
             lost_until: None,
-            told: false,
+            notified: false,
             deadline: Instant::now(),
             terms: 0,
             wrong: None,
@@ -47,7 +47,7 @@ impl Lease {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A gate for the next collector, which has yet to be given the lease.
+    /// A write gate for the next collector, which does not hold the lease yet.
     pub fn gate(&self) -> (WriteGate, Clock) {
         let clock = Clock::runtime();
         let is_needed = self.with(|state| {
@@ -57,18 +57,18 @@ impl Lease {
         (if is_needed { WriteGate::leased(clock) } else { WriteGate::open() }, clock)
     }
 
-    /// Renews it for a collector, as long as nobody else has it.
+    /// Renews the lease for a collector, unless another replica holds it.
     pub async fn keep(self, gate: WriteGate, clock: Clock) {
         if !gate.needs_lease() {
             return;
         }
         let mut leads = false;
         loop {
-            let (lost_until, told) = self.with(|state| (state.lost_until, state.told));
+            let (lost_until, notified) = self.with(|state| (state.lost_until, state.notified));
             match lost_until.filter(|until| Instant::now() < *until) {
                 Some(until) => {
-                    if leads && !told {
-                        // Whoever would tell it stands still: the gate has its own clock.
+                    if leads && !notified {
+                        // The elector is stuck. The gate has its own clock.
                         sleep_until(until).await;
                     }
                     if std::mem::take(&mut leads) {
@@ -94,7 +94,7 @@ impl Lease {
         }
     }
 
-    /// Until the next renewal is due, or the lease is lost.
+    /// Waits until the next renewal is due or the lease is lost.
     async fn renewed_or_lost(&self) {
         let due = Instant::now() + EVERY;
         while Instant::now() < due && self.with(|state| state.lost_until.is_none()) {
@@ -102,30 +102,31 @@ impl Lease {
         }
     }
 
-    /// Somebody else has it for so long; whether the collector is told at once.
-    pub fn lose(&self, time: Duration, told: bool) {
+    /// Another replica holds the lease for this time. `notified` says whether the collector is
+    /// notified at once.
+    pub fn lose(&self, time: Duration, notified: bool) {
         self.with(|state| {
             state.lost_until = Some(Instant::now() + time);
-            state.told = told;
+            state.notified = notified;
         });
     }
 
-    /// Nobody else wants it any more.
+    /// No other replica wants the lease any more.
     pub fn heal(&self) {
         self.with(|state| state.lost_until = None);
     }
 
-    /// A write leaves the collector.
+    /// The collector sends a write.
     pub fn written(&self, line: &str) {
         self.with(|state| {
-            // What was checked in the very moment in which it was lost is under way.
+            // A write that was checked at the very moment of the loss is already in flight.
             if state.is_needed && Instant::now() > state.deadline {
                 state.wrong.get_or_insert_with(|| format!("written without the lease: {line}"));
             }
         });
     }
 
-    /// The first thing that was wrong.
+    /// The first violation.
     pub fn wrong(&self) -> Option<String> {
         self.with(|state| state.wrong.clone())
     }

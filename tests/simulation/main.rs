@@ -1,19 +1,19 @@
 //! The simulation: the whole collector against the embedded API server, in one
-//! thread, under a clock that jumps from event to event. A seed decides what people
+//! thread, under a clock that jumps from event to event. A seed decides what users
 //! do, what goes wrong, and when; the same seed gives the same run to the last
 //! message. An oracle that knows the whole history judges every write at the moment
-//! when it takes effect, and the state when nothing happens any more.
+//! when it takes effect, and the final state.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | [`plan`] | what a run is made of |
-//! | [`run`], [`rest`] | one run: its steps, and its end |
-//! | [`world`], [`types`], [`actions`] | the cluster, and what people do |
-//! | [`network`], [`transport`] | what goes wrong between collector and server |
-//! | [`collector`], [`lease`] | the collector: the real one, and whether it may write |
-//! | [`oracle`], [`judge`] | what is right, and who looks at what happens |
-//! | [`hunt`], [`shrink`], [`options`] | many runs, small failures, the command line |
-//! | [`mutations`] | the proof that mistakes would be found |
+//! | [`plan`] | which actions and faults a run has |
+//! | [`run`], [`rest`] | one run: its steps and its final state |
+//! | [`world`], [`types`], [`actions`] | the cluster, and what users do |
+//! | [`network`], [`transport`] | faults between the collector and the server |
+//! | [`collector`], [`lease`] | the real collector, and whether it may write |
+//! | [`oracle`], [`judge`] | the rules, and the observer that applies them |
+//! | [`hunt`], [`shrink`], [`options`] | many runs, the reduction of failures, the command line |
+//! | [`mutations`] | the check that mistakes would be found |
 #![expect(clippy::print_stdout, reason = "this is what the person who runs it came for")]
 
 mod actions;

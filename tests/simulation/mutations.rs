@@ -1,5 +1,5 @@
-//! The proof that the simulation would find mistakes: each is made on purpose, and
-//! must be caught within a bounded number of seeds.
+//! Checks that the simulation finds mistakes: each is made on purpose and must be caught within a
+//! bounded number of seeds.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -16,12 +16,12 @@ use super::run::{Failure, Spec};
 /// How a mistake was caught.
 struct Caught {
     seed: u64,
-    /// How many seeds it took.
+    /// The number of seeds that it took.
     after: u64,
     failure: Failure,
 }
 
-/// Makes each of the mistakes and says how it was caught; whether all were.
+/// Makes each of the mistakes, prints how it was caught, and returns whether all were.
 pub fn prove(options: &Options) -> bool {
     let chosen: Vec<Mutation> = match options.mutation {
         Some(mutation) => vec![mutation],
@@ -55,11 +55,11 @@ pub fn prove(options: &Options) -> bool {
     missed.is_empty()
 }
 
-/// Runs seeds until one fails that does not fail without the mistake.
+/// Runs seeds until one fails that passes without the mistake.
 fn catch(mutation: Mutation, first: u64, options: &Options, exporter: &Exporter) -> Option<Caught> {
     let with = |mutation, seed| {
         mutation::choose(mutation);
-        let spec = Spec { seed, steps: options.steps, without: BTreeSet::new(), aloud: false };
+        let spec = Spec { seed, steps: options.steps, without: BTreeSet::new(), verbose: false };
         let result = attempt(&spec, exporter);
         mutation::choose(None);
         result

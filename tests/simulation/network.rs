@@ -1,4 +1,4 @@
-//! What lies between the collector and the server, and what goes wrong there.
+//! The network between the collector and the server, and its faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,36 +11,36 @@ use super::plan::Rates;
 use super::random::Random;
 use super::trace::Trace;
 
-/// More requests than this within one step are a loop that does not end.
+/// If a step causes more requests than this, the collector is in an endless loop.
 const RUNAWAY: u64 = 100_000;
 
-/// The state of the network. Clones are the same network.
+/// The state of the network. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Network {
     shared: Arc<Mutex<Shared>>,
-    /// Not `tokio::sync::watch`: it wakes whoever waits in a random order.
+    /// Not `tokio::sync::watch`, which wakes its receivers in a random order.
     cuts: broadcast::Sender<Cut>,
-    /// What happens.
+    /// The record of what happens.
     pub trace: Trace,
 }
 
 /// Which watches break.
 #[derive(Clone, Debug, Default)]
 pub struct Cut {
-    /// Of which type; all if there is none.
+    /// The type; `None` means all.
     pub plural: Option<String>,
-    /// Whether they end as if all was well.
+    /// Whether they end cleanly.
     pub clean: bool,
 }
 
-/// How a watch ends in the place of an event.
+/// How a watch ends instead of delivering an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventEnd {
-    /// As watches do.
+    /// Cleanly, as after its timeout.
     Clean,
     /// The connection breaks.
     Broken,
-    /// With an event that says 410.
+    /// With an ERROR event of code 410.
     Gone,
 }
 
@@ -56,60 +56,60 @@ struct Shared {
     unlistable: BTreeMap<String, Refusal>,
     expired: BTreeSet<String>,
     stalled: BTreeMap<String, Instant>,
-    /// Group and plural: until when discovery leaves it out.
+    /// Types that discovery omits, by group and plural, and until when.
     omitted: BTreeMap<(String, String), Instant>,
     dark_until: Option<Instant>,
-    /// How many times the server was stopped; it is the same one as long as this is.
+    /// How often the server was stopped. The server is the same as long as this number is.
     stops: u64,
     is_stopped: bool,
     runaway: Option<String>,
 }
 
-/// What a webhook is asked about: method, type and namespace.
+/// The key of a webhook: method, type and namespace.
 type Webhook = (String, String, String);
 
-/// A write that arrives when whoever sent it has long given up on it.
+/// A write that arrives long after its client has given up.
 #[derive(Clone, Copy, Debug)]
 pub struct Delay {
-    /// How long it is on its way.
+    /// The time until it arrives.
     pub time: Duration,
-    /// Whether it finds its way to a server that was started meanwhile.
+    /// Whether it also reaches a server that was restarted in the meantime.
     pub outlives: bool,
 }
 
 /// How a request fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// With this code.
+    /// With this status code.
     Code(u16),
     /// The connection breaks.
     Broken,
-    /// Nothing ever comes.
+    /// There is no answer.
     Silence,
 }
 
-/// What becomes of one request.
+/// What happens to one request.
 #[derive(Clone, Debug)]
 pub struct DeletionResult {
-    /// Its number.
+    /// The number of the request.
     pub number: u64,
-    /// How long it is on its way.
+    /// The time until the request arrives.
     pub there: Duration,
-    /// It fails without an effect.
+    /// It fails without taking effect.
     pub before: Option<Refusal>,
-    /// How long the answer is on its way.
+    /// The time until the answer arrives.
     pub back: Duration,
-    /// It has its effect, and nobody hears of it.
+    /// It takes effect, and its answer is lost.
     pub after: Option<Refusal>,
-    /// Of a write: it is late, and its answer is lost.
+    /// For a write: it is late, and its answer is lost.
     pub delay: Option<Delay>,
-    /// Of a watch: answered with 410.
+    /// For a watch: it is answered with 410.
     pub gone: bool,
-    /// Of a watch: by how many versions it begins too early.
+    /// For a watch: by how many versions it starts too early.
     pub repeated: u64,
 }
 
-/// What a request is, as far as it matters here.
+/// The kinds of requests that have different faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// GET of anything but a collection.
@@ -118,12 +118,12 @@ pub enum Kind {
     List,
     /// A watch.
     Watch,
-    /// Anything that changes something.
+    /// Any request that changes something.
     Write,
 }
 
 impl Network {
-    /// A network in which everything goes well.
+    /// A network without faults.
     pub fn new(trace: Trace) -> Self {
         let shared = Shared {
             random: Random::new(0),
@@ -150,24 +150,24 @@ impl Network {
         look(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A step begins: from here on faults are drawn from this stream.
+    /// Starts a step. From now on, faults are drawn from this stream.
     pub fn begin_step(&self, random: Random, rates: Rates) {
         self.with(|shared| {
             (shared.random, shared.rates, shared.in_step) = (random, rates, 0);
         });
     }
 
-    /// Requests that were made.
+    /// The number of requests so far.
     pub fn requests(&self) -> u64 {
         self.with(|shared| shared.requests)
     }
 
-    /// The request that was one too many, if the collector makes requests without end.
+    /// The request that exceeded [`RUNAWAY`], if the collector is in an endless loop.
     pub fn runaway(&self) -> Option<String> {
         self.with(|shared| shared.runaway.clone())
     }
 
-    /// A collector begins its life: whoever came before is cut off.
+    /// Starts the life of a collector. Connections of earlier collectors are cut.
     pub fn next_life(&self) -> u64 {
         self.with(|shared| {
             shared.life += 1;
@@ -175,12 +175,12 @@ impl Network {
         })
     }
 
-    /// Whether this collector still lives.
+    /// Whether this collector is still running.
     pub fn is_alive(&self, life: u64) -> bool {
         self.with(|shared| shared.life == life)
     }
 
-    /// Draws a request's fate.
+    /// Draws what happens to a request.
     pub fn fate(&self, kind: Kind, plural: &str, line: &str) -> DeletionResult {
         self.with(|shared| {
             shared.requests += 1;
@@ -192,7 +192,7 @@ impl Network {
         })
     }
 
-    /// How late an event is, and whether its watch ends before it.
+    /// Draws how late an event is, and whether its watch ends before it.
     pub fn event(&self, plural: &str) -> (Duration, Option<EventEnd>) {
         self.with(|shared| {
             let now = Instant::now();
@@ -211,27 +211,27 @@ impl Network {
 
     /// Breaks watches.
     pub fn cut(&self, plural: Option<String>, clean: bool) {
-        // An error means that there is no watch to cut.
+        // An error means that no watch is open.
         let _ = self.cuts.send(Cut { plural, clean });
     }
 
-    /// Hears of cuts.
+    /// Receives the cuts of watches.
     pub fn cuts(&self) -> broadcast::Receiver<Cut> {
         self.cuts.subscribe()
     }
 
-    /// Watches of a type show nothing for so long.
+    /// Watches of a type deliver nothing for this time.
     pub fn stall(&self, plural: &str, time: Duration) {
         self.with(|shared| shared.stalled.insert(plural.to_owned(), Instant::now() + time));
     }
 
-    /// Discovery leaves a type out for so long.
+    /// Discovery omits a type for this time.
     pub fn omit(&self, group: &str, plural: &str, time: Duration) {
         let until = Instant::now() + time;
         self.with(|shared| shared.omitted.insert((group.to_owned(), plural.to_owned()), until));
     }
 
-    /// What discovery leaves out at present: group and plural.
+    /// The types that discovery omits now: group and plural.
     pub fn omitted(&self) -> Vec<(String, String)> {
         self.with(|shared| {
             shared.omitted.retain(|_, until| Instant::now() < *until);
@@ -239,7 +239,7 @@ impl Network {
         })
     }
 
-    /// Denies a type's writes, or allows them again.
+    /// Denies writes of a type, or allows them again.
     pub fn toggle_denied(&self, plural: &str) -> bool {
         self.with(|shared| {
             let denied = !shared.denied.remove(plural);
@@ -250,7 +250,7 @@ impl Network {
         })
     }
 
-    /// Lets a webhook decide on one method for one type in one namespace, or no longer.
+    /// Adds or removes a webhook for one method, type and namespace.
     pub fn toggle_webhook(&self, method: &str, plural: &str, namespace: &str, how: Refusal) -> bool {
         self.with(|shared| {
             let webhook = (method.to_owned(), plural.to_owned(), namespace.to_owned());
@@ -262,13 +262,13 @@ impl Network {
         })
     }
 
-    /// What a webhook says to a request, if one is asked.
+    /// The answer of the webhook to a request, if there is one.
     pub fn asks_webhook(&self, method: &str, plural: &str, namespace: Option<&str>) -> Option<Refusal> {
         let webhook = (method.to_owned(), plural.to_owned(), namespace?.to_owned());
         self.with(|shared| shared.webhooks.get(&webhook).copied())
     }
 
-    /// Makes a type's lists fail, or work again.
+    /// Makes lists of a type fail, or work again.
     pub fn toggle_unlistable(&self, plural: &str, how: Refusal) -> bool {
         self.with(|shared| {
             let works = shared.unlistable.remove(plural).is_some();
@@ -279,18 +279,18 @@ impl Network {
         })
     }
 
-    /// The watches of a type break, and what they have shown is too old to go on from.
+    /// Breaks the watches of a type, and makes their versions too old to resume from.
     pub fn expire(&self, plural: &str) {
         self.with(|shared| shared.expired.insert(plural.to_owned()));
         self.cut(Some(plural.to_owned()), false);
     }
 
-    /// Nothing can be reached for so long.
+    /// Nothing is reachable for this time.
     pub fn darken(&self, time: Duration) {
         self.with(|shared| shared.dark_until = Some(Instant::now() + time));
     }
 
-    /// The server is stopped: nothing can be reached, and what was open breaks.
+    /// Stops the server: nothing is reachable, and open connections break.
     pub fn stop_server(&self, clean: bool) {
         self.with(|shared| {
             shared.is_stopped = true;
@@ -299,22 +299,22 @@ impl Network {
         self.cut(None, clean);
     }
 
-    /// The server can be reached again.
+    /// Makes the server reachable again.
     pub fn start_server(&self) {
         self.with(|shared| shared.is_stopped = false);
     }
 
-    /// How many times the server was stopped.
+    /// How often the server was stopped.
     pub fn stops(&self) -> u64 {
         self.with(|shared| shared.stops)
     }
 
-    /// Whether nothing can be reached.
+    /// Whether nothing is reachable.
     pub fn is_dark(&self) -> bool {
         self.with(|shared| shared.is_dark())
     }
 
-    /// From now on everything goes well.
+    /// Ends all faults.
     pub fn heal(&self) {
         self.with(|shared| {
             shared.rates = Rates::default();
@@ -355,7 +355,8 @@ impl Shared {
                 2 => Refusal::Code(429),
                 3 if kind == Kind::Write => Refusal::Code(409),
                 3 => Refusal::Code(503),
-                // The path is not served, says a server that has not got that far yet.
+                // A server that has not finished starting answers that it does not serve the
+                // path.
                 4 if kind == Kind::Read && !plural.is_empty() => Refusal::Code(404),
                 _ => Refusal::Broken,
             });
@@ -364,7 +365,7 @@ impl Shared {
         } else if random.chance(rates.hangs) {
             fate.before = Some(Refusal::Silence);
         }
-        // Nothing is drawn where there is none, so that other runs stay as they were.
+        // Nothing is drawn if the rate is 0, so that older seeds give the same run.
         if kind == Kind::Write && rates.delayed > 0 && random.chance(rates.delayed) {
             let time = random.millis(1_000, 60_000);
             fate.delay = Some(Delay { time, outlives: random.chance(500) });
@@ -377,7 +378,7 @@ impl Shared {
         }
         let refused = match kind {
             Kind::Write if self.denied.contains(plural) => Some(Refusal::Code(403)),
-            // A watch of a type that cannot be listed goes on.
+            // An open watch continues even if its type cannot be listed.
             Kind::List => self.unlistable.get(plural).copied(),
             _ => None,
         };

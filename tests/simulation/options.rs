@@ -5,48 +5,47 @@ use std::thread;
 
 use kube_gc_core::mutation::Mutation;
 
-/// Runs the whole collector against an embedded API server in one thread, with
-/// everything that people do and everything that goes wrong drawn from a seed, and
-/// lets an oracle judge every write.
+/// Runs the whole collector against an embedded API server in one thread. A seed determines what
+/// users do and what goes wrong, and an oracle judges every write.
 ///
-/// Without options: a fixed set of seeds and a fresh one, in about a minute.
+/// Without options, runs a fixed set of seeds and a fresh one, in about a minute.
 #[derive(Clone, Debug, clap::Parser)]
 #[command(name = "cargo test --test simulation --", after_help = EXAMPLES)]
 pub struct Options {
-    /// Runs this seed alone and prints all that happens
+    /// Runs only this seed and prints every step
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Ends the run after so many steps [default: as the seed says, 200 to 500]
+    /// Ends the run after this many steps [default: as the seed says, 200 to 500]
     #[arg(long, value_name = "M")]
     pub steps: Option<usize>,
-    /// Leaves steps out, such as 3,7-12
+    /// Leaves out steps, for example 3,7-12
     #[arg(long, value_name = "STEPS", value_parser = parse_steps)]
     pub without: Option<Steps>,
-    /// Does not print what happens, only what is wrong
+    /// Prints only failures, not the steps
     #[arg(long)]
     pub quiet: bool,
-    /// Prints the collector's own log, too, with this filter, such as debug
+    /// Also prints the collector's log, with this filter, for example debug
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
-    /// Runs fresh seeds for so long, on all cores
+    /// Runs fresh seeds for this many seconds, on all cores
     #[arg(long, value_name = "S")]
     pub seconds: Option<u64>,
-    /// Runs so many seeds at a time [default: one on each core]
+    /// Runs this many seeds at a time [default: one on each core]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// The first of the fresh seeds [default: random]
     #[arg(long, value_name = "N")]
     pub from: Option<u64>,
-    /// Makes every mistake of the list on purpose, and sees that each is caught
+    /// Makes each of the deliberate mistakes and checks that it is caught
     #[arg(long)]
     pub mutations: bool,
-    /// Makes this mistake only, such as TrustOldList; with --seed, in that run
+    /// Makes only this mistake, for example TrustOldList; with --seed, in that run
     #[arg(long, value_name = "NAME", value_parser = parse_mutation)]
     pub mutation: Option<Mutation>,
-    /// Gives a mistake up after so many seeds
+    /// Gives up on a mistake after this many seeds
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub seeds: u64,
-    // What `cargo test` passes to every test binary.
+    // `cargo test` passes these to every test binary.
     #[arg(hide = true)]
     filter: Option<String>,
     #[arg(long, hide = true)]
@@ -75,14 +74,14 @@ Examples:
 pub struct Steps(pub BTreeSet<usize>);
 
 impl Options {
-    /// Whether `cargo test` asks for tests of another name, or only for their names.
+    /// Whether `cargo test` asks for tests with other names, or only for their names.
     pub fn is_for_others(&self) -> bool {
         self.list
             || self.ignored
             || self.filter.as_ref().is_some_and(|filter| !"simulation".contains(&**filter))
     }
 
-    /// How many seeds to run at a time.
+    /// How many seeds run at a time.
     pub fn threads(&self) -> usize {
         self.threads.or_else(|| thread::available_parallelism().ok().map(Into::into)).unwrap_or(1)
     }

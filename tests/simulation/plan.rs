@@ -1,101 +1,100 @@
-//! What one run is made of: each draws which actions and faults there are, and how
-//! often, so that over many runs every mixture comes up ("swarm testing": a run with
-//! everything in it finds less than many runs with a little each).
+//! The plan of one run: which actions and faults there are, and how often. Each run draws its
+//! own, so that many runs together cover every mixture ("swarm testing": a run with everything
+//! finds less than many runs with a little each).
 
 use std::time::Duration;
 
 use super::random::Random;
 
-/// What a step can be.
+/// The kinds of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A few levels of owners and dependents at once.
+    /// Creates owners and dependents on several levels at once.
     CreateTree,
-    /// One object, with any references.
+    /// Creates one object with any references.
     Create,
-    /// One object that names some hundreds of owners, of which hardly any exists.
+    /// Creates one object that names some hundreds of owners, hardly any of which exists.
     CreateLarge,
-    /// Owners that own each other.
+    /// Creates owners that own each other.
     CreateCycle,
-    /// A reference comes.
+    /// Adds a reference.
     Adopt,
-    /// A reference goes.
+    /// Removes a reference.
     Release,
-    /// All references are replaced.
+    /// Replaces all references.
     ChangeOwners,
-    /// `blockOwnerDeletion` of one reference changes.
+    /// Changes `blockOwnerDeletion` of one reference.
     FlipBlocking,
-    /// DELETE of one object.
+    /// Deletes one object.
     Delete,
-    /// DELETE of one that is being deleted already.
+    /// Deletes an object that is being deleted already.
     DeleteAgain,
-    /// DELETE of a collection.
+    /// Deletes a collection.
     DeleteCollection,
-    /// A finalizer that is none of the collector's comes.
+    /// Adds a finalizer that is not the collector's.
     AddFinalizer,
-    /// One goes.
+    /// Removes such a finalizer.
     RemoveFinalizer,
-    /// All of one object's go.
+    /// Removes all such finalizers of one object.
     ClearFinalizers,
-    /// A label changes.
+    /// Changes a label.
     Label,
-    /// An object goes and another one comes under its name.
+    /// Deletes an object and creates another one with its name.
     Recreate,
-    /// A custom type comes.
+    /// Creates a custom type.
     CreateType,
-    /// A custom type goes, with its objects.
+    /// Removes a custom type and its objects.
     DropType,
-    /// A namespace comes.
+    /// Creates a namespace.
     CreateNamespace,
-    /// A namespace goes, with its objects.
+    /// Deletes a namespace and its objects.
     DeleteNamespace,
-    /// Watches break.
+    /// Breaks watches.
     CutWatches,
-    /// Watches of one type show nothing for a while.
+    /// Stalls the watches of one type for a while.
     StallWatches,
-    /// A type's writes are denied from now on, or no longer.
+    /// Denies writes of a type from now on, or allows them again.
     Deny,
-    /// A webhook is asked about one verb on one type in one namespace, and hangs or fails;
-    /// or no longer.
+    /// Adds a webhook that hangs or fails for one verb, type and namespace, or removes it.
     Webhook,
-    /// A type's lists fail from now on, or no longer.
+    /// Makes lists of a type fail from now on, or work again.
     Unlistable,
-    /// The watch cache of a type stops, or goes on.
+    /// Stops the watch cache of a type, or lets it continue.
     Freeze,
-    /// Old versions are forgotten.
+    /// Compacts the history of the store.
     Compact,
-    /// Somebody deletes an owner in the foreground, then has its dependents orphaned,
-    /// which the watches do not show yet.
+    /// Deletes an owner in the foreground and then with Orphan, before the watches show the
+    /// change.
     ChangeOfMind,
-    /// Somebody does that while many dependents wait for the collector's rate limit.
+    /// The same while many dependents wait for the collector's rate limit.
     ChangeOfMindInAQueue,
-    /// An orphan deletion, with a dependent of a type that cannot be listed.
+    /// An orphan deletion with a dependent of a type that cannot be listed.
     UnseenOrphan,
-    /// A type is listed anew, by a server that has not seen its newest owner yet.
+    /// A type is listed again by a server that has not seen its newest owner yet.
     BehindTheTimes,
-    /// An orphan deletion of an owner of some, of which one is late.
+    /// An orphan deletion with several dependents, one of which is late.
     LateAmongMany,
-    /// Nothing can be reached for a while.
+    /// Nothing is reachable for a while.
     Blackout,
     /// Another replica takes the lease for a while.
     LoseLease,
-    /// A backup of the store is taken.
+    /// Takes a backup of the store.
     BackUp,
-    /// The store is restored from the last backup.
+    /// Restores the store from the last backup.
     Restore,
     /// The same, with a version that is higher than any before.
     RestoreRaised,
-    /// Discovery leaves a type out for a while.
+    /// Discovery omits a type for a while.
     OmitType,
-    /// The collector dies and is started again.
+    /// Kills the collector and starts it again.
     Crash,
-    /// Time passes.
+    /// Lets some time pass.
     Pass,
-    /// Much time passes at once.
+    /// Lets much time pass at once.
     Jump,
 }
 
-/// Every action, with its weight where it is enabled.
+/// Every action, with its weight if it is enabled.
 const ACTIONS: [(Action, u32); 41] = [
     (Action::CreateTree, 30),
     (Action::Create, 60),
@@ -140,88 +139,88 @@ const ACTIONS: [(Action, u32); 41] = [
     (Action::OmitType, 20),
 ];
 
-/// What can happen to a request, in a thousand.
+/// The rates of faults of requests, in a thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rates {
-    /// It is answered with 500, 429 or 409, or the connection breaks, before it has
-    /// taken effect.
+    /// The request gets 500, 429 or 409, or the connection breaks, before it takes effect.
     pub refused: u32,
-    /// Its answer is lost.
+    /// The answer is lost.
     pub lost: u32,
-    /// It is never answered, and has no effect.
+    /// The request gets no answer and has no effect.
     pub hangs: u32,
-    /// It takes its time.
+    /// The request is slow.
     pub slow: u32,
     /// A watch is answered with 410, or ends with it.
     pub gone: u32,
-    /// A watch begins with events that were shown before.
+    /// A watch begins with events that were delivered before.
     pub repeated: u32,
-    /// A watch's event is late.
+    /// An event of a watch is late.
     pub late: u32,
     /// A watch ends before an event.
     pub cut: u32,
-    /// A write takes effect when nobody waits for its answer any more.
+    /// A write takes effect after its client has given up.
     pub delayed: u32,
 }
 
-/// One run.
+/// The plan of one run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many steps.
+    /// The number of steps.
     pub steps: usize,
     /// The weight of each of [`ACTIONS`].
     weights: Vec<u32>,
-    /// What happens to requests.
+    /// The rates of faults of requests.
     pub rates: Rates,
-    /// Mistakes in references, in a thousand.
+    /// The rate of wrong references, in a thousand.
     pub mistakes: u32,
-    /// Objects that there may be.
+    /// The maximum number of objects.
     pub population: usize,
-    /// Namespaces that are used.
+    /// The number of namespaces in use.
     pub namespaces: usize,
-    /// Names that are used.
+    /// The number of names in use.
     pub names: usize,
-    /// Partitions of the graph.
+    /// The number of partitions of the graph.
     pub partitions: u16,
-    /// Workers of each pool.
+    /// The number of workers in each pool.
     pub workers: usize,
-    /// The longest wait before something is tried again.
+    /// The longest backoff.
     pub longest_retry: Duration,
-    /// Between two looks at the served types.
+    /// The interval of discovery.
     pub discovery: Duration,
-    /// How long watches last, at most.
+    /// The longest duration of a watch.
     pub watches: Duration,
-    /// Changes of each type that are kept for watches.
+    /// How many changes of each type are kept for watches.
     pub history: usize,
-    /// Objects per page.
+    /// The number of objects in a page.
     pub page: u32,
-    /// Dependents of an owner that are taken from the graph at a time.
+    /// How many dependents of an owner are read from the graph at a time.
     pub orphan_page: usize,
-    /// Absent owners that are remembered.
+    /// The capacity of the cache of absent owners.
     pub remembered: usize,
-    /// Whether namespaces are emptied when they are deleted.
+    /// Whether deleted namespaces are emptied.
     pub namespace_controller: bool,
-    /// An old server, or a new one.
+    /// Whether the server is an old release.
     pub old_release: bool,
     /// Whether types that nobody uses are watched, too, as they are by default.
     pub watch_all: bool,
-    /// Whether the collector is one of several replicas, of which one writes.
+    /// Whether the collector is one of several replicas, one of which writes.
     pub is_leased: bool,
-    /// Requests about single objects that the collector allows itself in a second; 0: any.
+    /// The collector's limit of requests about single objects per second; 0 means none.
     pub qps: u32,
 }
 
 impl Plan {
-    /// The run of a seed.
+    /// The plan of a seed.
     pub fn new(seed: u64, steps: Option<usize>) -> Self {
         let random = &mut Random::new(seed).split("plan", 0);
-        // What came later is drawn apart, so that older seeds without it stay the same.
+        // Faults that were added later are drawn from another stream, so that older seeds without
+        // them stay the same.
         let rare = &mut Random::new(seed).split("rare", 0);
         let quiet = random.chance(100);
         let (is_restored, is_delayed) = (rare.chance(200), rare.chance(250));
         let is_leased = Random::new(seed).split("lease", 0).chance(250);
         let has_webhooks = Random::new(seed).split("webhooks", 0).chance(250);
-        // Instead of the other, which would be found out by less.
+        // It replaces the other kind of restore, which fewer checks would find.
         let is_raised = Random::new(seed).split("raised", 0).chance(150);
         let is_omitting = Random::new(seed).split("omitting", 0).chance(200);
         let orphaning = &mut Random::new(seed).split("orphaning", 0);
@@ -232,7 +231,7 @@ impl Plan {
         let weights = ACTIONS
             .iter()
             .map(|(action, weight)| match action {
-                // Without these nothing would ever happen.
+                // Without these, nothing would ever happen.
                 Action::Create | Action::Delete | Action::Pass => *weight,
                 action if quiet && action.is_fault() => 0,
                 Action::BackUp => *weight * u32::from(is_restored || is_raised),
@@ -291,14 +290,14 @@ impl Plan {
         }
     }
 
-    /// Draws a step's action.
+    /// Draws the action of a step.
     pub fn action(&self, random: &mut Random) -> Action {
         ACTIONS.get(random.weighted(&self.weights)).map_or(Action::Pass, |(action, _)| *action)
     }
 }
 
 impl Action {
-    /// Whether it is something going wrong, rather than somebody doing something.
+    /// Whether it is a fault and not an action of a user.
     pub const fn is_fault(self) -> bool {
         matches!(
             self,

@@ -1,9 +1,9 @@
-//! Random numbers that a seed repeats.
+//! Random numbers that depend only on a seed.
 
 use std::time::Duration;
 
-/// A stream of random numbers: SplitMix64. Streams are split by name and number, so
-/// that leaving out one step of a run changes nothing that another one draws.
+/// A stream of random numbers (SplitMix64). Streams are split by name and number, so that a run
+/// without one of its steps draws the same numbers for all others.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -32,22 +32,22 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below this one, which is not 0.
+    /// A number below `bound`, which is not 0.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
 
-    /// True so many times in a thousand.
+    /// True with this probability, in a thousand.
     pub fn chance(&mut self, per_mille: u32) -> bool {
         self.next() % 1000 < u64::from(per_mille)
     }
 
-    /// One of several.
+    /// A random element.
     pub fn pick<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         all.get(self.below(all.len()))
     }
 
-    /// The place of one of several weights; the last one if all are 0.
+    /// A random index, with these weights. The last index if all weights are 0.
     pub fn weighted(&mut self, weights: &[u32]) -> usize {
         let total: u64 = weights.iter().copied().map(u64::from).sum();
         let mut drawn = self.next() % total.max(1);
@@ -60,7 +60,7 @@ impl Random {
         weights.len().saturating_sub(1)
     }
 
-    /// A time in whole milliseconds, from one bound to below the other.
+    /// A duration in whole milliseconds, from `from` to below `to`.
     pub fn millis(&mut self, from: u64, to: u64) -> Duration {
         Duration::from_millis(from + self.next() % to.saturating_sub(from).max(1))
     }

@@ -1,5 +1,4 @@
-//! The end of a run: nothing goes wrong any more, and everything that was begun is
-//! brought to its end.
+//! The end of a run: faults end, and the collector finishes what was begun.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,17 +7,16 @@ use super::actions::FOREIGN;
 use super::collector::{Collector, REQUEST_TIMEOUT};
 use super::world::World;
 
-/// How many times everything may take longer than expected before it counts as stuck.
+/// An object counts as stuck if it takes longer than expected by this factor.
 const TRIES: u32 = 20;
-/// How many failing items are asked for.
+/// How many failing keys are requested.
 const ALL: usize = 10_000;
 
-/// Ends all faults and lets time pass until nothing happens any more; then the state
-/// is judged.
+/// Ends all faults, waits until nothing happens any more, and judges the final state.
 pub async fn come_to_rest(world: &mut World, collector: &Collector) -> Result<(), String> {
     world.heal();
     world.network.trace.note(format_args!("all faults are over"));
-    // Once with whatever people have held back still held back, and once without.
+    // Judged twice: while foreign finalizers still hold objects, and after they were removed.
     quiet_down(world, collector).await?;
     judge(world, collector).await?;
     if release_all(world).await {
@@ -28,22 +26,22 @@ pub async fn come_to_rest(world: &mut World, collector: &Collector) -> Result<()
     Ok(())
 }
 
-/// Nothing has changed for longer than anything waits.
+/// Waits until nothing has changed for longer than any backoff.
 async fn quiet_down(world: &World, collector: &Collector) -> Result<(), String> {
     let plan = &world.plan;
-    // What was last tried before the faults were over, what it is waiting for, and
-    // what follows from it: a watch that waits before it looks at what has become of
-    // its type, finds that it must list it, and waits once more.
+    // The retry of what was last tried before the faults ended, what that waits for, and what
+    // follows from it: a watch waits before it checks its type, finds that the type must be
+    // listed, and waits once more.
     let longest = plan.longest_retry.max(plan.discovery).max(Duration::from_secs(120)) + REQUEST_TIMEOUT * 2;
     let mut reasons = Vec::new();
     for attempt in 1..=TRIES {
         let head = world.head();
-        // Not in step with what is tried again and again.
+        // An interval that is not a multiple of those of the retries.
         tokio::time::sleep(longest + Duration::from_millis(7 * u64::from(attempt))).await;
         let report = collector.idleness().await;
         reasons = report.reasons;
-        // A type that waits for its next list counts as idle: it may never answer. Here
-        // nothing is broken any more.
+        // A type that waits for its next list counts as idle, because the list may never succeed.
+        // Here all faults are over, so wait for it.
         for monitor in collector.status().registry().all() {
             reasons.extend(
                 monitor.last_error.map(|error| format!("{}: {error}", monitor.resource.group_resource)),
@@ -71,7 +69,7 @@ async fn judge(world: &World, collector: &Collector) -> Result<(), String> {
     world.judge.at_rest(&visible).map_err(|violation| violation.to_string())
 }
 
-/// People let go of everything that they have held; whether there was anything.
+/// Removes all foreign finalizers. Returns whether there were any.
 async fn release_all(world: &mut World) -> bool {
     let mut any = false;
     let mut all = world.objects();

@@ -16,38 +16,38 @@ use super::rest;
 use super::trace::Trace;
 use super::world::World;
 
-/// What is to be run.
+/// The specification of a run.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Decides everything.
+    /// The seed, which determines everything.
     pub seed: u64,
-    /// How many steps, if not as many as the seed says.
+    /// The number of steps, if it is not the one of the seed.
     pub steps: Option<usize>,
-    /// The steps that are left out.
+    /// The steps to leave out.
     pub without: BTreeSet<usize>,
-    /// Whether each line of the trace is printed.
-    pub aloud: bool,
+    /// Whether the trace is printed.
+    pub verbose: bool,
 }
 
-/// A run in which nothing was wrong.
+/// The result of a run without a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// Steps.
+    /// The number of steps.
     pub steps: usize,
-    /// Requests of the collector.
+    /// The number of requests of the collector.
     pub requests: u64,
-    /// The hash of everything that happened.
+    /// The hash of the trace.
     pub hash: u64,
 }
 
-/// A run in which something was.
+/// The result of a run with a violation.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What.
+    /// What was wrong.
     pub what: String,
-    /// In or after which step.
+    /// The step in or after which it was noticed.
     pub step: usize,
-    /// What happened last.
+    /// The last lines of the trace.
     pub trace: Vec<String>,
 }
 
@@ -58,25 +58,25 @@ impl fmt::Display for Failure {
 }
 
 thread_local! {
-    /// The first panic on this thread, or the last words of a controller.
-    static LAST_WORDS: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// The first panic on this thread, or the fatal error of an actor.
+    static FATAL_ERROR: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Notes that something on this thread cannot go on.
-pub fn note_last_words(words: &str) {
-    LAST_WORDS.with_borrow_mut(|heard| {
-        heard.get_or_insert_with(|| words.to_owned());
+/// Records that the run cannot continue on this thread.
+pub fn record_fatal_error(message: &str) {
+    FATAL_ERROR.with_borrow_mut(|heard| {
+        heard.get_or_insert_with(|| message.to_owned());
     });
 }
 
-/// What was noted since the last time.
-pub fn take_last_words() -> Option<String> {
-    LAST_WORDS.take()
+/// Takes what was recorded since the last call.
+pub fn take_fatal_error() -> Option<String> {
+    FATAL_ERROR.take()
 }
 
-/// Runs it.
+/// Executes a run.
 pub fn run(spec: &Spec, exporter: &Exporter) -> Result<Passed, Failure> {
-    take_last_words();
+    take_fatal_error();
     let failed = |what: String| Failure { what, step: 0, trace: Vec::new() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.map_err(|error| failed(format!("no runtime: {error}")))?;
@@ -88,13 +88,13 @@ pub fn run(spec: &Spec, exporter: &Exporter) -> Result<Passed, Failure> {
         }
     });
     drop(runtime);
-    match (result, take_last_words()) {
-        (Ok(_), Some(words)) => Err(failed(words)),
+    match (result, take_fatal_error()) {
+        (Ok(_), Some(message)) => Err(failed(message)),
         (result, _) => result,
     }
 }
 
-/// A run under way.
+/// A run in progress.
 struct Course<'a> {
     spec: &'a Spec,
     exporter: &'a Exporter,
@@ -102,18 +102,18 @@ struct Course<'a> {
     next: usize,
 }
 
-/// Why one collector's life is over.
+/// Why the life of a collector ended.
 enum End {
-    /// The run is.
+    /// The run is over.
     Rest,
-    /// It was killed.
+    /// The collector was killed.
     Crash,
 }
 
 impl<'a> Course<'a> {
     async fn new(spec: &'a Spec, exporter: &'a Exporter) -> Self {
         let plan = Plan::new(spec.seed, spec.steps);
-        let trace = Trace::new(spec.aloud);
+        let trace = Trace::new(spec.verbose);
         trace.note(format_args!("seed {}: {plan:?}", spec.seed));
         let mut world = World::new(spec.seed, plan, trace);
         let server = world.server.clone();
@@ -122,12 +122,12 @@ impl<'a> Course<'a> {
         Self { spec, exporter, world, next: 0 }
     }
 
-    /// One life of a collector after the other.
+    /// Runs one collector after the other until the run is over.
     async fn run(&mut self) -> Result<(), String> {
         loop {
             let set = LocalSet::new();
             let end = set.run_until(self.live()).await?;
-            // A crash: all of its actors are gone at once, and what they had under way.
+            // A crash: all actors disappear at once, with everything in flight.
             self.world.network.next_life();
             drop(set);
             match end {
@@ -168,7 +168,7 @@ impl<'a> Course<'a> {
         let action = world.plan.action(&mut random);
         world.network.trace.note(format_args!("step {step}: {action:?}"));
         let after = act(action, world, &mut random).await;
-        // Between two steps: nothing, a part of an instant, or some time.
+        // Between two steps there is no time, a part of an instant, or some time.
         match random.weighted(&[30, 20, 50]) {
             0 => {}
             1 => {
@@ -181,11 +181,11 @@ impl<'a> Course<'a> {
         after
     }
 
-    /// Whether anything has gone wrong so far.
+    /// Fails if there was a violation so far.
     fn check(&self) -> Result<(), String> {
         self.world.judge.look();
-        if let Some(words) = take_last_words() {
-            return Err(words);
+        if let Some(message) = take_fatal_error() {
+            return Err(message);
         }
         if let Some(wrong) = self.world.lease.wrong() {
             return Err(wrong);
@@ -207,7 +207,7 @@ impl<'a> Course<'a> {
 }
 
 impl World {
-    /// What is there before the first step.
+    /// Creates the objects that exist before the first step.
     async fn begin(&mut self) {
         for name in self.namespaces.clone() {
             let namespace =

@@ -1,4 +1,4 @@
-//! Makes a failing run small: leaves out steps as long as it fails in the same way.
+//! Reduces a failing run: leaves out steps as long as it fails in the same way.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -7,14 +7,14 @@ use kube_gc::internals::telemetry::Exporter;
 
 use super::run::{Failure, Spec, run};
 
-/// How long may be spent on it.
+/// The time limit.
 const AT_MOST: Duration = Duration::from_secs(20);
 
-/// The smallest run found that fails in the same way, and how.
+/// The smallest run found that fails in the same way, and its failure.
 pub fn shrink(spec: &Spec, failure: Failure, exporter: &Exporter) -> (Spec, Failure) {
     let began = Instant::now();
     let mut best = (spec.clone(), failure);
-    // What came after the failure has nothing to do with it.
+    // Steps after the failure do not matter.
     let mut shorter = best.0.clone();
     shorter.steps = Some(best.1.step);
     best = better(best, shorter, exporter);
@@ -49,7 +49,7 @@ fn better(best: (Spec, Failure), candidate: Spec, exporter: &Exporter) -> (Spec,
     }
 }
 
-/// What a failure is called, without what is particular to it.
+/// The kind of a failure, without its details.
 fn kind(failure: &Failure) -> &str {
     failure.what.split(':').next().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What happened, in order: every step, request and answer with its time.
+//! The record of a run, in order: every step, request and answer with its time.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// How many lines are kept for a failure's report.
+/// How many lines are kept for the report of a failure.
 const KEPT: usize = 400;
-/// How much of a long line is kept.
+/// The longest line that is kept whole.
 const LONGEST: usize = 600;
 
-/// A trace: the last lines, and a hash of all of them. Clones are the same trace.
+/// A trace: the last lines, and a hash of all of them. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Trace(Arc<Mutex<Lines>>);
 
@@ -21,24 +21,24 @@ struct Lines {
     started: Instant,
     hasher: DefaultHasher,
     last: VecDeque<String>,
-    aloud: bool,
+    verbose: bool,
 }
 
 impl Trace {
-    /// An empty trace; one that is `aloud` prints each line as it comes.
-    pub fn new(aloud: bool) -> Self {
+    /// An empty trace. If `verbose`, it prints each line.
+    pub fn new(verbose: bool) -> Self {
         let lines =
-            Lines { started: Instant::now(), hasher: DefaultHasher::new(), last: VecDeque::new(), aloud };
+            Lines { started: Instant::now(), hasher: DefaultHasher::new(), last: VecDeque::new(), verbose };
         Self(Arc::new(Mutex::new(lines)))
     }
 
-    /// Notes a line.
+    /// Records a line.
     pub fn note(&self, line: fmt::Arguments<'_>) {
         self.with(|lines| {
             let at = lines.started.elapsed();
             let mut line = format!("{:>12.6} {line}", at.as_secs_f64());
             lines.hasher.write(line.as_bytes());
-            if lines.aloud {
+            if lines.verbose {
                 println!("{line}");
             }
             if line.len() > LONGEST {
@@ -53,7 +53,7 @@ impl Trace {
         });
     }
 
-    /// Notes bytes that are too long for a line.
+    /// Adds bytes to the hash that are too long for a line.
     pub fn bytes(&self, bytes: &[u8]) {
         self.with(|lines| lines.hasher.write(bytes));
     }

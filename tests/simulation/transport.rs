@@ -1,5 +1,5 @@
-//! The collector's connection: a tower service that does to every request what the
-//! network wants.
+//! The collector's connection: a tower service that applies the faults of the network to each
+//! request.
 
 use std::fmt::Write as _;
 use std::io;
@@ -27,10 +27,10 @@ use super::lease::Lease;
 use super::network::{Cut, Delay, DeletionResult, EventEnd, Kind, Network, Refusal};
 use kube_gc_apiserver::call::{ObjectPath, Target};
 
-/// How often it is tried to reach a server that can not be reached.
+/// The interval at which an unreachable server is tried again.
 const NEXT_TRY: Duration = Duration::from_millis(300);
 
-/// One collector's connection to the server.
+/// The connection of one collector to the server.
 #[derive(Clone, Debug)]
 pub struct Transport {
     server: ApiServer,
@@ -49,7 +49,7 @@ impl Transport {
         Self { server, network, judge, lease, life }
     }
 
-    /// A client over it.
+    /// A client that uses this connection.
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.clone(), "default")
     }
@@ -101,7 +101,7 @@ impl Transport {
                 parts.uri = uri;
             }
         }
-        // Others look for one thing only: the version, or dependents of some owner.
+        // Other lists look for one thing only: the version, or the dependents of an owner.
         let follows = parts.uri.query().is_some_and(|query| query.contains("resourceVersion="));
         let discovered = discovered_group(parts.uri.path());
         let served = Request::from_parts(parts, Body::from(body));
@@ -131,7 +131,7 @@ impl Transport {
             match serde_json::from_slice::<Envelope>(&whole) {
                 Ok(Envelope { metadata }) if parts.status.is_success() => {
                     let version = metadata.resource_version.parse().unwrap_or_default();
-                    self.judge.told(&resource, version, metadata.next.is_empty() && follows);
+                    self.judge.shown_store_version(&resource, version, metadata.next.is_empty() && follows);
                     if metadata.next.is_empty() {
                         self.judge.listed(&resource, true);
                     }
@@ -158,7 +158,7 @@ impl Transport {
         }
     }
 
-    /// The events of a watch, as they arrive.
+    /// The events of a watch, with their delays.
     fn watch<B>(self, number: u64, resource: ResourceName, body: B) -> Frames
     where
         B: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
@@ -180,7 +180,7 @@ impl Transport {
     }
 }
 
-/// A write that whoever sent it does not wait for any more when it arrives.
+/// A write that arrives after its client has given up.
 struct Late {
     transport: Transport,
     number: u64,
@@ -218,7 +218,7 @@ struct Events {
 }
 
 impl Events {
-    /// The next event, or how the watch ends: clean or not.
+    /// The next event. The error says whether the watch ended cleanly.
     async fn next(&mut self) -> Result<Bytes, bool> {
         if self.over {
             return Err(true);
@@ -254,7 +254,7 @@ impl Events {
             Ok(data)
         };
         tokio::select! {
-            // A cut comes before what is under way, which is lost with it.
+            // A cut comes before events in flight, which are lost.
             biased;
             clean = cut_of(&mut self.cuts, &self.resource.plural) => {
                 network.trace.note(format_args!("#{} is cut", self.number));
@@ -265,13 +265,13 @@ impl Events {
     }
 }
 
-/// Resolves when the watches of this type are cut.
+/// Resolves when watches of this type are cut.
 async fn cut_of(cuts: &mut broadcast::Receiver<Cut>, plural: &str) -> bool {
     loop {
         match cuts.recv().await {
             Ok(cut) if cut.plural.as_ref().is_none_or(|cut| cut == plural) => return cut.clean,
             Ok(_) => {}
-            // So many at once: one of them will have been for this one, too.
+            // After so many cuts, one of them was for this watch, too.
             Err(RecvError::Lagged(_)) => return false,
             Err(RecvError::Closed) => return std::future::pending().await,
         }
@@ -296,14 +296,14 @@ fn once(body: Bytes) -> StreamBody<Frames> {
     StreamBody::new(futures::stream::once(async { Ok(Frame::data(body)) }).boxed())
 }
 
-/// Sleeping for no time at all would still be a turn of the timers.
+/// Sleeping for zero time would still be a turn of the timers.
 async fn sleep(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
     }
 }
 
-/// An error as an API server tells it.
+/// An error in the form of the API server.
 pub fn status(code: u16) -> serde_json::Value {
     let reason = match code {
         403 => "Forbidden",
@@ -333,7 +333,7 @@ fn kind_of(method: &Method, uri: &http::Uri) -> Kind {
     }
 }
 
-/// The type in a path to objects; without a plural for other paths.
+/// The type in the path of objects. Its plural is empty for other paths.
 fn resource_of(path: &str) -> ResourceName {
     match Target::parse(path) {
         Target::Objects(ObjectPath { group, plural, .. }) => ResourceName::new(group, plural),
@@ -341,7 +341,7 @@ fn resource_of(path: &str) -> ResourceName {
     }
 }
 
-/// What matters of a list, or of an event.
+/// The fields of a list or an event that matter here.
 #[derive(Deserialize)]
 struct Envelope {
     metadata: ListMeta,
@@ -355,7 +355,7 @@ struct ListMeta {
     resource_version: String,
 }
 
-/// The versions of the events in a piece of a watch.
+/// The versions of the events in a chunk of a watch.
 fn versions(data: &[u8]) -> impl Iterator<Item = u64> {
     #[derive(Deserialize)]
     struct Event {
@@ -365,7 +365,7 @@ fn versions(data: &[u8]) -> impl Iterator<Item = u64> {
     events.flatten().filter_map(|event| event.object.metadata.resource_version.parse().ok())
 }
 
-/// Of which group a path asks for discovery: `None` in it if of all.
+/// The group that a discovery path is about: `Some(None)` for all groups, `None` for other paths.
 fn discovered_group(path: &str) -> Option<Option<String>> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts[..] {
@@ -397,7 +397,7 @@ fn without(body: &[u8], group: Option<&str>, omitted: &[(String, String)]) -> Op
     Some(answer.to_string().into())
 }
 
-/// The same watch from so many versions earlier.
+/// The URI of the same watch from an earlier version.
 fn earlier(uri: &http::Uri, by: u64) -> Option<http::Uri> {
     let (start, version) = uri.path_and_query()?.as_str().split_once("resourceVersion=")?;
     let end = version.find('&').unwrap_or(version.len());

@@ -9,7 +9,7 @@ use super::random::Random;
 /// A type of objects.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Type {
-    /// Empty for the core group.
+    /// The group; empty for the core group.
     pub group: &'static str,
     /// The version that requests use.
     pub version: &'static str,
@@ -17,9 +17,9 @@ pub struct Type {
     pub plural: &'static str,
     /// The kind.
     pub kind: &'static str,
-    /// Whether its objects live in namespaces.
+    /// Whether the type is namespaced.
     pub namespaced: bool,
-    /// Whether a definition must be there first.
+    /// Whether the type needs a definition.
     pub custom: bool,
 }
 
@@ -31,10 +31,10 @@ const fn custom(group: &'static str, plural: &'static str, kind: &'static str, n
     Type { group, version: "v1", plural, kind, namespaced, custom: true }
 }
 
-/// Namespaces, which are owners, too.
+/// Namespaces, which can be owners, too.
 pub static NAMESPACES: Type = built_in("", "namespaces", "Namespace", false);
 
-/// All of them but namespaces.
+/// All types except namespaces.
 pub static TYPES: [Type; 12] = [
     built_in("", "configmaps", "ConfigMap", true),
     built_in("", "secrets", "Secret", true),
@@ -50,18 +50,18 @@ pub static TYPES: [Type; 12] = [
     custom("other.example.com", "gadgets", "Gadget", true),
 ];
 
-/// An object as it is in the store.
+/// An object in the store.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// Its type.
     pub of: &'static Type,
-    /// Where it is.
+    /// Its namespace and name.
     pub key: Key,
-    /// What it is.
+    /// Its content.
     pub object: Object,
 }
 
-/// Some of the types: few, so that they meet often.
+/// A random selection of types. It is small, so that references meet often.
 pub fn draw(random: &mut Random) -> Vec<&'static Type> {
     let mut types: Vec<&'static Type> = Vec::new();
     for _ in 0..3 + random.below(4) {

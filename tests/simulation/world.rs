@@ -1,4 +1,4 @@
-//! The cluster of one run: the server, what people know of it, and their requests.
+//! The cluster of one run: the server, what users know of it, and their requests.
 
 use std::collections::VecDeque;
 
@@ -20,9 +20,9 @@ use super::random::Random;
 use super::trace::Trace;
 use super::types::{self, Found, NAMESPACES, Type};
 
-/// How many references to objects that are gone are remembered.
+/// How many references to deleted objects are remembered.
 const GHOSTS: usize = 32;
-/// Who people are, to the server.
+/// The user agent of users.
 const USER_AGENT: &str = "people";
 
 /// The cluster.
@@ -30,27 +30,27 @@ const USER_AGENT: &str = "people";
 pub struct World {
     /// The server.
     pub server: ApiServer,
-    /// The collector's way to it.
+    /// The collector's network.
     pub network: Network,
-    /// The oracle's eye.
+    /// The judge, which observes every change.
     pub judge: Judge,
-    /// Whether the collector may write.
+    /// The lease, which decides whether the collector may write.
     pub lease: Lease,
-    /// The run.
+    /// The plan of the run.
     pub plan: Plan,
     /// The types in use.
     pub types: Vec<&'static Type>,
     /// The namespaces in use.
     pub namespaces: Vec<String>,
-    /// References to objects that were once there.
+    /// References to objects that once existed.
     pub ghosts: VecDeque<Value>,
-    /// Types that the collector does not watch.
+    /// Types that the collector ignores.
     pub ignored: Vec<ResourceName>,
-    /// Types whose watch cache stands still.
+    /// Types whose watch cache is stopped.
     pub frozen: Vec<&'static Type>,
     /// The last backup of the store.
     pub backup: Option<Snapshot>,
-    /// Whether the store was restored: once is enough.
+    /// Whether the store was restored. A run restores it at most once.
     pub is_restored: bool,
     last: u64,
 }
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// A request of somebody's.
+    /// Sends a request of a user.
     pub async fn request(
         &mut self,
         method: Method,
@@ -132,7 +132,7 @@ impl World {
         Ok((code, serde_json::from_slice(&body.to_bytes()).unwrap_or_default()))
     }
 
-    /// Creates an object; its state, if that worked.
+    /// Creates an object and returns it if that succeeded.
     pub async fn create(&mut self, of: &Type, namespace: Option<&str>, object: &Value) -> Option<Value> {
         let path = of.path(namespace, None);
         let (code, created) = self.request(Method::POST, &path, "application/json", object).await;
@@ -146,7 +146,7 @@ impl World {
         code == 200
     }
 
-    /// Remembers an object that may soon be gone.
+    /// Remembers a reference to an object that may soon be deleted.
     pub fn remember(&mut self, found: &Found) {
         if self.ghosts.len() >= GHOSTS {
             self.ghosts.pop_front();
@@ -154,7 +154,7 @@ impl World {
         self.ghosts.push_back(found.reference());
     }
 
-    /// Every object of the types in use.
+    /// All objects of the types in use.
     pub fn objects(&self) -> Vec<Found> {
         let objects = |of: &&'static Type| {
             let (of, name) = (*of, of.name());
@@ -168,7 +168,7 @@ impl World {
         self.types.iter().flat_map(objects).collect()
     }
 
-    /// The namespaces that are not there to stay.
+    /// The namespaces that may be deleted.
     pub fn fleeting_namespaces(&self) -> Vec<Found> {
         let name = NAMESPACES.name();
         self.server.with(|server| {
@@ -180,12 +180,12 @@ impl World {
         })
     }
 
-    /// The newest version.
+    /// The latest version of the store.
     pub fn head(&self) -> u64 {
         self.server.with(|server| server.store.head())
     }
 
-    /// Stops a type's watch cache, or lets it go on.
+    /// Stops the watch cache of a type, or lets it continue.
     pub fn toggle_frozen(&mut self, of: &'static Type) {
         let name = of.name();
         if let Some(place) = self.frozen.iter().position(|frozen| *frozen == of) {
@@ -198,7 +198,7 @@ impl World {
         self.network.trace.note(format_args!("the caches of {:?} stand still", self.frozen));
     }
 
-    /// Another server answers for a type from now on, whose cache is at this version.
+    /// From now on, a server whose cache is at this version answers for a type.
     pub fn fall_behind(&mut self, of: &'static Type, version: u64) {
         if self.server.with(|server| server.store.fall_behind(&of.name(), version)) {
             self.frozen.push(of);
@@ -206,12 +206,12 @@ impl World {
         }
     }
 
-    /// Forgets all old versions.
+    /// Compacts the history of the store.
     pub fn compact(&self) {
         self.server.with(|server| server.store.compact(u64::MAX));
     }
 
-    /// Ends everything that goes wrong.
+    /// Ends all faults.
     pub fn heal(&mut self) {
         self.network.heal();
         self.lease.heal();
@@ -220,19 +220,19 @@ impl World {
         }
     }
 
-    /// Where a new object of a type goes.
+    /// A namespace for a new object of a type.
     pub fn place(&self, of: &Type, random: &mut Random) -> Option<String> {
         of.namespaced.then(|| random.pick(&self.namespaces).cloned()).flatten()
     }
 
-    /// A name.
+    /// A random name.
     pub fn name(&self, random: &mut Random) -> String {
         format!("n{}", random.below(self.plan.names))
     }
 }
 
-/// Events, and, since watching what nobody uses is what takes longest, all types that
-/// are neither in use nor say which types there are.
+/// Events and, because watching unused types takes most of the time, all types that are neither
+/// in use nor needed for discovery.
 fn ignored(server: &ApiServer, types: &[&'static Type], watch_all: bool) -> Vec<ResourceName> {
     let needed = ["namespaces", "customresourcedefinitions.apiextensions.k8s.io"];
     let is_ignored = |name: &ResourceName| {

@@ -1,4 +1,4 @@
-//! Things that change.
+//! Changes of objects.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use super::super::types::Found;
 use super::super::world::World;
 use super::references::{self, FOREIGN};
 
-/// Sets the references of an object: by a patch that overwrites whatever is there, by
-/// one that wants the version that was read, or by an update.
+/// Sets the references of an object: with a patch that overwrites them, with a patch that has the
+/// version read as a precondition, or with an update.
 async fn set_references(world: &mut World, random: &mut Random, found: &Found, references: Vec<Value>) {
     let references = if references.is_empty() { Value::Null } else { Value::Array(references) };
     match random.below(3) {
@@ -29,7 +29,7 @@ async fn set_references(world: &mut World, random: &mut Random, found: &Found, r
     }
 }
 
-/// An object gets one more owner.
+/// Adds an owner to an object.
 pub async fn adopt(world: &mut World, random: &mut Random) {
     let objects = world.objects();
     let Some(found) = random.pick(&objects) else { return };
@@ -42,7 +42,7 @@ pub async fn adopt(world: &mut World, random: &mut Random) {
     set_references(world, random, found, references).await;
 }
 
-/// An object loses an owner.
+/// Removes an owner from an object.
 pub async fn release(world: &mut World, random: &mut Random) {
     let Some(found) = owned(world, random) else { return };
     let mut references = found.references();
@@ -50,7 +50,7 @@ pub async fn release(world: &mut World, random: &mut Random) {
     set_references(world, random, &found, references).await;
 }
 
-/// An object gets other owners altogether.
+/// Replaces all owners of an object.
 pub async fn change_owners(world: &mut World, random: &mut Random) {
     let objects = world.objects();
     let Some(found) = random.pick(&objects) else { return };
@@ -58,7 +58,7 @@ pub async fn change_owners(world: &mut World, random: &mut Random) {
     set_references(world, random, found, references).await;
 }
 
-/// A reference blocks its owner's deletion from now on, or no longer.
+/// Makes a reference block the deletion of its owner, or stop blocking it.
 pub async fn flip_blocking(world: &mut World, random: &mut Random) {
     let Some(found) = owned(world, random) else { return };
     let mut references = found.references();
@@ -76,7 +76,7 @@ fn owned(world: &World, random: &mut Random) -> Option<Found> {
     random.pick(&objects).cloned()
 }
 
-/// Somebody else wants to have a say in an object's deletion.
+/// Adds a finalizer of another controller.
 pub async fn add_finalizer(world: &mut World, random: &mut Random) {
     let objects = world.objects();
     let Some(found) = random.pick(&objects) else { return };
@@ -95,8 +95,8 @@ fn held(world: &World, random: &mut Random) -> Option<Found> {
     random.pick(&objects).cloned()
 }
 
-/// Somebody is done with an object; now and then it is a person who removes the
-/// collector's own finalizer by hand.
+/// Removes a finalizer of another controller. Sometimes a user removes one of the collector's
+/// finalizers by hand.
 pub async fn remove_finalizer(world: &mut World, random: &mut Random) {
     let Some(found) = held(world, random) else { return };
     let mut finalizers = found.finalizers();
@@ -107,7 +107,7 @@ pub async fn remove_finalizer(world: &mut World, random: &mut Random) {
     world.merge(&found, &json!({ "metadata": { "finalizers": finalizers } })).await;
 }
 
-/// A person who has lost patience removes every finalizer.
+/// Removes every finalizer, as an impatient user does.
 pub async fn clear_finalizers(world: &mut World, random: &mut Random) {
     let Some(found) = held(world, random) else { return };
     if random.chance(700) {
@@ -118,7 +118,7 @@ pub async fn clear_finalizers(world: &mut World, random: &mut Random) {
     }
 }
 
-/// Something changes that is of no interest.
+/// Changes a label, which does not matter to the collector.
 pub async fn label(world: &mut World, random: &mut Random) {
     let objects = world.objects();
     for _ in 0..1 + random.below(3) {

@@ -1,4 +1,4 @@
-//! Things that come.
+//! Creation of objects, types and namespaces.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -8,12 +8,12 @@ use super::super::types::NAMESPACES;
 use super::super::world::World;
 use super::references::{nobody, object, several};
 
-/// Whether there is room for another one.
+/// Whether the maximum number of objects is reached.
 fn is_full(world: &World) -> bool {
     world.objects().len() >= world.plan.population
 }
 
-/// One object with any references.
+/// Creates one object with any references.
 pub async fn one(world: &mut World, random: &mut Random) {
     if is_full(world) {
         return;
@@ -26,8 +26,8 @@ pub async fn one(world: &mut World, random: &mut Random) {
     world.create(of, namespace.as_deref(), &created).await;
 }
 
-/// One object that names some hundreds of owners. Some that exist are among those that never
-/// did, at any place.
+/// Creates one object with some hundreds of owners. A few existing ones are among many that never
+/// existed, at random positions.
 pub async fn large(world: &mut World, random: &mut Random) {
     if is_full(world) {
         return;
@@ -48,7 +48,7 @@ pub async fn large(world: &mut World, random: &mut Random) {
     world.create(of, namespace.as_deref(), &created).await;
 }
 
-/// A few levels of owners and dependents.
+/// Creates owners and dependents on several levels.
 pub async fn tree(world: &mut World, random: &mut Random) {
     let Some(&root) = random.pick(&world.types) else { return };
     let namespace = world.place(root, random).or_else(|| random.pick(&world.namespaces).cloned());
@@ -87,7 +87,7 @@ pub async fn tree(world: &mut World, random: &mut Random) {
     }
 }
 
-/// One to three objects that own each other in a circle; a circle of one owns itself.
+/// Creates one to three objects that own each other in a ring. One object alone owns itself.
 pub async fn cycle(world: &mut World, random: &mut Random) {
     let objects = world.objects();
     let namespaced: Vec<_> = objects.iter().filter(|found| found.of.namespaced).collect();
@@ -110,7 +110,7 @@ pub async fn cycle(world: &mut World, random: &mut Random) {
     }
 }
 
-/// A custom type, which may have been there before.
+/// Creates a custom type, which may have existed before.
 pub async fn definition(world: &mut World, random: &mut Random) {
     let custom: Vec<_> = world.types.iter().filter(|of| of.custom).copied().collect();
     let Some(of) = random.pick(&custom) else { return };
@@ -118,7 +118,7 @@ pub async fn definition(world: &mut World, random: &mut Random) {
     world.request(Method::POST, path, "application/json", &of.definition()).await;
 }
 
-/// A namespace of those in use.
+/// Creates a namespace.
 pub async fn namespace(world: &mut World, random: &mut Random) {
     let Some(name) = random.pick(&world.namespaces).cloned() else { return };
     let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });

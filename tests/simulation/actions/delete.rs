@@ -1,4 +1,4 @@
-//! Things that go.
+//! Deletion of objects, types and namespaces.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::super::types::Found;
 use super::super::world::World;
 use super::references::{object, several};
 
-/// DELETE's options: a policy or none, preconditions or none.
+/// The options of a DELETE: with or without a policy and preconditions.
 fn options(random: &mut Random, found: Option<&Found>) -> Value {
     let mut options = json!({ "apiVersion": "v1", "kind": "DeleteOptions" });
     if let Some(policy) = [None, Some("Background"), Some("Foreground"), Some("Foreground"), Some("Orphan")]
@@ -38,7 +38,7 @@ async fn delete(world: &mut World, random: &mut Random, found: &Found) {
     world.request(Method::DELETE, &found.path(), "application/json", &body).await;
 }
 
-/// DELETE of one object; of an owner more often than not.
+/// Deletes one object, usually an owner.
 pub async fn one(world: &mut World, random: &mut Random) {
     let objects = world.objects();
     let owners: Vec<_> = objects
@@ -54,7 +54,7 @@ pub async fn one(world: &mut World, random: &mut Random) {
     delete(world, random, found).await;
 }
 
-/// DELETE of one that is being deleted already, perhaps with another policy.
+/// Deletes an object that is being deleted already, perhaps with another policy.
 pub async fn again(world: &mut World, random: &mut Random) {
     let mut objects = world.objects();
     objects.retain(|found| found.object.deletion_timestamp().is_some());
@@ -62,7 +62,7 @@ pub async fn again(world: &mut World, random: &mut Random) {
     delete(world, random, found).await;
 }
 
-/// DELETE of all objects of a type in a namespace.
+/// Deletes all objects of a type in a namespace.
 pub async fn collection(world: &mut World, random: &mut Random) {
     let Some(&of) = random.pick(&world.types) else { return };
     let namespace = world.place(of, random);
@@ -74,7 +74,7 @@ pub async fn collection(world: &mut World, random: &mut Random) {
     world.request(Method::DELETE, &path, "application/json", &options).await;
 }
 
-/// An object goes, and another one comes under its name at once.
+/// Deletes an object and at once creates another one with its name.
 pub async fn recreate(world: &mut World, random: &mut Random) {
     let objects = world.objects();
     let Some(found) = random.pick(&objects) else { return };
@@ -86,7 +86,7 @@ pub async fn recreate(world: &mut World, random: &mut Random) {
     world.create(of, namespace, &created).await;
 }
 
-/// A custom type goes.
+/// Removes a custom type.
 pub async fn definition(world: &mut World, random: &mut Random) {
     let custom: Vec<_> = world.types.iter().filter(|of| of.custom).copied().collect();
     let Some(of) = random.pick(&custom) else { return };
@@ -94,7 +94,7 @@ pub async fn definition(world: &mut World, random: &mut Random) {
     world.request(Method::DELETE, &path, "application/json", &Value::Null).await;
 }
 
-/// A namespace goes.
+/// Deletes a namespace.
 pub async fn namespace(world: &mut World, random: &mut Random) {
     let namespaces = world.fleeting_namespaces();
     let Some(found) = random.pick(&namespaces) else { return };

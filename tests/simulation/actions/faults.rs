@@ -1,4 +1,4 @@
-//! Things that go wrong, and time.
+//! Faults, and the passage of time.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::super::network::Refusal;
 use super::super::random::Random;
 use super::super::world::World;
 
-/// A type whose requests something happens to; CRDs are a type like any other.
+/// A random type for a fault. CRDs are a type like any other.
 fn some_type(world: &World, random: &mut Random) -> Option<String> {
     if random.chance(100) {
         return Some("customresourcedefinitions".to_owned());
@@ -14,7 +14,7 @@ fn some_type(world: &World, random: &mut Random) -> Option<String> {
     random.pick(&world.types).map(|of| of.plural.to_owned())
 }
 
-/// Watches break: all, or those of one type.
+/// Breaks all watches, or those of one type.
 pub fn cut(world: &World, random: &mut Random) {
     let plural = if random.chance(300) { None } else { some_type(world, random) };
     let clean = random.chance(500);
@@ -22,7 +22,7 @@ pub fn cut(world: &World, random: &mut Random) {
     world.network.cut(plural, clean);
 }
 
-/// Watches of a type show nothing for a while.
+/// Stalls the watches of a type for a while.
 pub fn stall(world: &World, random: &mut Random) {
     let Some(plural) = some_type(world, random) else { return };
     let time = random.millis(50, 20_000);
@@ -30,15 +30,14 @@ pub fn stall(world: &World, random: &mut Random) {
     world.network.stall(&plural, time);
 }
 
-/// A type's writes are denied, or allowed again.
+/// Denies writes of a type, or allows them again.
 pub fn deny(world: &World, random: &mut Random) {
     let Some(plural) = some_type(world, random) else { return };
     let denied = world.network.toggle_denied(&plural);
     world.network.trace.note(format_args!("writes of {plural} are denied: {denied}"));
 }
 
-/// A webhook that is asked about one verb on one type in one namespace hangs or fails, or is
-/// fine again.
+/// Adds a webhook that hangs or fails for one verb, type and namespace, or removes it.
 pub fn webhook(world: &World, random: &mut Random) {
     let (Some(of), Some(namespace)) = (random.pick(&world.types), random.pick(&world.namespaces)) else {
         return;
@@ -56,7 +55,7 @@ pub fn webhook(world: &World, random: &mut Random) {
     ));
 }
 
-/// A type's lists fail, or work again.
+/// Makes lists of a type fail, or work again.
 pub fn unlistable(world: &World, random: &mut Random) {
     let Some(plural) = some_type(world, random) else { return };
     let how = match random.below(4) {
@@ -71,19 +70,19 @@ pub fn unlistable(world: &World, random: &mut Random) {
     }
 }
 
-/// The watch cache of a type stops, or goes on.
+/// Stops the watch cache of a type, or lets it continue.
 pub fn freeze(world: &mut World, random: &mut Random) {
     let Some(&of) = random.pick(&world.types) else { return };
     world.toggle_frozen(of);
 }
 
-/// Old versions are forgotten.
+/// Compacts the history of the store.
 pub fn compact(world: &World) {
     world.network.trace.note(format_args!("compaction"));
     world.compact();
 }
 
-/// Nothing can be reached for a while, and what was open breaks.
+/// Makes everything unreachable for a while, and breaks open connections.
 pub fn blackout(world: &World, random: &mut Random) {
     let time = random.millis(100, 60_000);
     world.network.trace.note(format_args!("nothing can be reached for {time:?}"));
@@ -91,14 +90,14 @@ pub fn blackout(world: &World, random: &mut Random) {
     world.network.cut(None, false);
 }
 
-/// Another replica takes the lease for a while.
+/// Gives the lease to another replica for a while.
 pub fn lose_lease(world: &World, random: &mut Random) {
-    let (time, told) = (random.millis(100, 60_000), random.chance(500));
-    world.network.trace.note(format_args!("another replica leads for {time:?}, told: {told}"));
-    world.lease.lose(time, told);
+    let (time, notified) = (random.millis(100, 60_000), random.chance(500));
+    world.network.trace.note(format_args!("another replica leads for {time:?}, notified: {notified}"));
+    world.lease.lose(time, notified);
 }
 
-/// Time passes: mostly little, so that things happen while others are under way.
+/// Lets time pass: mostly little, so that steps overlap with requests in flight.
 pub async fn pass(random: &mut Random) {
     let time = match random.weighted(&[20, 40, 25, 15]) {
         0 => Duration::from_millis(1),
@@ -109,7 +108,7 @@ pub async fn pass(random: &mut Random) {
     tokio::time::sleep(time).await;
 }
 
-/// The clock is suddenly much later: minutes or hours.
+/// Advances the clock at once by minutes or hours.
 pub async fn jump(world: &World, random: &mut Random) {
     let time =
         if random.chance(700) { random.millis(60_000, 600_000) } else { random.millis(600_000, 14_400_000) };

@@ -1,4 +1,4 @@
-//! What a step does.
+//! The actions of the steps.
 
 mod change;
 mod create;
@@ -14,16 +14,16 @@ use super::plan::Action;
 use super::random::Random;
 use super::world::World;
 
-/// What the run has to do itself after a step.
+/// What the run itself must do after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// Nothing.
+    /// Continue.
     GoOn,
-    /// The collector dies at once.
+    /// Kill the collector at once.
     Crash,
 }
 
-/// Does one thing.
+/// Carries out one action.
 pub async fn act(action: Action, world: &mut World, random: &mut Random) -> After {
     match action {
         Action::CreateTree => create::tree(world, random).await,

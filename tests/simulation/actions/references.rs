@@ -1,4 +1,4 @@
-//! References: right ones, and every kind of mistake.
+//! Owner references: correct ones, and every kind of wrong one.
 
 use serde_json::{Value, json};
 
@@ -6,14 +6,14 @@ use super::super::random::Random;
 use super::super::types::{Found, Type};
 use super::super::world::World;
 
-/// A few references for an object of this type in this namespace.
+/// A few references for an object of this type and namespace.
 pub fn several(world: &World, random: &mut Random, of: &Type, namespace: Option<&str>) -> Vec<Value> {
     let count = random.weighted(&[20, 60, 15, 5]);
     let objects = world.objects();
     (0..count).filter_map(|_| one(world, random, &objects, of, namespace)).collect()
 }
 
-/// One reference, for an object of this type in this namespace.
+/// One reference for an object of this type and namespace.
 pub fn one(
     world: &World,
     random: &mut Random,
@@ -25,7 +25,7 @@ pub fn one(
         return wrong(world, random, objects);
     }
     if random.chance(80) {
-        // An owner that is gone, or about to go.
+        // An owner that is deleted or about to be.
         let ghosts: Vec<_> = world.ghosts.iter().cloned().collect();
         return random.pick(&ghosts).cloned().map(|reference| blocking(random, reference));
     }
@@ -36,7 +36,7 @@ pub fn one(
     random.pick(&fitting).map(|owner| blocking(random, owner.reference()))
 }
 
-/// Sets, or leaves out, `blockOwnerDeletion`.
+/// Sets or omits `blockOwnerDeletion`.
 fn blocking(random: &mut Random, mut reference: Value) -> Value {
     match random.below(4) {
         0 => {}
@@ -46,7 +46,7 @@ fn blocking(random: &mut Random, mut reference: Value) -> Value {
     reference
 }
 
-/// A reference with a mistake in it.
+/// A wrong reference.
 fn wrong(world: &World, random: &mut Random, objects: &[Found]) -> Option<Value> {
     let owner = random.pick(objects)?;
     let mut reference = blocking(random, owner.reference());
@@ -63,20 +63,20 @@ fn wrong(world: &World, random: &mut Random, objects: &[Found]) -> Option<Value>
         5 => reference["apiVersion"] = owner.of.api_version_of("v9").into(),
         6 => reference["apiVersion"] = "nobody.example.com/v1".into(),
         7 if owner.of.custom => reference["apiVersion"] = owner.of.api_version_of("v1beta1").into(),
-        // Whoever it is, it may be in another namespace, or have one where none may be.
+        // The owner may be in another namespace, or have a namespace where none is allowed.
         _ => {}
     }
     Some(reference)
 }
 
-/// A reference to an owner that there never was, of a type that is served at times.
+/// A reference to an owner that never existed, of a type that is served at times.
 pub fn nobody(world: &World, random: &mut Random) -> Option<Value> {
     let &of = random.pick(&world.types)?;
     let (name, uid) = (world.name(random), unused_uid(random));
     Some(json!({ "apiVersion": of.api_version(), "kind": of.kind, "name": name, "uid": uid }))
 }
 
-/// A uid that no object has, or ever had.
+/// A uid that no object has or ever had.
 fn unused_uid(random: &mut Random) -> String {
     let (high, low) = (random.next(), random.next());
     format!(
@@ -113,5 +113,5 @@ pub fn object(
     object
 }
 
-/// Finalizers that are none of the collector's business.
+/// Finalizers of other controllers.
 pub const FOREIGN: [&str; 2] = ["example.com/hold", "example.com/keep"];

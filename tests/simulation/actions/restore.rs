@@ -1,4 +1,4 @@
-//! Backups of the store, and going back to one.
+//! Backups and restores of the store.
 
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use super::super::types::NAMESPACES;
 use super::super::world::World;
 use super::{delete, scenes};
 
-/// How many versions the store is behind what the collector has seen, at least.
+/// The minimum number of versions by which a restored store is behind what the collector has
+/// seen.
 ///
-/// That versions go back is all that tells of a restore (rule 1.21). One after which as
-/// many changes are made as before, while no watch works, leaves no trace that a client
-/// could find; so there is no such one here.
+/// The only sign of a restore is that versions go back (rule 1.21). If as many changes as before
+/// follow a restore while no watch works, no client can notice it. The simulation does not
+/// produce this case.
 const BEHIND: u64 = 1_000;
 
-/// Somebody takes a backup, which takes the place of the one before.
+/// Takes a backup, which replaces the previous one.
 pub fn back_up(world: &mut World) {
     let backup = world.server.snapshot();
     world.judge.backed_up();
@@ -25,11 +26,12 @@ pub fn back_up(world: &mut World) {
     world.backup = Some(backup);
 }
 
-/// The server is stopped, the store is restored, and the server is started again.
+/// Stops the server, restores the store, and starts the server again.
 pub async fn restore(world: &mut World, random: &mut Random) {
     let Some(backup) = world.backup.clone().filter(|_| !world.is_restored) else { return };
     pass_versions(world, random).await;
-    // Of these; a type of which it is not known who serves it tells nothing of the store.
+    // The version of these types counts. A type that may be served by an aggregated API says
+    // nothing about the store.
     if world.judge.seen(&NAMESPACES.name()) < backup.version() + BEHIND {
         world.network.trace.note(format_args!("a restore would not be seen"));
         return;
@@ -40,10 +42,10 @@ pub async fn restore(world: &mut World, random: &mut Random) {
     start(world, &backup);
 }
 
-/// The same, and the store's version is raised above all that were given out: no
-/// version goes back but those of objects.
+/// As [`restore`], with a version that is higher than all earlier ones: only the versions of
+/// objects go back.
 pub async fn restore_raised(world: &mut World, random: &mut Random) {
-    // An owner goes right before, and what was decided waits.
+    // An owner is deleted right before, and the decisions that follow are still waiting.
     let (mut denied, mut released) = (None, None);
     match random.below(2) {
         _ if world.is_restored => {}
@@ -65,10 +67,10 @@ pub async fn restore_raised(world: &mut World, random: &mut Random) {
     }
 }
 
-/// The server is stopped for a while; when it was.
+/// Stops the server for a while, and returns when.
 async fn stop(world: &mut World, random: &mut Random) -> Duration {
     world.is_restored = true;
-    // Something is under way, more often than not.
+    // Usually, something is in flight.
     if random.chance(700) {
         delete::one(world, random).await;
         tokio::time::sleep(random.millis(0, 60)).await;
@@ -92,7 +94,7 @@ fn start(world: &mut World, backup: &Snapshot) {
     ));
 }
 
-/// Time passes in which others change the store, and the collector sees that.
+/// Lets time pass in which others change the store and the collector sees it.
 async fn pass_versions(world: &mut World, random: &mut Random) {
     world.server.with(|server| server.store.skip(BEHIND));
     let path = NAMESPACES.path(None, Some("default"));
@@ -101,7 +103,7 @@ async fn pass_versions(world: &mut World, random: &mut Random) {
     tokio::time::sleep(random.millis(1, 1_000)).await;
 }
 
-/// How long the server is down: there is no restore in no time.
+/// How long the server is down. A restore always takes some time.
 fn down(random: &mut Random) -> Duration {
     match random.below(3) {
         0 => random.millis(100, 500),

@@ -1,5 +1,5 @@
-//! Small scenes: what people do and what goes wrong, at the same place and at the
-//! wrong moment. Chance alone brings it together once in many thousand runs.
+//! Small scenes: a user's actions and a fault in the same place, at the wrong moment. By chance
+//! alone, they would meet once in many thousand runs.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::super::world::World;
 use super::references::FOREIGN;
 use super::restore;
 
-/// Where a scene is played: two types, and a namespace.
+/// The place of a scene: two types and a namespace.
 struct Stage {
     of_owner: &'static Type,
     of_dependents: &'static Type,
@@ -32,7 +32,7 @@ impl Stage {
         of.namespaced.then_some(&*self.namespace)
     }
 
-    /// Creates the owner; a reference to it.
+    /// Creates the owner and returns a reference to it.
     async fn owner(&self, world: &mut World) -> Option<Value> {
         let of = self.of_owner;
         let metadata = json!({ "generateName": "owner-" });
@@ -69,8 +69,8 @@ async fn wait(random: &mut Random, from: u64, to: u64) {
     tokio::time::sleep(random.millis(from, to)).await;
 }
 
-/// An owner is deleted in the foreground, and a dependent holds it. Then its
-/// dependents are to be orphaned, but its watch is late; and another one comes.
+/// An owner is deleted in the foreground, and a dependent blocks it. Then it is deleted again
+/// with Orphan, but its watch is late, and another dependent appears.
 pub async fn change_of_mind(world: &mut World, random: &mut Random) {
     let Some(stage) = Stage::find(world, random) else { return };
     let Some(owner) = stage.owner(world).await else { return };
@@ -84,8 +84,8 @@ pub async fn change_of_mind(world: &mut World, random: &mut Random) {
     stage.dependent(world, &owner, &[]).await;
 }
 
-/// An owner of many is deleted in the foreground; and while its dependents wait for the
-/// collector's rate limit, they are to be orphaned.
+/// An owner of many dependents is deleted in the foreground. While they wait for the collector's
+/// rate limit, the owner is deleted again with Orphan.
 pub async fn change_of_mind_in_a_queue(world: &mut World, random: &mut Random) {
     let Some(stage) = Stage::find(world, random) else { return };
     let Some(owner) = stage.owner(world).await else { return };
@@ -99,8 +99,8 @@ pub async fn change_of_mind_in_a_queue(world: &mut World, random: &mut Random) {
     wait(random, 5_000, 20_000).await;
 }
 
-/// The collector knows some dependents of an owner, the watch of their type stands still,
-/// and another one comes before the owner is to be orphaned.
+/// The collector knows some dependents of an owner, the watch of their type is stalled, and
+/// another dependent appears before the owner is deleted with Orphan.
 pub async fn late_among_many(world: &mut World, random: &mut Random) {
     let Some(stage) = Stage::find(world, random) else { return };
     let Some(owner) = stage.owner(world).await else { return };
@@ -114,8 +114,8 @@ pub async fn late_among_many(world: &mut World, random: &mut Random) {
     wait(random, 100, 5_000).await;
 }
 
-/// The collector does not know of a dependent, cannot list its type, and is to orphan
-/// it all the same. Then it can.
+/// The collector does not know a dependent and cannot list its type when it orphans the owner.
+/// Later the type can be listed.
 pub async fn unseen_orphan(world: &mut World, random: &mut Random) {
     let Some(stage) = Stage::find(world, random) else { return };
     let plural = stage.of_dependents.plural;
@@ -131,8 +131,8 @@ pub async fn unseen_orphan(world: &mut World, random: &mut Random) {
     }
 }
 
-/// An owner and its dependent come, and then the owner's type has to be listed anew,
-/// by a server that has seen neither.
+/// An owner and its dependent appear, and then the owner's type has to be listed again, by a
+/// server that has seen neither of them.
 pub async fn behind_the_times(world: &mut World, random: &mut Random) {
     let Some(stage) = Stage::find(world, random) else { return };
     let before = world.head();
@@ -144,8 +144,8 @@ pub async fn behind_the_times(world: &mut World, random: &mut Random) {
     wait(random, 1, 2_000).await;
 }
 
-/// An owner in the backup of this moment goes, and its dependents cannot: their writes are
-/// denied. Of which type, if that is news.
+/// Deletes an owner that is in the backup of this moment, while writes to its dependents are
+/// denied. Returns the dependents' type, if its writes were allowed before.
 pub async fn pending_deletion(world: &mut World, random: &mut Random) -> Option<&'static str> {
     let stage = Stage::find(world, random)?;
     let owner = stage.owner(world).await?;
@@ -159,8 +159,8 @@ pub async fn pending_deletion(world: &mut World, random: &mut Random) -> Option<
     denied.then_some(plural)
 }
 
-/// An owner is deleted in the foreground, a dependent blocks it, and discovery leaves the
-/// dependent's type out for a while.
+/// An owner is deleted in the foreground, a dependent blocks it, and discovery omits the type of
+/// the dependent for a while.
 pub async fn omit_type(world: &mut World, random: &mut Random) {
     let Some(stage) = Stage::find(world, random) else { return };
     let of = stage.of_dependents;
@@ -177,14 +177,15 @@ pub async fn omit_type(world: &mut World, random: &mut Random) {
     wait(random, 100, 1_000).await;
 }
 
-/// Dependents in the backup of this moment lose their owner, whose path is answered once
-/// the collector has seen that.
+/// Dependents that are in the backup of this moment lose their owner. The owner's path is
+/// answered once the collector has seen that.
 pub async fn released_since(world: &mut World, random: &mut Random) -> Option<String> {
     let stage = Stage::find(world, random)?;
     let owner = stage.owner(world).await?;
     let (of, namespace) = (stage.of_dependents, stage.namespace(stage.of_dependents));
     let mut paths = Vec::new();
-    // Whatever else happens before the run ends, it does not happen to all of them.
+    // Several dependents, so that other steps before the end of the run do not affect all of
+    // them.
     for _ in 0..4 {
         let metadata = json!({ "generateName": "item-", "ownerReferences": [owner] });
         let item = create(world, of, namespace, metadata).await?;

@@ -1,4 +1,4 @@
-//! What an owner reference is worth (rules 4.8 to 4.11).
+//! The classes of owner references (rules 4.8 to 4.11).
 
 use std::fmt;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use super::history::{Life, is_waiting};
 use super::reference::Reference;
 use super::types::Era;
 
-/// The class of a reference, as the store has it now.
+/// The class of a reference, by the present state of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// The owner is there.
+    /// The owner exists.
     Solid,
-    /// It waits for its dependents.
+    /// The owner waits for its dependents.
     Waiting,
-    /// It is not there.
+    /// The owner does not exist.
     Absent,
-    /// Its kind is not served.
+    /// The kind is not served.
     Unresolved,
-    /// A cluster-scoped object names a namespaced kind.
+    /// The dependent is cluster-scoped and the kind is namespaced.
     InvalidScope,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// A reference, and the namespace of the object that has it.
+/// A reference, and the namespace of its object.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a> {
     pub namespace: Option<&'a str>,
@@ -43,13 +43,13 @@ pub struct Named<'a> {
 }
 
 impl Oracle {
-    /// The earliest moment that what takes effect now may rest on: it was decided
-    /// shortly before it was sent.
+    /// The earliest moment on which a write that takes effect now may be based: the decision was
+    /// made shortly before the write was sent.
     pub(super) fn since(&self) -> Duration {
         self.sent.saturating_sub(self.bounds.decision)
     }
 
-    /// The class now.
+    /// The present class.
     pub(super) fn class(&self, named: Named<'_>) -> Class {
         let Some(era) = self.types.resolve(named.reference) else { return Class::Unresolved };
         if has_invalid_scope(named, era) {
@@ -63,9 +63,8 @@ impl Oracle {
         }
     }
 
-    /// The object that a reference means, alive or gone: uid, type, name and namespace
-    /// are the identity. A namespaced owner is in the dependent's own namespace
-    /// (rule 1.2).
+    /// The object that a reference names, existing or deleted. Its identity is uid, type, name
+    /// and namespace. A namespaced owner is in the namespace of the dependent (rule 1.2).
     fn owner(&self, named: Named<'_>, era: &Era) -> Option<&Life> {
         let life = self.history.life(&named.reference.uid)?;
         let namespace = named.namespace.filter(|_| era.namespaced);
@@ -75,33 +74,32 @@ impl Oracle {
         is_meant.then_some(life)
     }
 
-    /// The object that a reference means now, alive or gone.
+    /// The object that a reference names now, existing or deleted.
     pub(super) fn owner_now(&self, named: Named<'_>) -> Option<&Life> {
         self.owner(named, self.types.resolve(named.reference)?)
     }
 
-    /// What a reference has meant since somebody could know of its uid. The
-    /// collector may have proved an absence while the kind was still served.
+    /// What a reference has meant since its uid could be known. The collector may have proved an
+    /// absence while the kind was still served.
     fn meanings<'a>(&'a self, named: Named<'a>) -> impl Iterator<Item = &'a Era> {
         let known = self.history.known_since(&named.reference.uid);
         self.types.meant(named.reference, known).filter(move |era| !has_invalid_scope(named, era))
     }
 
-    /// Whether it is right to take the owner for absent: it is, under a meaning of
-    /// the kind that was served when this could be found out. Uids come back only with a
-    /// restored store, and so does their history then.
+    /// Whether the owner may be taken for absent: it is absent under a meaning that its kind had
+    /// when this could be found out. Uids come back only with a restored store, whose history
+    /// then comes back, too.
     pub(super) fn may_be_absent(&self, named: Named<'_>) -> bool {
         let is_absent = |era: &Era| self.owner(named, era).is_none_or(|owner| owner.present.is_none());
         self.meanings(named).any(is_absent)
     }
 
-    /// Whether it is right to take the owner for waiting: it was, at some moment since
-    /// then.
+    /// Whether the owner may be taken for waiting: it was waiting at some moment since then.
     pub(super) fn may_be_waiting(&self, named: Named<'_>, since: Duration) -> bool {
         self.meanings(named).filter_map(|era| self.owner(named, era)).any(|owner| owner.was_waiting(since))
     }
 
-    /// Whether the owner was there and not waiting, at some moment since then.
+    /// Whether the owner existed and was not waiting at some moment since then.
     pub(super) fn was_solid(&self, named: Named<'_>, since: Duration) -> bool {
         self.meanings(named).filter_map(|era| self.owner(named, era)).any(|owner| owner.was_solid(since))
     }

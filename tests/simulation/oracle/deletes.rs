@@ -1,5 +1,5 @@
-//! DELETEs (rules 4.13, 4.18 to 4.21 and 10.1). Whatever the API server accepted is
-//! judged at the version on which it took effect.
+//! DELETEs (rules 4.13, 4.18 to 4.21 and 10.1). Each DELETE that the API server accepted is
+//! judged at the version at which it took effect.
 
 use kube_gc_apiserver::object::Object;
 use kube_gc_apiserver::store::Change;
@@ -10,11 +10,12 @@ use super::history::{FOREGROUND, ORPHAN};
 use super::reference::Reference;
 use super::violation::{Rule, Violation};
 
-/// Conflicts over unrelated fields after which the uid alone may be bound: five
-/// DELETEs, each at another version, and the version that was read after the last.
+/// The number of versions after which the uid alone may be the precondition: five DELETEs with
+/// conflicts over unrelated fields, each at another version, and the version read after the last
+/// one.
 const VERSIONS_BEFORE_UID_ALONE: u32 = 6;
 
-/// Judges a DELETE of the collector's.
+/// Judges a DELETE of the collector.
 pub fn judge(oracle: &Oracle, change: &Change) -> Result<(), Violation> {
     let wrong = |rule, why: String| Err(Violation::of(change, rule, why));
     let Some(before) = &change.before else { return wrong(Rule::WrongfulDelete, "of nothing".into()) };
@@ -31,9 +32,8 @@ pub fn judge(oracle: &Oracle, change: &Change) -> Result<(), Violation> {
     }
 }
 
-/// The named exception: after five conflicts over unrelated fields, with equal
-/// references at each reading, the uid alone is bound. So what was right at the
-/// last reading is right.
+/// The exception of rule 4.27: after five conflicts over unrelated fields, with equal references
+/// at each reading, only the uid is bound. Then what was right at the last reading is right.
 fn judge_uid_alone(oracle: &Oracle, change: &Change, before: &Object) -> Result<(), Violation> {
     let read = oracle.history.present(before.uid()).into_iter().flat_map(|it| it.versions(oracle.since()));
     let mut judged =
@@ -72,14 +72,15 @@ fn judge_version(oracle: &Oracle, change: &Change, object: &Object) -> Result<()
     judge_policy(change, object, may_have_to_wait && oracle.history.had_dependents(object.uid()))
 }
 
-/// An object that named an owner before the orphan deletion began loses the reference,
-/// late or not, and is not deleted for it (rules 5.11 and 10.3). The collector's memory
-/// of it ends with its run, and is bounded.
+/// An object that named an owner before its orphan deletion began loses the reference, however
+/// late it appears, and must not be deleted for it (rules 5.11 and 10.3). The collector's memory
+/// of such owners ends with its run, and is bounded.
 fn keeps_orphans(oracle: &Oracle, change: &Change, named: Named<'_>) -> Result<(), Violation> {
     let Some(owner) = oracle.owner_now(named) else { return Ok(()) };
     let Some(object) = oracle.history.present(change.after.uid()) else { return Ok(()) };
     let held = object.held.iter().find(|held| held.reference.is_same(named.reference));
-    let named_in_time = held.zip(owner.doomed).is_some_and(|(held, doomed)| held.since < doomed);
+    let named_in_time =
+        held.zip(owner.deletion_began).is_some_and(|(held, deletion_began)| held.since < deletion_began);
     let known = |(run, at)| run == oracle.knowledge.run() && at <= oracle.sent;
     let remembered =
         owner.orphaned.is_some_and(known) && oracle.history.orphaning() <= oracle.bounds.remembered;
@@ -90,9 +91,9 @@ fn keeps_orphans(oracle: &Oracle, change: &Change, named: Named<'_>) -> Result<(
     Ok(())
 }
 
-/// The last two rows of the table: a DELETE replaces the finalizers by those of its
-/// policy, so the policy has to say again what the object asks for. Whether it has
-/// dependents the collector may know late, so Background is not held against it.
+/// Rules 4.18 and 4.20. A DELETE replaces the finalizers by those of its policy, so the policy
+/// must repeat what the object asks for. The collector may learn late of dependents, so
+/// Background is accepted in their place.
 fn judge_policy(change: &Change, object: &Object, may_go_in_foreground: bool) -> Result<(), Violation> {
     let sent = change.cause.body["propagationPolicy"].as_str().unwrap_or("none");
     let right = match (object.has_finalizer(ORPHAN), object.has_finalizer(FOREGROUND)) {

@@ -9,10 +9,10 @@ use super::classes::Named;
 use super::history::{FOREGROUND, ORPHAN};
 use super::violation::{Rule, Violation};
 
-/// The one finalizer that a patch took away, if it was about finalizers.
+/// The finalizer that a patch removed, if it was about finalizers.
 ///
-/// When the last one goes from an object that is being deleted, the object goes with
-/// it, as it was; what was asked for is in the body then.
+/// If it was the last one of a terminating object, the object is removed in its previous state,
+/// and only the body of the request tells what was asked for.
 pub fn removed(change: &Change) -> Result<Option<&'static str>, Violation> {
     let old: Vec<&str> = change.before.iter().flat_map(Object::finalizers).collect();
     let asked = &change.cause.body["metadata"];
@@ -33,7 +33,7 @@ pub fn removed(change: &Change) -> Result<Option<&'static str>, Violation> {
     Err(Violation::of(change, Rule::ForeignWrite, format!("it changed the finalizers {old:?} to {left:?}")))
 }
 
-/// Whether this completed an orphan deletion.
+/// Whether a change completed an orphan deletion.
 pub fn orphaned(change: &Change) -> bool {
     change.cause.method == "PATCH" && removed(change) == Ok(Some(ORPHAN))
 }
@@ -59,18 +59,19 @@ pub fn judge(
     }
 }
 
-/// Before the finalizer is removed, no object is left that named the owner before its
-/// deletion began (rule 5.5). A type that could not be listed, or that the collector
-/// cannot know yet, excuses its objects.
+/// Before the finalizer is removed, no object may be left that named the owner before its
+/// deletion began (rule 5.5). Objects are excused if their type could not be listed, or if the
+/// collector cannot know the type yet.
 fn keeps_orphans(oracle: &Oracle, change: &Change, before: &Object) -> Result<(), Violation> {
-    let Some(doomed) = oracle.history.life(before.uid()).and_then(|owner| owner.doomed) else {
+    let Some(deletion_began) = oracle.history.life(before.uid()).and_then(|owner| owner.deletion_began)
+    else {
         return Ok(());
     };
     for (dependent, _, held) in oracle.history.dependents(before.uid()) {
         let named = Named { namespace: dependent.key.namespace.as_deref(), reference: &held.reference };
         let excused = !oracle.is_watched(&dependent.resource)
             || !oracle.knowledge.can_list(&dependent.resource, oracle.sent);
-        if held.since < doomed && oracle.owner_now(named).is_some() && !excused {
+        if held.since < deletion_began && oracle.owner_now(named).is_some() && !excused {
             let (resource, name) = (&dependent.resource, &dependent.key.name);
             let why = format!("{resource} {name} has named it since version {}", held.since);
             return Err(Violation::of(change, Rule::LostOrphan, why));
@@ -79,8 +80,8 @@ fn keeps_orphans(oracle: &Oracle, change: &Change, before: &Object) -> Result<()
     Ok(())
 }
 
-/// Nothing blocks the object any more (rule 4.2). A dependent that the collector could
-/// not know to block when it decided is collected later.
+/// Nothing may block the object any more (rule 4.2). A dependent does not count if the collector
+/// could not know that it blocks; it is collected later.
 fn is_unblocked(oracle: &Oracle, change: &Change, before: &Object) -> Result<(), Violation> {
     for (dependent, _, held) in oracle.history.dependents(before.uid()) {
         let named = Named { namespace: dependent.key.namespace.as_deref(), reference: &held.reference };

@@ -1,4 +1,4 @@
-//! The history of every uid, from the journal alone.
+//! The history of every uid, derived from the journal alone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,41 +14,41 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of an orphan deletion.
 pub const ORPHAN: &str = "orphan";
 
-/// Whether an object waits for its blocking dependents (rule 4.10). If it is to orphan as
-/// well, that comes first.
+/// Whether an object waits for its blocking dependents (rule 4.10). With both finalizers,
+/// orphaning comes first.
 pub fn is_waiting(object: &Object) -> bool {
     object.deletion_timestamp().is_some() && object.has_finalizer(FOREGROUND) && !object.has_finalizer(ORPHAN)
 }
 
-/// Whether its dependents are to be orphaned.
+/// Whether the dependents of an object are to be orphaned.
 pub fn is_orphaning(object: &Object) -> bool {
     object.deletion_timestamp().is_some() && object.has_finalizer(ORPHAN)
 }
 
-/// One object, alive or gone.
+/// One object, existing or deleted.
 #[derive(Clone, Debug)]
 pub struct Life {
     /// Its type.
     pub resource: ResourceName,
-    /// Where it is or was.
+    /// Its namespace and name.
     pub key: Key,
-    /// As it is; none if it is gone.
+    /// Its present state; `None` if it is deleted.
     pub present: Option<Present>,
     /// The version at which its deletion began.
-    pub doomed: Option<u64>,
-    /// When it was solid for the last time, up to the latest change.
+    pub deletion_began: Option<u64>,
+    /// When it was last solid, up to the latest change.
     solid_until: Option<Duration>,
-    /// When it was waiting for the last time, up to the latest change.
+    /// When it was last waiting, up to the latest change.
     waiting_until: Option<Duration>,
-    /// Whether it was ever to orphan its dependents.
+    /// Whether it ever had to orphan its dependents.
     pub has_orphaned: bool,
-    /// When and in which run of the collector its orphan deletion was completed, if
-    /// nobody has asked for a foreground deletion since.
+    /// When, and in which run of the collector, its orphan deletion was completed, unless a
+    /// foreground deletion was requested since.
     pub orphaned: Option<(u32, Duration)>,
 }
 
 impl Life {
-    /// Whether it was solid at some moment since then: there, and not waiting.
+    /// Whether it was solid at some moment since then: it existed and was not waiting.
     pub fn was_solid(&self, since: Duration) -> bool {
         let is = self.present.as_ref().is_some_and(|present| !is_waiting(&present.object));
         is || self.solid_until.is_some_and(|until| until >= since)
@@ -61,21 +61,21 @@ impl Life {
     }
 }
 
-/// An object that is there.
+/// An object that exists.
 #[derive(Clone, Debug)]
 pub struct Present {
-    /// Its last version.
+    /// Its latest version.
     pub object: Object,
-    /// Its references, and since which version it has them.
+    /// Its references, and the version since which it has them.
     pub held: Vec<Held>,
-    /// How many of its versions in a row had the present references and finalizers.
+    /// How many versions in a row had the present references and finalizers.
     pub unchanged: u32,
-    /// Versions that it had not long ago: until when, and their `unchanged`.
+    /// Recent versions: until when each was the latest, and its `unchanged`.
     past: VecDeque<(Duration, Object, u32)>,
 }
 
 impl Present {
-    /// The versions that it had at some moment since then, with their `unchanged`.
+    /// The versions that were the latest at some moment since then, with their `unchanged`.
     pub fn versions(&self, since: Duration) -> impl Iterator<Item = (&Object, u32)> {
         let past = self.past.iter().filter(move |(until, ..)| *until >= since);
         past.map(|(_, object, unchanged)| (object, *unchanged))
@@ -83,44 +83,44 @@ impl Present {
     }
 }
 
-/// A reference that an object has.
+/// A reference of an object.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// What it says.
+    /// Its content.
     pub reference: Reference,
-    /// Since which version.
+    /// The version since which the object has it.
     pub since: u64,
-    /// Since which version it blocks, if it does.
+    /// The version since which it blocks, if it does.
     pub blocking_since: Option<u64>,
 }
 
-/// Everything that ever was.
+/// The whole history.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     lives: BTreeMap<String, Life>,
-    /// Who names a uid now.
+    /// The objects that name a uid now.
     dependents: BTreeMap<String, BTreeSet<String>>,
-    /// Every uid that another object has ever named, and whether one of them was
-    /// waiting for dependents itself at the time.
+    /// Every uid that another object has ever named, and whether one of these objects was waiting
+    /// for dependents itself at that time.
     named: BTreeMap<String, bool>,
-    /// How many objects were ever to orphan their dependents.
+    /// How many objects ever had to orphan their dependents.
     orphaning: usize,
-    /// Since when a uid is known to anybody: named by a reference, or created.
+    /// Since when each uid could be known: since it was named by a reference, or created.
     known: BTreeMap<String, Duration>,
 }
 
 impl History {
-    /// An object by its uid.
+    /// The object with a uid, existing or deleted.
     pub fn life(&self, uid: &str) -> Option<&Life> {
         self.lives.get(uid)
     }
 
-    /// An object that is there, by its uid.
+    /// The object with a uid, if it exists.
     pub fn present(&self, uid: &str) -> Option<&Present> {
         self.lives.get(uid)?.present.as_ref()
     }
 
-    /// All objects that are there.
+    /// All objects that exist.
     pub fn all(&self) -> impl Iterator<Item = (&Life, &Present)> {
         self.lives.values().filter_map(|life| Some((life, life.present.as_ref()?)))
     }
@@ -136,23 +136,22 @@ impl History {
         })
     }
 
-    /// Whether a uid was ever named by another object. A watch that is late shows it
-    /// for as long as it is.
+    /// Whether another object ever named a uid. A late watch may still show that.
     pub fn had_dependents(&self, uid: &str) -> bool {
         self.named.contains_key(uid)
     }
 
-    /// Whether one of those was waiting for its own dependents.
+    /// Whether one of those objects was waiting for its own dependents.
     pub fn had_waiting_dependents(&self, uid: &str) -> bool {
         self.named.get(uid).is_some_and(|waiting| *waiting)
     }
 
-    /// How many objects were ever to orphan their dependents.
+    /// How many objects ever had to orphan their dependents.
     pub const fn orphaning(&self) -> usize {
         self.orphaning
     }
 
-    /// Since when anybody could know of a uid.
+    /// Since when a uid could be known.
     pub fn known_since(&self, uid: &str) -> Duration {
         self.known.get(uid).copied().unwrap_or(Duration::MAX)
     }
@@ -164,14 +163,14 @@ impl History {
         }
     }
 
-    /// A version that an object had not long ago.
+    /// A recent version of an object.
     pub fn version(&self, uid: &str, version: &str) -> Option<&Object> {
         let versions = self.present(uid)?.versions(Duration::ZERO);
         versions.map(|(object, _)| object).find(|object| object.resource_version().to_string() == version)
     }
 
-    /// Goes back to what a backup holds; answers what is no longer true. What could be
-    /// known of uids was known, whatever has become of them.
+    /// Returns to the state of a backup, and returns the abandoned history. What could be known
+    /// of uids stays known.
     pub fn go_back(&mut self, backup: Self) -> Self {
         let abandoned = std::mem::replace(self, backup);
         self.orphaning = abandoned.orphaning;
@@ -184,7 +183,7 @@ impl History {
         abandoned
     }
 
-    /// Takes in a change. Versions that were over before `window` are forgotten.
+    /// Adds a change. Versions that were replaced before `window` are forgotten.
     pub fn record(&mut self, change: &Change, now: Duration, window: Duration) {
         let uid = change.after.uid();
         let mut before = self.lives.get_mut(uid).and_then(|life| life.present.take());
@@ -207,7 +206,7 @@ impl History {
             resource: change.resource.clone(),
             key: change.key.clone(),
             present: None,
-            doomed: None,
+            deletion_began: None,
             solid_until: None,
             waiting_until: None,
             has_orphaned: false,
@@ -220,7 +219,7 @@ impl History {
         }
         if let Some(after) = &after {
             if after.object.deletion_timestamp().is_some() {
-                life.doomed.get_or_insert(change.version);
+                life.deletion_began.get_or_insert(change.version);
             }
             if is_orphaning(&after.object) && !life.has_orphaned {
                 life.has_orphaned = true;
@@ -234,7 +233,7 @@ impl History {
     }
 }
 
-/// What comes after a version of an object; takes over what that remembers.
+/// The next state of an object, which keeps what the previous one remembers.
 fn next(before: Option<&mut Present>, change: &Change, now: Duration, window: Duration) -> Present {
     let object = change.after.clone();
     let old: &[Held] = before.as_ref().map_or(&[], |before| &before.held);

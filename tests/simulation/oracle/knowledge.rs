@@ -1,22 +1,21 @@
-//! What the collector can know, as far as the driver has told.
+//! What the collector can know, as far as the driver has reported it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use kube_gc_apiserver::resources::ResourceName;
 
-/// How long a list that failed, or a type that was not known yet, excuses what needed it:
-/// a confirmation round (rule 5.8) gives slow types ten seconds twice, and then the
-/// finalizer goes.
+/// How long a failed list, or an unknown type, excuses what needed it: a confirmation round (rule
+/// 5.8) gives slow types ten seconds twice, and then the finalizer is removed.
 const EXCUSED: Duration = Duration::from_secs(120);
 
-/// By type, and for one run of the collector.
+/// By type, for one run of the collector.
 #[derive(Debug, Default)]
 pub struct Knowledge {
     run: u32,
     types: BTreeMap<ResourceName, Known>,
-    /// The version of the backup that the store was restored from, as long as the
-    /// collector can not have noticed.
+    /// The version of the backup from which the store was restored, as long as the collector
+    /// cannot have noticed it.
     restored: Option<u64>,
 }
 
@@ -25,26 +24,25 @@ struct Known {
     /// When a list was first read.
     listed: Option<Duration>,
     failed: Option<Duration>,
-    /// Versions shown, and when.
+    /// The versions shown, and when.
     shown: VecDeque<(Duration, u64)>,
 }
 
 impl Knowledge {
-    /// Counts the collector's restarts.
+    /// The number of restarts of the collector.
     pub const fn run(&self) -> u32 {
         self.run
     }
 
-    /// A new collector knows nothing.
+    /// A restarted collector knows nothing.
     pub fn restarted(&mut self) {
         self.run += 1;
         self.types.clear();
         self.restored = None;
     }
 
-    /// The store was restored from a backup of this version. Until the collector has
-    /// noticed, not to know what is in the backup excuses nothing: it should not have
-    /// written at all.
+    /// The store was restored from a backup of this version. Until the collector has noticed
+    /// that, it is not excused by not knowing what is in the backup: it must not write at all.
     pub fn restored(&mut self, version: u64) {
         self.restored = Some(version);
         for known in self.types.values_mut() {
@@ -52,8 +50,8 @@ impl Knowledge {
         }
     }
 
-    /// The store was restored, and nothing but what is in it tells. What was remembered
-    /// from before may be forgotten, and what has come back is not known yet.
+    /// The store was restored, and only its content shows that. The collector may forget what it
+    /// remembered, and does not know yet what has come back.
     pub fn raised(&mut self) {
         self.run += 1;
         self.restored = None;
@@ -62,12 +60,12 @@ impl Knowledge {
         }
     }
 
-    /// A type that is not served is forgotten.
+    /// Forgets a type that is no longer served.
     pub fn forget(&mut self, resource: &ResourceName) {
         self.types.remove(resource);
     }
 
-    /// A list was read, or not.
+    /// A list was read, or failed.
     pub fn listed(&mut self, resource: &ResourceName, whole: bool, now: Duration) {
         let known = self.types.entry(resource.clone()).or_default();
         if whole {
@@ -77,7 +75,7 @@ impl Knowledge {
         }
     }
 
-    /// Whether the collector knows the type and could list it of late.
+    /// Whether the collector knows the type and could list it recently.
     pub fn can_list(&self, resource: &ResourceName, now: Duration) -> bool {
         let is_long_ago = |then: Duration| then + EXCUSED < now;
         let known = self.types.get(resource);
@@ -86,8 +84,8 @@ impl Knowledge {
         })
     }
 
-    /// Changes up to a version were shown. Only the last that is older than `window`
-    /// matters, and those after it.
+    /// Changes up to a version were shown. Of the versions older than `window`, only the last one
+    /// matters.
     pub fn shown(&mut self, resource: &ResourceName, version: u64, now: Duration, window: Duration) {
         let shown = &mut self.types.entry(resource.clone()).or_default().shown;
         if shown.back().is_none_or(|(_, last)| *last < version) {
@@ -98,7 +96,7 @@ impl Knowledge {
         }
     }
 
-    /// Up to which version the collector had been shown a type's changes before then.
+    /// The version up to which the collector had been shown a type's changes before then.
     pub fn shown_before(&self, resource: &ResourceName, then: Duration) -> u64 {
         let shown = self.types.get(resource).map(|known| known.shown.iter());
         let before = shown.into_iter().flatten().filter(|(at, _)| *at < then);

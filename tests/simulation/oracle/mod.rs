@@ -1,28 +1,27 @@
-//! The oracle: what a garbage collector must do, as code.
+//! The oracle: the rules of a garbage collector, as code.
 //!
-//! It shares nothing with the collector. It reads the server's journal, change by
-//! change, and has therefore what the collector never has: the whole history. So it
-//! can say of each write whether it was right at the moment when it took effect,
-//! and of a state in which nothing happens any more whether it is the one that the
-//! rules require.
+//! It shares no code with the collector. It reads the server's journal, change by change, and
+//! therefore knows the whole history, which the collector never does. So it can judge whether
+//! each write was right at the moment when it took effect, and whether the final state is the one
+//! that the rules require.
 //!
 //! | file | rules |
 //! |---|---|
 //! | [`deletes`] | a DELETE: owners absent or waiting, preconditions, policy, no lost orphan |
-//! | [`patches`] | a PATCH: owner references that go or stop blocking, and nothing else |
-//! | [`finalizers`] | a finalizer that goes: no lost orphan, nobody blocks any more |
-//! | [`restores`] | the store goes back to a backup: what is true then, and for whom |
-//! | [`rest`] | at rest: no garbage, no stuck finalizer, nothing hidden |
+//! | [`patches`] | a PATCH: owner references are removed or stop blocking, and nothing else changes |
+//! | [`finalizers`] | the removal of a finalizer: no lost orphan, no blocking dependent |
+//! | [`restores`] | the store is restored: which history each request is judged by |
+//! | [`rest`] | the final state: no garbage, no stuck finalizer, nothing hidden |
 //!
 //! Rules are those of `docs/semantics.md`.
 //!
-//! # What it has to be told
+//! # What the driver reports
 //!
-//! The journal does not say what the collector can know. Where a rule depends on
-//! that, the driver tells, and what it does not tell is not held against the
-//! collector: [`Oracle::types`], [`Oracle::listed`], [`Oracle::shown`],
-//! [`Oracle::restarted`]; and what became of the store behind the journal's back:
-//! [`Oracle::backed_up`], [`Oracle::restored`].
+//! The journal does not say what the collector can know. Where a rule depends on that, the driver
+//! reports it, and the oracle assumes that the collector does not know the rest:
+//! [`Oracle::types`], [`Oracle::listed`], [`Oracle::shown`], [`Oracle::restarted`]. The driver
+//! also reports changes of the store that the journal does not have: [`Oracle::backed_up`],
+//! [`Oracle::restored`].
 
 mod classes;
 mod deletes;
@@ -48,25 +47,23 @@ use self::restores::Branch;
 use self::types::Types;
 pub use self::violation::{Rule, Violation};
 
-/// How a world's collector may differ from an ideal one that needs no time.
+/// How the collector of a run may differ from an ideal one that needs no time.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// The longest time between what a decision rests on and its effect. At least the
-    /// second for which a waiting owner's confirmation holds (rule 4.31), plus what the
-    /// requests in between may take in this world: a decision is at most five reads and
-    /// five writes long.
+    /// The longest time between a decision's basis and its effect. At least the second for which
+    /// the confirmation of a waiting owner holds (rule 4.31), plus the duration of the requests
+    /// in between: a decision has at most five reads and five writes.
     pub decision: Duration,
-    /// How much older what a patch rests on may be: an object's owners are looked up
-    /// together, and the slowest one holds up the verdict. (A DELETE makes sure at
-    /// the end.)
+    /// How much older the basis of a patch may be: the owners of an object are looked up
+    /// together, and the slowest lookup delays the verdict. (A DELETE confirms at the end.)
     pub look_up: Duration,
-    /// The longest that a request may be on its way.
+    /// The longest time that a request may be in flight.
     pub delay: Duration,
-    /// How many owners the collector remembers to have orphaned, at least.
+    /// The minimum number of orphaned owners that the collector remembers.
     pub remembered: usize,
-    /// How the collector's user agent begins.
+    /// The prefix of the collector's user agent.
     pub collector: &'static str,
-    /// Types that it does not watch, by configuration (rule 2.2).
+    /// Types that the collector ignores (rule 2.2).
     pub ignored: Vec<ResourceName>,
 }
 
@@ -84,14 +81,14 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// How far back what has an effect now may reach.
+    /// How far back the basis of a present effect may be.
     fn memory(&self) -> Duration {
         self.decision + self.delay
     }
 }
 
-/// Judges one world, from its beginning on. Each change costs as much as the
-/// references that it touches, however long the history is.
+/// Judges one run from its beginning. The cost of a change depends on the references that it
+/// touches, not on the length of the history.
 #[derive(Debug)]
 pub struct Oracle {
     bounds: Bounds,
@@ -100,18 +97,18 @@ pub struct Oracle {
     knowledge: Knowledge,
     /// The time of the latest change.
     now: Duration,
-    /// When it was asked for.
+    /// When it was sent.
     sent: Duration,
-    /// What a restore of the store would go back to.
+    /// The state that a restore would return to.
     backup: Option<History>,
-    /// What was true until the store was restored.
+    /// The history that a restore abandoned.
     abandoned: Option<Branch>,
     /// The latest request that was judged.
     judged: u64,
 }
 
 impl Oracle {
-    /// An oracle for a world in which nothing has happened.
+    /// An oracle for an empty cluster.
     pub fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -126,34 +123,34 @@ impl Oracle {
         }
     }
 
-    /// These types are served from now on. To be told before the changes that come
-    /// after it; the same again costs little.
+    /// These types are served from now on. Must be called before the changes that follow.
+    /// Repeating the same types costs little.
     pub fn types<'a>(&mut self, served: impl IntoIterator<Item = &'a Resource>, now: Duration) {
         for gone in self.types.serve(served, now) {
             self.knowledge.forget(&gone);
         }
     }
 
-    /// The collector asked for a whole list of a type and got it, or not (the last
-    /// page counts). A type of which it has never got one may be unknown to it.
+    /// The collector requested a complete list of a type, and got it or not (the last page
+    /// counts). A type of which it never got a list may be unknown to it.
     pub fn listed(&mut self, resource: &ResourceName, whole: bool, now: Duration) {
         self.knowledge.listed(resource, whole, now);
     }
 
-    /// The collector has been shown all changes of a type up to this version, and
-    /// has had the time to take them in.
+    /// The collector was shown all changes of a type up to this version, and had time to process
+    /// them.
     pub fn shown(&mut self, resource: &ResourceName, version: u64, now: Duration) {
         self.knowledge.shown(resource, version, now, self.bounds.memory());
     }
 
-    /// The collector was killed, and a new one begins, which knows nothing; or it was
-    /// told that the store was restored, and forgets all it knew.
+    /// The collector was killed, and a new one begins that knows nothing. The same holds for one
+    /// that learned of a restore and forgets everything.
     pub fn restarted(&mut self) {
         self.knowledge.restarted();
     }
 
-    /// Takes in the next change of the journal, at this time, and judges it if it is
-    /// the collector's. `sent`: when the request left the collector's hands.
+    /// Processes the next change of the journal at this time, and judges it if it is the
+    /// collector's. `sent` is when the request left the collector.
     pub fn observe(&mut self, change: &Change, now: Duration, sent: Duration) -> Result<(), Violation> {
         (self.now, self.sent) = (now, sent);
         if restores::is_part_of_one(change) {
@@ -172,16 +169,16 @@ impl Oracle {
         judged
     }
 
-    /// Judges the state as it is now, when nothing happens any more: all faults are
-    /// over, everything was delivered, the collector is idle. `visible`: the uids of
-    /// the objects that it names, with the reason, as not decided.
+    /// Judges the final state, when all faults are over, everything was delivered, and the
+    /// collector is idle. `visible` has the uids of the objects that the collector reports as
+    /// undecided, with the reason.
     pub fn at_rest(&self, visible: &BTreeSet<String>) -> Result<(), Violation> {
         rest::judge(self, visible)
     }
 
-    /// Changes that the server makes to other objects as a consequence (those of a
-    /// CRD that is deleted, of a namespace) are its own. So is the second step of a
-    /// request, in which an object goes that was changed first.
+    /// Whether a change is the collector's own. Changes to other objects that the server makes as
+    /// a consequence (of the deletion of a CRD or a namespace) are the server's, and so is the
+    /// second step of a request, in which a changed object is removed.
     fn is_collectors(&self, change: &Change) -> bool {
         let path = change.cause.path.split('?').next().unwrap_or_default();
         let mut parts = path.rsplit('/');
@@ -193,7 +190,7 @@ impl Oracle {
     fn judge(&self, change: &Change) -> Result<(), Violation> {
         match change.cause.method.as_str() {
             "DELETE" => deletes::judge(self, change),
-            // What it reports (rule 9.1), and the lease by which it may write at all.
+            // The collector's reports (rule 9.1), and the lease that allows it to write.
             _ if matches!(&*change.resource.plural, "events" | "leases") => Ok(()),
             "PATCH" => patches::judge(self, change),
             method => {

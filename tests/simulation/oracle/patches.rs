@@ -1,5 +1,5 @@
-//! PATCHes (rules 1.10, 4.15, 4.19, 5.1 and 6.6): owner references are removed, or stop
-//! blocking, or one of the two finalizers is removed. Nothing else ever changes.
+//! PATCHes (rules 1.10, 4.15, 4.19, 5.1 and 6.6): references are removed or stop blocking, or one
+//! of the two finalizers is removed. Nothing else may change.
 
 use kube_gc_apiserver::object::Object;
 use kube_gc_apiserver::store::Change;
@@ -12,7 +12,7 @@ use super::history::is_waiting;
 use super::reference::Reference;
 use super::violation::{Rule, Violation};
 
-/// Judges a PATCH of the collector's.
+/// Judges a PATCH of the collector.
 pub fn judge(oracle: &Oracle, change: &Change) -> Result<(), Violation> {
     let wrong = |rule, why: &str| Err(Violation::of(change, rule, why.to_owned()));
     let Some(before) = &change.before else { return wrong(Rule::ForeignWrite, "it created something") };
@@ -36,10 +36,10 @@ pub fn judge(oracle: &Oracle, change: &Change) -> Result<(), Violation> {
     judge_references(oracle, change, before, version.is_some())
 }
 
-/// All that is not the collector's to change.
+/// Everything that the collector must not change.
 fn others(object: &Object) -> Value {
     let mut value = object.to_value();
-    // The version in which it was last written.
+    // The version in which the object was last written.
     value["apiVersion"].take();
     if let Some(metadata) = value["metadata"].as_object_mut() {
         for field in ["resourceVersion", "managedFields", "ownerReferences", "finalizers"] {
@@ -56,11 +56,11 @@ fn judge_references(
     to_version: bool,
 ) -> Result<(), Violation> {
     let (old, new) = (before.owner_references(), change.after.owner_references());
-    // Where several have one uid, the server puts them together whatever is asked for.
+    // If several references have one uid, the server moves them together in any case.
     if old.len() == new.len() && without(old, new).is_some() {
         return Ok(());
     }
-    // In this order: references that differ in nothing but blocking become one.
+    // Checked first, because references that differ only in blocking become one.
     if is_released(old, new) {
         judge_release(oracle, change, before, to_version)
     } else if let Some(gone) = without(old, new) {
@@ -70,7 +70,8 @@ fn judge_references(
     }
 }
 
-/// What must be taken out of one list to get the other, if that is all.
+/// The references that must be removed from one list to get the other, if that is the only
+/// difference.
 fn without(old: &[Value], new: &[Value]) -> Option<Vec<Reference>> {
     let mut gone: Vec<&Value> = old.iter().collect();
     for kept in new {
@@ -80,8 +81,8 @@ fn without(old: &[Value], new: &[Value]) -> Option<Vec<Reference>> {
     Some(gone.into_iter().map(Reference::of).collect())
 }
 
-/// Whether all has stopped blocking, and nothing else. The server drops duplicates
-/// that are identical then.
+/// Whether all references have stopped blocking, and nothing else has changed. The server then
+/// drops identical duplicates.
 fn is_released(old: &[Value], new: &[Value]) -> bool {
     let mut released: Vec<Value> = Vec::new();
     for reference in old {
@@ -96,8 +97,8 @@ fn is_released(old: &[Value], new: &[Value]) -> bool {
     without(&released, new).is_some_and(|gone| gone.is_empty())
 }
 
-/// Absent and waiting references are removed where a solid one stays (rule 4.15). Those
-/// to an owner that orphans its dependents are removed in any case (rule 5.1).
+/// Absent and waiting references are removed beside a solid one (rule 4.15). References to an
+/// owner that orphans its dependents are removed in any case (rule 5.1).
 fn judge_removal(
     oracle: &Oracle,
     change: &Change,
@@ -121,9 +122,9 @@ fn judge_removal(
                 "a verdict was carried out without regard to the version".into(),
             );
         }
-        // A solid owner that a monitor shows need not be solid any more: if that view
-        // is stale, the owner's delete event follows. Where a waiting reference goes,
-        // a solid owner is confirmed live.
+        // A solid owner that a monitor shows may no longer be solid: if that view is stale, the
+        // event of the owner's deletion follows. If a waiting reference is removed, a solid owner
+        // is confirmed live.
         if oracle.may_be_absent(named) {
             if !stays(std::time::Duration::ZERO) {
                 return wrong(Rule::WrongfulPatch, format!("{reference} went, and no solid one stays"));
@@ -137,16 +138,16 @@ fn judge_removal(
     Ok(())
 }
 
-/// Whether the owner orphans or has orphaned its dependents. Under whatever name
-/// the reference has it: an object with the right uid of the right type is released.
+/// Whether the owner orphans or has orphaned its dependents. The name in the reference does not
+/// matter: an object with the right uid and type is released.
 fn is_orphaned(oracle: &Oracle, dependent: &Object, named: Named<'_>) -> bool {
     let Some(owner) = oracle.history.life(&named.reference.uid) else { return false };
     let is_in_reach = owner.key.namespace.is_none() || owner.key.namespace.as_deref() == named.namespace;
     owner.has_orphaned && is_in_reach && named.reference.uid != dependent.uid()
 }
 
-/// References stop blocking only where deletions may wait for each other in a ring:
-/// the object waits itself, or is about to and one of its dependents does.
+/// References stop blocking only if deletions may wait for each other in a ring: the object waits
+/// itself, or it is about to and one of its dependents waits.
 fn judge_release(
     oracle: &Oracle,
     change: &Change,

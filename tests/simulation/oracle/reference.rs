@@ -1,4 +1,4 @@
-//! An owner reference, as it is written.
+//! An owner reference, as written.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Reads one.
+    /// Parses a reference.
     pub fn of(value: &Value) -> Self {
         let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
         Self {
@@ -29,12 +29,12 @@ impl Reference {
         }
     }
 
-    /// All of an object's.
+    /// All references of an object.
     pub fn all(object: &Object) -> Vec<Self> {
         object.owner_references().iter().map(Self::of).collect()
     }
 
-    /// Whether both mean the same owner in the same words.
+    /// Whether both name the same owner in the same way.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.uid, &self.name, &self.kind, &self.api_version)
             == (&other.uid, &other.name, &other.kind, &other.api_version)

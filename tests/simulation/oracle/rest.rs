@@ -1,7 +1,7 @@
-//! The state at rest: exactly what the rules require.
+//! The final state must be exactly what the rules require.
 //!
-//! What should live is never missing, because each DELETE was judged; here is what
-//! should not be there.
+//! No object is missing that should exist, because each DELETE was judged. This file checks for
+//! what should not exist.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::classes::{Class, Named};
 use super::history::{Life, ORPHAN, Present, is_waiting};
 use super::violation::{Rule, Violation};
 
-/// Judges everything that is there.
+/// Judges every object.
 pub fn judge(oracle: &Oracle, visible: &BTreeSet<String>) -> Result<(), Violation> {
     let held = held_up(oracle);
     for (life, present) in oracle.history.all().filter(|(life, _)| oracle.is_watched(&life.resource)) {
@@ -25,7 +25,7 @@ pub fn judge(oracle: &Oracle, visible: &BTreeSet<String>) -> Result<(), Violatio
     Ok(())
 }
 
-/// Rules 4.13 to 4.20, for an object that is not being deleted.
+/// Rules 4.13 to 4.20, for an object that is not terminating.
 fn is_decided(
     oracle: &Oracle,
     life: &Life,
@@ -47,7 +47,7 @@ fn is_decided(
             return Err(left(life, present, Rule::LostGarbage, format!("{owner}, and none keeps it")));
         }
     }
-    // One that was proved absent while its kind was served stays so.
+    // A reference that was proved absent while its kind was served stays absent.
     let unknown = |(class, reference): &(Class, _)| {
         *class == Class::Unresolved && !oracle.may_be_absent(named(*reference))
     };
@@ -58,11 +58,11 @@ fn is_decided(
     Ok(())
 }
 
-/// Which of the objects that wait for dependents wait for good reason: for one that
-/// does not wait itself (a foreign finalizer, its grace period or another owner
-/// keeps it), or for one that waits for good reason. A ring does not hold itself.
+/// The waiting objects that wait for a valid reason: for an object that does not wait itself
+/// (because of a foreign finalizer, its grace period or another owner), or for one that waits for
+/// a valid reason. A ring does not block itself.
 ///
-/// Whatever names an owner's uid from its namespace may count, whatever else it
+/// Any object in the namespace that names the owner's uid may count, whatever else its reference
 /// says: the rules leave that open.
 fn held_up(oracle: &Oracle) -> BTreeSet<&str> {
     let waiting = |present: &Present| is_waiting(&present.object);

@@ -1,20 +1,18 @@
 //! Restores of the store from a backup (rules 1.21 to 1.23).
 //!
-//! History branches then: what happened after the backup has never happened. Uids
-//! come back, and versions are given out once more. From that moment on the restored
-//! state is the truth by which every write is judged, whatever the collector has
-//! noticed. That it could not know yet excuses nothing: while an API server's store is
-//! exchanged nobody can reach it and every watch ends, so whoever writes afterwards
-//! has had reason to ask first which version the store is at.
+//! A restore branches the history: what happened after the backup has never happened. Uids come
+//! back, and versions are used again. From that moment on, every write is judged by the restored
+//! state, whether or not the collector has noticed the restore. That it could not know yet is no
+//! excuse: while the store of an API server is replaced, nobody can reach the server and every
+//! watch ends, so a client that writes afterwards had a reason to check the version of the store
+//! first.
 //!
-//! One excuse there is. A request that had left the collector's hands before the
-//! server was stopped can not be called back. All that binds it is the uid and the
-//! version, and both may be there again: the same ones if the object is as it was in
-//! the backup, or the version by accident, since it was given out twice. Such a
-//! request is judged by what was true until the restore, and passes if it was right
-//! when it was sent. Nothing else passes: not what is sent while
-//! the server is down, waits for it, and is tried again; not what is decided on an
-//! answer from before.
+//! There is one excuse. A request that was sent before the server was stopped cannot be called
+//! back. Only uid and version bind it, and both may exist again: because the object is as it was
+//! in the backup, or by accident, because versions are used twice. Such a request is judged by
+//! the history before the restore, and passes if it was right when it was sent. Nothing else
+//! passes: neither a request that is sent while the server is down and tried again later, nor a
+//! decision that is based on an earlier answer.
 
 use std::time::Duration;
 
@@ -24,29 +22,29 @@ use super::Oracle;
 use super::history::History;
 use super::violation::Violation;
 
-/// What was true until the store was restored.
+/// The history that a restore abandoned.
 #[derive(Debug)]
 pub(super) struct Branch {
     history: History,
-    /// The version at which the new one begins.
+    /// The version at which the restored history begins.
     version: u64,
     /// When the server was stopped.
     until: Duration,
 }
 
-/// Whether a change is how the journal tells of a restore. Its sum is known already.
+/// Whether a change only reports a restore in the journal. The oracle knows its result already.
 pub(super) fn is_part_of_one(change: &Change) -> bool {
     change.cause.request == 0 && change.cause.path == "restore"
 }
 
 impl Oracle {
-    /// Somebody takes a backup of the store as it is.
+    /// A backup of the present state is taken.
     pub fn backed_up(&mut self) {
         self.backup = Some(self.history.clone());
     }
 
-    /// The store was restored from the last backup, which was taken at this version; for
-    /// that the server was stopped. To be told before the changes that come after it.
+    /// The store was restored from the last backup, which was taken at this version; the server
+    /// was stopped for that. Must be called before the changes that follow.
     pub fn restored(&mut self, version: u64, stopped: Duration) {
         let Some(backup) = self.backup.clone() else { return };
         let history = self.history.go_back(backup);
@@ -54,14 +52,14 @@ impl Oracle {
         self.knowledge.restored(version);
     }
 
-    /// That restore has raised the version. The collector may forget what it knew, or
-    /// not; what is in the backup it knows when it is shown it.
+    /// The restore raised the version. The collector may or may not forget what it knew. It knows
+    /// the content of the backup once it is shown.
     pub fn raised(&mut self) {
         self.knowledge.raised();
     }
 
-    /// Judges a change by the truth, and what was sent before the store was restored by
-    /// what was true then.
+    /// Judges a change by the present history, and a request that was sent before the restore by
+    /// the history at that time.
     pub(super) fn judge_or_excuse(&mut self, change: &Change) -> Result<(), Violation> {
         let judged = self.judge(change);
         let sent = self.sent;
@@ -77,12 +75,12 @@ impl Oracle {
         }
     }
 
-    /// Whether a change was right in the branch that is at present the history.
+    /// Whether a change was right in the present branch of the history.
     fn was_right(&self, change: &Change, backup: u64) -> bool {
         let bound = change.cause.body["preconditions"]["resourceVersion"].as_str().unwrap_or_default();
         if bound.parse().is_ok_and(|version: u64| version > backup) {
-            // It meant another state of the object than the one with this version now;
-            // one that is forgotten may have been any.
+            // It meant another state of the object than the one that has this version now. A
+            // state that is forgotten may have been any.
             let meant = self.history.version(change.after.uid(), bound).cloned();
             let Some(meant) = meant else { return true };
             return self.judge(&Change { before: Some(meant), ..change.clone() }).is_ok();

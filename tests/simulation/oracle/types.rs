@@ -7,23 +7,23 @@ use kube_gc_apiserver::resources::{Resource, ResourceName};
 
 use super::reference::Reference;
 
-/// A time in which an `apiVersion` and kind meant a type.
+/// A period in which an `apiVersion` and kind meant a type.
 #[derive(Clone, Debug)]
 pub struct Era {
     /// The kind in its proper case.
     kind: Box<str>,
     /// The type.
     pub resource: ResourceName,
-    /// Whether its objects live in namespaces.
+    /// Whether the type is namespaced.
     pub namespaced: bool,
-    /// Until when; none if it still does.
+    /// The end of the period; `None` if it has not ended.
     until: Option<Duration>,
 }
 
 /// Group, version, kind in lower case.
 type KindKey = (String, String, String);
 
-/// What was and is served.
+/// The types that are and were served.
 #[derive(Debug, Default)]
 pub struct Types {
     served: BTreeMap<ResourceName, Resource>,
@@ -31,7 +31,7 @@ pub struct Types {
 }
 
 impl Types {
-    /// These are served from now on. Answers those that are not any more.
+    /// These types are served from now on. Returns those that no longer are.
     pub fn serve<'a>(
         &mut self,
         served: impl IntoIterator<Item = &'a Resource>,
@@ -79,13 +79,13 @@ impl Types {
         }
     }
 
-    /// What a reference's kind means now. None: it is unknown, which says nothing
+    /// The present meaning of a reference's kind. `None` if it is unknown, which says nothing
     /// about objects.
     pub fn resolve(&self, reference: &Reference) -> Option<&Era> {
         self.eras_of(reference).find(|era| era.until.is_none())
     }
 
-    /// All that it has meant since then.
+    /// All its meanings since then.
     pub fn meant(&self, reference: &Reference, since: Duration) -> impl Iterator<Item = &Era> {
         self.eras_of(reference).filter(move |era| era.until.is_none_or(|until| until >= since))
     }

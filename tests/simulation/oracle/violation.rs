@@ -1,4 +1,4 @@
-//! What the collector did wrong.
+//! A violation of a rule by the collector.
 
 use std::fmt;
 
@@ -9,12 +9,11 @@ use kube_gc_apiserver::store::Change;
 pub enum Rule {
     /// An owner was neither absent nor waiting (rules 4.13 and 10.1).
     WrongfulDelete,
-    /// A write is not bound to what was decided on (rules 4.21 to 4.23).
+    /// A write does not carry the preconditions of its decision (rules 4.21 to 4.23).
     Precondition,
-    /// A DELETE has another policy than the object asks for (rules 4.18 and 4.20).
+    /// The policy of a DELETE is not the one that the object asks for (rules 4.18 and 4.20).
     Policy,
-    /// An owner reference was removed, or stopped blocking, without need (rules 4.15 and
-    /// 4.19).
+    /// An owner reference was removed, or stopped blocking, without need (rules 4.15 and 4.19).
     WrongfulPatch,
     /// A patch changed something that the collector must not change (rule 1.10).
     ForeignWrite,
@@ -22,29 +21,29 @@ pub enum Rule {
     LostOrphan,
     /// An owner did not wait for a dependent that blocks it (rule 1.7).
     WaitedTooShort,
-    /// Garbage is left, and nothing says why (rule 10.2).
+    /// Garbage is left, and nothing shows the reason (rule 10.2).
     LostGarbage,
     /// A reference is left that should have been removed (rule 4.15).
     LeftReference,
-    /// A finalizer is left that nothing holds (rule 10.4).
+    /// A finalizer is left although nothing blocks its removal (rule 10.4).
     StuckFinalizer,
-    /// Something was not decided, and nothing shows it (rule 10.6).
+    /// An object is undecided, and nothing shows it (rule 10.6).
     Hidden,
 }
 
-/// A rule, who broke it, and how.
+/// A violated rule, by what, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The rule.
     pub rule: Rule,
-    /// What was written, or what is left.
+    /// The write, or the object that is left.
     pub what: String,
-    /// Why that is wrong.
+    /// The reason why that is wrong.
     pub why: String,
 }
 
 impl Violation {
-    /// By a change.
+    /// A violation by a change.
     pub fn of(change: &Change, rule: Rule, why: String) -> Self {
         let what = format!(
             "version {}: {} {} (uid {})",
