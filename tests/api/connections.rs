@@ -1,4 +1,4 @@
-//! Watches share connections, and outlive them.
+//! Watches share connections, and continue after connections break.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,13 +18,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Bench, next};
 
-/// What a client that wants HTTP/2 says first, in clear text.
+/// The ALPN protocols that a client offers, in clear text, if it supports HTTP/2.
 const HTTP_2: &[u8] = b"\x02h2\x08http/1.1";
 
-/// More than go on one connection.
+/// More watches than share one connection.
 const WATCHES: usize = 100;
 
-/// Hands bytes on, and counts connections that are for HTTP/2.
+/// Forwards bytes, and counts connections of clients that offer HTTP/2.
 struct Relay {
     address: SocketAddr,
     seen: Arc<Seen>,
@@ -56,7 +56,7 @@ impl Relay {
         std::mem::take(&mut *self.seen.cut.lock().unwrap()).cancel();
     }
 
-    /// How many for HTTP/2 there ever were.
+    /// The number of connections so far that offered HTTP/2.
     fn count(&self) -> usize {
         self.seen.http2.load(Ordering::SeqCst)
     }
@@ -68,18 +68,18 @@ async fn hand_on(mut client: TcpStream, server: SocketAddr, seen: Arc<Seen>) {
     let is_http2 = hello[..length].windows(HTTP_2.len()).any(|window| window == HTTP_2);
     seen.http2.fetch_add(usize::from(is_http2), Ordering::SeqCst);
     let mut server = TcpStream::connect(server).await.unwrap();
-    // Either side may end it whichever way.
+    // Either side may end the connection in any way.
     let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
 }
 
-/// What comes of it in one protocol and in the other.
+/// Compares both watch protocols.
 pub async fn are_shared(bench: &Bench) {
     assert_eq!(follow(bench, WatchProtocol::Http2).await, [2, 4]);
     assert_eq!(follow(bench, WatchProtocol::Http1).await, [0, 0]);
 }
 
-/// Opens watches, sees something on each, cuts all connections, and sees something more on
-/// each. How many connections for HTTP/2 there were by then.
+/// Opens watches, receives an event on each, cuts all connections, and receives another event on
+/// each. Returns how many connections had offered HTTP/2 by then.
 async fn follow(bench: &Bench, watch_protocol: WatchProtocol) -> [usize; 2] {
     let mut config = load_config(Some(&bench.server.kubeconfig), None).await.unwrap();
     let server = config.cluster_url.authority().unwrap().as_str().parse().unwrap();

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-/// A server that lives as long as this does.
+/// A control plane that ends when this is dropped.
 pub struct ControlPlane {
     pub kubeconfig: PathBuf,
     own: Option<Own>,
@@ -20,7 +20,7 @@ struct Own {
 }
 
 impl ControlPlane {
-    /// The one that `$KUBE_GC_TEST_KUBECONFIG` names, or one of our own.
+    /// The cluster of `$KUBE_GC_TEST_KUBECONFIG`, or a control plane of its own.
     pub fn start() -> Self {
         match std::env::var_os("KUBE_GC_TEST_KUBECONFIG") {
             Some(path) => Self { kubeconfig: path.into(), own: None },
@@ -28,7 +28,7 @@ impl ControlPlane {
         }
     }
 
-    /// One of our own, which can be stopped and started.
+    /// A control plane of its own, whose servers can be stopped and started.
     pub fn start_own() -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/control-plane/serve.sh");
         let mut child = Command::new(script)
@@ -44,14 +44,14 @@ impl ControlPlane {
         Self { kubeconfig, own: Some(Own { child, stdin, stdout, directory }) }
     }
 
-    /// Tells the script something, such as `kill etcd`.
+    /// Sends a command to the script, for example `kill etcd`.
     pub fn tell(&mut self, command: &str) {
         let own = self.own.as_mut().expect("a server of our own");
         writeln!(own.stdin.as_mut().unwrap(), "{command}").unwrap();
         answer(&mut own.stdout);
     }
 
-    /// Where its data is.
+    /// The directory with its data.
     pub fn directory(&self) -> PathBuf {
         self.own.as_ref().expect("a server of our own").directory.clone()
     }
@@ -60,7 +60,7 @@ impl ControlPlane {
 impl Drop for ControlPlane {
     fn drop(&mut self) {
         if let Some(own) = &mut self.own {
-            // The script tears everything down when its input ends.
+            // The script ends everything when its input ends.
             own.stdin = None;
             let _ = own.child.wait();
         }

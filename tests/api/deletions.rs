@@ -1,4 +1,4 @@
-//! What a DELETE in protobuf does, beside one in JSON.
+//! DELETE options in protobuf and in JSON have the same effect.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,9 +13,8 @@ use tower::util::MapRequestLayer;
 
 use super::{Bench, GROUP, next};
 
-/// Both encodings, for a type that is built in and for a custom one: a policy has its
-/// effect, a precondition that does not hold prevents any, and what is sent is in the
-/// encoding that is meant.
+/// Compares both encodings for a built-in and a custom type: the policy takes effect, a failed
+/// precondition prevents the deletion, and the request has the expected encoding.
 pub async fn agree(bench: &Bench) {
     for (encoding, content_type) in
         [(Encoding::Json, "application/json"), (Encoding::Protobuf, "application/vnd.kubernetes.protobuf")]
@@ -25,7 +24,7 @@ pub async fn agree(bench: &Bench) {
         let custom = format!("{GROUP}/v1");
         let types = [("v1", "ConfigMap"), (&*custom, "Widget")];
         for (api_version, kind) in types {
-            // What is read of a type says how to write to it.
+            // Reading a type tells the client in which encoding to write to it.
             let start = WatchStart { high_water: HighWater::default(), aggregated: false };
             let mut watch = api.watch(bench.resource(api_version, kind), start);
             while !matches!(next(&mut watch).await, Step::InitDone { .. }) {}
@@ -37,10 +36,10 @@ pub async fn agree(bench: &Bench) {
     }
 }
 
-/// So many are sent for each type.
+/// The number of DELETEs for each type.
 const DELETES: usize = 6;
 
-/// A way to the server that notes the content types of what is deleted by it.
+/// A client that records the content types of its DELETEs.
 async fn api(bench: &Bench, encoding: Encoding, wrote: &Arc<Mutex<Vec<String>>>) -> Api {
     let config = load_config(Some(&bench.server.kubeconfig), None).await.unwrap();
     let wrote = Arc::clone(wrote);

@@ -1,5 +1,5 @@
-//! What comes of protobuf and of JSON, compressed or not, of every type that the
-//! server serves.
+//! Protobuf and JSON, compressed or not, give the same result for every type that the server
+//! serves.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use tower::util::MapResponseLayer;
 
 use super::{Bench, GROUP, next, owner};
 
-/// A way to ask, and the content types that came back.
+/// A client with one encoding, and the content types of the answers that it got.
 struct Way {
     name: &'static str,
     api: Api,
@@ -41,7 +41,7 @@ impl Way {
             encoding,
             compressed_lists,
             page_size: 50,
-            // Bookmarks come two seconds before the end.
+            // Bookmarks arrive two seconds before the end.
             watch: WatchSettings {
                 shortest: Duration::from_secs(8),
                 longest: Duration::from_secs(9),
@@ -58,7 +58,7 @@ impl Way {
         self.api.watch(Arc::clone(resource), start)
     }
 
-    /// Everything of a type as the store has it, in pages.
+    /// All objects of a type, read from the store in pages.
     async fn store(&self, resource: &ResourceType) -> BTreeMap<String, ObjectFacts> {
         let mut all = BTreeMap::new();
         let note = |facts: ObjectFacts| drop(all.insert(facts.uid.to_string(), facts));
@@ -66,8 +66,8 @@ impl Way {
         all
     }
 
-    /// Everything of a type as the server's cache has it, in one piece, with a watch
-    /// that goes on from there.
+    /// All objects of a type, read from the server's cache in one piece, and the watch that
+    /// continues from there.
     async fn cache(&self, resource: &Arc<ResourceType>) -> (BTreeMap<String, ObjectFacts>, ListWatch) {
         let mut watch = self.watch(resource);
         let mut all = BTreeMap::new();
@@ -126,14 +126,15 @@ pub async fn agree(bench: &Bench) {
         };
         let said = way.said.lock().unwrap();
         assert!(said.len() > 50, "{}: {said:?}", way.name);
-        // What asks whether a store was restored, asks in JSON.
+        // Requests that check for a restored store use JSON.
         let other: Vec<_> = said.iter().filter(|said| !expected.contains(said)).collect();
         assert!(other.iter().all(|said| *said == "application/json"), "{}: {other:?}", way.name);
         assert!(other.len() * 10 < said.len(), "{}: {said:?}", way.name);
     }
 }
 
-/// Lists a type in every way, from the store and from the cache; whether there is any.
+/// Lists a type with every client, from the store and from the cache. Returns whether it has any
+/// objects.
 async fn lists_agree(ways: &[Way; 4], resource: &Arc<ResourceType>) -> bool {
     // The cache may be a little behind the store.
     const TRIES: usize = 100;
@@ -152,7 +153,7 @@ async fn lists_agree(ways: &[Way; 4], resource: &Arc<ResourceType>) -> bool {
     !expected.is_empty()
 }
 
-/// Changes an object of a type, and sees the change in every way.
+/// Changes an object of a type, and observes the change with every client.
 async fn changes_agree(bench: &Bench, ways: &[Way; 4], resource: &Arc<ResourceType>) {
     let (objects, mut first) = ways[0].cache(resource).await;
     let mut watches = Vec::new();
@@ -162,7 +163,7 @@ async fn changes_agree(bench: &Bench, ways: &[Way; 4], resource: &Arc<ResourceTy
     let Some((_, facts)) = objects.into_iter().find(|(_, facts)| !facts.being_deleted) else { return };
     let namespace = facts.namespace.as_ref().map(|namespace| namespace.as_str());
     let path = resource.path(namespace, Some(&facts.name));
-    // Of this type's own: some objects are served as two types.
+    // A label of this type's own, because some objects are served as two types.
     let patch =
         json!({"metadata": {"annotations": {"test.io/changed": resource.group_resource.to_string()}}});
     let request = http::Request::patch(&path)
@@ -201,7 +202,7 @@ async fn change(watch: &mut ListWatch, before: &ObjectFacts, name: &str) -> Obje
     }
 }
 
-/// Shows an object's life in every way, and the bookmark after it.
+/// Observes the life of an object with every client, and the bookmark after it.
 async fn watches_agree(bench: &Bench, ways: &[Way; 4], api_version: &str, kind: &str) {
     let mut watches = Vec::new();
     for way in ways {
@@ -225,7 +226,7 @@ async fn watches_agree(bench: &Bench, ways: &[Way; 4], api_version: &str, kind: 
     }
 }
 
-/// What a watch shows of an object, up to its end and the next bookmark.
+/// What a watch shows of an object until its deletion, and the next bookmark.
 async fn life(bench: &Bench, mut watch: ListWatch, object: &Identity, name: &str) -> Vec<WatchEvent> {
     let mut life = Vec::new();
     let mut ended = 0;
@@ -247,8 +248,8 @@ async fn life(bench: &Bench, mut watch: ListWatch, object: &Identity, name: &str
         }
     };
     assert!(life.len() >= 3 && end.being_deleted && end.owners.len() == 1, "{name}: {life:?}");
-    // A bookmark comes only when something has happened since the watch began. It may be too
-    // late for this watch, or for its bookmark: then the next one's counts.
+    // A bookmark arrives only if something has happened since the watch began. It may be too late
+    // for this watch or its bookmark; then the next one counts.
     let after = async || bench.create(&object.resource.api_version(), &object.resource.kind, json!({})).await;
     after().await;
     let end = end.resource_version.unwrap();

@@ -1,7 +1,7 @@
-//! The API room against a real kube-apiserver with etcd.
+//! Tests `src/api` with a real kube-apiserver and etcd.
 //!
-//! The server is `tests/control-plane/serve.sh`'s, or the one of the kubeconfig
-//! that `$KUBE_GC_TEST_KUBECONFIG` names.
+//! The server is that of `tests/control-plane/serve.sh`, or the cluster of the kubeconfig in
+//! `$KUBE_GC_TEST_KUBECONFIG`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod connections;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use control_plane::ControlPlane;
 
-/// The room under test, and a plain client to arrange things with.
+/// The client under test, and a plain client that prepares objects.
 struct Bench {
     api: Api,
     raw: kube::Client,
@@ -54,7 +54,7 @@ impl Bench {
         self.raw.request(request).await.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
     }
 
-    /// Defines a custom resource and waits until discovery shows it.
+    /// Creates a custom resource definition, and waits until discovery shows it.
     async fn serve_widgets(&mut self) {
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -71,7 +71,7 @@ impl Bench {
             .header("content-type", "application/json")
             .body(definition.to_string().into_bytes())
             .unwrap();
-        // It may be there already when the server is not our own.
+        // On a cluster of the user, it may exist already.
         let _ = self.raw.request::<Value>(request).await;
         for _ in 0..100 {
             self.discovered = self.api.discover(Some(&self.discovered)).await.unwrap();
@@ -87,7 +87,7 @@ impl Bench {
         Arc::clone(self.discovered.catalog.resolve(api_version, kind).unwrap())
     }
 
-    /// Creates an object in `default`, named afresh.
+    /// Creates an object with a new name in `default`.
     async fn create(&self, api_version: &str, kind: &str, metadata: Value) -> (Identity, ObjectFacts) {
         let resource = self.resource(api_version, kind);
         let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
@@ -140,7 +140,7 @@ async fn the_api_module_works_with_a_real_server() {
     looking_up(&bench).await;
     deleting(&bench).await;
     deleting_a_namespace(&bench).await;
-    // Enough for answers to be compressed.
+    // Enough for compressed answers.
     for _ in 0..400 {
         bench.create("v1", "ConfigMap", json!({"annotations": {"long": "x".repeat(400)}})).await;
     }
@@ -214,7 +214,7 @@ async fn deleting(bench: &Bench) {
     }
 }
 
-/// A Namespace is held by its spec, which metadata does not show.
+/// The finalizers of a Namespace are in its spec, which metadata does not show.
 async fn deleting_a_namespace(bench: &Bench) {
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "t-"}});
     let created = bench.send("POST", "/api/v1/namespaces", &body).await;
@@ -255,7 +255,7 @@ async fn patching(bench: &Bench, api_version: &str, kind: &str) {
     let Ok(Patched::Changed(facts)) = removed else { panic!("{removed:?}") };
     assert_eq!(facts.owners.iter().map(|owner| &owner.uid).collect::<Vec<_>>(), [&two.uid]);
 
-    // What is not there any more.
+    // A reference that no longer exists.
     let again = bench.api.remove_references(&object, remove, None).await;
     assert!(
         matches!(&again, Ok(Patched::Changed(facts) | Patched::Unneeded(facts)) if facts.owners.len() == 1),
@@ -264,7 +264,7 @@ async fn patching(bench: &Bench, api_version: &str, kind: &str) {
     let exactly = References::Exactly(&facts.owners);
     let removed = bench.api.remove_references(&object, exactly, None).await;
     assert!(matches!(&removed, Ok(Patched::Changed(facts)) if facts.owners.is_empty()), "{removed:?}");
-    // And from an object that has no references at all.
+    // An object without references.
     let again = bench.api.remove_references(&object, remove, None).await;
     assert!(
         matches!(&again, Ok(Patched::Changed(facts) | Patched::Unneeded(facts)) if facts.owners.is_empty()),
@@ -296,7 +296,7 @@ async fn finalizing(bench: &Bench, api_version: &str, kind: &str) {
     let unneeded = remove(object.clone()).await;
     assert!(matches!(unneeded, Ok(FinalizerRemoval::NotPresent(_))), "{unneeded:?}");
 
-    // The last finalizer takes the object with it.
+    // When the last finalizer is removed, the object is removed, too.
     let (object, _) = bench.create(api_version, kind, json!({})).await;
     bench.api.delete(&object, PropagationPolicy::Foreground, None).await.unwrap();
     let removed = remove(object.clone()).await;
@@ -310,7 +310,7 @@ async fn watching(bench: &Bench, api_version: &str, kind: &str) {
     let high_water = HighWater::default();
     let mut watch = bench.watch(&first.resource, &high_water);
     let mut listed = list(&mut watch).await;
-    // A list from the cache may be a little behind; the watch follows.
+    // A list from the cache may be a little behind; the watch shows the rest.
     while !listed.contains(&first.uid) {
         match next(&mut watch).await {
             Step::Events(events) => listed.extend(events.into_iter().filter_map(|event| match event {
@@ -346,7 +346,7 @@ async fn watching(bench: &Bench, api_version: &str, kind: &str) {
     let version = deleted.and_then(|facts| facts.resource_version);
     assert_eq!(high_water.get(&first.resource.group_resource), version);
 
-    // The next one lists no older state.
+    // The next list does not show an older state.
     let mut watch = bench.watch(&first.resource, &high_water);
     let listed = list(&mut watch).await;
     assert!(listed.contains(&first.uid) && !listed.contains(&second.uid));

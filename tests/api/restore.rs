@@ -1,4 +1,4 @@
-//! A store restored from a backup under a running watch.
+//! The store is restored from a backup during a watch.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::control_plane::ControlPlane;
 
-/// Creates a ConfigMap, however often that takes: after a restart the API server returns to its
-/// store only when it looks for it the next time, and an answer may be lost. The name is given,
-/// for one that the server makes up can be taken: about one run in 300 met that.
+/// Creates a ConfigMap, with retries: after a restart, the API server reconnects to its store
+/// only on its next attempt, and an answer may be lost. The test chooses the name, because a name
+/// that the server generates can be taken, as happened in about one run of 300.
 async fn create(client: &kube::Client, name: &str) {
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -1,28 +1,27 @@
-//! Whether two answers are the same.
+//! Compares two answers.
 //!
-//! Everything is compared but what is named here:
+//! Everything is compared except for the following:
 //!
-//! - `selfLink`, which no collector reads, and `managedFields`, which the embedded
-//!   server does not make. The real one has them switched off: with them, an update
-//!   that changes nothing makes a new version if it comes a second later.
-//! - Whatever is neither metadata nor kind nor version in objects of built-in types
-//!   (but `data` of ConfigMaps, the finalizers and the phase of namespaces): types
-//!   have defaults and admission, which are no concern of an owner.
-//! - Texts for people in 400, 406, 415, 422 and 500 answers: they quote Go's parsers
-//!   and types, and what else is switched on. All other texts are compared.
+//! - `selfLink`, which collectors do not read, and `managedFields`, which the embedded server
+//!   does not set. They are switched off on the real server: with them, an update that changes
+//!   nothing makes a new version if it arrives a second later.
+//! - Everything except metadata, kind and version in objects of built-in types (but `data` of
+//!   ConfigMaps, and the finalizers and phase of namespaces are compared): defaults and admission
+//!   of types do not concern an owner.
+//! - The messages of 400, 406, 415, 422 and 500 answers, which quote Go's parsers and types, and
+//!   enabled features. All other messages are compared.
 //! - Causes about the spec and the status, which the embedded server does not validate.
-//! - The order of causes, and how often they are repeated: some types validate
-//!   metadata three times on an update, some four times.
-//! - The path of an object in etcd, which some texts tell.
-//! - The numbers in texts, and uids, names that the server has made, versions and
-//!   times as such: see [`Mapping`](super::mapping::Mapping).
-//! - Of lists of types, `storageVersionHash`, and `apiVersion`, which 1.20 leaves out
-//!   of some.
-//! - The order of a namespace's own finalizers: 1.20 shuffles them when it adds one.
-//! - What is in continue tokens: only whether there is one.
-//! - The order of what a watch cache lists: 1.20 lists it in any order.
-//! - Bookmarks of the sequences' short watches: they depend on the time. A script
-//!   compares them, except for how often one is repeated.
+//! - The order of causes, and how often they are repeated: on an update, some types validate
+//!   metadata three times, and some four times.
+//! - The path of an object in etcd, which some messages contain.
+//! - The numbers in messages, and the values of uids, generated names, versions and times: see
+//!   [`Mapping`](super::mapping::Mapping).
+//! - Of lists of types, `storageVersionHash`, and `apiVersion`, which 1.20 omits from some.
+//! - The order of a namespace's own finalizers, which 1.20 shuffles when it adds one.
+//! - The content of continue tokens. Only their presence is compared.
+//! - The order of lists from a watch cache, which is random in 1.20.
+//! - Bookmarks of the short watches of sequences, which depend on the time. A script compares
+//!   them, except for how often one is repeated.
 
 use serde_json::Value;
 
@@ -30,16 +29,16 @@ use super::mapping::Mapping;
 use super::request::{Body, Kind, Request};
 use super::side::Answer;
 
-/// What of the answer is in no order.
+/// The part of an answer that has no defined order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// All is.
+    /// Nothing.
     Kept,
-    /// Items of lists are not.
+    /// The items of lists.
     Free,
 }
 
-/// Compares two answers to a request; says where they differ.
+/// Compares two answers to a request and returns the differences.
 pub fn compare(mapping: &mut Mapping, request: &Request, left: &Answer, right: &Answer) -> Vec<String> {
     let mut differences = Vec::new();
     if left.code != right.code {
@@ -88,7 +87,7 @@ pub fn compare_events(mapping: &mut Mapping, kind: Kind, left: &[Value], right: 
     differences
 }
 
-/// Whether a request leaves it to the server to find a name.
+/// Whether the server generates the name of the object.
 fn names_itself(request: &Request) -> bool {
     let Body::Json(body) = &request.body else { return false };
     let metadata = &body["metadata"];
@@ -97,7 +96,7 @@ fn names_itself(request: &Request) -> bool {
         && metadata["name"].as_str().unwrap_or("").is_empty()
 }
 
-/// Whether a request is about all objects of a type, or those of a namespace.
+/// Whether a request is about all objects of a type or of a namespace.
 fn is_of_collection(request: &Request) -> bool {
     let parts: Vec<&str> = request.path.split('/').filter(|part| !part.is_empty()).collect();
     matches!(
@@ -129,7 +128,7 @@ fn from_cache(request: &Request) -> bool {
     }
 }
 
-/// A body without what is not compared.
+/// A body without the parts that are not compared.
 fn reduced(body: &Value, order: Order) -> Value {
     let mut body = body.clone();
     if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
@@ -155,7 +154,7 @@ fn reduced(body: &Value, order: Order) -> Value {
             }
         }
         "APIGroup" => {}
-        // An empty one without items.
+        // An empty list without items.
         kind if kind.ends_with("List") => {}
         "Status" => {
             let told = matches!(body["code"].as_u64(), Some(400 | 406 | 415 | 422 | 500));
@@ -201,7 +200,7 @@ fn reduced(body: &Value, order: Order) -> Value {
     body
 }
 
-/// Removes what is not compared from an object, except these fields.
+/// Removes everything that is not compared from an object, except these fields.
 fn strip(object: &mut Value, but: &[&str]) {
     let Some(fields) = object.as_object_mut() else { return };
     fields.retain(|field, _| {
@@ -215,7 +214,7 @@ fn strip(object: &mut Value, but: &[&str]) {
 struct Comparison<'a> {
     mapping: &'a mut Mapping,
     differences: &'a mut Vec<String>,
-    /// Whether the whole is a list, whose version is no object's.
+    /// Whether the body is a list, whose version is not that of an object.
     list: bool,
 }
 

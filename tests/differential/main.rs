@@ -1,14 +1,13 @@
-//! The embedded server against a real kube-apiserver with etcd: the same requests
-//! must be answered in the same way.
+//! The embedded server answers like a real kube-apiserver with etcd.
 //!
-//! Random sequences are made from seeds (`generate`), scripts are written by hand
-//! (`scripts`). Both go to both servers step by step, and each answer and each event
-//! of a watch is compared (`compare` says what is not).
+//! Random sequences are generated from seeds (`generate`), and scripts are written by hand
+//! (`scripts`). Both are sent to both servers step by step. Each answer and each event of a watch
+//! is compared; `compare` lists the exceptions.
 //!
-//! `KUBE_GC_DIFFERENTIAL_SEED=0x2a cargo test --locked --test differential sequences`
-//! runs the sequence of one seed and says what the difference needs.
-//! `KUBE_GC_DIFFERENTIAL_SEEDS=500` runs as many fresh seeds.
-//! `KUBE_GC_DIFFERENTIAL_SCRIPT=grace` runs the scripts whose names begin like that.
+//! `KUBE_GC_DIFFERENTIAL_SEED=0x2a cargo test --locked --test differential sequences` runs the
+//! sequence of one seed, and prints the steps that a difference needs.
+//! `KUBE_GC_DIFFERENTIAL_SEEDS=500` runs this number of fresh seeds.
+//! `KUBE_GC_DIFFERENTIAL_SCRIPT=grace` runs the scripts whose names begin with this.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod compare;
@@ -38,14 +37,14 @@ use run::{Failure, Run, Tally, run_seed, shrink};
 use side::Side;
 use types::{GADGETS, WIDGETS};
 
-/// Seeds that are run always.
+/// Seeds that always run.
 const SEEDS: std::ops::Range<u64> = 1..41;
-/// How many steps a sequence has, at least.
+/// The minimum number of steps of a sequence.
 const STEPS: usize = 150;
 /// How many sequences run at once.
 const PARALLEL: usize = 4;
 
-/// A control plane that makes no managed fields (see `compare`).
+/// A control plane without managed fields (see `compare`).
 fn plane() -> ControlPlane {
     ControlPlane::start_with(None, &["--feature-gates=ServerSideApply=false"]).unwrap()
 }
@@ -58,7 +57,7 @@ async fn real(plane: &ControlPlane, name: &'static str) -> Side {
     side
 }
 
-/// Defines the custom resources of the sequences, and waits until they are served.
+/// Creates the custom resource definitions of the sequences, and waits until they are served.
 async fn serve_custom_resources(side: &Side) {
     let none = Answers::default();
     for of in [&WIDGETS, &GADGETS] {
@@ -78,14 +77,14 @@ async fn run_seeds(sides: [&Side; 2], seeds: Vec<u64>, tally: &Tally) -> Vec<Fai
     failures.into_iter().flatten().map(|failure| *failure).collect()
 }
 
-/// The seed that is asked for.
+/// The seed of the environment variable.
 fn chosen_seed() -> Option<u64> {
     let seed = std::env::var("KUBE_GC_DIFFERENTIAL_SEED").ok()?;
     let hexadecimal = seed.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
     Some(hexadecimal.unwrap_or_else(|| seed.parse()).expect("a number"))
 }
 
-/// Which seeds to run: the one that is asked for, or the fixed ones and fresh ones.
+/// The seeds to run: the given one, or the fixed ones and fresh ones.
 fn seeds() -> Vec<u64> {
     if let Some(seed) = chosen_seed() {
         return vec![seed];
@@ -96,7 +95,7 @@ fn seeds() -> Vec<u64> {
     SEEDS.chain(fresh).collect()
 }
 
-/// Fails if there are failures, and tells of each kind of difference once.
+/// Fails if there are failures, and reports each kind of difference once.
 async fn fail_on(sides: [&Side; 2], failures: Vec<Failure>) {
     let mut text = String::new();
     let mut told: BTreeMap<String, usize> = BTreeMap::new();
@@ -125,8 +124,7 @@ async fn fail_on(sides: [&Side; 2], failures: Vec<Failure>) {
     assert!(failures.is_empty(), "{} sequences differ:{text}{told}", failures.len());
 }
 
-/// An embedded server that behaves as a real one of that release without its
-/// controllers.
+/// An embedded server that behaves like a real one of that release without its controllers.
 async fn embedded() -> Side {
     let settings = Settings {
         release: Release::V1_20,
@@ -143,7 +141,7 @@ async fn embedded() -> Side {
     side
 }
 
-/// The embedded server answers as a real one.
+/// The embedded server answers like a real one.
 #[tokio::test(flavor = "multi_thread")]
 async fn sequences() {
     let plane = plane();
@@ -158,7 +156,7 @@ async fn sequences() {
     }
 }
 
-/// Runs all scripts, some at a time; tells where they differ.
+/// Runs all scripts, some at a time, and returns their differences.
 async fn run_scripts(sides: [&Side; 2]) -> String {
     let only = std::env::var("KUBE_GC_DIFFERENTIAL_SCRIPT").unwrap_or_default();
     let chosen = scripts::all().into_iter().filter(|script| script.name.starts_with(&only));
@@ -170,14 +168,14 @@ async fn run_scripts(sides: [&Side; 2]) -> String {
                 texts.push(report::report_script(sides, &script, &difference));
             }
         }
-        // What comes later may be the consequence of what came before.
+        // Later differences may follow from earlier ones.
         texts.truncate(8);
         texts.concat()
     });
     futures::stream::iter(runs).buffer_unordered(PARALLEL).collect().await
 }
 
-/// What is written down by hand is answered alike, too.
+/// The embedded server also answers like a real one in the scripts written by hand.
 #[tokio::test(flavor = "multi_thread")]
 async fn written_sequences() {
     let plane = plane();
@@ -186,7 +184,7 @@ async fn written_sequences() {
     assert!(differences.is_empty(), "{differences}");
 }
 
-/// What the harness itself adds must be nothing: two real servers do not differ.
+/// The harness itself must add no differences: two real servers do not differ.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_real_servers_do_not_differ() {
     let (one, other) = (plane(), plane());

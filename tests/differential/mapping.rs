@@ -1,15 +1,14 @@
-//! Which uid, which version, which name and which time on one server is which on
-//! the other.
+//! The correspondence of uids, versions, names and times between the two servers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How far times of one thing may be apart on the two servers, in seconds: they
-/// are cut to seconds, and the servers are asked one after the other.
+/// The allowed difference between corresponding times, in seconds: times are truncated to
+/// seconds, and the servers are asked one after the other.
 const TOLERANCE: u64 = 3;
 
-/// What is known to belong together. The first time that two values meet makes
-/// them a pair; from then on neither may meet another.
+/// The known pairs of values. Two values become a pair when they first correspond; from then on,
+/// neither may correspond to another one.
 #[derive(Clone, Debug, Default)]
 pub struct Mapping {
     uids: Pairs,
@@ -17,8 +16,8 @@ pub struct Mapping {
     versions: BTreeMap<u64, u64>,
     /// When the run began on each server, in seconds.
     began: (i64, i64),
-    /// How long the longest request has taken: one server may have answered it at once, and
-    /// the other in the end.
+    /// The duration of the longest request: one server may have answered it at once, and the
+    /// other one at the end.
     longest: Duration,
 }
 
@@ -43,33 +42,33 @@ impl Pairs {
 }
 
 impl Mapping {
-    /// Nothing is known but when the run began on each server.
+    /// A mapping that knows only when the run began on each server.
     pub fn new(began: (i64, i64)) -> Self {
         Self { began, ..Self::default() }
     }
 
-    /// Notes how long a request has taken until both have answered.
+    /// Records how long a request took until both servers had answered.
     pub fn took(&mut self, time: Duration) {
         self.longest = self.longest.max(time);
     }
 
-    /// Whether two uids may be the same.
+    /// Whether two uids may correspond.
     pub fn uid(&mut self, left: &str, right: &str) -> bool {
         self.uids.meet(left, right)
     }
 
-    /// Notes that two generated names are the same.
+    /// Records that two generated names correspond.
     pub fn generated(&mut self, left: &str, right: &str) -> bool {
         self.names.meet(left, right)
     }
 
-    /// Whether two names are the same.
+    /// Whether two names correspond.
     pub fn name(&self, left: &str, right: &str) -> bool {
         left == right || self.names.forth.get(left).is_some_and(|known| known == right)
     }
 
-    /// Whether two versions of objects may be the same: equal versions are equal on
-    /// both servers, and later ones are later on both.
+    /// Whether two versions of objects may correspond: equal versions are equal on both servers,
+    /// and later ones are later on both.
     pub fn version(&mut self, left: &str, right: &str) -> bool {
         let (Ok(left), Ok(right)) = (left.parse(), right.parse()) else { return left == right };
         if let Some(known) = self.versions.get(&left) {
@@ -83,8 +82,8 @@ impl Mapping {
         before && after
     }
 
-    /// Whether two versions of lists may be the same: as many of the known versions
-    /// are newer. (What others do meanwhile counts versions up, too.)
+    /// Whether two versions of lists may correspond: equally many known versions are newer.
+    /// (Other writes increase versions, too.)
     pub fn list_version(&self, left: &str, right: &str) -> bool {
         let (Ok(left), Ok(right)) = (left.parse::<u64>(), right.parse::<u64>()) else { return left == right };
         self.versions.iter().all(|(known_left, known_right)| (*known_left > left) == (*known_right > right))
@@ -97,8 +96,8 @@ impl Mapping {
         apart <= TOLERANCE + self.longest.as_secs()
     }
 
-    /// A text with what differs for good reason taken out of it: what was on the
-    /// left is written as on the right, and versions are left out.
+    /// A text without the expected differences: values of the left server are replaced by those
+    /// of the right one, and versions are removed.
     pub fn text(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (left, right) in self.uids.forth.iter().chain(&self.names.forth) {
@@ -106,7 +105,7 @@ impl Mapping {
                 text = text.replace(left, right);
             }
         }
-        // Where the store keeps it is nobody else's business.
+        // The key in the store is an internal detail.
         if let Some((start, rest)) = text.split_once("Key: ")
             && let Some((_, end)) = rest.split_once(',')
         {
@@ -129,7 +128,7 @@ pub fn seconds(time: &str) -> Option<i64> {
     let number = |from: usize, to: usize| time.get(from..to)?.parse::<i64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    // Days since the epoch by the civil calendar, March being the first month.
+    // Days since the epoch, with March as the first month.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 719_469;
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)

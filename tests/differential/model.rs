@@ -1,28 +1,28 @@
-//! What the generator knows of the objects that it has asked for.
+//! What the generator knows of the objects that it has requested.
 
 use serde_json::Value;
 
 use super::side::Answer;
 use super::types::Type;
 
-/// An object, as far as the generator knows.
+/// An object, as far as the generator knows it.
 #[derive(Clone, Debug)]
 pub struct Thing {
     /// Its type.
     pub of: &'static Type,
-    /// Its namespace, with references.
+    /// Its namespace, which may contain references.
     pub namespace: Option<String>,
-    /// Its name, with references.
+    /// Its name, which may contain references.
     pub name: String,
     /// The steps whose answers showed the whole object, oldest first.
     pub shown: Vec<usize>,
-    /// Whether it exists, as far as is known.
+    /// Whether it exists, as far as the generator knows.
     pub alive: bool,
     /// Whether it is being deleted.
     pub terminating: bool,
     /// Its finalizers.
     pub finalizers: Vec<String>,
-    /// How many owner references it has.
+    /// The number of its owner references.
     pub owners: usize,
 }
 
@@ -32,7 +32,7 @@ impl Thing {
         format!("{}/{}", self.of.collection(self.namespace.as_deref()), self.name)
     }
 
-    /// The last step that showed it.
+    /// The last step whose answer showed it.
     pub fn last(&self) -> Option<usize> {
         self.shown.last().copied()
     }
@@ -42,7 +42,7 @@ impl Thing {
         self.last().map_or_else(|| "none".to_owned(), |step| format!("<{step}{pointer}>"))
     }
 
-    /// Learns from the answer to a step that was about it.
+    /// Learns from the answer to a step about this object.
     pub fn learn(&mut self, step: usize, method: &str, answer: &Answer) {
         let body = &answer.body;
         let metadata = &body["metadata"];
@@ -53,7 +53,7 @@ impl Thing {
             return;
         }
         if body["kind"] != self.of.kind {
-            // A Status: it is gone. Anything else, such as metadata only, is not learnt from.
+            // A Status means that it is gone. Other answers, such as metadata only, are ignored.
             self.alive &= !(method == "DELETE" && body["kind"] == "Status");
             return;
         }
@@ -66,8 +66,8 @@ impl Thing {
         self.finalizers =
             list("finalizers").iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect();
         self.owners = list("ownerReferences").len();
-        // Some types answer what is gone as it was. Pods that get time, and namespaces,
-        // stay; their end is found out about.
+        // For some types, the answer to a DELETE shows the deleted object. Pods with a grace
+        // period and namespaces stay; later answers show when they are gone.
         let at_once = metadata["deletionGracePeriodSeconds"] == 0;
         let gone = self.finalizers.is_empty() && at_once;
         self.alive = if self.terminating { !gone } else { method != "DELETE" };

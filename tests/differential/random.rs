@@ -1,11 +1,11 @@
-//! Random numbers that are the same everywhere for the same seed.
+//! Random numbers that depend only on the seed.
 
-/// A generator (SplitMix64): small, and its sequence will never change under us.
+/// A generator (SplitMix64). It is small, and its sequence can never change.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// From a seed.
+    /// The generator of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -18,22 +18,22 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below another.
+    /// A number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap()
     }
 
-    /// True so many times in a hundred.
+    /// True with this probability, in percent.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of these.
+    /// A random element.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }
 
-    /// One of these, each as often as its weight says.
+    /// A random element, with these weights.
     pub fn weighted<T: Copy>(&mut self, of: &[(usize, T)]) -> T {
         let mut left = self.below(of.iter().map(|(weight, _)| weight).sum());
         for (weight, one) in of {

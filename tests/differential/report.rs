@@ -1,4 +1,4 @@
-//! What is printed of a difference.
+//! The report of a difference.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use super::run::{Difference, Failure};
 use super::scripts::Script;
 use super::side::{Answer, Side};
 
-/// How much of an answer is shown.
+/// How much of an answer is printed.
 const SHOWN: usize = 1_800;
 
-/// All that is needed to understand a difference, and to see it again.
+/// Everything that is needed to understand a difference and to reproduce it.
 pub fn report(sides: [&Side; 2], failure: &Failure, shrunk: &[(usize, Step)]) -> String {
     let mut text = report_difference(sides, failure.seed, &failure.difference);
     text.push_str("  the steps that it needs:\n");
@@ -27,7 +27,7 @@ pub fn report(sides: [&Side; 2], failure: &Failure, shrunk: &[(usize, Step)]) ->
     text
 }
 
-/// A difference without what led to it.
+/// A difference, without the steps that led to it.
 pub fn report_difference(sides: [&Side; 2], seed: u64, difference: &Difference) -> String {
     let mut text = format!(
         "\nseed {seed:#x}: step {} is answered differently ({} | {})\n  {}\n",
@@ -60,7 +60,7 @@ fn shown_answer(answer: &Answer) -> String {
     format!("{} {}", answer.code, &body[..cut])
 }
 
-/// A list's items are shown by their metadata.
+/// A body in which the items of a list are reduced to their metadata.
 fn short(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
@@ -98,7 +98,7 @@ fn shown_request(request: &Request) -> String {
     format!("{} {}{query}{body}{content}{accept}", request.method, request.path)
 }
 
-/// For sequences that are written by hand: what differs, and what came before.
+/// For a script: the difference and the steps before it.
 pub fn report_script(sides: [&Side; 2], script: &Script, difference: &Difference) -> String {
     let mut text = format!("\n{}: step {} is answered differently\n", script.name, difference.step);
     let before = script.steps.iter().enumerate().take(difference.step + 1);

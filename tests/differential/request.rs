@@ -1,13 +1,12 @@
-//! Requests that can be sent to several servers although uids, versions and
-//! generated names differ between them.
+//! Requests that can be sent to several servers although uids, versions and generated names
+//! differ between them.
 //!
-//! Strings contain references to what was answered before: `<17/metadata/uid>` is
-//! the uid in the answer to step 17, whatever it was on that server. `<run>` is
-//! what tells this run's names from another's.
+//! Strings contain references to earlier answers: `<17/metadata/uid>` is the uid in the answer to
+//! step 17 of the same server. `<run>` distinguishes the names of this run from those of others.
 
 use serde_json::Value;
 
-/// What kind of request it is, for the count of outcomes.
+/// The kind of a request, for the statistics of outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Create,
@@ -26,9 +25,9 @@ pub enum Kind {
     NamespaceDelete,
     NamespaceFinalize,
     Definition,
-    /// A watch whose bookmarks are compared, too.
+    /// A watch whose bookmarks are also compared.
     Bookmarks,
-    /// Something that no other kind is.
+    /// A request of no other kind.
     Odd,
 }
 
@@ -37,18 +36,18 @@ pub enum Kind {
 pub enum Body {
     /// None.
     None,
-    /// Text, as it is.
+    /// Text without references.
     Text(String),
     /// JSON with references.
     Json(Value),
-    /// What this step answered, changed by a merge patch with references.
+    /// The answer to this step, changed by a merge patch with references.
     Answer(usize, Value),
 }
 
-/// A request with references.
+/// A request, whose strings may contain references.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The method.
     pub method: &'static str,
@@ -112,27 +111,26 @@ impl Request {
 pub enum Step {
     /// A request with one answer.
     Send(Request),
-    /// A watch that is read at once: until an object of this name is added, or to
-    /// its end.
+    /// A watch that is read at once: until an object with this name is added, or to its end.
     Watch(Request, Option<String>),
-    /// A watch that goes on beside the following steps.
+    /// A watch that continues during the following steps.
     Open(Request),
-    /// Reads a watch that goes on.
+    /// Reads a watch that was opened earlier.
     Close {
         /// The step that opened it.
         opened: usize,
-        /// It is read until an object of this name is added.
+        /// It is read until an object with this name is added.
         until: String,
-        /// Which step answered the newest object that existed before, if the watch
-        /// begins with all that exist: their order means nothing.
+        /// The step that answered the newest object that existed before, if the watch begins with
+        /// all existing objects, whose order is undefined.
         existing: Option<usize>,
     },
-    /// A request that is repeated on each server until the answer has this code and
-    /// this value at a place. What was answered last is compared.
+    /// A request that is repeated on each server until the answer has this code, and this value
+    /// at a place. The last answers are compared.
     Until(Request, u16, Option<(&'static str, Value)>),
 }
 
-/// What references mean on one server.
+/// The values of references on one server.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     /// `<run>`.
@@ -142,12 +140,12 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Replaces the references in a text. What was not answered is `missing`.
+    /// Replaces the references in a text. A reference to nothing becomes `missing`.
     pub fn resolve(&self, text: &str) -> String {
         let mut resolved = String::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('<') {
-            // Selectors have a "<" of their own.
+            // Selectors may contain "<", too.
             let Some((reference, after)) = after.split_once('>') else { break };
             resolved.push_str(before);
             match reference.find('/').map(|slash| reference.split_at(slash)) {
@@ -191,7 +189,7 @@ impl Answers {
         }
     }
 
-    /// Path and query.
+    /// The path with the query.
     pub fn uri(&self, request: &Request) -> String {
         let mut uri = self.resolve(&request.path);
         for (index, (name, value)) in request.query.iter().enumerate() {

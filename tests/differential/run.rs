@@ -1,4 +1,4 @@
-//! Runs a sequence on two servers, step by step, and compares.
+//! Runs a sequence on two servers step by step, and compares the answers.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use super::mapping::Mapping;
 use super::request::{Answers, Kind, Request, Step};
 use super::side::{Answer, Opened, Side, watched};
 
-/// How often each kind of request was answered with each code.
+/// How often each kind of request got each status code.
 #[derive(Debug, Default)]
 pub struct Tally(Mutex<BTreeMap<(Kind, u16), usize>>);
 
@@ -21,7 +21,7 @@ impl Tally {
         *self.0.lock().unwrap().entry((kind, code)).or_default() += 1;
     }
 
-    /// Kinds that never succeeded, or never failed.
+    /// The kinds that never succeeded or never failed.
     pub fn one_sided(&self) -> Vec<Kind> {
         let counts = self.0.lock().unwrap();
         let mut kinds: Vec<Kind> = counts.keys().map(|(kind, _)| *kind).collect();
@@ -31,7 +31,7 @@ impl Tally {
         kinds.into_iter().filter(|kind| !has(*kind, true) || !has(*kind, false)).collect()
     }
 
-    /// How many requests were answered alike.
+    /// The number of requests with the same answer.
     pub fn total(&self) -> usize {
         self.0.lock().unwrap().values().sum()
     }
@@ -51,21 +51,21 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// A step that was answered differently.
+/// A step with different answers.
 #[derive(Debug)]
 pub struct Difference {
     /// The step.
     pub step: usize,
-    /// The request of the step, or of the watch that it closes.
+    /// The request of the step, or that of the watch that it closes.
     pub request: Request,
     /// The answers.
     pub answers: (Answer, Answer),
-    /// Where they differ: left | right.
+    /// The differences, each as left | right.
     pub differences: Vec<String>,
 }
 
 impl Difference {
-    /// What is alike in differences that have the same cause, mostly.
+    /// A signature that differences with the same cause mostly share.
     pub fn signature(&self) -> String {
         let places = self.differences.iter().map(|one| match one.split_once(": ") {
             Some(("code", codes)) => format!("code {codes}"),
@@ -78,13 +78,13 @@ impl Difference {
         format!("{:?} {}", self.request.kind, places.join(", "))
     }
 
-    /// Whether the two servers may be in different states from here on.
+    /// Whether the states of the two servers may differ from now on.
     fn is_fatal(&self) -> bool {
         (self.answers.0.code < 300) != (self.answers.1.code < 300)
     }
 }
 
-/// A sequence while it runs.
+/// A sequence in progress.
 pub struct Run<'a> {
     sides: [&'a Side; 2],
     answers: [Answers; 2],
@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
     /// A run whose names begin with this.
     pub fn new(left: &'a Side, right: &'a Side, name: &str) -> Self {
         let now = |side: &Side| (side.now)().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-        // At the same time, or nothing that comes later would be.
+        // In the same second, because times are compared relative to the beginning.
         let began = loop {
             let before = Instant::now();
             let began = (i64::try_from(now(left)).unwrap(), i64::try_from(now(right)).unwrap());
@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Does one step on both servers; answers the left one's answer.
+    /// Executes one step on both servers, and returns the answer of the left one.
     pub async fn step(&mut self, step: &Step, tally: Option<&Tally>) -> Result<Answer, Box<Difference>> {
         let index = self.answers[0].bodies.len();
         let [left, right] = self.sides;
@@ -217,7 +217,7 @@ fn version_of(object: &Value) -> u64 {
     version.and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
-/// Sorts the events that tell of what existed when the watch began.
+/// Sorts the events about objects that existed when the watch began.
 fn sort_existing(events: &mut [Value], up_to: u64) {
     let version = |event: &Value| version_of(&event["object"]);
     let first = events.iter().take_while(|event| event["type"] == "ADDED" && version(event) <= up_to).count();
@@ -229,12 +229,11 @@ fn sort_existing(events: &mut [Value], up_to: u64) {
 pub struct Failure {
     /// Its seed.
     pub seed: u64,
-    /// Its steps, up to the one that differs.
+    /// Its steps, up to the one with the difference.
     pub steps: Vec<Step>,
     /// The first difference.
     pub difference: Difference,
-    /// Others that came after it, up to the first after which nothing can be
-    /// compared.
+    /// Later differences, up to the first one after which nothing can be compared.
     pub others: Vec<Difference>,
 }
 
@@ -288,8 +287,8 @@ pub async fn run_seed(
     }
 }
 
-/// Leaves out what the difference does not need: replays the sequence with one step
-/// after the other left out, as long as the same step differs at the same place.
+/// Removes the steps that the difference does not need: replays the sequence without one step
+/// after the other, as long as the same step differs in the same place.
 pub async fn shrink(sides: [&Side; 2], failure: &Failure) -> Vec<(usize, Step)> {
     let place = |differences: &[String]| {
         differences

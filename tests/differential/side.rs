@@ -13,18 +13,18 @@ use tokio::time::{sleep, timeout};
 
 use super::request::{self, Answers, Request};
 
-/// How long a marker may take to be seen.
+/// The time limit for a marker to appear.
 const DEADLINE: Duration = Duration::from_secs(15);
-/// How often an answer that is waited for is asked for.
+/// The interval at which an answer is polled.
 const POLL: Duration = Duration::from_millis(25);
 
-/// A server. Both are a `tower` service under the same client, so that what the
-/// client does is done to both.
+/// A server. Both servers are a `tower` service below the same client, so that the client affects
+/// both in the same way.
 #[derive(Clone)]
 pub struct Side {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: &'static str,
-    /// How it is reached.
+    /// The client.
     pub client: kube::Client,
     /// Its clock.
     pub now: Arc<dyn Fn() -> std::time::SystemTime + Send + Sync>,
@@ -39,11 +39,11 @@ pub struct Answer {
     pub content_type: String,
     /// The body: JSON, or text as a string.
     pub body: Value,
-    /// The events, if it is a watch.
+    /// The events, if it answers a watch.
     pub events: Option<Vec<Value>>,
 }
 
-/// A watch that is read while other things happen.
+/// A watch that is read during other steps.
 #[derive(Debug)]
 pub struct Opened {
     seen: Arc<Seen>,
@@ -92,7 +92,7 @@ impl Side {
         }
     }
 
-    /// Sends a request until it is answered like this.
+    /// Repeats a request until the answer is as expected.
     pub async fn send_until(
         &self,
         request: &Request,
@@ -114,7 +114,8 @@ impl Side {
             }
         };
         let answer = timeout(2 * DEADLINE, tries).await;
-        // What is never answered is a difference, even if the other does not do it either.
+        // A request that is never answered is a difference, even if the other server does not
+        // answer either.
         answer.unwrap_or_else(|_| Answer {
             content_type: format!("never answered by {}", self.name),
             body: lock(&last).clone(),
@@ -122,7 +123,7 @@ impl Side {
         })
     }
 
-    /// Begins to watch. The answer has no events yet; without a stream it is whole.
+    /// Opens a watch. The answer has no events yet. If it is not a stream, it is complete.
     pub async fn open(&self, request: &Request, answers: &Answers) -> (Answer, Option<Opened>) {
         let response = self.response(request, answers).await;
         if !response.status().is_success() {
@@ -144,8 +145,7 @@ impl Side {
         (answer, Some(Opened { seen, reader }))
     }
 
-    /// The events of a watch, until an object of this name was added; or all, if it
-    /// is none.
+    /// The events of a watch, until an object with this name was added, or all events if `None`.
     pub async fn close(&self, opened: &Opened, until: Option<&str>) -> Vec<Value> {
         let wait = async {
             loop {
@@ -198,7 +198,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The whole of a watch that is read at once.
+/// Opens and reads a watch.
 pub async fn watched(side: &Side, request: &Request, until: Option<&str>, answers: &Answers) -> Answer {
     let (mut answer, opened) = side.open(request, answers).await;
     if let Some(opened) = opened {

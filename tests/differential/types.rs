@@ -13,11 +13,11 @@ pub struct Type {
     pub plural: &'static str,
     /// The kind.
     pub kind: &'static str,
-    /// Whether it lives in namespaces.
+    /// Whether it is namespaced.
     pub namespaced: bool,
-    /// What an object needs besides its metadata, as JSON.
+    /// What an object needs in addition to its metadata, as JSON.
     needs: &'static str,
-    /// A merge patch that changes something else than metadata, as JSON.
+    /// A merge patch that changes something other than metadata, as JSON.
     change: &'static str,
 }
 
@@ -37,19 +37,19 @@ const fn grouped(group: &'static str, plural: &'static str, kind: &'static str, 
     Type { group, version: "v1", plural, kind, namespaced: true, needs, change: "{}" }
 }
 
-/// ConfigMaps: what markers are made of, too.
+/// ConfigMaps. Markers are ConfigMaps, too.
 pub static CONFIG_MAPS: Type = core("configmaps", "ConfigMap", "{}", r#"{"data": {"k": "v"}}"#);
 /// Namespaces.
 pub static NAMESPACES: Type = Type { namespaced: false, ..core("namespaces", "Namespace", "{}", "{}") };
 /// Pods.
 pub static PODS: Type =
     core("pods", "Pod", r#"{"spec": {"containers": [{"name": "c", "image": "i"}]}}"#, r#"{"spec": {}}"#);
-/// Custom resources in namespaces.
+/// Namespaced custom resources.
 pub static WIDGETS: Type = Type {
     change: r#"{"spec": {"size": 2}}"#,
     ..grouped(GROUP, "widgets", "Widget", r#"{"spec": {"size": 1}}"#)
 };
-/// Custom resources of the cluster.
+/// Cluster-scoped custom resources.
 pub static GADGETS: Type = Type {
     namespaced: false,
     change: r#"{"spec": {"size": 2}}"#,
@@ -59,7 +59,7 @@ pub static GADGETS: Type = Type {
 /// Secrets.
 pub static SECRETS: Type = core("secrets", "Secret", "{}", r#"{"stringData": {"k": "v"}}"#);
 static SERVICE_ACCOUNTS: Type = core("serviceaccounts", "ServiceAccount", "{}", "{}");
-/// ReplicationControllers: they orphan unless told otherwise.
+/// ReplicationControllers. Their default policy is Orphan.
 pub static REPLICATION_CONTROLLERS: Type =
     core("replicationcontrollers", "ReplicationController", TEMPLATE, r#"{"spec": {"replicas": 1}}"#);
 static REPLICA_SETS: Type = Type {
@@ -91,7 +91,7 @@ static CLUSTER_ROLES: Type = Type {
     ..grouped("rbac.authorization.k8s.io", "clusterroles", "ClusterRole", r#"{"rules": []}"#)
 };
 
-/// Those of which most requests are: each as often as its weight.
+/// The types of most requests, with their weights.
 pub static ORDINARY: &[(usize, &Type)] = &[
     (6, &CONFIG_MAPS),
     (2, &SECRETS),
@@ -116,7 +116,7 @@ impl Type {
         }
     }
 
-    /// The path of all objects, or those of a namespace.
+    /// The path of all objects, or of those in a namespace.
     pub fn collection(&self, namespace: Option<&str>) -> String {
         let root = if self.group.is_empty() { "/api" } else { "/apis" };
         let namespace = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
@@ -132,12 +132,12 @@ impl Type {
         object
     }
 
-    /// A merge patch that changes something else than metadata.
+    /// A merge patch that changes something other than metadata.
     pub fn change(&self) -> Value {
         serde_json::from_str(self.change).unwrap()
     }
 
-    /// The definition, if it is a custom resource.
+    /// The definition of a custom resource.
     pub fn definition(&self) -> Value {
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -1,5 +1,4 @@
-//! The garbage collector of Kubernetes itself works on the embedded server: to it,
-//! the server behaves like a real one.
+//! Kubernetes' own garbage collector works on the embedded server, which behaves like a real one.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -14,11 +13,11 @@ use super::Stage;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// The controller manager with its garbage collector and nothing else.
+/// kube-controller-manager with only its garbage collector.
 struct Manager {
     stage: Stage,
     client: kube::Client,
-    // It is killed with this value.
+    // Killed when this is dropped.
     _process: Child,
 }
 
@@ -63,7 +62,7 @@ impl Manager {
         self.send("POST", CONFIG_MAPS, &object).await.unwrap()
     }
 
-    /// An owner with a dependent that has one itself.
+    /// Creates an owner with a dependent that owns another object.
     async fn family(&self, prefix: &str) {
         let owner = self.create(&format!("{prefix}-owner"), None).await;
         let middle = self.create(&format!("{prefix}-middle"), Some(&owner)).await;
@@ -75,7 +74,7 @@ impl Manager {
         self.send("DELETE", &format!("{CONFIG_MAPS}/{name}"), &options).await.unwrap();
     }
 
-    /// The names that are left, with how many owners each has.
+    /// The names of the objects that are left, with their number of owners.
     async fn left(&self) -> Vec<(String, usize)> {
         let list = self.send("GET", CONFIG_MAPS, &Value::Null).await.unwrap();
         let object = |object: &Value| {
@@ -86,7 +85,7 @@ impl Manager {
         list["items"].as_array().unwrap().iter().map(object).collect()
     }
 
-    /// Waits until exactly these are left.
+    /// Waits until exactly these objects are left.
     async fn leaves(&self, expected: &[(&str, usize)]) {
         let deadline = Instant::now() + Duration::from_secs(120);
         loop {

@@ -1,4 +1,4 @@
-//! `kubectl` talks to the embedded server as to any other.
+//! `kubectl` works with the embedded server as with any other.
 
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -60,7 +60,7 @@ impl Kubectl {
 
     fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(&self.binary);
-        // Its caches are about servers by address, and addresses come again.
+        // Its caches are stored by the address of the server, and addresses are used again.
         command.arg("--kubeconfig").arg(self.stage.kubeconfig());
         command.arg("--cache-dir").arg(self.stage.directory.path().join("cache"));
         command.args(arguments.split_whitespace()).stdin(Stdio::null()).kill_on_drop(true);
@@ -72,7 +72,7 @@ impl Kubectl {
         tokio::time::timeout(Duration::from_secs(60), output).await.expect(arguments).unwrap()
     }
 
-    /// What a command prints that has to succeed.
+    /// The output of a command, which must succeed.
     async fn run(&self, arguments: &str) -> String {
         let output = self.output(arguments).await;
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -80,14 +80,14 @@ impl Kubectl {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The words of a command's lines, after the heading.
+    /// The words of the output lines after the heading.
     async fn rows(&self, arguments: &str) -> Vec<Vec<String>> {
         let table = self.run(arguments).await;
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
         table.lines().skip(1).map(words).collect()
     }
 
-    /// What a command complains of that has to fail.
+    /// The error output of a command, which must fail.
     async fn refused(&self, arguments: &str) -> String {
         let output = self.output(arguments).await;
         assert!(!output.status.success(), "kubectl {arguments} succeeded");
@@ -126,7 +126,7 @@ async fn works(release: Release, scheme: Scheme) {
     let gone = kubectl.refused("get deployment web").await;
     assert!(gone.contains("(NotFound)"), "{gone}");
 
-    // To wait for the end of a deletion takes a watch.
+    // `kubectl delete` waits for the end of the deletion with a watch.
     kubectl.run("create namespace home").await;
     kubectl.run("create configmap settings --namespace home --from-literal=a=b").await;
     assert_eq!(kubectl.rows("get configmaps -A").await[0][..3], ["home", "settings", "1"]);
@@ -151,7 +151,7 @@ async fn custom_resources_can_be_created_and_deleted() {
     let toy = kubectl.stage.file("toy.yaml", TOY);
     kubectl.run(&format!("apply -f {}", crd.display())).await;
     kubectl.run("wait --for=condition=Established crd/toys.shop.example").await;
-    // Established comes first, served comes later.
+    // A type is established before it is served.
     let create = format!("create -f {}", toy.display());
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
     loop {
@@ -164,7 +164,7 @@ async fn custom_resources_can_be_created_and_deleted() {
     }
     assert_eq!(kubectl.rows("get ty").await[0][..2], ["ball", "red"]);
     kubectl.run("delete crd toys.shop.example").await;
-    // As with the beginning: gone comes first, not served comes later.
+    // In the same way, the definition is gone before the type is no longer served.
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
     while kubectl.output("get toys.shop.example").await.status.success() {
         assert!(tokio::time::Instant::now() < deadline, "toys are still served");
@@ -198,6 +198,6 @@ async fn a_stopped_server_serves_nothing() {
     let address = serving.address();
     serving.stop().await;
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
-    // The server itself goes on, and can be served again at once.
+    // The server itself continues, and can be served again at once.
     server.serve(address, Scheme::Http).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! The embedded API server and the programs that real clusters are used with.
+//! Programs of real clusters work with the embedded API server.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod controller_manager;
@@ -11,8 +11,8 @@ use std::time::SystemTime;
 use kube_gc_apiserver::{ApiServer, Release, Scheme, Serving, Settings};
 use tempfile::TempDir;
 
-/// The directory with what the test control plane has: these components, and
-/// `kubectl` where the machine has none.
+/// The directory with these components of the test control plane, and `kubectl` if the machine
+/// has none.
 fn binaries(components: &[&str]) -> PathBuf {
     let ensure = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/control-plane/ensure.sh");
     let output = Command::new(&ensure).args(components).output().unwrap();
@@ -41,7 +41,7 @@ impl Stage {
         self.directory.path().join("kubeconfig")
     }
 
-    /// A file with this content.
+    /// Writes a file with this content.
     fn file(&self, name: &str, content: &str) -> PathBuf {
         let path = self.directory.path().join(name);
         std::fs::write(&path, content).unwrap();

@@ -1,7 +1,7 @@
-//! Makes the dashboard of its source, `grafana/dashboard.toml`.
+//! Generates the dashboard from its source, `grafana/dashboard.toml`.
 //!
-//! What all panels have in common is here, and what tells them apart is there. Only
-//! what Grafana 11 and 12 both know is used.
+//! This file has what all panels have in common, and the source has what distinguishes them. Only
+//! features of both Grafana 11 and 12 are used.
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 use crate::{read, repository};
 
-/// What is made.
+/// The generated file.
 pub const DASHBOARD: &str = "grafana/kube-gc.json";
-/// What it is made of.
+/// The source.
 const SOURCE: &str = "grafana/dashboard.toml";
-/// What `@` stands for in a query.
+/// The replacement of `@` in a query.
 const SELECTORS: &str = r#"job=~"$job", namespace=~"$namespace", pod=~"$pod""#;
-/// The columns of a dashboard.
+/// The number of columns of a dashboard.
 const COLUMNS: u64 = 24;
-/// As Grafana 11.0 writes it; later ones bring it up to date themselves.
+/// The schema version of Grafana 11.0. Later releases migrate it themselves.
 const SCHEMA: u64 = 39;
 
 /// The source.
@@ -29,7 +29,7 @@ pub struct Source {
     row: Vec<Row>,
 }
 
-/// A question, and what answers it.
+/// A row: a question, and the panels that answer it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
@@ -43,30 +43,30 @@ pub struct Row {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Panel {
-    /// Its name.
+    /// Its title.
     pub title: String,
-    /// How it looks.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: Kind,
     size: [u64; 2],
-    /// What its numbers are.
+    /// The unit of its values.
     pub unit: String,
     description: String,
     /// Legends and expressions.
     queries: Vec<[String; 2]>,
-    /// What numbers are called.
+    /// Names of values.
     #[serde(default)]
     pub values: Vec<(f64, String, String)>,
-    /// From where on which colour.
+    /// Colours, each with the value from which it applies.
     #[serde(default)]
     pub limits: Vec<(f64, String)>,
-    /// Whether the number or its name is shown.
+    /// Whether the value or its name is shown.
     #[serde(default)]
     show: Show,
     /// The labels that a table shows.
     #[serde(default)]
     columns: Vec<String>,
-    /// Whether it is in the picture.
+    /// Whether it is part of the picture.
     #[serde(default)]
     pub picture: bool,
 }
@@ -75,17 +75,17 @@ pub struct Panel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// One number.
+    /// A single value.
     Stat,
     /// Lines.
     Timeseries,
-    /// What was when.
+    /// States over time.
     StateTimeline,
-    /// Labels of what is now.
+    /// The labels of the present series.
     Table,
 }
 
-/// What a stat shows.
+/// What a stat panel shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Show {
@@ -94,7 +94,7 @@ enum Show {
     Name,
 }
 
-/// The source as it is.
+/// Reads the source.
 pub fn source() -> Result<Source> {
     toml::from_str(&read(SOURCE)?).context(SOURCE)
 }
@@ -105,7 +105,7 @@ impl Source {
         self.row.iter().flat_map(|row| &row.panel)
     }
 
-    /// The dashboard.
+    /// The generated dashboard.
     pub fn made(&self) -> Result<Value> {
         let mut panels = Vec::new();
         let mut y = 0;
@@ -122,7 +122,8 @@ impl Source {
                 if x + width > COLUMNS {
                     (x, y) = (0, y + height);
                 }
-                // All of a line have one height, or there would be holes.
+                // All panels of a line have the same height, because otherwise there would be
+                // gaps.
                 ensure!(x == 0 || own == height, "{}: not as high as its neighbour", panel.title);
                 height = own;
                 let place = json!({ "x": x, "y": y, "w": width, "h": height });
@@ -175,7 +176,7 @@ impl Panel {
             "targets": targets,
         });
         if self.kind == Kind::Table {
-            // Of the columns that a query gives, only these.
+            // Only these of the columns that a query returns.
             let names: Vec<&String> = self.columns.iter().collect();
             panel["transformations"] =
                 json!([{ "id": "filterFieldsByName", "options": { "include": { "names": names } } }]);
@@ -237,7 +238,7 @@ impl Panel {
 }
 
 impl Kind {
-    /// As Grafana calls it.
+    /// Its name in Grafana.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stat => "stat",
@@ -258,7 +259,8 @@ fn variables() -> Value {
         json!({
             "name": name, "label": label, "type": "query", "datasource": datasource(),
             "query": { "query": query, "refId": name }, "definition": query, "refresh": 2, "sort": 1,
-            // Also what has no such label: without the operator there is no pod.
+            // Also matches series without the label, because without the operator there is no
+            // pod.
             "includeAll": true, "allValue": ".*", "multi": true,
             "current": { "text": "All", "value": "$__all" },
         })
@@ -271,7 +273,7 @@ fn variables() -> Value {
     ])
 }
 
-/// With `KUBE_GC_WRITE=dashboard` the dashboard is written instead.
+/// With `KUBE_GC_WRITE=dashboard`, writes the dashboard instead.
 #[test]
 fn the_dashboard_is_generated_from_its_source() -> Result<()> {
     let made = serde_json::to_string_pretty(&source()?.made()?)? + "\n";

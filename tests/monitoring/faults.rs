@@ -1,4 +1,4 @@
-//! What goes wrong in the test, and the load.
+//! The faults and the load of the test.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Service;
@@ -10,12 +10,12 @@ use kube_gc_testkit::{Cluster, ControlPlane, Crd, Ns, Obj, Policy, Scope, Verdic
 
 /// The content type of merge patches.
 pub const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
-/// The name of an object whose owner is of a kind that nobody serves.
+/// The name of an object whose owner is of a kind that is not served.
 pub const OF_UNKNOWN: &str = "of-unknown";
-/// Marks what the webhook denies to delete.
+/// Marks objects whose deletion the webhook denies.
 const PROTECTED: &str = "kube-gc-test/protected";
 
-/// What is wrong with the cluster, for as long as this value lives.
+/// The faults of the cluster, for as long as this value exists.
 pub struct Faults {
     webhook: Webhook,
     guarded: Obj,
@@ -23,7 +23,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Breaks what can be broken before the collectors come.
+    /// Creates the faults that must exist before the collectors start.
     pub async fn make(plane: &ControlPlane, cluster: &Cluster, ns: &Ns) -> Result<Self> {
         let widgets = unconvertible(cluster, ns).await?;
         unavailable(cluster, ns).await?;
@@ -41,20 +41,20 @@ impl Faults {
         Ok(Self { webhook, guarded, _widgets: widgets })
     }
 
-    /// Lets the webhook allow everything, and waits until what it has denied is done.
+    /// Makes the webhook allow everything, and waits until the denied writes are done.
     pub async fn allow(&self, cluster: &Cluster) -> Result<()> {
         self.webhook.say(Verdict::Fine);
         poll("what was denied to go", async || Ok(!cluster.exists_with_uid(&self.guarded).await?)).await
     }
 }
 
-/// A reference to an owner that never was.
+/// A reference to an owner that never existed.
 fn never() -> serde_json::Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "never", "uid": "6b1b7f5c-0000-4000-8000-000000000000" })
 }
 
-/// A type that cannot be listed: its objects are stored in another version, and nobody
-/// converts them.
+/// A type that cannot be listed: its objects are stored in another version, and nothing converts
+/// them.
 async fn unconvertible(cluster: &Cluster, ns: &Ns) -> Result<Crd> {
     let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1beta1", "v1"]).await?;
     ns.object(widgets.resource(), "widget").create().await?;
@@ -69,7 +69,7 @@ async fn unconvertible(cluster: &Cluster, ns: &Ns) -> Result<Crd> {
     Ok(widgets)
 }
 
-/// A group that another server has to answer for, which does not exist.
+/// A group of an aggregated API whose server does not exist.
 async fn unavailable(cluster: &Cluster, ns: &Ns) -> Result<()> {
     let service = ns.of::<Service>("nobody").field("spec", json!({ "ports": [{ "port": 443 }] }));
     let service = service.create().await?;
@@ -85,8 +85,8 @@ async fn unavailable(cluster: &Cluster, ns: &Ns) -> Result<()> {
     .await
 }
 
-/// An owner that waits for a dependent that somebody holds, one of a kind that nobody
-/// serves, and one in another namespace.
+/// An owner that waits for a blocked dependent, an owner of a kind that is not served, and an
+/// owner in another namespace.
 async fn stuck(cluster: &Cluster, ns: &Ns) -> Result<()> {
     let owner = ns.configmap("waiting").create().await?;
     ns.secret("held").owned_by(&owner).blocking().finalizer("example.com/hold").create().await?;
@@ -100,7 +100,7 @@ async fn stuck(cluster: &Cluster, ns: &Ns) -> Result<()> {
     Ok(())
 }
 
-/// Owners under each policy, with their dependents.
+/// Owners, one for each policy, with their dependents.
 pub struct Load {
     owners: Vec<(Obj, Policy)>,
     dependents: Vec<Obj>,
@@ -132,7 +132,7 @@ impl Load {
         Ok(())
     }
 
-    /// Waits until all is done, and right.
+    /// Waits until everything is done, and checks the result.
     pub async fn done(&self, cluster: &Cluster) -> Result<()> {
         let owners: Vec<&Obj> = self.owners.iter().map(|(owner, _)| owner).collect();
         poll("the cascades to end", async || {

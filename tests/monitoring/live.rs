@@ -1,10 +1,9 @@
-//! A real Prometheus scrapes real collectors, on a real API server, while a load runs
-//! and much goes wrong. Every query of dashboard and rules has data then, and each
-//! alert fires where its fault is.
+//! A real Prometheus scrapes real collectors on a real API server, while a load and many faults
+//! occur. Every query of the dashboard and the rules must have data, and each alert must fire
+//! where its fault is.
 //!
-//! The installations stand side by side on one cluster and are told apart by the label
-//! `namespace`, as they would be by an operator's Prometheus. The rules are in a
-//! [hurry](crate::shorten).
+//! Several installations share one cluster. The label `namespace` distinguishes them, as in an
+//! operator's Prometheus. The rules have [shortened](crate::shorten) times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -29,7 +28,7 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{How, On, Outage, Proxy, Reply, Request, Verb};
 use kube_gc_testkit::{Cluster, ControlPlane, Ns};
 
-/// Which alert each fault is for, and in which installation it is.
+/// The alert of each fault, and the installation that has the fault.
 const FIRES: [(&str, &str); 12] = [
     ("KubeGcNoLeader", "leaderless"),
     ("KubeGcNothingSynced", "blind"),
@@ -44,14 +43,15 @@ const FIRES: [(&str, &str); 12] = [
     ("KubeGcBraked", "braked"),
     ("KubeGcDisagrees", "beside"),
 ];
-/// The API server goes away from one of them, once all others have fired.
+/// The alert when the API server becomes unreachable for one installation, after all others have
+/// fired.
 const OUTAGE: (&str, &str) = ("KubeGcApiServerUnreachable", "blind");
-/// When all are gone.
+/// The alert when all replicas have ended.
 const AT_THE_END: &str = "KubeGcDown";
-/// Nothing keeps a thread busy for so long on a machine that all of this shares: what it
-/// compares with its threshold is there, and its unit tests show when it fires.
+/// Nothing keeps a thread busy for so long on a machine that all of this shares. The query has
+/// data, and the unit tests of the rule show when it fires.
 const WITHOUT_FAULT: &str = "KubeGcThreadBusy";
-/// Who has nothing to do with the fault of some of them, and must not be accused.
+/// Installations that have nothing to do with a fault, and for which its alert must not fire.
 const QUIET: [(&str, &[&str]); 7] = [
     ("KubeGcApiServerUnreachable", &["kube-gc", "leaderless", "flapping", "braked", "beside"]),
     ("KubeGcNoLeader", &["blind", "braked", "beside"]),
@@ -63,7 +63,7 @@ const QUIET: [(&str, &[&str]); 7] = [
 ];
 const ACQUIRED: &str = "kube_gc_leader_transitions_total{transition=\"acquired\"}";
 
-/// Where it is played.
+/// The cluster, Prometheus and the load.
 struct Stage {
     plane: &'static ControlPlane,
     cluster: Cluster,
@@ -87,16 +87,16 @@ impl Stage {
         let cluster = Cluster::new(plane.client().await?);
         let ns = cluster.namespace().await?;
         let faults = Faults::make(plane, &cluster, &ns).await?;
-        // 28 seconds of work, at 20 objects a second: KubeGcSlow waits for ten, and may have to
-        // begin anew.
+        // 28 seconds of work at 20 objects a second: KubeGcSlow needs ten, and may have to start
+        // again.
         let load = Load::create(&ns, [440, 60, 60]).await?;
-        // Not before, or it would miss the collectors.
+        // Started last, so that it does not miss the collectors.
         let prometheus = Prometheus::start(&shortened()?).await?;
         let (begun, targets) = (unix_now()?, Mutex::default());
         Ok(Self { plane, cluster, ns, faults, load, prometheus, begun, targets, _turn: turn })
     }
 
-    /// Lets Prometheus scrape this one where it is now.
+    /// Makes Prometheus scrape this replica at its present address.
     fn scrape(&self, replica: &Replica) -> Result<()> {
         let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         let target = replica.target();
@@ -104,14 +104,14 @@ impl Stage {
         self.prometheus.scrape(&targets.values().cloned().collect::<Vec<_>>())
     }
 
-    /// Everywhere that an alert has fired.
+    /// The installations for which an alert has fired.
     async fn fired(&self, alert: &str) -> Result<BTreeSet<String>> {
         let query = format!("max_over_time(ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"}}[10m])");
         let series = self.prometheus.now(&query).await?;
         Ok(series.iter().map(|one| one.label("namespace").to_owned()).collect())
     }
 
-    /// Waits until an alert has fired there.
+    /// Waits until an alert has fired for an installation.
     async fn fires(&self, alert: &str, namespace: &str) -> Result<()> {
         let what = format!("{alert} to fire in {namespace:?}");
         let fired = poll(&what, async || Ok(self.fired(alert).await?.contains(namespace))).await;
@@ -125,14 +125,14 @@ impl Stage {
         Ok(())
     }
 
-    /// What a query says of the whole time, with the dashboard's variables filled in.
+    /// The result of a query over the whole time, with the dashboard's variables filled in.
     async fn history(&self, query: &str, namespace: &str, step: f64) -> Result<Vec<Series>> {
         let query = query.replace("$__rate_interval", "5s").replace("$namespace", namespace);
         let query = query.replace("$job", ".*").replace("$pod", ".*");
         self.prometheus.between(&query, self.begun, unix_now()?, step).await
     }
 
-    /// Fails if a query never had a number.
+    /// Fails if a query never had a value.
     async fn has_data(&self, place: &str, query: &str) -> Result<()> {
         let series = self.history(query, ".*", 1.0).await?;
         let number = series.iter().flat_map(|one| &one.samples).any(|(_, value)| value.is_finite());
@@ -141,7 +141,7 @@ impl Stage {
     }
 }
 
-/// Everything that is scraped.
+/// Everything that Prometheus scrapes.
 struct Installations {
     one: Replica,
     two: Replica,
@@ -161,7 +161,7 @@ impl Installations {
                 stage.ns.name()
             )
         };
-        // Slow, so that work piles up.
+        // Slow, so that work accumulates.
         let main =
             lease("main", "lease_duration = \"5s\"\nrenew_deadline = \"3s\"\nretry_period = \"400ms\"")
                 + "[client]\nqps = 20\nburst = 1\n";
@@ -172,14 +172,14 @@ impl Installations {
         let leaderless = "[leader]\nenabled = true\nnamespace = \"there-is-no-such-namespace\"\n";
         let braked = "[brake]\ndeletions_per_minute = 3\n";
         let admin = stage.plane.kubeconfig();
-        // Conflicts and throttling, now and then.
+        // Occasional conflicts and throttling.
         let front = Proxy::start(stage.plane).await?;
         let deletion = || On::verb(Verb::Delete).of("configmaps");
         let _ = front.times(2, deletion(), How::Instead(Reply::conflict()));
         let throttled = Reply::status(429, "TooManyRequests", "too many at a time").retry_after(1);
         let _ = front.times(5, deletion(), How::Instead(throttled));
         let _ = front.times(1, On::verb(Verb::Patch).of("configmaps"), How::Instead(Reply::conflict()));
-        // What it may not delete, it is not to do away with otherwise.
+        // Objects that it may not delete must not be released in another way.
         let deletes_only = Proxy::start(stage.plane).await?;
         let _ = deletes_only.always(On::verb(Verb::Patch), How::Instead(Reply::broken()));
         let wall = Proxy::start(stage.plane).await?;
@@ -194,7 +194,7 @@ impl Installations {
                 ("braked", "braked"),
                 deletes_only.kubeconfig(),
                 braked,
-                // Garbage of a kind that nobody serves: it is looked at again and again.
+                // Garbage of a kind that is not served is processed again and again.
                 &[(PANIC_OVER, OF_UNKNOWN)],
             ),
             Replica::start(("leaderless", "leaderless"), admin, leaderless, &[]),
@@ -235,10 +235,9 @@ async fn restarted(stage: &Stage, replica: &mut Replica) -> Result<()> {
     Ok(())
 }
 
-/// Somebody else takes the lease again and again, and does not renew it.
+/// Another client takes the lease again and again, and does not renew it.
 async fn flapped(stage: &Stage, replica: &Replica) -> Result<()> {
-    // Prometheus comes to know a target seconds later, and what was counted before is no
-    // increase.
+    // Prometheus needs seconds to discover a target, and earlier increases do not count.
     let query = "kube_gc_leader_transitions_total{pod=\"flapping\",transition=\"acquired\"}";
     poll("Prometheus to see the first term", async || {
         Ok(stage.prometheus.now(query).await?.iter().any(|one| one.samples[0].1 >= 1.0))
@@ -247,19 +246,19 @@ async fn flapped(stage: &Stage, replica: &Replica) -> Result<()> {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/flapping", stage.ns.name());
     for round in 1..=6 {
         replica.reaches(ACQUIRED, f64::from(round)).await?;
-        // It may renew the lease at the same time.
+        // The replica may renew the lease at the same time.
         let taken = json!({ "spec": { "holderIdentity": format!("somebody-{round}") } });
         stage.cluster.send("PATCH", &path, MERGE_PATCH, Some(&taken)).await?;
     }
     Ok(())
 }
 
-/// More work than it can do for a while; then the leader is killed, and the other one
-/// takes over.
+/// Creates more work than the leader can do for a while. Then the leader is killed, and the other
+/// replica takes over.
 async fn loaded(stage: &Stage, one: &mut Replica, two: &mut Replica) -> Result<()> {
     stage.load.begin(&stage.cluster).await?;
     stage.fires("KubeGcSlow", "kube-gc").await?;
-    // First what they have counted: who leads after that is succeeded by one that counts more.
+    // Read first, because the count of the next leader must be higher.
     let counted = (one.value(ACQUIRED).await?, two.value(ACQUIRED).await?);
     let mut leads = false;
     poll("one of them to lead", async || {
@@ -302,8 +301,7 @@ async fn every_query_has_had_data(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The main panels, from what Prometheus says of the main installation and the whole
-/// time.
+/// Draws the main panels with the data of the main installation over the whole time.
 async fn draw(stage: &Stage, path: &OsStr) -> Result<()> {
     let mut drawn = Vec::new();
     let seconds = unix_now()? - stage.begun;
@@ -319,7 +317,7 @@ async fn draw(stage: &Stage, path: &OsStr) -> Result<()> {
     Ok(std::fs::write(repository("").join(path), picture::drawn(&drawn, stage.begun, seconds))?)
 }
 
-/// With `KUBE_GC_PICTURE` set to a file, the main panels are drawn there.
+/// With `KUBE_GC_PICTURE=FILE`, draws the main panels to that file.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()> {
     let covered: BTreeSet<&str> =

@@ -1,6 +1,5 @@
-//! What an operator sees of kube-gc: that the dashboard and the rules are sound in
-//! themselves, and that a real Prometheus that scrapes real collectors has data for
-//! each of their queries and fires each alert on the fault that it is for.
+//! Monitoring of kube-gc: the dashboard and the rules are consistent, and a real Prometheus that
+//! scrapes real collectors has data for each query and fires each alert on its fault.
 
 mod dashboard;
 mod faults;
@@ -16,7 +15,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 
-/// A place in the repository.
+/// A path in the repository.
 fn repository(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
 }

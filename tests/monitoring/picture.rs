@@ -1,19 +1,19 @@
-//! Draws panels from what Prometheus answers to their own queries, as SVG. It is not
-//! Grafana, and looks a little like it.
+//! Draws panels as SVG from the results of their own queries in Prometheus. The picture resembles
+//! Grafana, but is not made by it.
 
 use std::fmt::Write as _;
 
 use crate::dashboard::{Kind, Panel};
 use crate::prometheus::Series;
 
-/// The size of the picture, and of its parts, in pixels.
+/// The size of the picture and of its parts, in pixels.
 const WIDTH: f64 = 1200.0;
 const GAP: f64 = 8.0;
 const STAT_HEIGHT: f64 = 84.0;
 const HEIGHT: f64 = 216.0;
-/// How many panels beside each other.
+/// The number of panels in a row.
 const COLUMNS: usize = 3;
-/// As many lines as can be told apart; those that are highest.
+/// The maximum number of lines that a reader can distinguish. The highest ones are drawn.
 const LINES: usize = 8;
 const PALETTE: [&str; LINES] =
     ["#73bf69", "#f2cc0c", "#5794f2", "#ff9830", "#f2495c", "#b877d9", "#8ab8ff", "#ffcb7d"];
@@ -26,13 +26,13 @@ pub struct Line {
 }
 
 impl Line {
-    /// With the legend filled in.
+    /// A series whose name is the filled-in legend.
     pub fn new(legend: &str, series: Series) -> Self {
         let mut parts = legend.split("{{");
         let mut name = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             let (label, rest) = part.split_once("}}").unwrap_or((part, ""));
-            // Pods are called like their instances here.
+            // Here, the instance and the pod have the same name.
             let again = label == "instance" && name.trim_end() == series.label("pod");
             name += if again { "" } else { series.label(label) };
             name += rest;
@@ -59,7 +59,7 @@ struct Area {
     h: f64,
 }
 
-/// The time that is shown, in seconds.
+/// The period of time that is drawn, in seconds.
 #[derive(Clone, Copy)]
 struct Span {
     begin: f64,
@@ -136,7 +136,7 @@ fn color(name: &str) -> &str {
     }
 }
 
-/// What a number is called, and its colour.
+/// The text and the colour of a value.
 fn shown(panel: &Panel, value: f64) -> (String, &str) {
     let named = panel.values.iter().find(|(number, ..)| (number - value).abs() < 1e-9);
     if let Some((_, name, of)) = named {
@@ -170,7 +170,7 @@ fn stat(svg: &mut String, panel: &Panel, lines: &[Line], Area { x, y, w, h }: Ar
     text(svg, (x + w / 2.0, y + h - 20.0), &attributes, &content);
 }
 
-/// Where the axes are, with the times below.
+/// Draws the axes, with times below.
 fn axes(svg: &mut String, Area { x, y, w, h }: Area, left: f64, below: f64, span: Span) -> Area {
     let area = Area { x: x + left, y: y + 30.0, w: w - left - 12.0, h: h - 30.0 - below };
     for part in 0..=4 {
@@ -181,7 +181,7 @@ fn axes(svg: &mut String, Area { x, y, w, h }: Area, left: f64, below: f64, span
     area
 }
 
-/// The least of 1, 2 or 5 times a power of ten that is as large.
+/// The smallest of 1, 2 or 5 times a power of ten that is not less.
 fn round_up(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     [1.0, 2.0, 5.0, 10.0]
@@ -210,7 +210,7 @@ fn curves(svg: &mut String, panel: &Panel, lines: &[Line], area: Area, span: Spa
     for (line, color) in lines.iter().zip(PALETTE) {
         let mut path = String::new();
         let mut before = f64::NEG_INFINITY;
-        // Where there was nothing, there is no line.
+        // A gap in the data is a gap in the line.
         let pause = (span.length / 120.0).max(1.0) * 2.5;
         for (time, value) in &line.samples {
             let way = if time - before > pause { 'M' } else { 'L' };

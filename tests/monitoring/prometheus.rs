@@ -1,4 +1,4 @@
-//! A real Prometheus: Debian's, with the rules as a plain file.
+//! A real Prometheus (Debian's package), with the rules as a plain file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use crate::repository;
 use kube_gc_testkit::cluster::poll;
 
-/// Every second, since the rules' minutes are seconds here.
+/// Scrapes every second, because the minutes of the rules are seconds here.
 const CONFIG: &str = "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
 rule_files: [kube-gc.rules.yaml]
 scrape_configs:
@@ -24,8 +24,7 @@ scrape_configs:
     file_sd_configs: [{files: [targets.json]}]
 ";
 
-/// Ends with the pipe that is its standard input, so that it outlives no test, however
-/// that ends.
+/// Ends when its standard input is closed, so that it never outlives its test.
 const RUN: &str = r#""$@" & server=$!; trap '' TERM; read -r _; kill "$server"; wait "$server""#;
 
 /// The path of one of its programs.
@@ -42,18 +41,18 @@ fn found() -> Result<PathBuf> {
     Ok(String::from_utf8(output.stdout)?.trim_end().into())
 }
 
-/// What is scraped, with the labels that the operator's ServiceMonitor gives.
+/// A target, with the labels that the operator's ServiceMonitor sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The namespace of the installation.
     pub namespace: &'static str,
     /// The pod.
     pub pod: &'static str,
-    /// Where its metrics are.
+    /// The address of its metrics.
     pub address: String,
 }
 
-/// Samples, in their order, of one series.
+/// The samples of one series, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Its labels.
@@ -63,7 +62,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// A label's value, or nothing.
+    /// The value of a label, or an empty string.
     pub fn label(&self, name: &str) -> &str {
         self.labels.get(name).map(String::as_str).unwrap_or_default()
     }
@@ -78,15 +77,15 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one with these rules, that scrapes nothing yet.
+    /// Starts Prometheus with these rules and without targets.
     pub async fn start(rules: &str) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("kube-gc-prometheus-").tempdir()?;
         let path = |name: &str| directory.path().join(name);
         std::fs::write(path("prometheus.yaml"), CONFIG)?;
         std::fs::write(path("kube-gc.rules.yaml"), rules)?;
         std::fs::write(path("targets.json"), "[]")?;
-        // It cannot be asked for any free port, and takes its time until it listens: so it has an
-        // address where nobody else looks for one.
+        // Prometheus cannot choose a free port and takes a while to listen, so it gets a port on
+        // an address that no other test uses.
         let address = TcpListener::bind("127.0.0.2:0")?.local_addr()?.to_string();
         let log = File::create(path("log"))?;
         let child = Command::new("sh")
@@ -107,15 +106,15 @@ impl Prometheus {
         Ok(prometheus)
     }
 
-    /// What it has logged.
+    /// Its log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 
-    /// Scrapes these from now on.
+    /// Sets the targets.
     pub fn scrape(&self, targets: &[Target]) -> Result<()> {
         let groups = targets.iter().map(|Target { namespace, pod, address }| {
-            // A pod keeps its name when it comes back with another port.
+            // A pod keeps its name when it returns with another port.
             let labels = json!({ "namespace": namespace, "pod": pod, "instance": pod });
             json!({ "targets": [address], "labels": labels })
         });
@@ -124,19 +123,19 @@ impl Prometheus {
         Ok(std::fs::rename(next, self.directory.path().join("targets.json"))?)
     }
 
-    /// What a query says now.
+    /// The present result of a query.
     pub async fn now(&self, query: &str) -> Result<Vec<Series>> {
         let answer = self.api(&format!("query?query={}", encoded(query))).await.context(query.to_owned())?;
         series(&answer)
     }
 
-    /// What a query says from one time to another, in seconds since 1970.
+    /// The result of a query over a period, in seconds since 1970.
     pub async fn between(&self, query: &str, from: f64, to: f64, step: f64) -> Result<Vec<Series>> {
         let path = format!("query_range?query={}&start={from}&end={to}&step={step}", encoded(query));
         series(&self.api(&path).await.context(query.to_owned())?)
     }
 
-    /// All groups of rules, as it has understood them.
+    /// All groups of rules, as Prometheus has parsed them.
     pub async fn rules(&self) -> Result<Value> {
         Ok(self.api("rules").await?["groups"].take())
     }
@@ -152,7 +151,7 @@ impl Prometheus {
         Ok(answer["data"].take())
     }
 
-    /// GET by HTTP/1.0: the answer is all that comes until the connection closes.
+    /// A GET by HTTP/1.0, whose answer ends when the connection closes.
     async fn get(&self, path: &str) -> Result<String> {
         let mut stream = TcpStream::connect(&self.address).await?;
         let request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.address);
@@ -160,7 +159,7 @@ impl Prometheus {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         let (head, body) = answer.split_once("\r\n\r\n").context("cut off")?;
-        // What is wrong with a query comes with a body that says so.
+        // An error in a query is described in the body.
         let understood = ["200", "400", "422"].contains(&head.split(' ').nth(1).unwrap_or_default());
         ensure!(understood, "{path}: {answer}");
         Ok(body.to_owned())

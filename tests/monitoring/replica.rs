@@ -1,5 +1,5 @@
-//! Installations of the collector side by side, each with a namespace of its own for
-//! Prometheus, and what each of them has to bear.
+//! Installations of the collector, each with its own namespace label in Prometheus, and their
+//! faults.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::prometheus::Target;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Collector, Options};
 
-/// How each is configured: quick to notice, and to try again.
+/// The configuration of each: quick to notice changes and to retry.
 const COMMON: &str = "[retry]\nmax = \"1s\"\n[discovery]\ninterval = \"1s\"\n[startup]\nsync_timeout = \"3s\"\n\
                       [watch]\nmin_backoff = \"100ms\"\nmax_backoff = \"1s\"\n";
 
@@ -24,7 +24,7 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Starts one.
+    /// Starts a replica.
     pub async fn start(
         name: (&'static str, &'static str),
         kubeconfig: impl Into<PathBuf>,
@@ -36,7 +36,7 @@ impl Replica {
         Self::begin(name, kubeconfig, options).await
     }
 
-    /// Starts one with these environment variables.
+    /// Starts a replica with these environment variables.
     pub async fn start_telling(
         name: (&'static str, &'static str),
         kubeconfig: impl Into<PathBuf>,
@@ -58,7 +58,7 @@ impl Replica {
         Ok(replica)
     }
 
-    /// Starts it; it was killed.
+    /// Starts it again after it was killed.
     pub async fn start_again(&mut self) -> Result<()> {
         let collector = Collector::start_with(&self.kubeconfig, self.options.clone()).await;
         self.collector = Some(collector.with_context(|| format!("{}/{}", self.namespace, self.pod))?);
@@ -70,12 +70,12 @@ impl Replica {
         self.collector.take().map_or(Ok(()), Collector::kill)
     }
 
-    /// The running one.
+    /// The running collector.
     pub fn collector(&self) -> Result<&Collector> {
         self.collector.as_ref().with_context(|| format!("{} does not run", self.pod))
     }
 
-    /// How Prometheus finds it. One that does not run is not reached.
+    /// Its target in Prometheus. A replica that is not running is unreachable.
     pub fn target(&self) -> Target {
         let address = self.collector.as_ref().map_or("127.0.0.1:1", Collector::health_address).to_owned();
         Target { namespace: self.namespace, pod: self.pod, address }

@@ -1,4 +1,4 @@
-//! The rules: what Prometheus' own tool says of them, and what deploy/README.md does.
+//! The rules: checks with Prometheus' own tool, and against deploy/README.md.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,28 +10,28 @@ use tempfile::TempDir;
 use crate::prometheus::program;
 use crate::{read, repository};
 
-/// What explains the alerts, and how to have the rules without the operator.
+/// The page that explains the alerts, and how to use the rules without the operator.
 const README: &str = "deploy/README.md";
-/// What the rules are called in their plain form; the unit tests refer to it.
+/// The name of the rules as a plain file, to which the unit tests refer.
 const PLAIN: &str = "kube-gc.rules.yaml";
 
 /// A rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// The alert, if it is one.
+    /// The name of the alert, if it is one.
     pub alert: Option<String>,
-    /// What is recorded, if it is that.
+    /// The recorded series, if it is a recording rule.
     pub record: Option<String>,
     /// The query.
     pub expr: String,
-    /// How long it has to hold.
+    /// How long the condition must hold.
     pub wait: Option<String>,
-    /// The annotations' names and texts, and the severity.
+    /// The names and texts of the annotations, and the severity.
     fields: Vec<(String, String)>,
 }
 
 impl Rule {
-    /// The alert, or what is recorded.
+    /// The name of the alert or of the recorded series.
     pub fn name(&self) -> &str {
         self.alert.as_deref().or(self.record.as_deref()).unwrap_or_default()
     }
@@ -42,7 +42,7 @@ impl Rule {
     }
 }
 
-/// The rules as a plain file, made as deploy/README.md says.
+/// The rules as a plain file, generated as deploy/README.md says.
 pub fn plain() -> Result<String> {
     let readme = read(README)?;
     let lines =
@@ -50,7 +50,7 @@ pub fn plain() -> Result<String> {
     let command = lines.map(|line| line.split(" >").next().unwrap_or(line)).next();
     let command =
         command.context("deploy/README.md does not say how to have the rules without the operator")?;
-    // Where an operator's overlay is, with this repository next to it.
+    // The directory of an operator's overlay, with this repository next to it.
     let overlay = tempfile::tempdir()?;
     std::os::unix::fs::symlink(repository(""), overlay.path().join("kube-gc"))?;
     let output = Command::new("sh").arg("-c").arg(command).current_dir(overlay.path()).output()?;
@@ -58,8 +58,8 @@ pub fn plain() -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// All of them, in their order. That each value is on its key's line, promtool does not
-/// ask; this does.
+/// All rules, in order. promtool does not check that each value is on the line of its key; this
+/// does.
 pub fn rules() -> Result<Vec<Rule>> {
     let mut rules: Vec<Rule> = Vec::new();
     for line in plain()?.lines() {
@@ -82,7 +82,7 @@ pub fn rules() -> Result<Vec<Rule>> {
     Ok(rules)
 }
 
-/// The alerts' names.
+/// The names of the alerts.
 pub fn alerts() -> Result<BTreeSet<String>> {
     Ok(rules()?.into_iter().filter_map(|rule| rule.alert).collect())
 }
@@ -120,7 +120,7 @@ fn prometheus_understands_the_rules() -> Result<()> {
     Ok(())
 }
 
-/// To the minute, without waiting for one.
+/// To the minute, without waiting.
 #[test]
 fn each_alert_fires_when_it_should_and_not_before() -> Result<()> {
     let (directory, tests) = laid_out()?;
@@ -131,7 +131,7 @@ fn each_alert_fires_when_it_should_and_not_before() -> Result<()> {
     Ok(())
 }
 
-/// That a test is there for each; what it says, promtool checks.
+/// Checks that each alert has a test. promtool checks what the tests say.
 #[test]
 fn each_alert_has_a_unit_test_in_which_it_fires_and_one_in_which_it_does_not() -> Result<()> {
     let (directory, tests) = laid_out()?;

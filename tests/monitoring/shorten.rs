@@ -1,8 +1,8 @@
-//! The rules in a hurry, for a test that cannot wait for minutes.
+//! The rules with shortened times, for a test that cannot wait for minutes.
 //!
-//! By rote, so that nothing about a rule can be lost on the way: in each `for` and
-//! each window, a minute becomes a second and an hour a minute; and a threshold that
-//! is written as minutes times 60 becomes that many seconds. Nothing else is changed.
+//! The replacement is mechanical, so that no part of a rule can be lost: in each `for` and each
+//! window, minutes become seconds and hours become minutes, and a threshold that is written as
+//! minutes times 60 becomes that many seconds. Nothing else changes.
 
 use anyhow::{Result, ensure};
 
@@ -22,7 +22,7 @@ fn line_shortened(line: &str) -> String {
     }
 }
 
-/// What is in brackets behind a selector.
+/// Replaces the windows behind the selectors of a query.
 fn windows(query: &str) -> String {
     let mut parts = query.split('[');
     let first = parts.next().unwrap_or_default().to_owned();
@@ -44,7 +44,7 @@ fn shortening_changes_only_times() -> Result<()> {
     );
     assert_eq!(line_shortened("          for: 1h"), "          for: 1m");
     assert_eq!(line_shortened("  description: for: 5m"), "  description: for: 5m");
-    // Else a time would stay as long as it is.
+    // Otherwise a time would keep its length.
     let written = |text: &str| text.chars().all(|c| c.is_ascii_digit() || c == 'm' || c == 'h');
     for rule in rules()? {
         ensure!(rule.wait.as_deref().is_none_or(written), "{}: {:?}", rule.name(), rule.wait);

@@ -1,5 +1,5 @@
-//! That dashboard and rules are sound in themselves: they ask for what exists, and
-//! explain what they show.
+//! The dashboard and the rules are consistent: they query existing metrics and explain what they
+//! show.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use crate::dashboard::{DASHBOARD, source};
 use crate::read;
 use crate::rules::{Rule, rules};
 
-/// Declared metrics that neither a panel nor a rule has, and why.
+/// Declared metrics that no panel or rule uses, each with the reason.
 const NOWHERE: [(&str, &str); 0] = [];
 
-/// What is recorded by others: the process by a crate, the rest by Prometheus.
+/// Metrics recorded by others: those of the process by a crate, the rest by Prometheus.
 const OTHERS: [&str; 8] = [
     "up",
     "ALERTS",
@@ -26,7 +26,7 @@ const OTHERS: [&str; 8] = [
     "process_virtual_memory_bytes",
 ];
 
-/// The metric of each series that is scraped: a histogram is three.
+/// The metric of each scraped series. A histogram has three series.
 fn series() -> BTreeMap<String, &'static str> {
     let mut series = BTreeMap::new();
     for metric in ALL {
@@ -39,9 +39,9 @@ fn series() -> BTreeMap<String, &'static str> {
     series
 }
 
-/// The names of series in a query: words right before a `{` or a `(`'s content, that
-/// are no functions, labels or keywords. Labels have an operator behind them, functions
-/// a parenthesis, and lists of labels follow a keyword.
+/// The names of series in a query: the words right before a `{` or in the parentheses of a
+/// function that are not functions, labels or keywords. An operator follows a label, a
+/// parenthesis follows a function, and a keyword precedes a list of labels.
 fn series_in(query: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
@@ -68,7 +68,7 @@ fn series_are_distinguished_from_labels_functions_and_strings() {
     assert_eq!(series_in(query), ["a_bucket", "x:y:z"].map(str::to_owned).into());
 }
 
-/// Every query of dashboard and rules, with where it is.
+/// Every query of the dashboard and the rules, with its place.
 fn queries() -> Result<Vec<(String, String)>> {
     let mut all = Vec::new();
     for panel in source()?.panels() {
@@ -107,7 +107,7 @@ fn dashboard_and_rules_use_existing_metrics_and_every_metric() -> Result<()> {
     Ok(())
 }
 
-/// Others have metrics of the same names, and there are several clusters.
+/// Other programs have metrics with the same names, and there may be several clusters.
 #[test]
 fn every_query_selects_a_job() -> Result<()> {
     for panel in source()?.panels() {
@@ -124,7 +124,7 @@ fn every_query_selects_a_job() -> Result<()> {
     Ok(())
 }
 
-/// The units that panels have; Grafana shows one that it does not know as it is.
+/// The units of panels. Grafana shows an unknown unit as plain text.
 const UNITS: [&str; 8] = ["none", "short", "s", "bytes", "ops", "reqps", "percentunit", "dateTimeAsIso"];
 
 #[test]
@@ -169,13 +169,13 @@ fn every_panel_has_a_description_and_overlaps_no_other() -> Result<()> {
             )?;
         }
         let legend = &panel["options"]["legend"];
-        // Grafana's own types of both releases want to be told what is computed in it.
+        // The types of both Grafana releases require this field to say what is computed.
         ensure!(
             kind == "stat" || kind == "table" || (legend["showLegend"] == true && legend["calcs"].is_array()),
             "{title}"
         );
     }
-    // The first that an operator asks, and in this order.
+    // An operator's first questions, in this order.
     let rows = panels.iter().filter(|panel| panel["type"] == "row").filter_map(|row| row["title"].as_str());
     let rows: Vec<&str> = rows.collect();
     ensure!(
@@ -188,7 +188,7 @@ fn every_panel_has_a_description_and_overlaps_no_other() -> Result<()> {
 fn labels_of_the_legend_are_those_of_the_query(title: &str, legend: &str, query: &str) -> Result<()> {
     let lists = query.split(" by (").skip(1).filter_map(|rest| rest.split(')').next());
     let mut kept: BTreeSet<&str> = lists.flat_map(|list| list.split(", ")).collect();
-    // What a quantile is taken of, and what is added up around it, have less.
+    // The label of a quantile's buckets, and labels that are summed over, are not kept.
     kept.remove("le");
     for label in legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next()) {
         ensure!(kept.contains(label), "{title}: {query} has no {label}");

@@ -1,4 +1,4 @@
-//! DELETEs of the collector's.
+//! DELETEs of the collector.
 
 use kube_gc_apiserver::resources::ResourceName;
 use serde_json::json;
@@ -68,7 +68,7 @@ fn a_reference_of_an_unknown_kind_proves_nothing() {
     world.create("item", std::slice::from_ref(&widget));
     world.wait(60);
     assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
-    // Now it can be found out, and stays true when the type has gone again.
+    // From now on, the absence can be found out. It stays true after the type is removed again.
     world.create("item", &[widget]);
     world.serve_widgets(true);
     world.wait(60);

@@ -1,4 +1,4 @@
-//! PATCHes of the collector's that are about finalizers.
+//! PATCHes of the collector that change finalizers.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The simulation's oracle, against histories made by hand: for each rule one that
+//! Tests the oracle of the simulation with histories written by hand: for each rule, one that
 //! breaks it and one that keeps it.
 
 #[path = "../simulation/oracle/mod.rs"]

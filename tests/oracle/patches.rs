@@ -1,11 +1,11 @@
-//! PATCHes of the collector's that are about owner references.
+//! PATCHes of the collector that change owner references.
 
 use serde_json::json;
 
 use crate::oracle::Rule;
 use crate::world::{World, blocking, broken, to};
 
-/// A solid owner, one that waits, one that never was, and an item of all three.
+/// A solid owner, a waiting one, one that never existed, and an item that all three own.
 fn three_owners() -> World {
     let mut world = World::new();
     world.create("solid", &[]);
@@ -22,8 +22,8 @@ fn absent_and_waiting_references_are_removed_beside_a_solid_one() {
     assert_eq!(patched, Ok(()));
 }
 
-/// A patch that takes one away whose owner is gone already, late and bound to no
-/// version, may find two with one uid that do not stand together.
+/// A late patch without a resource version, which removes the reference to a deleted owner, may
+/// meet two references with one uid that are not adjacent.
 #[test]
 fn the_order_of_references_is_irrelevant() {
     let mut world = three_owners();
@@ -61,8 +61,8 @@ fn no_reference_is_removed_without_a_solid_one() {
     }
 }
 
-/// The owner that was solid a while ago is no reason to let a waiting one go; for an
-/// absent one it does.
+/// An owner that was solid a while ago does not allow the removal of a waiting reference. It does
+/// allow that of an absent one.
 #[test]
 fn a_solid_owner_must_be_confirmed_before_a_waiting_reference_is_removed() {
     for (goes, rule) in [("waiting", Some(Rule::WrongfulPatch)), ("never", None)] {

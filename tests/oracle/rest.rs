@@ -1,4 +1,4 @@
-//! The state at rest.
+//! The final state.
 
 use serde_json::{Value, json};
 
@@ -111,7 +111,7 @@ fn a_ring_may_not_block_itself() {
     world.begin_deletion("one", &["foregroundDeletion"]);
     world.begin_deletion("two", &["foregroundDeletion"]);
     assert_eq!(broken(&world.at_rest(&[])), Some(Rule::StuckFinalizer));
-    // Unless something else holds one of them, and so the other.
+    // Another object blocks one of them, and so the other.
     world.create("held", &[blocking("two")]);
     world.begin_deletion("held", &["example.com/backup"]);
     assert_eq!(world.at_rest(&[]), Ok(()));

@@ -1,11 +1,11 @@
-//! What is right after the store was restored from a backup.
+//! Writes after the store was restored from a backup.
 
 use serde_json::json;
 
 use crate::oracle::Rule;
 use crate::world::{World, blocking, broken, configmaps, to};
 
-/// An item whose owner is in the backup, and went after it.
+/// An item whose owner is in the backup and was deleted after it.
 fn lost_owner() -> World {
     let mut world = World::new();
     world.create("owner", &[]);
@@ -53,7 +53,7 @@ fn an_object_without_owners_in_the_backup_may_be_deleted() {
 fn only_requests_sent_before_the_restore_are_judged_by_the_state_before_it() {
     for (sent, rule) in [
         (-1, None),
-        // While the server is down, and when it is there again.
+        // While the server is down, and after its restart.
         (0, Some(Rule::WrongfulDelete)),
         (15, Some(Rule::WrongfulDelete)),
         (30, Some(Rule::WrongfulDelete)),
@@ -80,8 +80,8 @@ fn a_restore_does_not_excuse_an_earlier_violation() {
     assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
 }
 
-/// Versions are given out twice: the one that was decided on is another object's state
-/// now, and nothing could have prevented it.
+/// Versions are used twice: the version of the decision is now that of another object's state.
+/// Nothing could have prevented this.
 #[test]
 fn a_version_that_matches_by_accident_is_judged_by_the_object_it_meant() {
     for (owner, rule) in [("never", None), ("owner", Some(Rule::WrongfulDelete))] {
@@ -145,7 +145,7 @@ fn a_restored_blocking_dependent_keeps_its_owner_at_once() {
         world.wait(10);
         world.restore();
         if notices {
-            // Whoever begins anew may see the owner first.
+            // A restarted collector may see the owner first.
             world.oracle.restarted();
         }
         assert_eq!(broken(&world.release("owner")), rule);
@@ -162,7 +162,7 @@ fn at_rest_the_restored_state_counts() {
     assert_eq!(broken(&world.at_rest(&[])), Some(Rule::LostGarbage));
 }
 
-/// The DELETE of a dependent was right when it was sent, and nobody could call it back.
+/// The DELETE of a dependent was right when it was sent, and could not be called back.
 #[test]
 fn a_request_is_judged_by_the_time_it_was_sent() {
     for (sent, rule) in [(0, None), (20, Some(Rule::WrongfulDelete))] {

@@ -1,4 +1,4 @@
-//! A world whose history is written by hand.
+//! A cluster whose history is written by hand.
 
 #![expect(clippy::unwrap_used, reason = "a history that cannot be is an error of the test")]
 
@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 
 use crate::oracle::{Bounds, Oracle, Rule, Violation};
 
-/// What happened to be judged.
+/// The oracle's judgement of a write.
 pub type Judged = Result<(), Violation>;
 
-/// The rule that was broken.
+/// The rule that was violated.
 pub fn broken(judged: &Judged) -> Option<Rule> {
     judged.as_ref().err().map(|violation| violation.rule)
 }
 
 type Objects = BTreeMap<String, (ResourceName, Value)>;
 
-/// A world, and the oracle that watches it.
+/// A cluster, and the oracle that observes it.
 pub struct World {
     pub oracle: Oracle,
     pub now: Duration,
@@ -36,23 +36,23 @@ pub struct World {
     served: Vec<Resource>,
 }
 
-/// ConfigMaps are namespaced, nodes are not.
+/// ConfigMaps are namespaced, Nodes are not.
 pub fn configmaps() -> ResourceName {
     ResourceName::new("", "configmaps")
 }
 
-/// A custom type, like ConfigMaps in all that matters here.
+/// A custom type that resembles ConfigMaps in every relevant respect.
 fn widgets(like: &Resource) -> Resource {
     let name = ResourceName::new("example.com", "widgets");
     Resource { stored_as: name.clone(), name, kind: "Widget".into(), ..like.clone() }
 }
 
-/// A reference to an object by its uid, which is its name, too.
+/// A reference to an object whose uid is also its name.
 pub fn to(owner: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": owner})
 }
 
-/// The same, and it blocks.
+/// The same reference, with `blockOwnerDeletion`.
 pub fn blocking(owner: &str) -> Value {
     let mut reference = to(owner);
     reference["blockOwnerDeletion"] = true.into();
@@ -60,12 +60,12 @@ pub fn blocking(owner: &str) -> Value {
 }
 
 impl World {
-    /// The built-in types are served; widgets are not yet.
+    /// A cluster that serves the built-in types, but not widgets.
     pub fn new() -> Self {
         Self::with(Bounds::default())
     }
 
-    /// The same, with another collector.
+    /// The same, for a collector with other bounds.
     pub fn with(bounds: Bounds) -> Self {
         let served = Catalog::new(Release::V1_36).all().map(|resource| Resource::clone(resource)).collect();
         let mut world = Self {
@@ -81,7 +81,7 @@ impl World {
         world
     }
 
-    /// Widgets of `example.com` are served, or not.
+    /// Serves widgets of `example.com`, or stops serving them.
     pub fn serve_widgets(&mut self, served: bool) {
         self.served.retain(|resource| &*resource.name.group != "example.com");
         let configmaps = self.served.iter().find(|resource| resource.name == configmaps());
@@ -90,18 +90,18 @@ impl World {
         self.oracle.types(&self.served, self.now);
     }
 
-    /// Time goes on.
+    /// Lets time pass.
     pub fn wait(&mut self, seconds: u64) {
         self.now += Duration::from_secs(seconds);
     }
 
-    /// Somebody takes a backup.
+    /// Takes a backup.
     pub fn back_up(&mut self) {
         self.backup = (self.version, self.objects.clone());
         self.oracle.backed_up();
     }
 
-    /// The server is stopped, and half a minute later it is as it was in the backup.
+    /// Stops the server and restores the backup, which takes half a minute.
     pub fn restore(&mut self) {
         let stopped = self.now;
         self.wait(30);
@@ -109,7 +109,7 @@ impl World {
         self.oracle.restored(self.version, stopped);
     }
 
-    /// The same, and the store goes on at a version that is higher than any before.
+    /// The same, with a version that is higher than any before.
     pub fn restore_raised(&mut self) {
         let (stopped, last) = (self.now, self.version);
         self.wait(30);
@@ -119,19 +119,19 @@ impl World {
         self.oracle.raised();
     }
 
-    /// The collector knows all ConfigMaps, and could list them.
+    /// The collector knows all ConfigMaps and can list them.
     pub fn all_known(&mut self) {
         self.oracle.listed(&configmaps(), true, self.now);
         self.oracle.shown(&configmaps(), self.version, self.now);
         self.wait(200);
     }
 
-    /// Somebody creates a ConfigMap in the namespace `a`, named as its uid.
+    /// Creates a ConfigMap in the namespace `a`. Its name is its uid.
     pub fn create(&mut self, uid: &str, owners: &[Value]) {
         self.create_as(&configmaps(), Some("a"), uid, owners);
     }
 
-    /// Somebody creates something.
+    /// Creates an object.
     pub fn create_as(
         &mut self,
         resource: &ResourceName,
@@ -149,14 +149,14 @@ impl World {
         self.apply(uid, None, false, "user", "POST", Value::Null).unwrap();
     }
 
-    /// Somebody changes an object.
+    /// Changes an object.
     pub fn change(&mut self, uid: &str, change: impl FnOnce(&mut Value)) {
         let before = self.object(uid);
         change(&mut self.objects.get_mut(uid).unwrap().1["metadata"]);
         self.apply(uid, Some(before), false, "user", "PUT", Value::Null).unwrap();
     }
 
-    /// Somebody begins to delete an object, which these finalizers hold.
+    /// Begins the deletion of an object that has these finalizers.
     pub fn begin_deletion(&mut self, uid: &str, finalizers: &[&str]) {
         self.change(uid, |metadata| {
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
@@ -164,40 +164,40 @@ impl World {
         });
     }
 
-    /// Somebody makes an object vanish.
+    /// Removes an object at once.
     pub fn remove(&mut self, uid: &str) {
         let before = self.object(uid);
         self.apply(uid, Some(before), true, "user", "DELETE", Value::Null).unwrap();
     }
 
-    /// The collector deletes an object as it should: bound to uid and version.
+    /// The collector deletes an object with the right preconditions: uid and version.
     pub fn collect(&mut self, uid: &str, policy: &str) -> Judged {
         let version = self.object(uid).resource_version().to_string();
         self.collect_if(uid, policy, &json!({"uid": uid, "resourceVersion": version}))
     }
 
-    /// The collector deletes an object under these preconditions.
+    /// The collector deletes an object with these preconditions.
     pub fn collect_if(&mut self, uid: &str, policy: &str, preconditions: &Value) -> Judged {
         let before = self.object(uid);
         let body = json!({"propagationPolicy": policy, "preconditions": preconditions});
         self.apply(uid, Some(before), true, "kube-gc/1", "DELETE", body)
     }
 
-    /// The collector patches the metadata of an object as it should: bound to uid and
+    /// The collector patches the metadata of an object with the right preconditions: uid and
     /// version.
     pub fn patch(&mut self, uid: &str, change: impl FnOnce(&mut Value)) -> Judged {
         let version = self.object(uid).resource_version().to_string();
         self.patch_if(uid, &json!({"uid": uid, "resourceVersion": version}), change)
     }
 
-    /// The collector patches an object under these preconditions.
+    /// The collector patches an object with these preconditions.
     pub fn patch_if(&mut self, uid: &str, bound: &Value, change: impl FnOnce(&mut Value)) -> Judged {
         let before = self.object(uid);
         change(&mut self.objects.get_mut(uid).unwrap().1["metadata"]);
         self.apply(uid, Some(before), false, "kube-gc/1", "PATCH", json!({"metadata": bound}))
     }
 
-    /// The collector removes the last finalizer, and the object goes as it was.
+    /// The collector removes the last finalizer, and the object is removed in its previous state.
     pub fn release(&mut self, uid: &str) -> Judged {
         let before = self.object(uid);
         let version = before.resource_version().to_string();
@@ -205,12 +205,12 @@ impl World {
         self.apply(uid, Some(before), true, "kube-gc/1", "PATCH", body)
     }
 
-    /// An object as it is.
+    /// The present state of an object.
     pub fn object(&self, uid: &str) -> Object {
         Object::new(self.objects[uid].1.clone())
     }
 
-    /// Judges the world at rest, in which the collector names these as not decided.
+    /// Judges the final state, in which the collector reports these objects as undecided.
     pub fn at_rest(&self, visible: &[&str]) -> Judged {
         let visible: BTreeSet<String> = visible.iter().map(|uid| (*uid).to_owned()).collect();
         self.oracle.at_rest(&visible)

@@ -1,15 +1,15 @@
-//! Metadata, good and bad.
+//! Valid and invalid metadata.
 
 use serde_json::{Value, json};
 
 use super::{Generator, NO_UID};
 use crate::types::{NAMESPACES, Type};
 
-/// Finalizers that anybody may set.
+/// Finalizers that any client may set.
 pub const FINALIZERS: &[&str] = &["a.b/c", "a.b/d", "x.y/z"];
 
 impl Generator {
-    /// A reference to something that exists, or to nothing.
+    /// A reference to an existing object, or to nothing.
     pub(super) fn owner(&mut self) -> Value {
         let known: Vec<usize> = (0..self.things.len())
             .filter(|index| {
@@ -34,7 +34,7 @@ impl Generator {
         owner
     }
 
-    /// References, some of them twice, some with one uid and something else.
+    /// References. Some are duplicates, and some share only the uid.
     pub(super) fn owners(&mut self) -> Value {
         let mut owners: Vec<Value> = (0..1 + self.random.below(3)).map(|_| self.owner()).collect();
         if self.random.percent(25) {
@@ -59,7 +59,7 @@ impl Generator {
         finalizers.into()
     }
 
-    /// Labels that selectors look for. `run` tells a run's objects from another's.
+    /// Labels for selectors. `run` distinguishes the objects of this run from those of others.
     pub(super) fn labels(&mut self) -> Value {
         let mut labels = json!({"run": "<run>"});
         if self.random.percent(60) {
@@ -71,7 +71,7 @@ impl Generator {
         labels
     }
 
-    /// The metadata of something new.
+    /// The metadata of a new object.
     pub(super) fn metadata(&mut self, name: &str) -> Value {
         let mut metadata = json!({"name": name, "labels": self.labels()});
         if self.random.percent(45) {
@@ -84,7 +84,7 @@ impl Generator {
             metadata["annotations"] = json!({"note": "x"});
         }
         if self.random.percent(10) {
-            // All of it is the server's to set, and is overwritten or dropped.
+            // The server sets these fields itself, so it overwrites or drops them.
             metadata["creationTimestamp"] = "2020-01-01T00:00:00Z".into();
             metadata["deletionTimestamp"] = "2020-01-01T00:00:00Z".into();
             metadata["deletionGracePeriodSeconds"] = 7.into();
@@ -94,7 +94,7 @@ impl Generator {
         metadata
     }
 
-    /// One thing in metadata that no server may accept.
+    /// Makes metadata invalid for every server.
     pub(super) fn spoil(&mut self, metadata: &mut Value) {
         let reference = |field: &str| {
             let mut owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "n", "uid": NO_UID});
@@ -131,7 +131,7 @@ impl Generator {
         }
     }
 
-    /// A name: few of them, so that they are used again.
+    /// A name. There are few, so that they are used again.
     pub(super) fn name(&mut self, of: &Type) -> String {
         let run = if of.namespaced { "" } else { "<run>" };
         format!("{run}{}{}", &of.plural[..2], self.random.below(4))

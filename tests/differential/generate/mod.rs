@@ -1,5 +1,4 @@
-//! Random sequences of requests, most of them meaningful, the others wrong on
-//! purpose.
+//! Random sequences of requests. Most are valid, the others are invalid on purpose.
 
 mod metadata;
 mod reads;
@@ -13,10 +12,10 @@ use super::request::{Kind, Request, Step};
 use super::side::Answer;
 use super::types::{CONFIG_MAPS, NAMESPACES, ORDINARY, Type};
 
-/// A uid that nothing has.
+/// A uid that no object has.
 pub const NO_UID: &str = "17c1b0d5-0000-4000-8000-000000000000";
 
-/// A step, and which object it is about.
+/// A step, and the object that it is about.
 pub type Planned = (Step, Option<usize>);
 
 /// The generator.
@@ -24,14 +23,14 @@ pub type Planned = (Step, Option<usize>);
 pub struct Generator {
     random: Random,
     things: Vec<Thing>,
-    /// How many steps there were.
+    /// The number of steps so far.
     step: usize,
-    /// Watches that are open: the step, and the type and the namespace.
+    /// The open watches: step, type and namespace.
     open: Vec<(usize, &'static Type, Option<String>)>,
     generated: usize,
 }
 
-/// What a step may be.
+/// The kinds of steps.
 #[derive(Clone, Copy, Debug)]
 enum Plan {
     Create,
@@ -72,14 +71,14 @@ const PLANS: &[(usize, Plan)] = &[
 ];
 
 impl Generator {
-    /// From a seed.
+    /// The generator of a seed.
     pub fn new(seed: u64) -> Self {
         let random = Random::new(seed);
         Self { random, things: Vec::new(), step: 0, open: Vec::new(), generated: 0 }
     }
 
-    /// The steps that every sequence begins with: two namespaces to work in, and one
-    /// that is being deleted, with something in it.
+    /// The steps at the beginning of every sequence: two namespaces to work in, and one that is
+    /// being deleted and contains something.
     pub fn beginning(&mut self) -> Vec<Planned> {
         let mut steps = Vec::new();
         for name in ["a", "b", "t"] {
@@ -140,7 +139,7 @@ impl Generator {
         steps
     }
 
-    /// Learns what the first server answered.
+    /// Learns from the answer of the first server.
     pub fn learn(&mut self, step: usize, about: Option<usize>, request: &Request, answer: &Answer) {
         let dry = request.query.iter().any(|(name, _)| name == "dryRun")
             || matches!(&request.body, super::request::Body::Json(body) if body.get("dryRun").is_some());
@@ -150,7 +149,7 @@ impl Generator {
             self.things[about].learn(step, request.method, answer);
         }
         if request.method == "DELETE" && about.is_none() && answer.code == 200 {
-            // A whole collection: what is left of it shows later.
+            // After the deletion of a collection, later answers show what is left of it.
             for thing in &mut self.things {
                 let collection = thing.of.collection(thing.namespace.as_deref());
                 thing.alive &= collection != request.path || !thing.finalizers.is_empty();
@@ -158,7 +157,7 @@ impl Generator {
         }
     }
 
-    /// The thing of this name, known already or not.
+    /// The object with this name, whether or not it is known already.
     fn thing(&mut self, of: &'static Type, namespace: Option<&str>, name: &str) -> usize {
         let is_it = |thing: &Thing| {
             std::ptr::eq(thing.of, of) && thing.namespace.as_deref() == namespace && thing.name == name
@@ -178,8 +177,7 @@ impl Generator {
         })
     }
 
-    /// A step about an object that exists, mostly; or one that creates something if
-    /// there is nothing.
+    /// A step about an existing object, usually. If there is none, a step that creates one.
     fn about_something(&mut self, plan: fn(&mut Self, usize) -> Request) -> Vec<Planned> {
         let ordinary = |thing: &Thing| !std::ptr::eq(thing.of, &NAMESPACES);
         let known = |alive: bool| -> Vec<usize> {
@@ -194,7 +192,7 @@ impl Generator {
         if from.is_empty() {
             return vec![self.create()];
         }
-        // What was created lately is more interesting.
+        // Recently created objects are more interesting.
         let about = if self.random.percent(50) {
             from[from.len() - 1 - self.random.below(from.len().min(4))]
         } else {
@@ -204,19 +202,19 @@ impl Generator {
         vec![(Step::Send(request), Some(about))]
     }
 
-    /// A type that ordinary requests are about.
+    /// A type for ordinary requests.
     fn some_type(&mut self) -> &'static Type {
         self.random.weighted(ORDINARY)
     }
 
-    /// A namespace to work in, if the type has namespaces.
+    /// A namespace to work in, if the type is namespaced.
     fn some_namespace(&mut self, of: &Type) -> Option<String> {
         let namespace = self.random.weighted(&[(6, "<run>a"), (3, "<run>b")]);
         of.namespaced.then(|| namespace.to_owned())
     }
 
-    /// Creates the marker after which a watch has shown all that came before, and
-    /// after which a watch cache knows all that came before.
+    /// Creates a marker. When a watch or a watch cache shows it, it has shown everything before
+    /// it.
     fn marker(&mut self, of: &Type, namespace: Option<&str>, labels: &Value) -> (String, Step) {
         self.generated += 1;
         let name = format!("<run>marker{}", self.generated);
@@ -226,7 +224,7 @@ impl Generator {
         (name, Step::Send(request))
     }
 
-    /// Something for which there are no words.
+    /// A request that fits no other kind.
     fn odd(&mut self) -> Planned {
         let maps = CONFIG_MAPS.collection(Some("<run>a"));
         let one = |method: &'static str, path: String| Request::new(Kind::Odd, method, path);

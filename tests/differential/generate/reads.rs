@@ -25,12 +25,12 @@ impl Generator {
         (Step::Send(request), Some(about))
     }
 
-    /// Where to list: a namespace, or all of the run.
+    /// Where to list: a namespace, or all objects of the run.
     fn somewhere(&mut self, of: &Type) -> Option<String> {
         if self.random.percent(25) { None } else { self.some_namespace(of) }
     }
 
-    /// Selects nothing but what this run has made.
+    /// Restricts a request to the objects of this run.
     fn scoped(request: Request, namespace: Option<&str>, selector: Option<&str>) -> Request {
         match (namespace, selector) {
             (Some(_), None) => request,
@@ -67,7 +67,7 @@ impl Generator {
         vec![(Step::Send(request), None)]
     }
 
-    /// Pages, with things happening in between.
+    /// A list in pages, with changes in between.
     pub(super) fn paged(&mut self) -> Vec<Planned> {
         let of = self.some_type();
         let namespace = self.somewhere(of);
@@ -76,7 +76,7 @@ impl Generator {
         let first = Self::scoped(Request::new(Kind::ListPaged, "GET", path), namespace.as_deref(), selector);
         let limit = (*self.random.pick(&["1", "1", "2"])).to_owned();
         let within = namespace.as_deref().or(of.namespaced.then_some("<run>a"));
-        // Enough for three pages, mostly.
+        // Usually enough for three pages.
         let mut steps: Vec<Planned> =
             (0..3).map(|_| (self.marker(of, within, &marked(selector)).1, None)).collect();
         let start = self.step + steps.len();
@@ -98,8 +98,8 @@ impl Generator {
         steps
     }
 
-    /// Lists at, and not older than, known versions. A marker comes first, and a list
-    /// that is not older: so that the watch cache knows all.
+    /// Lists at known versions, and not older than them. A marker and a list that is not older
+    /// than it come first, so that the watch cache is up to date.
     pub(super) fn list_at_version(&mut self) -> Vec<Planned> {
         let of = self.some_type();
         let namespace = self.some_namespace(of);
@@ -184,7 +184,7 @@ impl Generator {
             let request = request.with("resourceVersion", version);
             return vec![(marker, None), (Step::Watch(request, Some(name)), None)];
         }
-        // From what there is. The second marker comes after it has begun.
+        // From the present state. The second marker is created after the watch has begun.
         let mut steps = self.settled(of, namespace.as_deref());
         let existing = Some(self.step);
         let (name, marker) = self.marker(of, namespace.as_deref(), &labels);
@@ -198,7 +198,7 @@ impl Generator {
         steps
     }
 
-    /// Begins a watch that goes on.
+    /// Opens a watch that continues.
     pub(super) fn open(&mut self) -> Vec<Planned> {
         if self.open.len() >= 3 {
             return self.close();
@@ -218,7 +218,7 @@ impl Generator {
         steps
     }
 
-    /// Ends a watch that went on, and looks at all that it has shown.
+    /// Closes a watch and compares all its events.
     pub(super) fn close(&mut self) -> Vec<Planned> {
         if self.open.is_empty() {
             return vec![self.get()];
@@ -229,7 +229,7 @@ impl Generator {
     }
 }
 
-/// Labels with which a marker is selected.
+/// Labels with which the selector selects a marker.
 fn marked(selector: Option<&str>) -> Value {
     match selector {
         Some("s=1") => json!({"s": "1"}),

@@ -1,4 +1,4 @@
-//! Requests that change something, or should not.
+//! Requests that change something, or must be rejected.
 
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ impl Generator {
         let path = self.things[about].path();
         let request = Request::new(Kind::Update, "PUT", path);
         let shown = self.things[about].shown.clone();
-        // A stale one now and then.
+        // Sometimes a stale one.
         let stale = self.random.percent(15);
         let from = if stale { *self.random.pick(&shown) } else { shown[shown.len() - 1] };
         let mut metadata = self.changes(about);
@@ -99,7 +99,7 @@ impl Generator {
         if self.random.percent(4) { request.with("dryRun", "All") } else { request }
     }
 
-    /// Changes of metadata that make sense, as a merge patch.
+    /// A valid change of metadata, as a merge patch.
     fn changes(&mut self, about: usize) -> Value {
         let thing = self.things[about].clone();
         match self.random.below(8) {
@@ -150,7 +150,7 @@ impl Generator {
         request.typed(MERGE, Body::Json(patch))
     }
 
-    /// Preconditions in a patch: none, good ones, bad ones.
+    /// Preconditions in a patch: none, valid or invalid ones.
     fn preconditions(&mut self, about: usize, metadata: &mut Value) {
         let thing = &self.things[about];
         match self.random.below(12) {
@@ -314,7 +314,7 @@ impl Generator {
         (Step::Send(request.json(body)), None)
     }
 
-    /// Something about one of three namespaces that come and go.
+    /// A request about one of three namespaces that are created and deleted.
     pub(super) fn namespace(&mut self) -> Planned {
         let name = *self.random.pick(&["<run>n0", "<run>n1", "<run>n2"]);
         let path = NAMESPACES.collection(None);
@@ -359,7 +359,7 @@ impl Generator {
                 Request::new(Kind::MergePatch, "PATCH", thing.path()).typed(MERGE, Body::Json(patch))
             }
             _ => {
-                // In it, whatever it is at the moment.
+                // In that namespace, whatever its state is.
                 let object = CONFIG_MAPS.object(json!({"name": "within", "labels": {"run": "<run>"}}));
                 let request =
                     Request::new(Kind::Create, "POST", CONFIG_MAPS.collection(Some(name))).json(object);

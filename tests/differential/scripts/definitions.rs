@@ -1,4 +1,4 @@
-//! Custom resource definitions that come and go.
+//! Custom resource definitions that are created and deleted.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::types::GROUP;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// A definition that comes and goes.
+/// A definition that is created and deleted.
 pub(super) fn definition() -> Vec<Step> {
     let mut steps = definition_made("Cluster");
     let served = format!("/apis/<run>.{GROUP}/v1/gizmos");
@@ -23,7 +23,7 @@ pub(super) fn definition() -> Vec<Step> {
     steps
 }
 
-/// A definition whose objects hold it.
+/// A definition that is kept by its objects.
 pub(super) fn definition_held() -> Vec<Step> {
     let mut steps = definition_made("Namespaced");
     let served = format!("/apis/<run>.{GROUP}/v1/namespaces/<run>/gizmos");
@@ -54,7 +54,7 @@ pub(super) fn definition_held() -> Vec<Step> {
         patch(&format!("{served}/b"), MERGE, json!({"metadata": {"finalizers": null}})),
         Step::Until(Request::new(Kind::Odd, "GET", one), 404, None),
         Step::Until(Request::new(Kind::Odd, "GET", served), 404, None),
-        // It ends by itself.
+        // The watch ends by itself.
         Step::Close { opened: first + 2, until: "nobody".to_owned(), existing: None },
     ]);
     steps

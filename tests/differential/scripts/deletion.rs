@@ -1,4 +1,4 @@
-//! Everything that ends objects.
+//! All ways to delete objects.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::generate::NO_UID;
 use crate::request::Step;
 use crate::types::{CONFIG_MAPS, PODS, Type};
 
-/// Every policy after every other, with each finalizer there before.
+/// Every policy after every other one, with each finalizer set before.
 pub(super) fn policies(of: &Type) -> Vec<Step> {
     let (path, name) = place(of);
     let one = format!("{path}/{name}");
@@ -41,7 +41,7 @@ pub(super) fn policies(of: &Type) -> Vec<Step> {
     steps
 }
 
-/// Preconditions on versions, with policies that strip finalizers.
+/// Preconditions on versions, with policies that remove finalizers.
 pub(super) fn versions(of: &Type) -> Vec<Step> {
     let (path, name) = place(of);
     let one = format!("{path}/{name}");
@@ -55,7 +55,7 @@ pub(super) fn versions(of: &Type) -> Vec<Step> {
                 steps.push(send("POST", path.clone(), of.object(metadata)));
                 steps.push(send("DELETE", one.clone(), json!({"propagationPolicy": before})));
                 steps.push(ask("GET", one.clone()));
-                // The namespace, the marker and the watch come before.
+                // After the namespace, the marker and the watch.
                 let seen = steps.len() + 2;
                 let version = format!("<{seen}/metadata/resourceVersion>");
                 let preconditions = json!({"resourceVersion": version});
@@ -72,7 +72,7 @@ pub(super) fn versions(of: &Type) -> Vec<Step> {
     steps
 }
 
-/// Deletions that are only tried, and what they would strip.
+/// Deletions in a dry run, and the finalizers that they would remove.
 pub(super) fn dry_runs(of: &Type) -> Vec<Step> {
     let (path, name) = place(of);
     let one = format!("{path}/{name}");
@@ -82,7 +82,7 @@ pub(super) fn dry_runs(of: &Type) -> Vec<Step> {
     {
         for policy in ["Background", "Foreground", "Orphan"] {
             steps.push(send("POST", path.clone(), of.object(new(name, &finalizers))));
-            // The namespace, the marker and the watch come before.
+            // After the namespace, the marker and the watch.
             let version = format!("<{}/metadata/resourceVersion>", steps.len() + 2);
             for preconditions in
                 [json!(null), json!({"resourceVersion": version}), json!({"resourceVersion": "1"})]
@@ -103,7 +103,7 @@ pub(super) fn dry_runs(of: &Type) -> Vec<Step> {
     steps
 }
 
-/// The deletion of what has the greatest generation that there is.
+/// The deletion of an object with the greatest possible generation.
 pub(super) fn generations() -> Vec<Step> {
     let (path, name) = place(&CONFIG_MAPS);
     let one = format!("{path}/{name}");
@@ -116,7 +116,7 @@ pub(super) fn generations() -> Vec<Step> {
     ]
 }
 
-/// Pods that take their time.
+/// Pods with a grace period.
 pub(super) fn grace() -> Vec<Step> {
     let (path, name) = place(&PODS);
     let one = format!("{path}/{name}");

@@ -1,4 +1,4 @@
-//! What the server's own groups consist of.
+//! The discovery documents of the server's own groups.
 
 use super::ask;
 use crate::request::Step;
@@ -24,11 +24,11 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("policy", &["v1beta1"]),
     ("rbac.authorization.k8s.io", &["v1", "v1beta1"]),
     ("scheduling.k8s.io", &["v1", "v1beta1"]),
-    // Not v1beta1: there a real server has no status of VolumeAttachments.
+    // Not v1beta1, in which a real server has no status of VolumeAttachments.
     ("storage.k8s.io", &["v1"]),
 ];
 
-/// The documents of each.
+/// The documents of each group.
 pub(super) fn documents() -> Vec<Step> {
     let mut steps = vec![ask("GET", "/api/v1")];
     for (group, versions) in GROUPS {

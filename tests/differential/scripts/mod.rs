@@ -1,5 +1,5 @@
-//! Sequences that are written by hand: what random ones would hardly come upon, and
-//! what takes its time.
+//! Sequences written by hand: cases that random sequences hardly ever reach, and cases that take
+//! long.
 
 mod definitions;
 mod deletion;
@@ -26,7 +26,7 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// A sequence with a name.
 pub struct Script {
-    /// What it is about.
+    /// Its topic.
     pub name: &'static str,
     /// Its steps.
     pub steps: Vec<Step>,
@@ -84,18 +84,18 @@ fn patch(path: &str, content_type: &'static str, body: Value) -> Step {
     Step::Send(Request::new(Kind::Odd, "PATCH", path).typed(content_type, Body::Json(body)))
 }
 
-/// Metadata that watches of a run select.
+/// Metadata that the watches of a run select.
 fn new(name: &str, finalizers: &Value) -> Value {
     json!({"name": name, "labels": {"run": "<run>"}, "finalizers": finalizers})
 }
 
-/// Where the objects of a type are, and what such an object is called.
+/// The path and the name of an object of a type.
 fn place(of: &Type) -> (String, &'static str) {
     if of.namespaced { (of.collection(Some("<run>")), "one") } else { (of.collection(None), "<run>") }
 }
 
-/// The steps with a watch of all that they do. (References in them count from the
-/// step that creates the namespace.)
+/// The steps, within a watch of everything that they do. (References in them count from the step
+/// that creates the namespace.)
 fn watched(of: &Type, steps: Vec<Step>) -> Vec<Step> {
     let (path, _) = place(of);
     let labels = json!({"run": "<run>"});

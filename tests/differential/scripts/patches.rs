@@ -63,7 +63,7 @@ pub(super) fn patches(of: &Type) -> Vec<Step> {
     steps
 }
 
-/// The liberties that Kubernetes takes with RFC 6902.
+/// Deviations of Kubernetes from RFC 6902.
 pub(super) fn json_patches() -> Vec<Step> {
     let (path, name) = place(&CONFIG_MAPS);
     let one = format!("{path}/{name}");
@@ -82,7 +82,7 @@ pub(super) fn json_patches() -> Vec<Step> {
         at("add", &format!("{owners}/-1")),
         at("add", &format!("{owners}/-9")),
         at("add", &format!("{owners}/9")),
-        // Not "replace" and "test" at a negative index: a real server panics.
+        // Not "replace" and "test" at a negative index, at which a real server panics.
         at("replace", &format!("{owners}/9")),
         at("remove", &format!("{owners}/-1")),
         at("remove", &format!("{owners}/9")),
@@ -104,7 +104,7 @@ pub(super) fn json_patches() -> Vec<Step> {
         json!([]),
         json!({}),
         json!("text"),
-        // More operations than there may be, and more bytes than may be copied.
+        // More operations than allowed, and more bytes than may be copied.
         json!(vec![json!({"op": "test", "path": "/metadata/labels/x", "value": null}); 10_001]),
         doubling,
     ] {
@@ -155,7 +155,8 @@ pub(super) fn references() -> Vec<Step> {
     let twins = json!([owner("a", "1"), owner("b", "2"), owner("c", "1"), owner("d", "3")]);
     for owners in [json!([]), json!([owner("a", "1"), owner("b", "2"), owner("d", "3")]), twins] {
         for metadata in &lists {
-            // Without a list, the directive and the list overwrite each other in no order.
+            // Without a list, the directive and the list overwrite each other in an undefined
+            // order.
             let both = metadata.get("$deleteFromPrimitiveList/finalizers").is_some();
             if owners == json!([]) && both && metadata.get("finalizers").is_some() {
                 continue;

@@ -6,7 +6,7 @@ use super::{MERGE, ask, patch, place, send};
 use crate::request::{Body, Kind, Request, Step};
 use crate::types::{CONFIG_MAPS, GADGETS, NODES, PODS, SECRETS, WIDGETS};
 
-/// Selectors, and options that are wrong, in lists and in watches.
+/// Valid and invalid selectors and options, in lists and watches.
 pub(super) fn selectors() -> Vec<Step> {
     let (path, _) = place(&CONFIG_MAPS);
     let mut steps = Vec::new();
@@ -84,7 +84,7 @@ pub(super) fn selectors() -> Vec<Step> {
             Step::Send(request)
         });
     }
-    // Less than no time, and so much that it cannot be counted.
+    // A negative timeout, and one that overflows.
     for timeout in ["-5", "9223372036854775807"] {
         let watch = Request::new(Kind::Odd, "GET", path.clone()).with("watch", "1");
         let watch = watch.with("fieldSelector", "metadata.name=nobody").with("timeoutSeconds", timeout);
@@ -109,7 +109,7 @@ pub(super) fn selectors() -> Vec<Step> {
     steps
 }
 
-/// Metadata and tables in both versions that there are.
+/// Metadata and tables in both existing versions.
 pub(super) fn forms() -> Vec<Step> {
     let mut steps = Vec::new();
     for of in [&CONFIG_MAPS, &WIDGETS] {
@@ -122,7 +122,7 @@ pub(super) fn forms() -> Vec<Step> {
                 steps.push(Step::Send(get(format!("{path}/{name}"))));
                 steps.push(Step::Send(get(path.clone())));
                 steps.push(Step::Send(get(path.clone()).with("fieldSelector", "metadata.name=nobody")));
-                // Not a watch of lists: a real server begins one that shows nothing.
+                // Not a watch of lists: a real server opens one that shows nothing.
                 if kind != "PartialObjectMetadataList" {
                     let watch = get(path.clone()).with("watch", "1").with("timeoutSeconds", "1");
                     steps.push(Step::Watch(watch, None));
@@ -136,14 +136,14 @@ pub(super) fn forms() -> Vec<Step> {
     steps
 }
 
-/// Paths below objects, and objects below paths, that there are not.
+/// Paths that do not exist, below objects and elsewhere.
 pub(super) fn paths() -> Vec<Step> {
     let mut steps = Vec::new();
     for of in [&CONFIG_MAPS, &WIDGETS, &PODS, &GADGETS, &NODES] {
         let (path, name) = place(of);
         steps.push(send("POST", path.clone(), of.object(json!({ "name": name }))));
         for name in [name, "nobody"] {
-            // Deeper below a custom resource there are answers that say it is not there.
+            // Further below a custom resource, some answers say that it does not exist.
             let deeper = if of.group.is_empty() { "zork/zork" } else { "zork" };
             for below in ["zork", deeper] {
                 let one = format!("{path}/{name}/{below}");
@@ -154,7 +154,7 @@ pub(super) fn paths() -> Vec<Step> {
             }
         }
         for name in [name, "nobody"] {
-            // In the cluster what belongs into a namespace, and the other way round.
+            // A namespaced object in the cluster scope, and vice versa.
             let elsewhere = of.collection((!of.namespaced).then_some("<run>"));
             steps.push(ask("GET", format!("{elsewhere}/{name}")));
             steps.push(ask("DELETE", format!("{elsewhere}/{name}")));
@@ -172,8 +172,8 @@ pub(super) fn paths() -> Vec<Step> {
     steps
 }
 
-/// Watches that last long enough for a bookmark: one comes if anything happens to
-/// the type after they have begun. (Nobody else does anything to secrets.)
+/// Watches that last long enough for a bookmark, which arrives if anything happens to the type
+/// after they have begun. (Nothing else changes Secrets.)
 pub(super) fn bookmarks() -> Vec<Step> {
     let (path, name) = place(&SECRETS);
     let create = |name: &str| send("POST", path.clone(), SECRETS.object(json!({ "name": name })));
@@ -200,9 +200,9 @@ pub(super) fn bookmarks() -> Vec<Step> {
         to_the_end(3),
         to_the_end(4),
         to_the_end(5),
-        // Nothing happens.
+        // Without a change.
         Step::Watch(willing, None),
-        // Something that 1.20 does not know.
+        // A parameter that 1.20 does not know.
         Step::Watch(streamed, None),
     ]
 }

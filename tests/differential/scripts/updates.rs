@@ -1,11 +1,11 @@
-//! Updates that create.
+//! Updates that create objects.
 
 use serde_json::json;
 
 use super::{ask, send};
 use crate::request::Step;
 
-/// Types that are created by an update, with versions and uids that cannot be right.
+/// Types of which an update may create objects, with impossible versions and uids.
 pub(super) fn creations() -> Vec<Step> {
     let mut steps = Vec::new();
     for (plural, api_version, kind, root) in [
