@@ -38,6 +38,11 @@ const fn breaks(kind: ErrorKind) -> bool {
             | ErrorKind::ConnectionAborted
             | ErrorKind::BrokenPipe
             | ErrorKind::UnexpectedEof
+            // How the kernel reports a peer that no longer answers its probes.
+            | ErrorKind::TimedOut
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown
     )
 }
 
@@ -94,6 +99,17 @@ mod tests {
         drop(listener);
         assert_eq!(api.look_up(&widget()).await.unwrap_err().class, ErrorClass::Transient);
         assert!(api.restore_fence().is_raised());
+    }
+
+    #[test]
+    fn a_peer_that_no_longer_answers_is_a_broken_connection() {
+        use std::io::{Error, ErrorKind};
+        for kind in [ErrorKind::TimedOut, ErrorKind::HostUnreachable, ErrorKind::NetworkUnreachable] {
+            assert!(super::is_caused_by_connection(&Error::from(kind)), "{kind}");
+        }
+        for kind in [ErrorKind::InvalidData, ErrorKind::PermissionDenied, ErrorKind::WouldBlock] {
+            assert!(!super::is_caused_by_connection(&Error::from(kind)), "{kind}");
+        }
     }
 
     #[tokio::test]
