@@ -19,6 +19,9 @@ use kube_gc_core::object::{Identity, OwnerReference, Uid};
 
 /// Objects that wait to be checked. Beyond that, a check is dropped and counted.
 const WAITING: usize = 4096;
+/// How many references of one object are checked: an object may have thousands, and a copy of each
+/// waits with the check. Fewer would suffice for people, who see the first ones.
+const CHECKED: usize = 64;
 /// How long the answer for one uid is used again.
 const LOCATED_FOR: Duration = Duration::from_secs(1);
 /// How many answers are kept.
@@ -55,9 +58,9 @@ impl NamespaceCheck {
         Self { checks: mpsc::channel(1).0 }
     }
 
-    /// Checks these references of an object, later.
+    /// Checks the first of these references of an object, later.
     pub fn check<'a>(&self, dependent: &Identity, references: impl Iterator<Item = &'a OwnerReference>) {
-        let references: Vec<_> = references.cloned().collect();
+        let references: Vec<_> = references.take(CHECKED).cloned().collect();
         if references.is_empty() {
             return;
         }
@@ -106,5 +109,35 @@ impl Located {
             self.0.insert(uid.clone(), (now, Arc::clone(&found)));
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_gc_core::object::{GroupResource, ResourceType, Scope};
+
+    #[test]
+    fn thousands_of_references_of_one_object_are_not_kept() {
+        let (checks, mut inbox) = mpsc::channel(1);
+        let uid = Uid::parse("0b6ecb4f-8a3b-4d5c-9a6b-0e8f7f3a1c2d").unwrap();
+        let resource = Arc::new(ResourceType {
+            group_resource: GroupResource::parse("configmaps"),
+            version: "v1".into(),
+            kind: "ConfigMap".into(),
+            scope: Scope::Namespaced,
+        });
+        let dependent = Identity { resource, namespace: None, name: "fat".into(), uid: uid.clone() };
+        let reference = OwnerReference {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            name: "owner".into(),
+            uid,
+            controller: false,
+            block_owner_deletion: false,
+        };
+        let references = std::iter::repeat_n(&reference, 10_000);
+        NamespaceCheck { checks }.check(&dependent, references);
+        assert_eq!(inbox.try_recv().unwrap().references.len(), CHECKED);
     }
 }
