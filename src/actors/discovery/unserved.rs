@@ -217,7 +217,7 @@ impl Unserved {
                 let error = format!(
                     "not served any more, and not known to be gone: {}; what was seen of their objects is \
                      kept until their definition is gone, or for 30 minutes",
-                    plurals.join(", ")
+                    text::listed(", ", plurals.len(), plurals)
                 );
                 let failure = GroupFailure {
                     group: group.into(),

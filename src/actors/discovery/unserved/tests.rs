@@ -144,3 +144,32 @@ fn a_version_that_is_left_out_as_a_whole_is_watched_on() {
     assert!(!is_version_kept(&widgets(), &without, &without), "it is known to be gone");
     assert!(!is_version_kept(&widgets(), &kept, &kept), "another reason to begin anew");
 }
+
+#[test]
+fn thousands_of_types_of_one_version_are_one_short_error() {
+    let missing: Vec<_> = (0..2000)
+        .map(|number| {
+            let group_resource = GroupResource::parse(&format!("widgets{number}.example.com"));
+            Arc::new(ResourceType { group_resource, ..(*widgets()).clone() })
+        })
+        .collect();
+    let mut builder = Catalog::builder();
+    for resource in &missing {
+        builder.add(ServedKind { version: "v1".into(), resource: Arc::clone(resource) });
+    }
+    let mut unserved = Unserved::default();
+    let answer = Answer {
+        catalog: &Catalog::default(),
+        before: &builder.build(),
+        missing,
+        gone: BTreeSet::new(),
+        gone_versions: BTreeSet::new(),
+        is_complete: true,
+    };
+    unserved.apply(answer, Instant::now());
+    let failing = unserved.failing();
+    assert_eq!(failing.len(), 1);
+    let error = &failing[0].failure.error;
+    assert!(error.len() <= 2 * kube_gc_core::text::LONGEST, "{} bytes", error.len());
+    assert!(error.contains("and 1,984 more"), "{error}");
+}
