@@ -1,5 +1,6 @@
 //! Building responses.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -9,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::{Ended, TextStream};
+use kube_gc_core::text::escape::escape_json;
 
 /// The timeout of a page, so that an actor that does not respond cannot hold connections
 /// for ever.
@@ -47,10 +49,18 @@ pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     page(status, TEXT, text)
 }
 
-/// Indented JSON, because people read these pages with curl.
+/// Indented JSON, because people read these pages with curl, in a terminal.
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
     match serde_json::to_string_pretty(value) {
-        Ok(body) => page(status, JSON, body + "\n"),
+        Ok(body) => {
+            let mut escaped = String::with_capacity(body.len() + 1);
+            // Writing to a string cannot fail.
+            let _ = body.lines().try_for_each(|line| {
+                escape_json(line, &mut escaped)?;
+                escaped.write_char('\n')
+            });
+            page(status, JSON, escaped)
+        }
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }

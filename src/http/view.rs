@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use serde::{Serialize, Serializer};
 
 use kube_gc_core::object::{GroupResource, Identity, Key, Namespace, ResourceVersion};
+use kube_gc_core::text::word;
 
 /// A point in time, in RFC 3339 to the second, as in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +33,8 @@ impl Serialize for Timestamp {
     }
 }
 
-/// An object. The JSON fields are a public interface.
+/// An object. The JSON fields are a public interface. Names and uids of owners come from
+/// references, where they can have any length, so they are truncated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectView {
     /// Resource and group as kubectl writes them: `pods`, `deployments.apps`.
@@ -47,7 +49,7 @@ pub struct ObjectView {
 
 impl From<&Identity> for ObjectView {
     fn from(identity: &Identity) -> Self {
-        Self { name: Some(identity.name.to_string()), ..Self::from(&identity.key()) }
+        Self { name: Some(word(&identity.name).to_string()), ..Self::from(&identity.key()) }
     }
 }
 
@@ -58,7 +60,7 @@ impl From<&Key> for ObjectView {
             resource: resource.group_resource.to_string(),
             namespace: namespace.as_ref().map(Namespace::to_string),
             name: None,
-            uid: uid.to_string(),
+            uid: uid.shown().to_string(),
         }
     }
 }

@@ -7,43 +7,60 @@ use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
 
-use super::escape::Escaping;
+use super::line_limit::{fair_limit, shortened};
+use kube_gc_core::text::LONGEST;
+use kube_gc_core::text::escape::Escaping;
 
-/// Writes the message and the fields of text lines as `tracing_subscriber` does, but escaped.
+/// Writes the message and the fields of text lines as `tracing_subscriber` does, but escaped and
+/// with a limit for all of them together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EscapedFields;
 
 impl<'w> FormatFields<'w> for EscapedFields {
     fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
-        let mut visitor = Fields { writer, is_empty: true, result: Ok(()) };
+        let mut visitor = Fields { text: String::new(), ends: Vec::new(), result: Ok(()) };
         fields.record(&mut visitor);
-        visitor.result
+        visitor.write(writer)
     }
 }
 
-struct Fields<'w> {
-    writer: Writer<'w>,
-    is_empty: bool,
+/// The fields of an event so far, and where in the text each of them ends.
+struct Fields {
+    text: String,
+    ends: Vec<(&'static str, usize)>,
     result: fmt::Result,
 }
 
-impl Fields<'_> {
-    fn write(&mut self, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
-        if !std::mem::replace(&mut self.is_empty, false) {
-            self.writer.write_char(' ')?;
-        }
-        match field.name() {
-            "message" => {}
-            name if self.writer.has_ansi_escapes() => {
-                write!(self.writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?;
+impl Fields {
+    fn texts(&self) -> impl Iterator<Item = (&'static str, &str)> + Clone {
+        self.ends.iter().scan(0, |start, (name, end)| {
+            let text = &self.text[*start..*end];
+            *start = *end;
+            Some((*name, text))
+        })
+    }
+
+    fn write(&self, mut writer: Writer<'_>) -> fmt::Result {
+        self.result?;
+        let limit = fair_limit(self.texts().map(|(_, text)| text.len()), LONGEST);
+        for (number, (name, text)) in self.texts().enumerate() {
+            if number > 0 {
+                writer.write_char(' ')?;
             }
-            name => write!(self.writer, "{name}=")?,
+            match name {
+                "message" => {}
+                name if writer.has_ansi_escapes() => {
+                    write!(writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?;
+                }
+                name => write!(writer, "{name}=")?,
+            }
+            writer.write_str(&shortened(text, limit))?;
         }
-        write!(Escaping(&mut self.writer), "{value:?}")
+        Ok(())
     }
 }
 
-impl Visit for Fields<'_> {
+impl Visit for Fields {
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == "message" {
             self.record_debug(field, &format_args!("{value}"));
@@ -54,7 +71,8 @@ impl Visit for Fields<'_> {
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if self.result.is_ok() {
-            self.result = self.write(field, value);
+            self.result = write!(Escaping(&mut self.text), "{value:?}");
+            self.ends.push((field.name(), self.text.len()));
         }
     }
 }

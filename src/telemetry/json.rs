@@ -11,12 +11,14 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::escape::escape_json;
+use super::line_limit::shorten_members;
 use super::structured::Structured;
+use kube_gc_core::text::LONGEST;
+use kube_gc_core::text::escape::escape_json;
 
 /// One JSON object with the event's fields next to `timestamp`, `level`, `target` and `message`.
 /// Characters that change how a terminal shows a line are escaped; JSON already escapes line
-/// breaks.
+/// breaks. All values together have a limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JsonLine;
 
@@ -46,8 +48,13 @@ where
             }
         }
         members.line.push('}');
-        escape_json(&members.line, &mut writer)?;
-        writer.write_char('\n')
+        let mut line = String::with_capacity(members.line.len());
+        escape_json(&members.line, &mut line)?;
+        if line.len() > LONGEST {
+            line.clear();
+            escape_json(&shorten_members(&members.line), &mut line)?;
+        }
+        writeln!(writer, "{line}")
     }
 }
 

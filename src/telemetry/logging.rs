@@ -259,6 +259,41 @@ mod tests {
         );
     }
 
+    /// An array in JSON and a text otherwise, as the owners of a decision are.
+    #[derive(Debug, serde::Serialize)]
+    struct Owners {
+        owners: Vec<String>,
+        more_owners: usize,
+    }
+
+    impl std::fmt::Display for Owners {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "{:?}", self.owners)
+        }
+    }
+
+    #[test]
+    fn escaping_does_not_make_a_line_longer_than_its_limit() {
+        let owners = || Owners { owners: vec!["\u{1b}".repeat(256); 16], more_owners: 7984 };
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let line = logged(format, "info", || {
+                tracing::warn!(
+                    object = Structured::object(&named("web")).logged(),
+                    owners = Structured::members(owners()).logged(),
+                    error = %"\u{202e}".repeat(2048),
+                    "decision"
+                );
+            });
+            assert!(line.len() < kube_gc_core::text::LONGEST + 512, "{} bytes", line.len());
+            assert!(line.contains("decision") && line.contains("web"), "{line}");
+            if format == LogFormat::Json {
+                let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+                let shown = line["owners"].as_array().unwrap().len();
+                assert!(shown > 0 && line["more_owners"] == 8000 - shown, "{line}");
+            }
+        }
+    }
+
     proptest! {
         /// Whatever the author of an object calls it.
         #[test]
@@ -288,7 +323,7 @@ mod tests {
                 let line = logged(format, "info", || log_everywhere(&text));
                 let line = line.strip_suffix('\n');
                 prop_assert!(line.is_some_and(|line| !line.is_empty()));
-                let escaped = super::super::escape::Escaped(line.unwrap_or_default()).to_string();
+                let escaped = crate::telemetry::Escaped(line.unwrap_or_default()).to_string();
                 prop_assert_eq!(Some(escaped.as_str()), line);
                 if format == LogFormat::Json {
                     let line: serde_json::Value = serde_json::from_str(&escaped).unwrap();

@@ -6,7 +6,6 @@
 
 #[cfg(test)]
 mod docs;
-mod escape;
 mod exporter;
 mod format;
 mod histogram;
@@ -16,6 +15,7 @@ mod json;
     allow(dead_code, reason = "for the documentation of the metrics and for tests")
 )]
 pub mod labels;
+mod line_limit;
 mod log_writer;
 pub mod logging;
 pub mod names;
@@ -24,8 +24,8 @@ mod recorder;
 mod structured;
 mod threads;
 
-pub use escape::Escaped;
 pub use exporter::Exporter;
+pub use kube_gc_core::text::escape::Escaped;
 pub use record::{
     ApiSide, DeletionLag, EventKind, EventLag, EventMetrics, GraphSize, InvalidReference, MonitorState,
     Queue, QueueMetrics, QueueSample, StuckReason,

@@ -5,6 +5,8 @@
 //! [`LONGEST`] bytes, and the number of items that are left out. Nothing beyond the limit is
 //! formatted.
 
+pub mod escape;
+
 use std::fmt::{self, Display, Write};
 
 /// The maximum length in bytes of a log field, an error, an event's message or a page's entry.

@@ -60,6 +60,33 @@ pub fn stuck(query: &StuckQuery) -> Result<StuckPage, Ended> {
 }
 
 #[tokio::test]
+async fn a_page_cannot_control_the_terminal_that_shows_it() {
+    let harmful = "\u{7f}\u{9b}31m\u{1b}[2J\u{202e}\u{2028}\r\n";
+    let page = crate::http::page::json(StatusCode::OK, &json!({ "message": harmful }));
+    let body = axum::body::to_bytes(page.into_body(), usize::MAX).await.unwrap();
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    assert_eq!(body.lines().count(), 3, "{body:?}");
+    assert!(body.chars().all(|c| c == '\n' || kube_gc_core::text::escape::is_printable(c)), "{body:?}");
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["message"], harmful);
+}
+
+#[test]
+fn an_object_with_a_long_name_and_uid_is_shown_shortened() {
+    let long = "x".repeat(500_000);
+    let uid = kube_gc_core::object::Uid::parse(&long).unwrap();
+    let resource = Arc::new(kube_gc_core::object::ResourceType {
+        group_resource: GroupResource::parse("configmaps"),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        scope: kube_gc_core::object::Scope::Namespaced,
+    });
+    let namespace = Namespace::parse("a");
+    let identity = kube_gc_core::object::Identity { resource, namespace, name: long.as_str().into(), uid };
+    let view = serde_json::to_string(&ObjectView::from(&identity)).unwrap();
+    assert!(view.len() < 1024, "{} bytes", view.len());
+}
+
+#[tokio::test]
 async fn decisions_have_exactly_the_promised_fields() {
     let (status, page) = json_of(get_debug("/debug/decisions").await);
     let asked = format!("{:?}", DecisionQuery::default());

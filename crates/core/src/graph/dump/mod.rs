@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 
 use crate::object::{Namespace, Uid, split_api_version};
+use crate::text::word;
 
 use super::Partition;
 use super::node::{Edge, NodeId, NodeType, Presence};
@@ -47,7 +48,8 @@ enum Source {
     Remote,
 }
 
-/// One object, with the fields of Kubernetes' own debug graph (rule 9.4).
+/// One object, with the fields of Kubernetes' own debug graph (rule 9.4). Texts from references
+/// are truncated, except the uid, by which a client asks for a part of the graph.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DumpNode {
@@ -155,7 +157,7 @@ impl Partition {
             }
         };
         let namespace = self.store.namespace(id).map_or("", Namespace::as_str);
-        let name = self.store.name(id).to_owned();
+        let (kind, name) = (word(kind).to_string(), word(self.store.name(id)).to_string());
         let label = if namespace.is_empty() {
             format!("{kind} {name}")
         } else {
@@ -168,9 +170,9 @@ impl Partition {
                 Presence::InvalidScope | Presence::Remote | Presence::Linked => Source::Remote,
             },
             label,
-            group,
-            version,
-            kind: kind.to_string(),
+            group: word(&group).to_string(),
+            version: word(&version).to_string(),
+            kind,
             namespace: namespace.to_owned(),
             name,
             uid: node.uid.clone(),

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use crate::text::escape::{escape_json, is_printable};
+
 use super::{DumpEdge, DumpId, DumpNode};
 
 /// The format of a dump.
@@ -114,7 +116,7 @@ struct Named<'a> {
 fn json(value: &impl Serialize, text: &mut String) {
     // Plain data with strings as keys always serializes.
     if let Ok(written) = serde_json::to_string(value) {
-        text.push_str(&written);
+        let _ = escape_json(&written, text);
     }
 }
 
@@ -142,8 +144,8 @@ fn dot_node(id: &DumpId, node: &DumpNode, text: &mut String) {
     );
 }
 
-/// A quoted DOT string. Users write references, so their names may contain anything. Only
-/// quotes, backslashes and line ends are special in DOT.
+/// A quoted DOT string. Users write references, so their names may contain anything. Quotes and
+/// backslashes are special in DOT, and other characters may be special for a terminal.
 fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -152,8 +154,10 @@ fn quote(text: &str) -> String {
             '"' => quoted.push_str("\\\""),
             '\\' => quoted.push_str("\\\\"),
             '\n' => quoted.push_str("\\n"),
-            character if character.is_control() => quoted.push(' '),
-            character => quoted.push(character),
+            character if is_printable(character) => quoted.push(character),
+            character => {
+                let _ = write!(quoted, "\\\\u{{{:x}}}", u32::from(character));
+            }
         }
     }
     quoted.push('"');
@@ -167,7 +171,7 @@ mod tests {
 
     #[test]
     fn dot_strings_cannot_be_broken_out_of() {
-        assert_eq!(quote("a\"]; b\\\n\u{7}"), "\"a\\\"]; b\\\\\\n \"");
+        assert_eq!(quote("a\"]; b\\\n\u{7}\u{202e}"), r#""a\"]; b\\\n\\u{7}\\u{202e}""#);
     }
 
     #[test]

@@ -19,7 +19,8 @@ impl<T: Display> Display for Escaped<T> {
 }
 
 /// Escapes what is written to another writer.
-pub(super) struct Escaping<'a, W>(pub(super) &'a mut W);
+#[derive(Debug)]
+pub struct Escaping<'a, W>(pub &'a mut W);
 
 impl<W: Write> Write for Escaping<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -28,7 +29,11 @@ impl<W: Write> Write for Escaping<'_, W> {
 }
 
 /// Escapes text that is JSON already, where such characters occur only in strings.
-pub(super) fn escape_json(text: &str, out: &mut impl Write) -> fmt::Result {
+///
+/// # Errors
+///
+/// Those of the writer.
+pub fn escape_json(text: &str, out: &mut impl Write) -> fmt::Result {
     escape(text, out, |out, character| {
         character.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))
     })
@@ -47,7 +52,8 @@ fn escape<W: Write>(text: &str, out: &mut W, escaped: impl Fn(&mut W, char) -> f
 
 /// Whether a character is neither a control or format character nor a separator other than
 /// the space: the standard library does not escape such a character in the middle of a text.
-fn is_printable(character: char) -> bool {
+#[must_use]
+pub fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return !character.is_ascii_control();
     }
